@@ -1,0 +1,1 @@
+"""The run record: the only truth, from which everything else is derived."""

@@ -1,0 +1,24 @@
+"""From a trial's raw output to its derived numbers: the one place where this is done."""
+
+from __future__ import annotations
+
+from leadline.archive.records import Derived, DerivedOperation
+from leadline.formats.fio_json import FioOutput
+
+
+def derive(output: FioOutput) -> Derived:
+    """Derived numbers of one fio output; same input, same bytes."""
+    operations = []
+    for job in output.jobs:
+        for operation in job.with_total():
+            histogram = operation.total.histogram if operation.total else None
+            operations.append(
+                DerivedOperation(
+                    job=job.name,
+                    op=operation.op.value,
+                    metrics={key.value: value for key, value in operation.metrics().items()},
+                    histogram_ns=tuple(histogram.values_ns.tolist()) if histogram else (),
+                    histogram_counts=tuple(histogram.counts.tolist()) if histogram else (),
+                )
+            )
+    return Derived(operations=tuple(operations))

@@ -1,0 +1,89 @@
+"""Where things lie in an archive, and the few safe ways to read and write them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path, PurePosixPath
+
+from pydantic import BaseModel
+
+from leadline.archive.records import FileDigest
+
+MANIFEST = "manifest.json"
+PLAN = "plan.json"
+PLAN_AS_GIVEN = "plan-as-given"
+TRIALS = "trials"
+STAGING = ".staging"
+LOCK = ".lock"
+CREATED = "created.jsonl"
+INVENTORY = "inventory"
+PREFILL = "prefill"
+
+TRIAL_RECORD = "trial.json"
+DERIVED = "derived.json"
+FIO_OUTPUT = "fio.json"
+JOB_FILE = "job.fio"
+STDERR = "stderr.txt"
+STDOUT = "stdout.txt"
+
+# Not part of the sealed content: the lock and what a killed session left half made.
+_UNSEALED = (LOCK, MANIFEST)
+
+
+def encode(record: BaseModel) -> bytes:
+    """A record as stored: indented JSON with the contract's field names, one line break behind."""
+    return record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+
+
+def digest(content: bytes) -> FileDigest:
+    return FileDigest(sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+
+
+def digest_file(path: Path) -> FileDigest:
+    with path.open("rb") as stream:
+        hashed = hashlib.file_digest(stream, "sha256")
+        return FileDigest(sha256=hashed.hexdigest(), size_bytes=stream.tell())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename or a new file in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write beside, fsync, rename: a reader sees the old file or the new one, never a half."""
+    beside = path.with_name(f".{path.name}.new")
+    with beside.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_tree(folder: Path) -> None:
+    """fsync every file below `folder`, and the folders themselves."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+        elif path.is_dir():
+            sync_folder(path)
+    sync_folder(folder)
+
+
+def content_files(root: Path) -> list[str]:
+    """Every file of an archive that is sealed, relative and with forward slashes, sorted."""
+    found = []
+    for path in root.rglob("*"):
+        relative = path.relative_to(root)
+        if relative.parts[0] == STAGING or relative.name.startswith("."):
+            continue
+        if str(relative) not in _UNSEALED and (path.is_symlink() or path.is_file()):
+            found.append(str(PurePosixPath(relative)))
+    return sorted(found)

@@ -1,0 +1,195 @@
+"""An archive opened for reading: records, raw output and measurements, each read when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from leadline import errors
+from leadline.archive import layout
+from leadline.archive.records import Derived, Manifest, RunStatus, TrialRecord, TrialStatus
+from leadline.errors import LeadlineError
+from leadline.formats.fio_json import FioOutput, FormatError, parse_fio_json
+from leadline.formats.fio_log import Window, parse_iops_log
+from leadline.inventory.models import HostInventory
+from leadline.metrics import Measurement, Metric, Op
+from leadline.plan.models import Cell, Plan
+from leadline.plan.models import Trial as PlannedTrial
+from leadline.stats.histogram import LatencyHistogram
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+class StoredTrial:
+    """One attempt at a trial, as stored in `folder`."""
+
+    def __init__(self, folder: Path, cell: Cell | None) -> None:
+        self.folder = folder
+        self.cell = cell
+
+    @cached_property
+    def record(self) -> TrialRecord:
+        return read_record(self.folder / layout.TRIAL_RECORD, TrialRecord)
+
+    @cached_property
+    def output(self) -> FioOutput | FormatError:
+        """fio's output, or why it cannot be read."""
+        try:
+            content = (self.folder / layout.FIO_OUTPUT).read_bytes()
+        except FileNotFoundError:
+            return FormatError("empty-result", "fio wrote no output file")
+        try:
+            return parse_fio_json(content)
+        except FormatError as error:
+            return error
+
+    @cached_property
+    def derived(self) -> Derived | None:
+        path = self.folder / layout.DERIVED
+        return read_record(path, Derived) if path.exists() else None
+
+    @cached_property
+    def iops_windows(self) -> Mapping[Op, tuple[Window, ...]]:
+        """IOPS per second and operation, of all logs of the trial; empty where there are none.
+
+        Raises FormatError with the line of a log that is not understood.
+        """
+        series: dict[Op, tuple[Window, ...]] = {}
+        for path in sorted(self.folder.glob("*_iops*.log")):
+            series.update(parse_iops_log(path.read_text("utf-8", "replace")))
+        return series
+
+    def measurements(self) -> Iterator[Measurement]:
+        """Rows of the measurements table; a job file of several sections gives one workload
+        `name/section` each."""
+        if self.derived is None:
+            return
+        record = self.record
+        names = {operation.job for operation in self.derived.operations}
+        own_file = self.cell is not None and self.cell.workload.job_file is not None
+        for operation in self.derived.operations:
+            histogram = (
+                LatencyHistogram(
+                    np.asarray(operation.histogram_ns, dtype=np.int64),
+                    np.asarray(operation.histogram_counts, dtype=np.int64),
+                )
+                if operation.histogram_ns
+                else None
+            )
+            split = own_file and len(names) > 1
+            workload = f"{record.workload}/{operation.job}" if split else record.workload
+            for name, value in operation.metrics.items():
+                metric = Metric(name)
+                yield Measurement(
+                    trial=record.trial,
+                    target=record.target,
+                    workload=workload,
+                    level=record.level,
+                    block=record.block,
+                    op=Op(operation.op),
+                    metric=metric,
+                    value=value,
+                    histogram=histogram if metric is Metric.LATENCY_MEAN else None,
+                )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's archive. Nothing is read before it is asked for."""
+
+    path: Path
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        return read_record(self.path / layout.MANIFEST, Manifest)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return read_record(self.path / layout.PLAN, Plan)
+
+    @property
+    def id(self) -> str:
+        return self.manifest.run
+
+    @cached_property
+    def attempts(self) -> tuple[StoredTrial, ...]:
+        """Every stored attempt in the order of the plan, later attempts behind earlier ones."""
+        folders = (self.path / layout.TRIALS).glob("*/" + layout.TRIAL_RECORD)
+        stored = [StoredTrial(folder.parent, None) for folder in folders]
+        planned = {trial.id: trial for trial in self.plan.trials}
+        for attempt in stored:
+            trial = planned.get(attempt.record.trial)
+            attempt.cell = self.plan.cells[trial.cell] if trial else None
+        position = {trial.id: trial.position for trial in self.plan.trials}
+        return tuple(
+            sorted(stored, key=lambda one: (position.get(one.record.trial, -1), one.record.attempt))
+        )
+
+    @cached_property
+    def trials(self) -> tuple[StoredTrial, ...]:
+        """The attempt that counts of each trial: the last one."""
+        return tuple({attempt.record.trial: attempt for attempt in self.attempts}.values())
+
+    @property
+    def missing(self) -> tuple[PlannedTrial, ...]:
+        """Planned trials without any attempt."""
+        have = {attempt.record.trial for attempt in self.attempts}
+        return tuple(trial for trial in self.plan.trials if trial.id not in have)
+
+    def to_do(self, *, retry_failed: bool = False) -> tuple[PlannedTrial, ...]:
+        """Trials that a resumed run carries out: missing and interrupted ones, and on request
+        those that failed or hung."""
+        over = {TrialStatus.COMPLETED}
+        if not retry_failed:
+            over |= {TrialStatus.FAILED, TrialStatus.HUNG}
+        done = {one.record.trial for one in self.trials if one.record.status in over}
+        return tuple(trial for trial in self.plan.trials if trial.id not in done)
+
+    @property
+    def complete(self) -> bool:
+        return self.manifest.status is RunStatus.COMPLETE
+
+    def inventory(self, moment: str) -> HostInventory | None:
+        """The host inventory taken at `start` or `end`; None where there is none."""
+        path = self.path / layout.INVENTORY / f"{moment}.json"
+        return read_record(path, HostInventory) if path.exists() else None
+
+    def measurements(self) -> Iterator[Measurement]:
+        """The measurements table: one row per trial x operation x metric, completed trials only."""
+        for trial in self.trials:
+            if trial.record.status is TrialStatus.COMPLETED:
+                yield from trial.measurements()
+
+
+def read_record(path: Path, model: type[Record]) -> Record:
+    """A record of an archive. Raises LeadlineError(`archive-damaged`) that says where."""
+    try:
+        return model.model_validate(orjson.loads(path.read_bytes()))
+    except OSError as error:
+        raise LeadlineError(
+            errors.ARCHIVE_DAMAGED, f"the archive lacks {path.name}", context=[str(path)]
+        ) from error
+    except orjson.JSONDecodeError as error:
+        raise LeadlineError(
+            errors.ARCHIVE_DAMAGED,
+            f"{path.name} is not JSON",
+            context=[f"{path}:{error.lineno}:{error.colno}: {error.msg}"],
+            hint="`leadline verify` names every damaged file",
+        ) from error
+    except ValidationError as error:
+        details = [
+            f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+        ]
+        raise LeadlineError(
+            errors.ARCHIVE_DAMAGED,
+            f"{path.name} is not what this version of Leadline writes",
+            context=details[:5],
+            hint="`leadline verify` names every damaged file",
+        ) from error

@@ -1,0 +1,152 @@
+"""The JSON documents of an archive. Their shape is a contract: see docs/adr/0001."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class FileDigest(Record):
+    """What a sealed file must be: SHA-256 in hexadecimal, and its size."""
+
+    sha256: str
+    size_bytes: int
+
+
+class TrialStatus(StrEnum):
+    """How a trial ended. `hung`: it passed its time bound and was stopped by force."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    HUNG = "hung"
+    INTERRUPTED = "interrupted"
+
+
+class RunStatus(StrEnum):
+    """`running` on disk after the program is gone means that it was killed."""
+
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    COMPLETE = "complete"
+
+
+class Problem(Record):
+    """Why something did not go as planned: an error's code, fact, context and hint."""
+
+    code: str
+    fact: str
+    context: tuple[str, ...] = ()
+    hint: str | None = None
+
+
+class Processor(Record):
+    """The load generator's machine during a trial, from /proc/stat and wait4(2).
+
+    Shares are of all cores (1.0 = every core busy); `engine_cpu_s` is user + system time of the
+    engine's processes in seconds.
+    """
+
+    cores: int
+    busy_share: float
+    steal_share: float
+    engine_cpu_s: float
+
+
+class CacheDrop(Record):
+    """Page cache of the target's data before and after the drop, read back by mincore(2)."""
+
+    method: str
+    resident_before_bytes: int
+    resident_after_bytes: int
+
+
+class Extent(Record):
+    """What was written before the trial, so that no read can be answered from nothing.
+
+    `span_bytes` is what the trial may read, `written_bytes` what Leadline wrote there,
+    `allocated_bytes` what the filesystem has allocated (None where it cannot tell).
+    """
+
+    span_bytes: int
+    written_bytes: int
+    allocated_bytes: int | None
+    filesystem: str = ""
+
+
+class TrialRecord(Record):
+    """One execution of a cell. Times are ISO 8601 in UTC, durations seconds."""
+
+    schema_: Literal["leadline/trial/1"] = Field(default="leadline/trial/1", alias="schema")
+    trial: str
+    attempt: int
+    target: str
+    workload: str
+    level: str
+    block: int
+    status: TrialStatus
+    engine: str
+    engine_version: str
+    command: tuple[str, ...] = ()
+    exit_status: int | None = None
+    signals: tuple[str, ...] = ()
+    started_at: str
+    ended_at: str
+    wall_s: float
+    asked_s: float
+    bound_s: float
+    processor: Processor | None = None
+    cache_drop: CacheDrop | None = None
+    extent: Extent | None = None
+    problem: Problem | None = None
+    files: dict[str, FileDigest] = Field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"{self.trial}-{self.attempt}"
+
+
+class DerivedOperation(Record):
+    """Numbers derived from a trial's raw output; percentiles come from its own histogram."""
+
+    job: str
+    op: str
+    metrics: dict[str, float | None]
+    histogram_ns: tuple[int, ...] = ()
+    histogram_counts: tuple[int, ...] = ()
+
+
+class Derived(Record):
+    """The derived numbers of a trial, kept so that `verify` can hold them against the raw."""
+
+    schema_: Literal["leadline/derived/1"] = Field(default="leadline/derived/1", alias="schema")
+    operations: tuple[DerivedOperation, ...]
+
+
+class Session(Record):
+    """One stretch of carrying out the run: the first, and one for each resume."""
+
+    started_at: str
+    ended_at: str | None = None
+    hostname: str
+    leadline_version: str
+    python_version: str
+    command: tuple[str, ...] = ()
+
+
+class Manifest(Record):
+    """The archive's own description. `files` holds the digest of every file when sealed."""
+
+    schema_: Literal["leadline/archive/1"] = Field(default="leadline/archive/1", alias="schema")
+    run: str
+    status: RunStatus
+    created_at: str
+    trials_planned: int
+    sessions: tuple[Session, ...]
+    problems: tuple[Problem, ...] = ()
+    files: dict[str, FileDigest] = Field(default_factory=dict)

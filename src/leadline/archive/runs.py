@@ -1,0 +1,56 @@
+"""Finding runs: by id, by unique prefix, by path, as @latest or @previous."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from leadline import errors
+from leadline.archive import layout
+from leadline.archive.reader import Run
+from leadline.errors import LeadlineError
+
+
+def runs_folder(given: Path | None) -> Path:
+    """`--runs`, else LEADLINE_RUNS, else ./leadline-runs."""
+    return given or Path(os.environ.get("LEADLINE_RUNS") or "leadline-runs")
+
+
+def list_runs(folder: Path) -> list[Run]:
+    """Every run below a folder, oldest first (a run's id begins with its time)."""
+    if not folder.is_dir():
+        return []
+    return [Run(path.parent) for path in sorted(folder.glob("*/" + layout.MANIFEST))]
+
+
+def find_run(name: str, folder: Path) -> Run:
+    """The run that a user means. Raises LeadlineError(`run-not-found`) listing what there is."""
+    path = Path(name)
+    if (path / layout.MANIFEST).is_file():
+        return Run(path.resolve())
+    runs = list_runs(folder)
+    by_age = {"@latest": -1, "@previous": -2}
+    if name in by_age:
+        # Within a second two runs differ in their suffix only; the manifest knows the order.
+        ordered = sorted(runs, key=lambda run: (run.manifest.created_at, run.path.name))
+        if len(ordered) < -by_age[name]:
+            raise _not_found(f"there is no {name} run in {folder}", runs)
+        return ordered[by_age[name]]
+    exact = [run for run in runs if run.path.name == name]
+    matching = exact or [run for run in runs if run.path.name.startswith(name)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise _not_found(f"{name!r} is the beginning of {len(matching)} runs", matching)
+    if path.is_dir() and "/" in name:
+        raise _not_found(f"{name!r} is no archive: it has no {layout.MANIFEST}", runs)
+    raise _not_found(f"there is no run {name!r} in {folder}", runs)
+
+
+def _not_found(fact: str, runs: list[Run]) -> LeadlineError:
+    return LeadlineError(
+        errors.RUN_NOT_FOUND,
+        fact,
+        context=[run.path.name for run in runs[-8:]],
+        hint="`leadline list` shows the runs; --runs names another folder",
+    )

@@ -1,0 +1,138 @@
+"""Is an archive still what was sealed, and do its numbers follow from its raw output?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.archive import layout
+from leadline.archive.derive import derive
+from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.records import FileDigest, RunStatus, TrialStatus
+from leadline.errors import LeadlineError
+from leadline.formats.fio_json import FormatError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discrepancy:
+    """One thing that is not as it should be; `path` is relative to the archive."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """`files` and `numbers` count what was checked."""
+
+    files: int
+    numbers: int
+    problems: tuple[Discrepancy, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def verify(run: Run) -> Verification:
+    """Re-check every checksum and recompute every derived number of every attempt from raw."""
+    problems: list[Discrepancy] = []
+    try:
+        manifest = run.manifest
+    except LeadlineError as error:
+        return Verification(
+            files=1,
+            numbers=0,
+            problems=(
+                Discrepancy(path=layout.MANIFEST, message="; ".join([error.fact, *error.context])),
+            ),
+        )
+    checked = 0
+    if manifest.status is RunStatus.COMPLETE or manifest.files:
+        checked += _check_files(run.path, manifest.files, problems)
+        for extra in sorted(set(layout.content_files(run.path)) - set(manifest.files)):
+            problems.append(Discrepancy(path=extra, message="is not in the manifest"))
+    if manifest.status is not RunStatus.COMPLETE:
+        message = (
+            "the run was interrupted; `leadline run --resume` goes on with it"
+            if manifest.status is RunStatus.INTERRUPTED
+            else "the run is not sealed: it is still going on, or was killed; "
+            "`leadline run --resume` goes on with it"
+        )
+        problems.append(Discrepancy(path=layout.MANIFEST, message=message))
+    numbers = 0
+    try:
+        attempts = run.attempts
+    except LeadlineError as error:
+        place = error.context[0] if error.context else layout.TRIALS
+        problems.append(Discrepancy(path=place, message=error.fact))
+        attempts = ()
+    for attempt in attempts:
+        where = str(attempt.folder.relative_to(run.path))
+        if not manifest.files:
+            digests = {f"{where}/{name}": digest for name, digest in attempt.record.files.items()}
+            checked += _check_files(run.path, digests, problems)
+        numbers += _check_numbers(attempt, where, problems)
+    if manifest.status is RunStatus.COMPLETE:
+        for trial in run.missing:
+            problems.append(
+                Discrepancy(path=f"{layout.TRIALS}/{trial.id}", message="the trial is missing")
+            )
+    return Verification(files=checked, numbers=numbers, problems=tuple(dict.fromkeys(problems)))
+
+
+def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Discrepancy]) -> int:
+    for name, expected in digests.items():
+        path = root / name
+        if path.is_symlink() or not path.resolve().is_relative_to(root.resolve()):
+            problems.append(Discrepancy(path=name, message="leads out of the archive"))
+        elif not path.is_file():
+            problems.append(Discrepancy(path=name, message="is missing"))
+        else:
+            found = layout.digest_file(path)
+            if found.size_bytes != expected.size_bytes:
+                message = f"has {found.size_bytes} bytes, sealed with {expected.size_bytes}"
+                problems.append(Discrepancy(path=name, message=message))
+            elif found.sha256 != expected.sha256:
+                problems.append(Discrepancy(path=name, message="its SHA-256 is not the sealed one"))
+    return len(digests)
+
+
+def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]) -> int:
+    """Hold the stored derived numbers against those recomputed; returns how many were compared."""
+    name = f"{where}/{layout.DERIVED}"
+    try:
+        stored = attempt.derived
+    except LeadlineError as error:
+        problems.append(Discrepancy(path=name, message=error.fact))
+        return 0
+    if stored is None:
+        if attempt.record.status is TrialStatus.COMPLETED:
+            problems.append(Discrepancy(path=name, message="is missing"))
+        return 0
+    if isinstance(attempt.output, FormatError):
+        problems.append(Discrepancy(path=name, message=f"has no raw: {attempt.output.fact}"))
+        return 0
+    fresh = derive(attempt.output)
+    compared = 0
+    if [(one.job, one.op) for one in fresh.operations] != [
+        (one.job, one.op) for one in stored.operations
+    ]:
+        problems.append(Discrepancy(path=name, message="lists other operations than the raw has"))
+        return 0
+    for ours, theirs in zip(fresh.operations, stored.operations, strict=True):
+        for metric, value in ours.metrics.items():
+            compared += 1
+            if theirs.metrics.get(metric) != value:
+                message = (
+                    f"{ours.op} {metric} is {theirs.metrics.get(metric)}, but raw gives {value}"
+                )
+                problems.append(Discrepancy(path=name, message=message))
+        if (ours.histogram_ns, ours.histogram_counts) != (
+            theirs.histogram_ns,
+            theirs.histogram_counts,
+        ):
+            problems.append(
+                Discrepancy(path=name, message=f"{ours.op}: histogram differs from raw")
+            )
+    return compared

@@ -1,0 +1,185 @@
+"""Writing an archive so that kill -9 at any moment leaves a sealed run or a visibly unfinished one.
+
+Every trial is made in a staging folder, synced and renamed into place, so it is there whole or
+not at all. The manifest says `running` until the end and receives the digest of every file last.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from leadline import errors
+from leadline.archive import layout
+from leadline.archive.reader import Run, read_record
+from leadline.archive.records import (
+    FileDigest,
+    Manifest,
+    Problem,
+    RunStatus,
+    Session,
+    TrialRecord,
+)
+from leadline.errors import LeadlineError
+from leadline.inventory.models import HostInventory
+from leadline.plan.models import Plan
+
+
+class RunWriter:
+    """The one writer of an archive, held by a lock that the kernel drops if the process dies."""
+
+    def __init__(self, path: Path, lock: int, manifest: Manifest) -> None:
+        self.path = path
+        self._lock = lock
+        self._manifest = manifest
+
+    @classmethod
+    def create(
+        cls, path: Path, *, plan: Plan, plan_as_given: bytes, created_at: str, session: Session
+    ) -> RunWriter:
+        """A new archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
+        with _told(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir()
+            lock = _locked(path)
+            (path / layout.TRIALS).mkdir()
+            layout.write_durably(path / layout.PLAN_AS_GIVEN, plan_as_given)
+            layout.write_durably(path / layout.PLAN, layout.encode(plan))
+            manifest = Manifest(
+                run=path.name,
+                status=RunStatus.RUNNING,
+                created_at=created_at,
+                trials_planned=len(plan.trials),
+                sessions=(session,),
+            )
+            writer = cls(path, lock, manifest)
+            writer._write_manifest(manifest)
+            layout.sync_folder(path.parent)
+        return writer
+
+    @classmethod
+    def reopen(cls, path: Path, *, session: Session) -> RunWriter:
+        """Go on with an unfinished archive. Raises LeadlineError(`run-not-resumable`) if another
+        process is writing it."""
+        with _told(path):
+            lock = _locked(path)
+            manifest = read_record(path / layout.MANIFEST, Manifest)
+            shutil.rmtree(path / layout.STAGING, ignore_errors=True)
+            writer = cls(path, lock, manifest)
+            writer._write_manifest(
+                manifest.model_copy(
+                    update={
+                        "status": RunStatus.RUNNING,
+                        "sessions": (*manifest.sessions, session),
+                        "files": {},
+                    }
+                )
+            )
+        return writer
+
+    @property
+    def run(self) -> Run:
+        """The archive as a reader sees it now."""
+        return Run(self.path)
+
+    @contextmanager
+    def staged(self, name: str) -> Iterator[Path]:
+        """A folder to make something in, which takes its place `name` when the block ends well.
+
+        What an exception leaves behind is removed.
+        """
+        folder = self.path / layout.STAGING / name.replace("/", "-")
+        with _told(self.path):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        try:
+            yield folder
+            with _told(self.path):
+                place = self.path / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                layout.sync_tree(folder)
+                folder.rename(place)
+                layout.sync_folder(place.parent)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @staticmethod
+    def write_trial(folder: Path, record: TrialRecord) -> None:
+        """Put the record of a trial into its staged folder, with the digest of all else there."""
+        files = {
+            path.name: layout.digest_file(path)
+            for path in sorted(folder.iterdir())
+            if path.is_file()
+        }
+        sealed = record.model_copy(update={"files": files})
+        (folder / layout.TRIAL_RECORD).write_bytes(layout.encode(sealed))
+
+    def write_inventory(self, moment: str, inventory: HostInventory) -> None:
+        with _told(self.path):
+            folder = self.path / layout.INVENTORY
+            folder.mkdir(exist_ok=True)
+            layout.write_durably(folder / f"{moment}.json", layout.encode(inventory))
+
+    def seal(self, status: RunStatus, *, ended_at: str, problems: tuple[Problem, ...] = ()) -> None:
+        """Digest every file and write the final manifest; the archive is then what it says."""
+        with _told(self.path):
+            shutil.rmtree(self.path / layout.STAGING, ignore_errors=True)
+            files: dict[str, FileDigest] = {
+                name: layout.digest_file(self.path / name)
+                for name in layout.content_files(self.path)
+            }
+            *earlier, last = self._manifest.sessions
+            self._write_manifest(
+                self._manifest.model_copy(
+                    update={
+                        "status": status,
+                        "sessions": (*earlier, last.model_copy(update={"ended_at": ended_at})),
+                        "problems": (*self._manifest.problems, *problems),
+                        "files": files,
+                    }
+                )
+            )
+
+    def close(self) -> None:
+        """Let go of the archive, sealed or not."""
+        if self._lock >= 0:
+            (self.path / layout.LOCK).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        layout.write_durably(self.path / layout.MANIFEST, layout.encode(manifest))
+        self._manifest = manifest
+
+
+def _locked(path: Path) -> int:
+    handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise LeadlineError(
+            errors.RUN_NOT_RESUMABLE,
+            f"the run {path.name} is being written by another process",
+            context=[str(path)],
+            hint="wait for it to end, or stop it with Ctrl-C where it runs",
+        ) from error
+    return handle
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """OSError of the archive's own files, as an error for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise LeadlineError(
+            errors.ARCHIVE_UNWRITABLE,
+            f"the archive cannot be written: {error.strerror or error}",
+            context=[str(error.filename or path)],
+            hint="name another place with --runs, or make room, then `leadline run --resume`",
+        ) from error

@@ -1,0 +1,142 @@
+"""Every error Leadline can end with: a stable code, an exit status, and how to go on.
+
+Messages are built as `error[code]: fact`, context lines, `hint: next step` and must make sense
+without colour. The catalogue below is the only place where a code is bound to an exit status;
+a test proves that it holds exactly the codes that the source raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit statuses of the command line (a contract: other programs branch on them)."""
+
+    ANSWERED = 0
+    NEGATIVE = 1
+    WRONG_REQUEST = 2
+    NOT_READY = 3
+    SYSTEM_FAILED = 4
+    INCONCLUSIVE = 5
+    NOT_COMPARABLE = 6
+    BUG = 70
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorKind:
+    """One row of the catalogue."""
+
+    code: str
+    exit: Exit
+    meaning: str
+
+
+class LeadlineError(Exception):
+    """An error with a code, told to the user in three parts.
+
+    `fact` is one sentence without a full stop, `context` the lines that show where,
+    `hint` the next step.
+    """
+
+    def __init__(
+        self, kind: ErrorKind, fact: str, *, context: Iterable[str] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(fact)
+        self.kind = kind
+        self.fact = fact
+        self.context = tuple(context)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [f"error[{self.kind.code}]: {self.fact}"]
+        lines += [f"  {line}" for line in self.context]
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def _kind(code: str, exit_status: Exit, meaning: str) -> ErrorKind:
+    return ErrorKind(code=code, exit=exit_status, meaning=meaning)
+
+
+PLAN_INVALID = _kind("plan-invalid", Exit.WRONG_REQUEST, "The plan has faults; all are listed.")
+PLAN_UNREADABLE = _kind(
+    "plan-unreadable", Exit.WRONG_REQUEST, "The plan file is missing, not text or not YAML."
+)
+TARGET_INVALID = _kind(
+    "target-invalid", Exit.WRONG_REQUEST, "A target URL cannot be understood or does not exist."
+)
+TARGET_READ_ONLY = _kind(
+    "target-read-only", Exit.NOT_READY, "The target cannot be written by this user."
+)
+TARGET_GONE = _kind(
+    "target-gone", Exit.SYSTEM_FAILED, "The target disappeared while the run was going on."
+)
+TARGET_NO_SPACE = _kind(
+    "target-no-space",
+    Exit.NOT_READY,
+    "The target lacks the free space that the plan needs (10 % must stay free).",
+)
+TARGET_UNSUITABLE = _kind(
+    "target-unsuitable",
+    Exit.NOT_READY,
+    "The target does not take the I/O that the plan asks for, for instance direct I/O.",
+)
+PREFILL_FAILED = _kind(
+    "prefill-failed", Exit.SYSTEM_FAILED, "The data to be read could not be written and verified."
+)
+DEVICE_NOT_CONSENTED = _kind(
+    "device-not-consented",
+    Exit.WRONG_REQUEST,
+    "A block device would be written without `--destroy-data` naming exactly it.",
+)
+DEVICE_IN_USE = _kind(
+    "device-in-use",
+    Exit.WRONG_REQUEST,
+    "The block device is mounted, held by LVM, MD or device mapper, or opened exclusively.",
+)
+DEVICE_SIGNED = _kind(
+    "device-signed",
+    Exit.WRONG_REQUEST,
+    "The block device carries a filesystem, partition table or other signature.",
+)
+FIO_MISSING = _kind("fio-missing", Exit.NOT_READY, "There is no fio on this machine.")
+FIO_TOO_OLD = _kind("fio-too-old", Exit.NOT_READY, "fio is older than the oldest one supported.")
+ENGINE_UNKNOWN = _kind(
+    "engine-unknown", Exit.NOT_READY, "The I/O engine asked for is not in this fio or kernel."
+)
+JOB_FILE_INVALID = _kind(
+    "job-file-invalid",
+    Exit.WRONG_REQUEST,
+    "A fio job file is missing, unreadable, or names its own files.",
+)
+FORMAT_INVALID = _kind(
+    "format-invalid", Exit.WRONG_REQUEST, "A tool's output cannot be understood; says where."
+)
+RUN_NOT_FOUND = _kind(
+    "run-not-found", Exit.WRONG_REQUEST, "No run, or more than one, has the name given."
+)
+RUN_NOT_RESUMABLE = _kind(
+    "run-not-resumable", Exit.WRONG_REQUEST, "The run is complete, or still going on."
+)
+ARCHIVE_DAMAGED = _kind(
+    "archive-damaged", Exit.NEGATIVE, "A part of an archive is missing or not what was sealed."
+)
+ARCHIVE_UNWRITABLE = _kind(
+    "archive-unwritable", Exit.NOT_READY, "The archive cannot be written: permission or space."
+)
+OUTPUT_UNWRITABLE = _kind(
+    "output-unwritable", Exit.WRONG_REQUEST, "A report or list cannot be written where asked."
+)
+RULE_UNKNOWN = _kind("rule-unknown", Exit.WRONG_REQUEST, "No audit rule has that code.")
+SCHEMA_UNKNOWN = _kind("schema-unknown", Exit.WRONG_REQUEST, "No verb of that name has a schema.")
+USAGE = _kind("usage", Exit.WRONG_REQUEST, "The command line is not understood.")
+BUG = _kind("bug", Exit.BUG, "Leadline itself failed; the report asks to be sent to us.")
+
+CATALOGUE: tuple[ErrorKind, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, ErrorKind)
+)

@@ -1,0 +1,1 @@
+"""Raw tool output to typed results: pure and total, one file per tool."""

@@ -1,0 +1,1 @@
+"""What the system under test was: snapshot models."""

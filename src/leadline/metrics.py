@@ -1,0 +1,76 @@
+"""What is measured: operations, metrics with their units, and one measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leadline.stats.histogram import LatencyHistogram
+
+
+class Op(StrEnum):
+    """The direction of the I/O. `total` adds reads and writes that ran at the same time."""
+
+    READ = "read"
+    WRITE = "write"
+    TRIM = "trim"
+    TOTAL = "total"
+
+
+class Metric(StrEnum):
+    """Metrics by their contract names; latency is total latency (slat + clat)."""
+
+    IOPS = "iops"
+    BANDWIDTH = "bandwidth"
+    LATENCY_MEAN = "latency_mean"
+    LATENCY_P50 = "latency_p50"
+    LATENCY_P95 = "latency_p95"
+    LATENCY_P99 = "latency_p99"
+    LATENCY_P999 = "latency_p999"
+    LATENCY_P9999 = "latency_p9999"
+
+    @property
+    def unit(self) -> str:
+        """Base unit as printed in JSON: `1/s`, `bytes/s` or `s`."""
+        return {Metric.IOPS: "1/s", Metric.BANDWIDTH: "bytes/s"}.get(self, "s")
+
+    @property
+    def quantile(self) -> float | None:
+        """The quantile in (0, 1) of a percentile metric, else None."""
+        return _QUANTILES.get(self)
+
+    @property
+    def is_latency(self) -> bool:
+        return self not in (Metric.IOPS, Metric.BANDWIDTH)
+
+
+_QUANTILES = {
+    Metric.LATENCY_P50: 0.5,
+    Metric.LATENCY_P95: 0.95,
+    Metric.LATENCY_P99: 0.99,
+    Metric.LATENCY_P999: 0.999,
+    Metric.LATENCY_P9999: 0.9999,
+}
+PERCENTILES: tuple[Metric, ...] = tuple(_QUANTILES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One row of the measurements table: a trial's value of one metric for one operation.
+
+    `value` is in the metric's base unit and None where it was not measured or where the sample is
+    too small to show it. `histogram` is the trial's latency histogram, on the row
+    `latency_mean` only, so that percentiles of several trials can be merged.
+    """
+
+    trial: str
+    target: str
+    workload: str
+    level: str
+    block: int
+    op: Op
+    metric: Metric
+    value: float | None
+    histogram: LatencyHistogram | None = None

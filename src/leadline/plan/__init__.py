@@ -1,0 +1,1 @@
+"""What to measure: targets x workloads x load levels x repeats."""

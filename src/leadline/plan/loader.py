@@ -1,0 +1,313 @@
+"""From a plan file, or from the command line alone, to an expanded plan or all of its faults."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from leadline import errors
+from leadline.errors import LeadlineError
+from leadline.plan import models
+from leadline.plan.expand import expand
+from leadline.plan.job_file import read_job_file
+from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault of a plan. `line` is None where the plan came from the command line."""
+
+    file: str
+    line: int | None
+    key: str
+    message: str
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        near = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
+        return f"{place}: {self.key}: {self.message}{near}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What the command line sets over a plan or its profiles; None leaves it alone."""
+
+    targets: Sequence[str] = ()
+    profiles: Sequence[str] = ()
+    name: str | None = None
+    runtime: str | None = None
+    ramp: str | None = None
+    size: str | None = None
+    repeats: int | None = None
+    seed: int | None = None
+    prefill: bool | None = None
+    drop_caches: bool | None = None
+
+
+def profile_names() -> list[str]:
+    """The built-in profiles, which are the files in plan/profiles."""
+    folder = resources.files("leadline.plan") / "profiles"
+    return sorted(item.name[:-5] for item in folder.iterdir() if item.name.endswith(".yaml"))
+
+
+def load_profile(name: str) -> models.ProfileDocument:
+    """A built-in profile. Raises KeyError for a name that is none."""
+    if name not in profile_names():
+        raise KeyError(name)
+    text = (resources.files("leadline.plan") / "profiles" / f"{name}.yaml").read_text("utf-8")
+    return models.ProfileDocument.model_validate(load_positioned(text).value)
+
+
+def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
+    """The expanded plan, or a LeadlineError(`plan-invalid`) that lists every fault at once."""
+    source = str(path) if path else "command line"
+    document = _read(path) if path else Positioned(value={})
+    value = document.value if document.value is not None else {}
+    if not isinstance(value, dict):
+        raise LeadlineError(
+            errors.PLAN_INVALID,
+            "a plan is a mapping of keys",
+            context=[f"{source}:1: found {type(value).__name__}"],
+            hint="start from the example in `leadline run --help`",
+        )
+    raw = _overridden(value, overrides)
+    base = path.parent if path else Path.cwd()
+    faults = _Faults(source, document if path else None)
+
+    plan_document: models.PlanDocument | None = None
+    try:
+        plan_document = models.PlanDocument.model_validate(raw)
+    except ValidationError as error:
+        faults.take(error, raw)
+    profiles = _profiles(raw, faults)
+    job_files = _job_files(raw, base, faults)
+    _check_names(raw, profiles, faults)
+    _check_something_to_do(raw, profiles, faults)
+    if faults.found:
+        count = len(faults.found)
+        raise LeadlineError(
+            errors.PLAN_INVALID,
+            f"the plan has {count} fault{'s' if count > 1 else ''}",
+            context=[str(fault) for fault in faults.found],
+            hint="mend them all, then `leadline check` the plan again",
+        )
+    assert plan_document is not None
+    try:
+        return expand(plan_document, profiles, job_files, _forced(overrides))
+    except ValidationError as error:
+        raise LeadlineError(
+            errors.PLAN_INVALID,
+            "the plan expands to workloads that cannot be run",
+            context=[f"{source}: {detail['msg']}" for detail in error.errors()],
+            hint="compare block_size, size and pattern of the workloads",
+        ) from error
+    except ValueError as error:
+        raise LeadlineError(
+            errors.PLAN_INVALID, "the plan has 1 fault", context=[f"{source}: {error}"]
+        ) from error
+
+
+def _read(path: Path) -> Positioned:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError as error:
+        raise LeadlineError(
+            errors.PLAN_UNREADABLE,
+            f"there is no plan {str(path)!r}",
+            hint="name a plan file, or use --target and --profile without one",
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise LeadlineError(
+            errors.PLAN_UNREADABLE, f"the plan {str(path)!r} cannot be read", context=[str(error)]
+        ) from error
+    try:
+        return load_positioned(text)
+    except YamlFault as fault:
+        raise LeadlineError(
+            errors.PLAN_UNREADABLE,
+            f"the plan {str(path)!r} is not YAML that a plan can be written in",
+            context=[f"{path}:{fault.line}: {fault}"],
+        ) from fault
+
+
+def _overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
+    raw = dict(value)
+    if overrides.targets:
+        raw["targets"] = list(overrides.targets)
+    if overrides.profiles:
+        raw["profile"] = list(overrides.profiles)
+    for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
+        given = getattr(overrides, key)
+        if given is not None:
+            raw[key] = given
+    return raw
+
+
+def _forced(overrides: Overrides) -> models.DefaultsDocument:
+    """Settings of the command line that beat a workload's own."""
+    given = {key: getattr(overrides, key) for key in ("runtime", "ramp", "size")}
+    try:
+        return models.DefaultsDocument.model_validate(
+            {key: value for key, value in given.items() if value is not None}
+        )
+    except ValidationError as error:
+        raise LeadlineError(
+            errors.PLAN_INVALID,
+            "an option of the command line is not understood",
+            context=[f"--{detail['loc'][0]}: {_sentence(detail)}" for detail in error.errors()],
+        ) from error
+
+
+class _Faults:
+    """Collects faults, each with its line where the plan is a file."""
+
+    def __init__(self, source: str, document: Positioned | None) -> None:
+        self.source = source
+        self.document = document
+        self.found: list[Fault] = []
+
+    def add(self, path: KeyPath, message: str, nearest: str | None = None) -> None:
+        line = self.document.line(path) if self.document else None
+        fault = Fault(
+            file=self.source, line=line, key=_dotted(path), message=message, nearest=nearest
+        )
+        if fault not in self.found:
+            self.found.append(fault)
+
+    def take(self, error: ValidationError, raw: Mapping[str, Any]) -> None:
+        for detail in error.errors():
+            path = _written_path(detail["loc"], raw)
+            value = detail.get("input")
+            if detail["type"] == "extra_forbidden":
+                key = str(path[-1])
+                known = _keys_at(path[:-1])
+                self.add(path, f"unknown key {key!r}", _nearest(key, known))
+                continue
+            expected = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
+            shown = "" if isinstance(value, dict | list) or value is None else f", got {value!r}"
+            self.add(path, _sentence(detail) + shown, _nearest(str(value), expected))
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "missing":
+        return "is missing"
+    message = detail["msg"]
+    return message[0].lower() + message[1:]
+
+
+def _written_path(loc: Sequence[str | int], raw: object) -> KeyPath:
+    """The path as the user wrote it: a target given as a bare string has no key `target`."""
+    path: list[str | int] = []
+    for part in loc:
+        if isinstance(raw, str):
+            break
+        path.append(part)
+        try:
+            raw = raw[part]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            raw = None
+    return tuple(path)
+
+
+def _keys_at(path: KeyPath) -> list[str]:
+    """Keys that may stand at a path of a plan."""
+    model: type[BaseModel] = models.PlanDocument
+    below: dict[str, type[BaseModel]] = {
+        "targets": models.TargetDocument,
+        "workloads": models.WorkloadDocument,
+        "phases": models.PhaseDocument,
+        "levels": models.LevelDocument,
+        "defaults": models.DefaultsDocument,
+    }
+    for part in path:
+        if isinstance(part, str):
+            model = below.get(part, model)
+    return list(model.model_fields)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def _dotted(path: KeyPath) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "plan"
+
+
+def _profiles(raw: Mapping[str, Any], faults: _Faults) -> list[models.ProfileDocument]:
+    given = raw.get("profile", ())
+    names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    loaded = []
+    for index, name in enumerate(names):
+        try:
+            loaded.append(load_profile(str(name)))
+        except KeyError:
+            known = profile_names()
+            path: KeyPath = ("profile",) if isinstance(given, str) else ("profile", index)
+            faults.add(
+                path,
+                f"unknown profile {name!r} (known: {', '.join(known)})",
+                _nearest(str(name), known),
+            )
+    return loaded
+
+
+def _job_files(raw: Mapping[str, Any], base: Path, faults: _Faults) -> dict[str, models.JobFile]:
+    """The user's job files by the path written in the plan, relative to the plan's own folder."""
+    found: dict[str, models.JobFile] = {}
+    for index, workload in enumerate(_mappings(raw.get("workloads"))):
+        written = workload.get("job_file")
+        if isinstance(written, str):
+            try:
+                found[written] = read_job_file(base / written)
+            except LeadlineError as error:
+                told = "; ".join([error.fact, *error.context])
+                faults.add(("workloads", index, "job_file"), told)
+    return found
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, list) else []
+    return [item if isinstance(item, dict) else {} for item in items]
+
+
+def _check_names(
+    raw: Mapping[str, Any], profiles: Sequence[models.ProfileDocument], faults: _Faults
+) -> None:
+    seen = {workload.name for profile in profiles for workload in profile.workloads}
+    for index, workload in enumerate(_mappings(raw.get("workloads"))):
+        name = workload.get("name")
+        if isinstance(name, str) and name in seen:
+            faults.add(("workloads", index, "name"), f"two workloads are called {name!r}")
+        seen.add(str(name))
+    names: set[str] = set()
+    targets = raw.get("targets")
+    for index, item in enumerate(targets if isinstance(targets, list) else []):
+        url = item.get("target") if isinstance(item, dict) else item
+        name = item.get("name", url) if isinstance(item, dict) else url
+        if name is not None and str(name) in names:
+            faults.add(("targets", index), f"two targets are called {name!r}; give one a name")
+        names.add(str(name))
+
+
+def _check_something_to_do(
+    raw: Mapping[str, Any], profiles: Sequence[models.ProfileDocument], faults: _Faults
+) -> None:
+    if not profiles and not raw.get("workloads") and not raw.get("profile"):
+        faults.add(
+            (), f"has neither a profile nor workloads (profiles: {', '.join(profile_names())})"
+        )

@@ -1,0 +1,97 @@
+"""YAML read together with where each key stands, so that a fault can name its line.
+
+Safe by construction: only plain scalars, lists and mappings; anchors and aliases are refused
+(a plan needs none, and they are how a small file grows to fill the memory), duplicate keys too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import yaml
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positioned:
+    """`value` is plain data; `lines` maps a key path to its line, counted from 1."""
+
+    value: object
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+
+    def line(self, path: KeyPath) -> int:
+        """The line of `path`, or of its nearest ancestor that stands in the file."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+class YamlFault(Exception):
+    """Not YAML, or YAML of a kind that a plan does not take; `line` counts from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader without YAML 1.1's surprises: `1:30` and `010` stay text, dates too."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(("timestamp", "int"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456789"))
+
+MAX_BYTES = 1 << 20
+
+
+def load_positioned(text: str) -> Positioned:
+    """Parse one YAML document. Raises YamlFault with the line."""
+    if len(text) > MAX_BYTES:
+        raise YamlFault(f"larger than {MAX_BYTES} bytes, which no plan is", 1)
+    loader = _Loader(text)
+    try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise YamlFault("anchors and aliases are not taken", event.start_mark.line + 1)
+        node = loader.get_single_node()
+        lines: dict[KeyPath, int] = {}
+        value = _plain(loader, node, (), lines) if node is not None else None
+    except RecursionError as error:
+        raise YamlFault("nested too deeply", 1) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise YamlFault(f"not YAML: {problem}", mark.line + 1 if mark else 1) from error
+    finally:
+        loader.dispose()
+    return Positioned(value=value, lines=lines)
+
+
+def _plain(loader: _Loader, node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int]) -> object:
+    lines.setdefault(path, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        mapping: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise YamlFault("a key must be a plain word", line)
+            key = str(key_node.value)
+            if key in mapping:
+                raise YamlFault(f"the key {key!r} is given twice", line)
+            lines[(*path, key)] = line
+            mapping[key] = _plain(loader, value_node, (*path, key), lines)
+        return mapping
+    if isinstance(node, yaml.SequenceNode):
+        return [
+            _plain(loader, item, (*path, index), lines) for index, item in enumerate(node.value)
+        ]
+    if not node.tag.startswith("tag:yaml.org,2002:"):
+        raise YamlFault(f"the tag {node.tag!r} is not taken", node.start_mark.line + 1)
+    scalar: object = loader.construct_object(node)  # type: ignore[no-untyped-call]
+    return scalar

@@ -1,0 +1,1 @@
+"""Numerics with no domain words."""

@@ -1,0 +1,80 @@
+"""Latency histograms: kept per trial, merged for a cell, and the only source of percentiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatencyHistogram:
+    """Counts by bucket value: two int64 arrays of equal length, values strictly increasing.
+
+    Values are nanoseconds, the representative value of the bucket that the engine reports
+    (fio: bucket middle, relative error at most 1/128).
+    """
+
+    values_ns: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+    @classmethod
+    def from_bins(cls, bins: Mapping[int, int]) -> LatencyHistogram:
+        """From {nanoseconds: count}, in any order; raises ValueError on a negative entry."""
+        values = np.fromiter(bins.keys(), dtype=np.int64, count=len(bins))
+        counts = np.fromiter(bins.values(), dtype=np.int64, count=len(bins))
+        if len(bins) and (values.min() < 0 or counts.min() < 0):
+            raise ValueError("a histogram cannot have negative values or counts")
+        order = np.argsort(values)
+        keep = order[counts[order] > 0]
+        return cls(values[keep], counts[keep])
+
+    @classmethod
+    def merged(cls, parts: Iterable[LatencyHistogram]) -> LatencyHistogram:
+        """The histogram of all the parts' I/Os together; exact, independent of order."""
+        parts = list(parts)
+        if not parts:
+            return cls.from_bins({})
+        values, inverse = np.unique(
+            np.concatenate([part.values_ns for part in parts]), return_inverse=True
+        )
+        counts = np.zeros(len(values), dtype=np.int64)
+        np.add.at(counts, inverse, np.concatenate([part.counts for part in parts]))
+        return cls(values, counts)
+
+    @property
+    def count(self) -> int:
+        """Number of I/Os."""
+        return int(self.counts.sum())
+
+    def quantile_s(self, q: float) -> float:
+        """Seconds below which a share q in (0, 1] of the I/Os lies; fio's own definition:
+        the first bucket where the cumulated count reaches q x count. Raises ValueError if empty.
+        """
+        if not len(self.counts):
+            raise ValueError("an empty histogram has no quantile")
+        cumulated = np.cumsum(self.counts)
+        index = int(np.searchsorted(cumulated, q * cumulated[-1], side="left"))
+        return float(self.values_ns[min(index, len(cumulated) - 1)]) / 1e9
+
+    def mean_s(self) -> float:
+        """Mean in seconds, within the bucket error. Raises ValueError if empty."""
+        if not len(self.counts):
+            raise ValueError("an empty histogram has no mean")
+        return float(np.average(self.values_ns, weights=self.counts)) / 1e9
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, LatencyHistogram)
+            and np.array_equal(self.values_ns, other.values_ns)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def samples_needed(q: float) -> int:
+    """I/Os that a percentile needs: ten beyond it, 10 / (1 - q) (methodology, `too-few-samples`)."""
+    return round(10 / (1 - q))

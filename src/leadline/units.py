@@ -1,0 +1,109 @@
+"""Sizes, durations and rates: parsed into base units (bytes, seconds), shown to people.
+
+Suffixes follow fio, whose users write our plans: `k`, `M`, `G`, `T` alone are powers of 1024,
+as are `KiB` ...; `kB`, `MB` ... are powers of 1000 (IEC 80000-13).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+_BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(ib?|b)?\s*", re.IGNORECASE)
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes in `4k`, `1MiB`, `10G`, `150GB` or a whole number. Raises ValueError."""
+    if isinstance(text, bool):
+        raise ValueError(f"{text!r} is not a size; write for instance 4k, 1M or 10G")
+    if isinstance(text, int):
+        if text < 0:
+            raise ValueError("a size cannot be negative")
+        return text
+    match = _SIZE.fullmatch(str(text))
+    if not match:
+        raise ValueError(f"{text!r} is not a size; write for instance 4k, 1M or 10G")
+    number, prefix, tail = match.group(1), match.group(2).lower(), (match.group(3) or "").lower()
+    power = list(_BINARY).index(prefix)
+    factor = 1000**power if tail == "b" and prefix else _BINARY[prefix]
+    value = float(number) * factor
+    if not value.is_integer():
+        raise ValueError(f"{text!r} is not a whole number of bytes")
+    return int(value)
+
+
+def parse_duration(text: str | int | float) -> float:
+    """Seconds in `500ms`, `10s`, `5m`, `1h` or a plain number. Raises ValueError."""
+    if isinstance(text, bool):
+        raise ValueError(f"{text!r} is not a duration; write for instance 10s, 5m or 1h")
+    if isinstance(text, int | float):
+        value = float(text)
+    else:
+        match = _DURATION.fullmatch(text)
+        if not match:
+            raise ValueError(f"{text!r} is not a duration; write for instance 10s, 5m or 1h")
+        value = float(match.group(1)) * _SECONDS[(match.group(2) or "s").lower()]
+    if value < 0 or not math.isfinite(value):
+        raise ValueError("a duration must be zero or more and finite")
+    return value
+
+
+def _significant(value: float, digits: int = 3) -> str:
+    """`value` with about three significant digits and no exponent."""
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = f"{value:,.{decimals}f}"
+    return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
+
+
+def format_size(size_bytes: float) -> str:
+    """Bytes for people, exact powers of 1024 without decimals: `4 KiB`, `1.5 GiB`."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024 or unit == "TiB":
+            return f"{_significant(value)} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")
+
+
+def format_block_size(size_bytes: int) -> str:
+    """A block size in fio's own short form: `4k`, `1M`."""
+    for suffix, factor in (("M", 1 << 20), ("k", 1 << 10)):
+        if size_bytes >= factor and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{suffix}"
+    return str(size_bytes)
+
+
+def format_duration(seconds: float) -> str:
+    """Seconds for people: `45 s`, `12 min 30 s`, `3 h 05 min`."""
+    if seconds < 60:
+        return f"{_significant(seconds)} s"
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    minutes, secs = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {secs:02d} s" if secs else f"{minutes} min"
+
+
+def format_latency(seconds: float) -> str:
+    """A latency for people: `12.3 us`, `4.56 ms`, `1.2 s`."""
+    for unit, factor in (("us", 1e-6), ("ms", 1e-3)):
+        if abs(seconds) < 1000 * factor:
+            return f"{_significant(seconds / factor)} {unit}"
+    return f"{_significant(seconds)} s"
+
+
+def format_iops(iops: float) -> str:
+    """Operations per second for people, whole above 100: `12,345`, `98.5`."""
+    return f"{iops:,.0f}" if abs(iops) >= 100 else _significant(iops)
+
+
+def format_bandwidth(bytes_per_second: float) -> str:
+    """Bandwidth for people, always in MiB/s so that a column can be compared by eye."""
+    mebibytes = bytes_per_second / (1 << 20)
+    return f"{mebibytes:,.0f}" if mebibytes >= 100 else _significant(mebibytes)
