@@ -86,6 +86,18 @@ TARGET_UNSUITABLE = _kind(
     Exit.NOT_READY,
     "The target does not take the I/O that the plan asks for, for instance direct I/O.",
 )
+TARGET_FULL = _kind(
+    "target-full", Exit.SYSTEM_FAILED, "The target ran out of space in the middle of a trial."
+)
+ENGINE_FAILED = _kind(
+    "engine-failed", Exit.SYSTEM_FAILED, "The I/O engine ended with an error of its own."
+)
+TRIAL_HUNG = _kind(
+    "trial-hung", Exit.SYSTEM_FAILED, "A trial passed its time bound and was stopped by force."
+)
+INTERRUPTED = _kind(
+    "interrupted", Exit.INTERRUPTED, "The run was stopped by a signal; it can be resumed."
+)
 PREFILL_FAILED = _kind(
     "prefill-failed", Exit.SYSTEM_FAILED, "The data to be read could not be written and verified."
 )
@@ -103,6 +115,11 @@ DEVICE_SIGNED = _kind(
     "device-signed",
     Exit.WRONG_REQUEST,
     "The block device carries a filesystem, partition table or other signature.",
+)
+DEVICE_UNCHECKED = _kind(
+    "device-unchecked",
+    Exit.NOT_READY,
+    "It cannot be told whether a block device is in use or carries anything.",
 )
 FIO_MISSING = _kind("fio-missing", Exit.NOT_READY, "There is no fio on this machine.")
 FIO_TOO_OLD = _kind("fio-too-old", Exit.NOT_READY, "fio is older than the oldest one supported.")

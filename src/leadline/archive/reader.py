@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import orjson
@@ -14,7 +14,14 @@ from pydantic import BaseModel, ValidationError
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.records import Derived, Manifest, RunStatus, TrialRecord, TrialStatus
+from leadline.archive.records import (
+    Created,
+    Derived,
+    Manifest,
+    RunStatus,
+    TrialRecord,
+    TrialStatus,
+)
 from leadline.errors import LeadlineError
 from leadline.formats.fio_json import FioOutput, FormatError, parse_fio_json
 from leadline.formats.fio_log import Window, parse_iops_log
@@ -118,11 +125,16 @@ class Run:
     def id(self) -> str:
         return self.manifest.run
 
+    @property
+    def trial_folders(self) -> tuple[Path, ...]:
+        """The folder of every stored attempt, readable or not."""
+        records = (self.path / layout.TRIALS).glob("*/" + layout.TRIAL_RECORD)
+        return tuple(sorted(record.parent for record in records))
+
     @cached_property
     def attempts(self) -> tuple[StoredTrial, ...]:
         """Every stored attempt in the order of the plan, later attempts behind earlier ones."""
-        folders = (self.path / layout.TRIALS).glob("*/" + layout.TRIAL_RECORD)
-        stored = [StoredTrial(folder.parent, None) for folder in folders]
+        stored = [StoredTrial(folder, None) for folder in self.trial_folders]
         planned = {trial.id: trial for trial in self.plan.trials}
         for attempt in stored:
             trial = planned.get(attempt.record.trial)
@@ -156,10 +168,26 @@ class Run:
     def complete(self) -> bool:
         return self.manifest.status is RunStatus.COMPLETE
 
-    def inventory(self, moment: str) -> HostInventory | None:
-        """The host inventory taken at `start` or `end`; None where there is none."""
-        path = self.path / layout.INVENTORY / f"{moment}.json"
-        return read_record(path, HostInventory) if path.exists() else None
+    def inventory(self, moment: Literal["start", "end"]) -> HostInventory | None:
+        """The host inventory at the run's start or end, over all sessions; None if not taken."""
+        paths = sorted((self.path / layout.INVENTORY).glob(f"*-{moment}.json"))
+        return read_record(paths[0 if moment == "start" else -1], HostInventory) if paths else None
+
+    @property
+    def left_behind(self) -> tuple[Created, ...]:
+        """What the run made outside the archive and did not get to remove (after kill -9)."""
+        path = self.path / layout.CREATED
+        left: dict[str, Created] = {}
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                entry = Created.model_validate_json(line)
+            except ValidationError:
+                continue  # the line that was being written when the power went
+            if entry.removed:
+                left.pop(entry.path, None)
+            else:
+                left[entry.path] = entry
+        return tuple(left.values())
 
     def measurements(self) -> Iterator[Measurement]:
         """The measurements table: one row per trial x operation x metric, completed trials only."""

@@ -128,6 +128,18 @@ class Derived(Record):
     operations: tuple[DerivedOperation, ...]
 
 
+class Created(Record):
+    """Something that the run made on a target, told before it is made and again when removed.
+
+    `token` stands in the thing itself, so that nothing else is ever taken for it.
+    """
+
+    target: str
+    path: str
+    token: str
+    removed: bool = False
+
+
 class Session(Record):
     """One stretch of carrying out the run: the first, and one for each resume."""
 

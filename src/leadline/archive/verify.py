@@ -40,13 +40,7 @@ def verify(run: Run) -> Verification:
     try:
         manifest = run.manifest
     except LeadlineError as error:
-        return Verification(
-            files=1,
-            numbers=0,
-            problems=(
-                Discrepancy(path=layout.MANIFEST, message="; ".join([error.fact, *error.context])),
-            ),
-        )
+        return Verification(files=1, numbers=0, problems=(_told(layout.MANIFEST, error),))
     checked = 0
     if manifest.status is RunStatus.COMPLETE or manifest.files:
         checked += _check_files(run.path, manifest.files, problems)
@@ -61,24 +55,34 @@ def verify(run: Run) -> Verification:
         )
         problems.append(Discrepancy(path=layout.MANIFEST, message=message))
     numbers = 0
-    try:
-        attempts = run.attempts
-    except LeadlineError as error:
-        place = error.context[0] if error.context else layout.TRIALS
-        problems.append(Discrepancy(path=place, message=error.fact))
-        attempts = ()
-    for attempt in attempts:
-        where = str(attempt.folder.relative_to(run.path))
+    stored = set()
+    for folder in run.trial_folders:
+        where = str(folder.relative_to(run.path))
+        attempt = StoredTrial(folder, None)
+        try:
+            stored.add(attempt.record.trial)
+        except LeadlineError as error:
+            problems.append(_told(f"{where}/{layout.TRIAL_RECORD}", error))
+            continue
         if not manifest.files:
             digests = {f"{where}/{name}": digest for name, digest in attempt.record.files.items()}
             checked += _check_files(run.path, digests, problems)
         numbers += _check_numbers(attempt, where, problems)
+    try:
+        planned = run.plan.trials
+    except LeadlineError as error:
+        problems.append(_told(layout.PLAN, error))
+        planned = ()
     if manifest.status is RunStatus.COMPLETE:
-        for trial in run.missing:
-            problems.append(
-                Discrepancy(path=f"{layout.TRIALS}/{trial.id}", message="the trial is missing")
-            )
+        for trial in planned:
+            if trial.id not in stored:
+                place = f"{layout.TRIALS}/{trial.id}"
+                problems.append(Discrepancy(path=place, message="the trial is missing"))
     return Verification(files=checked, numbers=numbers, problems=tuple(dict.fromkeys(problems)))
+
+
+def _told(path: str, error: LeadlineError) -> Discrepancy:
+    return Discrepancy(path=path, message="; ".join([error.fact, *error.context]))
 
 
 def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Discrepancy]) -> int:
@@ -104,7 +108,7 @@ def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]
     try:
         stored = attempt.derived
     except LeadlineError as error:
-        problems.append(Discrepancy(path=name, message=error.fact))
+        problems.append(_told(name, error))
         return 0
     if stored is None:
         if attempt.record.status is TrialStatus.COMPLETED:

@@ -12,11 +12,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.reader import Run, read_record
 from leadline.archive.records import (
+    Created,
     FileDigest,
     Manifest,
     Problem,
@@ -81,6 +83,27 @@ class RunWriter:
             )
         return writer
 
+    @classmethod
+    @contextmanager
+    def tidying(cls, path: Path) -> Iterator[RunWriter]:
+        """Hold an archive only to note that what it left behind is gone; a sealed archive's
+        manifest gets the journal's new digest, and nothing else changes."""
+        with _told(path):
+            lock = _locked(path)
+            writer = cls(path, lock, read_record(path / layout.MANIFEST, Manifest))
+        try:
+            yield writer
+            files = writer._manifest.files
+            if files:
+                journal = layout.digest_file(path / layout.CREATED)
+                writer._write_manifest(
+                    writer._manifest.model_copy(
+                        update={"files": {**files, layout.CREATED: journal}}
+                    )
+                )
+        finally:
+            writer.close()
+
     @property
     def run(self) -> Run:
         """The archive as a reader sees it now."""
@@ -118,11 +141,30 @@ class RunWriter:
         sealed = record.model_copy(update={"files": files})
         (folder / layout.TRIAL_RECORD).write_bytes(layout.encode(sealed))
 
-    def write_inventory(self, moment: str, inventory: HostInventory) -> None:
+    @property
+    def session(self) -> int:
+        """The number of this session, from 1; a resumed run has several."""
+        return len(self._manifest.sessions)
+
+    def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
         with _told(self.path):
             folder = self.path / layout.INVENTORY
             folder.mkdir(exist_ok=True)
-            layout.write_durably(folder / f"{moment}.json", layout.encode(inventory))
+            name = f"{self.session:03d}-{moment}.json"
+            layout.write_durably(folder / name, layout.encode(inventory))
+
+    def note_created(self, entry: Created) -> None:
+        """Record, durably and before it is made, something that will exist outside the archive."""
+        self._append_journal(entry)
+
+    def note_removed(self, entry: Created) -> None:
+        self._append_journal(entry.model_copy(update={"removed": True}))
+
+    def _append_journal(self, entry: Created) -> None:
+        with _told(self.path), (self.path / layout.CREATED).open("ab") as stream:
+            stream.write(entry.model_dump_json(by_alias=True).encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
 
     def seal(self, status: RunStatus, *, ended_at: str, problems: tuple[Problem, ...] = ()) -> None:
         """Digest every file and write the final manifest; the archive is then what it says."""

@@ -61,7 +61,7 @@ def interleaved(cells: int, repeats: int, seed: int) -> tuple[models.Trial, ...]
     Drift of the machine then falls on all cells alike (randomised complete block design).
     """
     generator = random.Random(seed)
-    trials = []
+    trials: list[models.Trial] = []
     for block in range(repeats):
         order = list(range(cells))
         generator.shuffle(order)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from leadline.plan.models import Cell
 
+# Job k of every generated workload works on this file, so that all share what was prefilled.
+DATA_FILE = "leadline.{job}.dat"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:

@@ -97,7 +97,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
         raise LeadlineError(
             errors.PLAN_INVALID,
             f"the plan has {count} fault{'s' if count > 1 else ''}",
-            context=[str(fault) for fault in faults.found],
+            context=[str(fault) for fault in sorted(faults.found, key=lambda one: one.line or 0)],
             hint="mend them all, then `leadline check` the plan again",
         )
     assert plan_document is not None
@@ -142,7 +142,7 @@ def _read(path: Path) -> Positioned:
 def _overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
     raw = dict(value)
     if overrides.targets:
-        raw["targets"] = list(overrides.targets)
+        raw["targets"] = [_named_target(given) for given in overrides.targets]
     if overrides.profiles:
         raw["profile"] = list(overrides.profiles)
     for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
@@ -150,6 +150,14 @@ def _overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         if given is not None:
             raw[key] = given
     return raw
+
+
+def _named_target(given: str) -> str | dict[str, str]:
+    """`NAME=URL` of the command line as a plan writes it; a bare URL stays as it is."""
+    name, equals, url = given.partition("=")
+    if equals and ":" not in name and "/" not in name:
+        return {"target": url, "name": name}
+    return given
 
 
 def _forced(overrides: Overrides) -> models.DefaultsDocument:
@@ -193,7 +201,8 @@ class _Faults:
                 self.add(path, f"unknown key {key!r}", _nearest(key, known))
                 continue
             expected = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
-            shown = "" if isinstance(value, dict | list) or value is None else f", got {value!r}"
+            told = detail["type"] in ("value_error", "missing") or isinstance(value, dict | list)
+            shown = "" if told else f", got {value!r}"
             self.add(path, _sentence(detail) + shown, _nearest(str(value), expected))
 
 

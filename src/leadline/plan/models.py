@@ -298,7 +298,7 @@ class PlanDocument(Model):
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
     description: str = ""
-    targets: tuple[TargetDocument, ...] = Field(min_length=1)
+    targets: tuple[TargetDocument, ...]
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()
     workloads: tuple[WorkloadDocument, ...] = ()
@@ -313,6 +313,13 @@ class PlanDocument(Model):
     def _short_targets(cls, value: object) -> object:
         if isinstance(value, list):
             return [{"target": item} if isinstance(item, str) else item for item in value]
+        return value
+
+    @field_validator("targets")
+    @classmethod
+    def _some_target(cls, value: tuple[TargetDocument, ...]) -> tuple[TargetDocument, ...]:
+        if not value:
+            raise ValueError("names no target")
         return value
 
     @field_validator("profile", mode="before")

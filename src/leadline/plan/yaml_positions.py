@@ -54,11 +54,13 @@ def load_positioned(text: str) -> Positioned:
     """Parse one YAML document. Raises YamlFault with the line."""
     if len(text) > MAX_BYTES:
         raise YamlFault(f"larger than {MAX_BYTES} bytes, which no plan is", 1)
-    loader = _Loader(text)
+    loader: _Loader | None = None
     try:
+        loader = _Loader(text)
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise YamlFault("anchors and aliases are not taken", event.start_mark.line + 1)
+                mark = event.start_mark
+                raise YamlFault("anchors and aliases are not taken", mark.line + 1 if mark else 1)
         node = loader.get_single_node()
         lines: dict[KeyPath, int] = {}
         value = _plain(loader, node, (), lines) if node is not None else None
@@ -69,7 +71,8 @@ def load_positioned(text: str) -> Positioned:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise YamlFault(f"not YAML: {problem}", mark.line + 1 if mark else 1) from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     return Positioned(value=value, lines=lines)
 
 
@@ -93,5 +96,5 @@ def _plain(loader: _Loader, node: yaml.Node, path: KeyPath, lines: dict[KeyPath,
         ]
     if not node.tag.startswith("tag:yaml.org,2002:"):
         raise YamlFault(f"the tag {node.tag!r} is not taken", node.start_mark.line + 1)
-    scalar: object = loader.construct_object(node)  # type: ignore[no-untyped-call]
+    scalar: object = loader.construct_object(node)
     return scalar

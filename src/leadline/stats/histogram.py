@@ -76,5 +76,5 @@ class LatencyHistogram:
 
 
 def samples_needed(q: float) -> int:
-    """I/Os that a percentile needs: ten beyond it, 10 / (1 - q) (methodology, `too-few-samples`)."""
+    """I/Os that a percentile needs: ten beyond it, 10 / (1 - q)."""
     return round(10 / (1 - q))

@@ -1,0 +1,43 @@
+# Two commands for a stranger: `make demo` and `make test`. Each does all of its own set-up.
+.PHONY: help demo test test-deep setup check format bench clean
+
+help:
+	@echo "make demo       measure this machine's disk for a minute and write a page about it"
+	@echo "make test       every test that fits in ten minutes, real fio and a browser included"
+	@echo "make test-deep  what takes longer: a bare Debian 12 from nothing"
+	@echo "make bench      Leadline's own speed and memory, as ratios"
+	@echo "make setup      only the set-up; afterwards 'uv run leadline ...' works"
+	@echo "make check      only the static checks"
+
+setup:
+	@scripts/setup.sh run
+
+demo:
+	@scripts/setup.sh run
+	@scripts/demo.sh
+
+test:
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory check
+	uv run --frozen pytest
+
+check:
+	uv run --frozen ruff check .
+	uv run --frozen ruff format --check .
+	uv run --frozen mypy
+	uv run --frozen lint-imports
+
+test-deep:
+	@scripts/setup.sh test
+	@scripts/bare-machine.sh
+
+bench:
+	@scripts/setup.sh run
+	uv run --frozen python benchmarks/run.py
+
+format:
+	uv run --frozen ruff check --fix .
+	uv run --frozen ruff format .
+
+clean:
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Everything this checkout needs: system packages by apt, uv by pip, the Python environment by uv.
+# Usage: scripts/setup.sh run|test     (test adds a browser)
+# Installs by package name only, and only what is missing. Quiet when there is nothing to do.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+purpose=${1:-run}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+fail() { # fact, hint
+    printf 'error[environment]: %s\nhint: %s\n' "$1" "$2" >&2
+    exit 3
+}
+
+python=""
+find_python() { # the first Python that is new enough
+    for candidate in python3.14 python3.13 python3.12 python3.11 python3; do
+        if command -v "$candidate" >/dev/null &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            python=$candidate
+            return
+        fi
+    done
+}
+
+find_uv() { # also where an earlier set-up put it
+    if command -v uv >/dev/null; then
+        uv=uv
+    elif [ -x .tools/bin/uv ]; then
+        uv=.tools/bin/uv
+    else
+        uv=""
+    fi
+}
+
+missing=()
+find_python
+find_uv
+[ -n "$python" ] || missing+=(python3)
+command -v fio >/dev/null || missing+=(fio)
+command -v wipefs >/dev/null || missing+=(util-linux)
+command -v findmnt >/dev/null || missing+=(mount)
+if [ -z "$uv" ] && ! { [ -n "$python" ] && "$python" -c 'import ensurepip, venv' 2>/dev/null; }; then
+    missing+=(python3-venv)
+fi
+if [ "$purpose" = test ] && [ "${LEADLINE_TEST_WITHOUT_BROWSER:-}" != 1 ]; then
+    command -v chromium >/dev/null || missing+=(chromium)
+fi
+
+if [ ${#missing[@]} -gt 0 ]; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        fail "this machine lacks: ${missing[*]}" \
+            "as root: apt-get install ${missing[*]}   (or your distribution's packages of these names)"
+    fi
+    say "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq >&2 || fail "the package lists cannot be had" "check the network and the apt sources"
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+        fail "apt-get install ${missing[*]} failed" "run it by hand and look at what it says"
+    find_python
+    [ -n "$python" ] || fail "there is no Python 3.11 or newer" "install one; Debian 12 has it as python3"
+fi
+
+if [ -z "$uv" ]; then
+    say "installing uv"
+    "$python" -m venv .tools
+    .tools/bin/pip install --quiet --disable-pip-version-check uv ||
+        fail "uv cannot be installed" "check the network and pip's configuration"
+    uv=.tools/bin/uv
+fi
+if ! command -v uv >/dev/null; then
+    # `uv run leadline ...` is how the README goes on, so put uv where a shell finds it.
+    if [ "$(id -u)" = 0 ]; then bin=/usr/local/bin; else bin=$HOME/.local/bin; fi
+    mkdir -p "$bin"
+    [ -e "$bin/uv" ] || ln -s "$PWD/.tools/bin/uv" "$bin/uv"
+    case ":$PATH:" in
+        *":$bin:"*) ;;
+        *) say "uv is in $bin; add it to your PATH" ;;
+    esac
+    hash -r
+fi
+
+UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --python "${python:-python3}" ||
+    fail "the Python environment cannot be made" "run '$uv sync --frozen' and look at what it says"

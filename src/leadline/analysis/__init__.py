@@ -1,0 +1,1 @@
+"""What the trials of a run say together: pure functions of an archive and its findings."""

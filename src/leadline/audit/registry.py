@@ -1,0 +1,101 @@
+"""Every rule, in order, and the audit that asks them all."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from leadline import errors
+from leadline.archive.reader import Run
+from leadline.audit.evidence import Evidence, every, of_output, of_run, of_trials
+from leadline.audit.rule import Rule
+from leadline.audit.rules import (
+    bimodal_latency,
+    cache_served_reads,
+    capped_by_limit,
+    client_saturated,
+    compressible_data,
+    concurrent_jobs,
+    empty_result,
+    engine_error,
+    inconsistent_figures,
+    latency_inconsistent,
+    latency_not_measured,
+    not_steady,
+    queue_depth_not_reached,
+    short_runtime,
+    single_trial,
+    too_few_samples,
+    truncated_result,
+    unstable_repeats,
+    unwritten_reads,
+)
+from leadline.errors import LeadlineError
+from leadline.findings import Finding, Severity
+from leadline.formats.fio_json import FioOutput, FormatError
+
+# First whether there is a result at all, then whether it is what was asked, then how good it is.
+RULES: tuple[Rule[Any], ...] = (
+    empty_result.RULE,
+    truncated_result.RULE,
+    engine_error.RULE,
+    inconsistent_figures.RULE,
+    latency_inconsistent.RULE,
+    latency_not_measured.RULE,
+    concurrent_jobs.RULE,
+    unwritten_reads.RULE,
+    cache_served_reads.RULE,
+    compressible_data.RULE,
+    queue_depth_not_reached.RULE,
+    short_runtime.RULE,
+    client_saturated.RULE,
+    capped_by_limit.RULE,
+    not_steady.RULE,
+    unstable_repeats.RULE,
+    bimodal_latency.RULE,
+    too_few_samples.RULE,
+    single_trial.RULE,
+)
+
+
+def audit(run: Run) -> tuple[Finding, ...]:
+    """Every finding on a run, the gravest first, then in the order of the plan. Deterministic."""
+    return _ask(every(of_run(run)))
+
+
+def audit_output(output: FioOutput | FormatError) -> tuple[Finding, ...]:
+    """Findings on a bare fio output, of which neither plan nor machine is known."""
+    return _ask(of_trials([of_output(output)]))
+
+
+def trusted(findings: Iterable[Finding]) -> bool:
+    """Whether every figure may be used: no finding is an error."""
+    return not any(finding.severity is Severity.ERROR for finding in findings)
+
+
+def page(code: str) -> str:
+    """The Markdown page of a rule. Raises LeadlineError(`rule-unknown`) with the nearest codes."""
+    codes = [rule.code for rule in RULES]
+    if code not in codes:
+        near = difflib.get_close_matches(code, codes, n=3, cutoff=0.5)
+        raise LeadlineError(
+            errors.RULE_UNKNOWN,
+            f"there is no audit rule {code!r}",
+            hint=f"did you mean {' or '.join(near)}?"
+            if near
+            else f"the rules are {', '.join(codes)}",
+        )
+    installed = resources.files("leadline.audit").joinpath("pages", f"{code}.md")
+    if installed.is_file():
+        return installed.read_text(encoding="utf-8")
+    checkout = Path(__file__).parents[3] / "docs" / "rules" / f"{code}.md"
+    return checkout.read_text(encoding="utf-8")
+
+
+def _ask(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
+    found = [finding for one in evidence for rule in RULES for finding in rule.findings(one)]
+    # A stable sort: within a gravity the order of the plan, then of RULES, stands.
+    return tuple(sorted(found, key=lambda finding: -finding.severity.order))

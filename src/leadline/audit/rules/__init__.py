@@ -1,0 +1,1 @@
+"""One file per rule; the page of each is docs/rules/CODE.md."""

@@ -1,0 +1,69 @@
+"""bimodal-latency: two kinds of I/O, one much slower than the other, under one mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.stats.histogram import LatencyHistogram
+from leadline.units import format_latency
+
+# Methodology: a median this far below the mean.
+APART = 10.0
+# One stall of a second can lift the mean of a short run; a second mode is more than a few I/Os.
+FEWEST_SLOW = 10
+
+
+def check(evidence: JobEvidence) -> Iterator[Doubt]:
+    for one in evidence.job.operations:
+        histogram = one.total.histogram if one.total else None
+        if histogram is None or not histogram.count:
+            continue
+        median, mean = histogram.quantile_s(0.5), histogram.mean_s()
+        slow = int(histogram.counts[histogram.values_ns > mean * 1e9].sum())
+        if median >= mean / APART or slow < FEWEST_SLOW:
+            continue
+        low, high = _modes(histogram, mean)
+        share = slow / histogram.count
+        yield Doubt(
+            severity=Severity.INFO,
+            op=one.op,
+            latency_only=True,
+            evidence={
+                "latency_p50_s": median,
+                "latency_mean_s": mean,
+                "low_mode_s": low,
+                "high_mode_s": high,
+                "slow_share": share,
+            },
+            message=f"Latencies have two modes, about {format_latency(low)} and "
+            f"{format_latency(high)}; {share:.2%} of the I/Os are slow and make most of the mean "
+            f"of {format_latency(mean)}.",
+            remedy="Judge by percentiles, and ask what answers the fast I/Os (a cache?) and what "
+            "delays the slow ones.",
+        )
+
+
+def _modes(histogram: LatencyHistogram, mean_s: float) -> tuple[float, float]:
+    """Seconds of the two modes: where most I/Os lie, and where most time above the mean goes.
+
+    Buckets are gathered by octave, since single buckets of a histogram are too fine for a peak.
+    """
+    octave = np.floor(np.log2(np.maximum(histogram.values_ns, 1))).astype(np.int64)
+    counts = np.bincount(octave, weights=histogram.counts)
+    time = np.bincount(octave, weights=histogram.counts * histogram.values_ns)
+    above = np.where(np.arange(len(time)) >= np.floor(np.log2(mean_s * 1e9)), time, 0)
+    low, high = int(np.argmax(counts)), int(np.argmax(above))
+    return time[low] / counts[low] / 1e9, time[high] / counts[high] / 1e9
+
+
+RULE = Rule(
+    code="bimodal-latency",
+    summary="The median latency is far below the mean: two kinds of I/O.",
+    looks_at=JobEvidence,
+    check=check,
+)

@@ -1,0 +1,86 @@
+"""client-saturated: the machine that made the load could not have made more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.archive.records import Processor
+from leadline.audit.evidence import TrialEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+
+# All cores, or the one core that a job's thread can use, count as used up from here.
+USED_UP = 0.95
+# Time that the hypervisor gave to others; the guest was ready and did not run.
+STOLEN = 0.10
+# In a latency cell one thread needs one core; methodology: idle < 40 %.
+LATENCY_BUSY = 0.60
+# Engines that poll burn their core by design.
+_POLLING = ("hipri", "sqthread_poll", "hipri_percentage")
+
+
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    jobs = trial.jobs
+    if not jobs:
+        return
+    for evidence in jobs:
+        job = evidence.job
+        used = job.user_cpu + job.system_cpu
+        polling = any(job.options.flag(key) for key in _POLLING)
+        if used >= USED_UP and job.options.iodepth > 1 and not polling and job.operations:
+            yield Doubt(
+                severity=Severity.WARNING,
+                workload=evidence.place.workload,
+                evidence={"user_cpu": job.user_cpu, "system_cpu": job.system_cpu},
+                message=f"Each job of {job.name!r} used {used:.0%} of the one core that its thread "
+                "can use: the load generator is what was measured, not the storage.",
+                remedy="Spread the load over more jobs (numjobs) with less depth each, or over "
+                "more machines.",
+            )
+    processor = trial.record.processor if trial.record else None
+    if processor is not None:
+        deepest = max(evidence.asked_depth for evidence in jobs)
+        yield from _machine(processor, trial.record.wall_s if trial.record else 0.0, deepest)
+
+
+def _machine(processor: Processor, wall_s: float, depth: int) -> Iterator[Doubt]:
+    engine = processor.engine_cpu_s / (wall_s * processor.cores) if wall_s else 0.0
+    numbers = {
+        "busy_share": processor.busy_share,
+        "steal_share": processor.steal_share,
+        "engine_share": engine,
+        "cores": processor.cores,
+    }
+    if processor.steal_share > STOLEN:
+        yield Doubt(
+            severity=Severity.WARNING,
+            evidence=numbers,
+            message=f"{processor.steal_share:.0%} of the processor time went to a neighbour: the "
+            "hypervisor took it while this machine had work to do.",
+            remedy="Measure again on a machine whose cores are its own, or at a quieter hour.",
+        )
+    elif processor.busy_share >= USED_UP:
+        yield Doubt(
+            severity=Severity.WARNING,
+            evidence=numbers,
+            message=f"All {processor.cores} cores were {processor.busy_share:.0%} busy: the load "
+            "generator could not have done more, whatever the storage can do.",
+            remedy="Use a machine with more cores or several of them, and stop other work on it.",
+        )
+    elif depth == 1 and processor.busy_share > LATENCY_BUSY and engine < processor.busy_share / 2:
+        yield Doubt(
+            severity=Severity.WARNING,
+            latency_only=True,
+            evidence=numbers,
+            message=f"The cores were {processor.busy_share:.0%} busy, most of it with other work "
+            "than the engine's, so that the latency holds time spent waiting for a core.",
+            remedy="Stop other work on this machine and measure the latency again.",
+        )
+
+
+RULE = Rule(
+    code="client-saturated",
+    summary="The load generator's processor was the bottleneck.",
+    looks_at=TrialEvidence,
+    check=check,
+)

@@ -1,0 +1,73 @@
+"""engine-error: the engine failed, hung, or left something that is not a result."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+
+from leadline.archive.records import TrialRecord, TrialStatus
+from leadline.audit.evidence import TrialEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.formats.fio_json import FormatError
+
+
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    record, output = trial.record, trial.output
+    if record is not None and not trial.engine_ended:
+        if record.status is not TrialStatus.INTERRUPTED:  # which truncated-result tells
+            yield _ended_badly(record)
+    elif isinstance(output, FormatError):
+        if output.condition not in ("empty-result", "truncated-result"):
+            yield Doubt(
+                severity=Severity.ERROR,
+                message=f"The engine's output is not a result: {output.fact}.",
+                remedy="Look at the raw output in the trial's folder and at the engine's version.",
+            )
+    elif output is not None:
+        for job in output.jobs:
+            if job.error:
+                yield Doubt(
+                    severity=Severity.ERROR,
+                    evidence={"error": job.error},
+                    message=f"fio's job {job.name!r} ended with error {job.error} "
+                    f"({_meaning(job.error)}); its figures cover the I/Os before the error.",
+                    remedy="Cure the error, which the target's logs tell more about, and run the "
+                    "trial again.",
+                )
+
+
+def _ended_badly(record: TrialRecord) -> Doubt:
+    evidence = {"wall_s": record.wall_s, "bound_s": record.bound_s}
+    if record.exit_status is not None:
+        evidence["exit_status"] = record.exit_status
+    why = f": {record.problem.fact}" if record.problem else ""
+    if record.status is TrialStatus.HUNG:
+        signals = " and ".join(record.signals) or "no signal that helped"
+        message = (
+            f"The trial hung: it was stopped after {record.wall_s:.1f} s with {signals}, "
+            f"its bound being {record.bound_s:.1f} s{why}."
+        )
+    else:
+        message = f"The trial failed after {record.wall_s:.1f} s{why}."
+    hint = record.problem.hint if record.problem else None
+    remedy = hint or "read the trial's stderr.txt, then `leadline run --resume --retry-failed`"
+    return Doubt(
+        severity=Severity.ERROR,
+        evidence=evidence,
+        message=message,
+        remedy=f"{remedy[0].upper()}{remedy[1:]}.",
+    )
+
+
+def _meaning(number: int) -> str:
+    return os.strerror(number) if number in errno.errorcode else "not an errno"
+
+
+RULE = Rule(
+    code="engine-error",
+    summary="The engine failed, hung, or left output that is not a result.",
+    looks_at=TrialEvidence,
+    check=check,
+)

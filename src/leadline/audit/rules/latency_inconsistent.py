@@ -1,0 +1,53 @@
+"""latency-inconsistent: more I/Os in flight, by Little's law, than were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+
+# Real results end at 1.004 (99th percentile, methodology); an entry never exceeds its own queue.
+HIGHEST = 1.05
+# A ratio this near to a whole number means that jobs were grouped and the options do not say so.
+WHOLE = 0.02
+MOST_HIDDEN_JOBS = 64
+
+
+def check(evidence: JobEvidence) -> Iterator[Doubt]:
+    reached, asked = evidence.in_flight, evidence.asked_depth
+    # mmap counts the time of page faults differently: 1.24 was measured.
+    if reached is None or evidence.job.options.engine == "mmap":
+        return
+    if evidence.merged_sections or evidence.edges_matter:
+        return
+    ratio = reached / asked
+    if ratio <= HIGHEST or _hidden_jobs(ratio):
+        return
+    yield Doubt(
+        severity=Severity.ERROR,
+        evidence={
+            "in_flight": reached,
+            "asked": asked,
+            "ratio": ratio,
+            "iops": sum(one.iops for one in evidence.job.operations),
+        },
+        message=f"IOPS times mean latency say that {reached:.1f} I/Os were in flight, and only "
+        f"{asked} were allowed: the IOPS or the latency are wrong.",
+        remedy="Use neither: look for a latency in other units, figures added up over jobs or "
+        "hosts, or a result that was edited.",
+    )
+
+
+def _hidden_jobs(ratio: float) -> bool:
+    whole = round(ratio)
+    return 2 <= whole <= MOST_HIDDEN_JOBS and abs(ratio / whole - 1) <= WHOLE
+
+
+RULE = Rule(
+    code="latency-inconsistent",
+    summary="IOPS times latency exceed the queue depth, which cannot be.",
+    looks_at=JobEvidence,
+    check=check,
+)

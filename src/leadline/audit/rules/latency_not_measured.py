@@ -1,0 +1,35 @@
+"""latency-not-measured: I/O was done and no latency was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+
+_SWITCHES = ("gtod_reduce", "disable_lat", "disable_clat")
+
+
+def check(evidence: JobEvidence) -> Iterator[Doubt]:
+    switched = [key for key in _SWITCHES if evidence.job.options.flag(key)]
+    why = f"{' and '.join(switched)} switched it off" if switched else "the result holds only zeros"
+    for one in evidence.job.operations:
+        if one.total is None:
+            yield Doubt(
+                severity=Severity.ERROR,
+                op=one.op,
+                latency_only=True,
+                evidence={"total_ios": one.total_ios},
+                message=f"The latency of {one.total_ios} {one.op.value}s was not measured: {why}; "
+                "IOPS and bandwidth stand.",
+                remedy="Leave gtod_reduce and disable_lat out of the job to measure latency.",
+            )
+
+
+RULE = Rule(
+    code="latency-not-measured",
+    summary="The engine was told not to take latencies, or took none.",
+    looks_at=JobEvidence,
+    check=check,
+)

@@ -1,0 +1,100 @@
+"""not-steady: the rate drifted or jumped while it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.formats.fio_json import FormatError
+from leadline.formats.fio_log import Window
+from leadline.metrics import Op
+from leadline.stats.steady_state import ChangePoint, Steadiness, change_point, steadiness
+
+# SNIA PTS, steady state: range within 20 % of the mean, drift of the fitted line within 10 %.
+RANGE = 0.20
+DRIFT = 0.10
+# A round must be of two seconds at least: one second of a shared machine is noise.
+FEWEST_WINDOWS = 10
+# A jump smaller than what PTS lets pass as range is no reason to warn.
+JUMP = 0.20
+
+
+def check(evidence: JobEvidence) -> Iterator[Doubt]:
+    windows = evidence.trial.windows
+    if isinstance(windows, FormatError) or evidence.throttled:
+        return
+    mine = [one.op for one in evidence.job.operations if one.op in windows]
+    owners = [one.op for job in evidence.trial.jobs for one in job.job.operations]
+    # The archive's logs are by operation: two jobs with the same one cannot be told apart.
+    if not mine or any(owners.count(op) > 1 for op in mine):
+        return
+    ran = max(one.runtime_s for one in evidence.job.operations)
+    rates = per_second(windows, mine, ran, several=evidence.job.options.numjobs > 1)
+    if len(rates) < FEWEST_WINDOWS:
+        return
+    steady, jump = steadiness(rates), change_point(rates)
+    jumped = jump is not None and abs(jump.after - jump.before) > JUMP * max(jump.before, 1e-9)
+    if steady is None:
+        return
+    if jumped or steady.range_share > RANGE or steady.drift_share > DRIFT:
+        yield _doubt(steady, jump if jumped else None, mine[0] if len(mine) == 1 else Op.TOTAL)
+
+
+def per_second(
+    windows: Mapping[Op, tuple[Window, ...]], ops: list[Op], ran_s: float, *, several: bool
+) -> npt.NDArray[np.float64]:
+    """IOPS of each second, the operations added: they share the queue.
+
+    fio writes no line for a second without I/O, so two or more missing in a row are a stall and
+    count as zero; a single one is fio's rounding of window ends and is left out. The last window
+    is often written by some jobs only, and is left out where there are `several`.
+    """
+    sums: dict[int, float] = {}
+    for op in ops:
+        for window in windows[op]:
+            second = round(window.end_s)
+            sums[second] = sums.get(second, 0.0) + window.value
+    last = max(int(ran_s) - 1, max(sums, default=0) - several)
+    rates: list[float] = []
+    silent = 0
+    for second in range(1, last + 1):
+        if second in sums:
+            rates += [0.0] * (silent if silent > 1 else 0)
+            rates.append(sums[second])
+            silent = 0
+        else:
+            silent += 1
+    rates += [0.0] * (silent if silent > 1 else 0)
+    return np.asarray(rates, dtype=np.float64)
+
+
+def _doubt(steady: Steadiness, jump: ChangePoint | None, op: Op) -> Doubt:
+    numbers = {"range_share": steady.range_share, "drift_share": steady.drift_share}
+    numbers |= {f"round_{index}_iops": rate for index, rate in enumerate(steady.rounds, start=1)}
+    if jump is not None:
+        numbers |= {"jump_at_s": jump.index, "before_iops": jump.before, "after_iops": jump.after}
+        what = f"The rate jumped from {jump.before:,.0f} to {jump.after:,.0f} IOPS after "
+        what += f"{jump.index} s: a burst credit used up, a cache full, or throttling"
+    else:
+        what = f"Over five equal rounds the rate ranged over {steady.range_share:.0%} of its mean "
+        what += f"(20 % allowed) and drifted by {steady.drift_share:.0%} (10 % allowed)"
+    return Doubt(
+        severity=Severity.WARNING,
+        op=op,
+        evidence=numbers,
+        message=f"{what}; one mean does not describe this trial.",
+        remedy="Run longer with a ramp that covers the change, and look at the rate over time.",
+    )
+
+
+RULE = Rule(
+    code="not-steady",
+    summary="The rate drifted or jumped while it was measured.",
+    looks_at=JobEvidence,
+    check=check,
+)

@@ -1,0 +1,30 @@
+"""single-trial: one trial says nothing about how the next would differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.audit.evidence import CellEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+
+
+def check(evidence: CellEvidence) -> Iterator[Doubt]:
+    if len(evidence.sound) == 1:
+        planned = len(evidence.trials)
+        yield Doubt(
+            severity=Severity.INFO,
+            evidence={"trials": 1, "planned": planned},
+            message="The cell has one trial"
+            + (f" of {planned} planned" if planned > 1 else "")
+            + ", so that its run-to-run uncertainty is not known.",
+            remedy="Repeat the cell; a 95 % interval of a median needs six trials.",
+        )
+
+
+RULE = Rule(
+    code="single-trial",
+    summary="One trial only: no run-to-run uncertainty.",
+    looks_at=CellEvidence,
+    check=check,
+)

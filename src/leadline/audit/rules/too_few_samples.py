@@ -1,0 +1,53 @@
+"""too-few-samples: not enough I/Os to show a percentile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.audit.evidence import CellEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.metrics import PERCENTILES, Metric
+from leadline.stats.histogram import samples_needed
+
+
+def check(evidence: CellEvidence) -> Iterator[Doubt]:
+    for series in evidence.series:
+        # Reports take percentiles from the trials' merged histograms, so those are counted.
+        counted = series.histogram.count or series.samples
+        hidden = [metric for metric in PERCENTILES if counted < _needed(metric)]
+        if not counted or not hidden:
+            continue
+        needed = {f"needed_for_{_short(metric)}": float(_needed(metric)) for metric in hidden}
+        yield Doubt(
+            severity=Severity.INFO,
+            op=series.op,
+            workload=series.workload,
+            latency_only=True,
+            evidence={"latencies": counted, "trials": len(series.iops)} | needed,
+            message=f"{counted:,} {series.op.value}s are too few for "
+            f"{' and '.join(_short(metric) for metric in hidden)}, which "
+            f"{'is' if len(hidden) == 1 else 'are'} not shown: a percentile needs ten I/Os beyond "
+            f"it, {_short(hidden[-1])} {_needed(hidden[-1]):,} in all.",
+            remedy=f"Run {_needed(hidden[-1]) / counted:.2g} times as long or as often to see "
+            f"{_short(hidden[-1])}.",
+        )
+
+
+def _needed(metric: Metric) -> int:
+    assert metric.quantile is not None
+    return samples_needed(metric.quantile)
+
+
+def _short(metric: Metric) -> str:
+    """`p99.9` of latency_p999."""
+    assert metric.quantile is not None
+    return f"p{metric.quantile * 100:.6g}"
+
+
+RULE = Rule(
+    code="too-few-samples",
+    summary="A percentile lacks the ten I/Os beyond it that it needs.",
+    looks_at=CellEvidence,
+    check=check,
+)

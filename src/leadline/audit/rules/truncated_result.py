@@ -1,0 +1,61 @@
+"""truncated-result: only a part of the trial was measured, or only a part of it was stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.archive.records import TrialStatus
+from leadline.audit.evidence import TrialEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.formats.fio_json import FormatError
+
+_AGAIN = "Run the trial again and let it end (`leadline run --resume`)."
+
+
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    record, output = trial.record, trial.output
+    if record is not None and record.status is TrialStatus.INTERRUPTED:
+        yield Doubt(
+            severity=Severity.ERROR,
+            evidence={"wall_s": record.wall_s, "asked_s": record.asked_s},
+            message=f"The trial was interrupted {record.wall_s:.1f} s after its start; "
+            f"{record.asked_s:.1f} s were asked.",
+            remedy=_AGAIN,
+        )
+        return
+    if not trial.engine_ended:
+        return  # engine-error tells it
+    if isinstance(output, FormatError):
+        if output.condition == "truncated-result":
+            yield Doubt(
+                severity=Severity.ERROR,
+                message=f"{output.fact}{_where(output)}.",
+                remedy=_AGAIN,
+            )
+    elif trial.cut_by_signal:
+        yield Doubt(
+            severity=Severity.ERROR,
+            message="fio was told by a signal to stop early; what it wrote then has error 0 and "
+            "describes a part of the run.",
+            remedy=_AGAIN,
+        )
+    elif isinstance(trial.windows, FormatError):
+        yield Doubt(
+            severity=Severity.WARNING,
+            message=f"A per-second log of the trial cannot be read ({trial.windows.fact}), so that "
+            "nothing is known about how steady the trial was.",
+            remedy="Check the archive with `leadline verify`.",
+        )
+
+
+def _where(error: FormatError) -> str:
+    return f" ({error.context[0]})" if error.context else ""
+
+
+RULE = Rule(
+    code="truncated-result",
+    summary="The trial was cut short, or its output was.",
+    looks_at=TrialEvidence,
+    check=check,
+)

@@ -1,0 +1,64 @@
+"""unstable-repeats: trials of one cell that differ too much."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from leadline.audit.evidence import CellEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+
+# Methodology; 180 groups of three on a production Ceph cluster: median 1.6 %, 90 % below 13.5 %.
+VARIATION = 0.10
+EXTREME = 0.50
+# Two trials have no variation worth the name, only a distance: 20 % of the mean is the same
+# deviation of 10 % to either side.
+PAIR_RANGE = 0.20
+
+
+def check(evidence: CellEvidence) -> Iterator[Doubt]:
+    for series in evidence.series:
+        rates = series.iops
+        if len(rates) < 2:
+            continue
+        mean, median = statistics.fmean(rates), statistics.median(rates)
+        if not mean or not median:
+            continue
+        variation = statistics.stdev(rates) / mean
+        extreme = max(rates, key=lambda rate: abs(rate - median))
+        off = abs(extreme - median) / median
+        spread = (max(rates) - min(rates)) / mean
+        if len(rates) == 2:
+            unstable = spread > PAIR_RANGE
+            how = f"differ by {spread:.0%} of their mean"
+        else:
+            unstable = variation > VARIATION or off > EXTREME
+            how = (
+                f"vary by {variation:.0%} (coefficient of variation), the extreme one being "
+                f"{off:.0%} from the median"
+            )
+        if unstable:
+            yield Doubt(
+                severity=Severity.WARNING,
+                op=series.op,
+                workload=series.workload,
+                evidence={
+                    "trials": len(rates),
+                    "variation": variation,
+                    "median_iops": median,
+                    "extreme_iops": extreme,
+                },
+                message=f"The {len(rates)} trials {how}: {min(rates):,.0f} to {max(rates):,.0f} "
+                "IOPS.",
+                remedy="Repeat more often, and look for what changes between trials: other load, "
+                "caches, burst credits.",
+            )
+
+
+RULE = Rule(
+    code="unstable-repeats",
+    summary="Trials of one cell differ too much from each other.",
+    looks_at=CellEvidence,
+    check=check,
+)

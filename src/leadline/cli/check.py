@@ -1,0 +1,77 @@
+"""`leadline check`: what a plan would do, without doing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leadline.cli.options import format_option, plan_options
+from leadline.errors import Exit
+from leadline.plan.footprint import footprint_of
+from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.models import Plan
+from leadline.units import format_block_size, format_duration, format_size
+
+
+@click.command()
+@plan_options
+@format_option("text", "json")
+def command(plan: Path | None, output: str, **given: object) -> Exit:
+    """Show what a plan would do: every cell, the time, and the bytes it would write.
+
+    All faults of a plan are told at once, each with its line and the nearest valid name.
+    Nothing is touched; targets are not looked at.
+
+    \b
+    Example:
+        leadline check plans/demo.yaml
+        leadline check --target dir:/mnt/pool --profile odf-vm --runtime 30s
+    """
+    checked = load_plan(plan, Overrides(**given))  # type: ignore[arg-type]
+    if output == "json":
+        from leadline.report.contracts import check_output
+
+        click.echo(check_output(checked).model_dump_json(by_alias=True, indent=2))
+    else:
+        click.echo(describe(checked))
+    return Exit.ANSWERED
+
+
+def describe(plan: Plan) -> str:
+    """The plan for people: the matrix, then what it costs."""
+    rows = [("target", "workload", "level", "what", "time a trial")]
+    for cell in plan.cells:
+        phases = [
+            f"{phase.pattern.value} {format_block_size(phase.block_size)}"
+            f" {format_size(phase.size)} x {phase.numjobs}"
+            for phase in cell.workload.phases
+        ]
+        what = ", then ".join(phases) if phases else f"job file {cell.workload.name}"
+        duration = format_duration(cell.workload.duration_s)
+        rows.append((cell.target, cell.workload.name, cell.level, what, duration))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    trials, cells = len(plan.trials), len(plan.cells)
+    io_time = format_duration(plan.duration_s)
+    order = f"interleaved in random blocks (seed {plan.seed})"
+    lines += [
+        "",
+        f"{trials} trials: {cells} cells x {plan.repeats} repeats, {order}",
+        f"time: {io_time} of I/O, besides prefill and about half a second a trial",
+    ]
+    for target in plan.targets:
+        footprint = footprint_of(plan.cells_of(target.name))
+        if plan.prefill:
+            size = footprint.span if target.url.startswith("device:") else footprint.total_bytes
+            lines.append(f"prefill of {target.name}: {format_size(size)} written and verified")
+        if target.url.startswith("device:") and (plan.prefill or footprint.writes):
+            lines.append(
+                f"{target.name}: what is on the device is destroyed "
+                f"(needs --destroy-data {target.parsed.location})"
+            )
+    return "\n".join(lines)

@@ -1,0 +1,106 @@
+"""`leadline doctor`: what this machine lacks for measuring, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+from leadline.engines.fio import OLDEST, FioEngine
+from leadline.errors import Exit, LeadlineError
+from leadline.plan.models import EngineChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """`needed` is False for what only makes the answer better."""
+
+    what: str
+    found: str
+    ok: bool
+    needed: bool
+    hint: str
+
+
+@click.command()
+def command() -> Exit:
+    """Say what this machine lacks for measuring, and how to get it.
+
+    Ends with exit status 3 if something is missing that a run cannot do without.
+
+    \b
+    Example:
+        leadline doctor
+    """
+    checks = [check() for check in CHECKS]
+    width = max(len(check.what) for check in checks)
+    for check in checks:
+        mark = "ok     " if check.ok else "missing" if check.needed else "lacking"
+        click.echo(f"{mark}  {check.what:<{width}}  {check.found}")
+        if not check.ok:
+            click.echo(f"{'':9}hint: {check.hint}")
+    missing = any(not check.ok and check.needed for check in checks)
+    return Exit.NOT_READY if missing else Exit.ANSWERED
+
+
+def _fio() -> Check:
+    oldest = ".".join(map(str, OLDEST))
+    try:
+        engine = FioEngine()
+        version = engine.version
+        engine.require_version()
+    except LeadlineError as error:
+        return Check(what="fio", found=error.fact, ok=False, needed=True, hint=error.hint or "")
+    return Check(what="fio", found=f"{version} (needs {oldest})", ok=True, needed=True, hint="")
+
+
+def _asynchronous() -> Check:
+    try:
+        have = FioEngine().engines & {EngineChoice.IO_URING.value, EngineChoice.LIBAIO.value}
+    except LeadlineError:
+        have = frozenset()
+    return Check(
+        what="asynchronous I/O",
+        found=", ".join(sorted(have)) or "neither io_uring nor libaio in this fio",
+        ok=bool(have),
+        needed=True,
+        hint="install the distribution's fio; a synchronous engine never reaches a queue depth",
+    )
+
+
+def _program(name: str, package: str, why: str) -> Callable[[], Check]:
+    def check() -> Check:
+        path = shutil.which(name)
+        return Check(
+            what=name,
+            found=path or why,
+            ok=path is not None,
+            needed=False,
+            hint=f"install it: apt-get install {package}",
+        )
+
+    return check
+
+
+def _root() -> Check:
+    return Check(
+        what="root",
+        found="yes" if os.geteuid() == 0 else "no: block devices may be closed to this user",
+        ok=os.geteuid() == 0,
+        needed=False,
+        hint="directories need no root; for a device run as root or join its group",
+    )
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    _fio,
+    _asynchronous,
+    _program("lsblk", "util-linux", "block devices cannot be listed or checked for use"),
+    _program("findmnt", "mount", "filesystems of targets stay unknown"),
+    _program("wipefs", "util-linux", "devices cannot be checked for signatures"),
+    _program("setpriv", "util-linux", "fio would outlive a killed Leadline"),
+    _root,
+)

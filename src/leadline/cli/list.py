@@ -1,0 +1,45 @@
+"""`leadline list`: the runs there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leadline.archive.runs import list_runs, runs_folder
+from leadline.cli.options import format_option, runs_option
+from leadline.errors import Exit
+
+
+@click.command()
+@runs_option
+@format_option("text", "json", "csv", "markdown")
+def command(runs: Path | None, output: str) -> Exit:
+    """List the runs, oldest first.
+
+    \b
+    Example:
+        leadline list
+        leadline list --runs /srv/benchmarks --format json
+    """
+    from leadline.report.contracts import list_output
+
+    found = list_output(list_runs(runs_folder(runs)))
+    if output == "json":
+        click.echo(found.model_dump_json(by_alias=True, indent=2))
+        return Exit.ANSWERED
+    from leadline.report.tables import render_rows
+
+    columns = ("run", "status", "trials", "targets", "profiles")
+    rows = [
+        (
+            one.run,
+            one.status,
+            f"{one.trials}/{one.trials_planned}",
+            ", ".join(one.targets),
+            ", ".join(one.profiles),
+        )
+        for one in found.runs
+    ]
+    click.echo(render_rows(columns, rows, output))
+    return Exit.ANSWERED

@@ -1,0 +1,69 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+runs_option = click.option(
+    "--runs",
+    "runs",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the runs; else $LEADLINE_RUNS, else ./leadline-runs.",
+)
+run_argument = click.argument("run", metavar="[RUN]", default="@latest")
+
+
+def format_option(*formats: str) -> Callable[[Command], Command]:
+    """`--format`, with the first of `formats` as its default."""
+    return click.option(
+        "--format",
+        "output",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="How to print the answer.",
+    )
+
+
+def plan_options(function: Command) -> Command:
+    """What `run` and `check` take instead of, or over, a plan file."""
+    options = (
+        click.argument(
+            "plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN.yaml]"
+        ),
+        click.option(
+            "--target",
+            "targets",
+            multiple=True,
+            metavar="[NAME=]URL",
+            help="Where I/O goes: dir:/path or device:/dev/x. May be given several times.",
+        ),
+        click.option(
+            "--profile", "profiles", multiple=True, help="A built-in set of workloads (`quick`)."
+        ),
+        click.option("--name", help="A word added to the run's id."),
+        click.option("--runtime", help="Time of each workload phase, over the plan's: 10s, 1m."),
+        click.option("--ramp", help="Time before each phase that is not counted."),
+        click.option("--size", help="Data of each job, over the plan's: 256M, 4G."),
+        click.option("--repeats", type=int, help="Trials of each cell."),
+        click.option("--seed", type=int, help="Seed of the order and of random offsets."),
+        click.option(
+            "--prefill/--no-prefill",
+            default=None,
+            help="Write all data before measuring (the default).",
+        ),
+        click.option(
+            "--drop-caches/--keep-caches",
+            default=None,
+            help="Drop the page cache of the data before each trial (the default).",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function

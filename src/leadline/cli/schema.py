@@ -1,0 +1,36 @@
+"""`leadline schema`: the JSON schema of a verb's output."""
+
+from __future__ import annotations
+
+import difflib
+import json
+
+import click
+
+from leadline import errors
+from leadline.errors import Exit, LeadlineError
+from leadline.report.contracts import SCHEMAS
+
+
+@click.command()
+@click.argument("verb", required=False)
+def command(verb: str | None) -> Exit:
+    """Print the JSON schema of what VERB prints with --format json. Without one, list the verbs.
+
+    \b
+    Example:
+        leadline schema show
+    """
+    if verb is None:
+        click.echo("\n".join(SCHEMAS))
+        return Exit.ANSWERED
+    if verb not in SCHEMAS:
+        near = difflib.get_close_matches(verb, SCHEMAS, n=1)
+        raise LeadlineError(
+            errors.SCHEMA_UNKNOWN,
+            f"no verb {verb!r} prints JSON",
+            context=[f"verbs: {', '.join(SCHEMAS)}"],
+            hint=f"did you mean {near[0]!r}?" if near else None,
+        )
+    click.echo(json.dumps(SCHEMAS[verb].model_json_schema(by_alias=True), indent=2))
+    return Exit.ANSWERED

@@ -1,0 +1,62 @@
+"""`leadline show`: what a run measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from leadline.analysis.cells import CellFigure, figures
+from leadline.archive.reader import Run
+from leadline.archive.runs import find_run, runs_folder
+from leadline.audit.registry import audit
+from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.errors import Exit
+from leadline.findings import Finding
+
+
+@click.command()
+@run_argument
+@runs_option
+@click.option("--trials", is_flag=True, help="Every trial's value, not only the cell's.")
+@format_option("text", "json", "csv", "markdown")
+def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
+    """Show what a run measured: one row a cell and operation, every doubt beside its number.
+
+    \b
+    Example:
+        leadline show @latest
+        leadline show perf-20261121 --trials --format csv
+    """
+    found = find_run(run, runs_folder(runs))
+    findings = audit(found)
+    cells = figures(found, findings)
+    if output == "text":
+        print_run(found, cells, findings, full=trials)
+        return Exit.ANSWERED
+    from leadline.report.contracts import show_output
+    from leadline.report.tables import show_table
+
+    shown = show_output(found, cells, findings, trials=trials)
+    if output == "json":
+        click.echo(shown.model_dump_json(by_alias=True, indent=2))
+    else:
+        click.echo(show_table(shown, output, trials=trials))
+    return Exit.ANSWERED
+
+
+def print_run(
+    run: Run,
+    cells: tuple[CellFigure, ...],
+    findings: Sequence[Finding],
+    *,
+    full: bool = False,
+) -> None:
+    """The report in the terminal; `full` adds every trial and what is for looking up."""
+    from rich.console import Console
+
+    from leadline.report.build import run_document
+    from leadline.report.terminal import render
+
+    render(Console(), run_document(run, cells, tuple(findings)), full=full)

@@ -1,0 +1,1 @@
+"""What does the I/O: fio, and the replay of recorded output."""

@@ -1,0 +1,106 @@
+"""Recorded output played back: the whole program without doing I/O, in milliseconds.
+
+A recording is a folder of earlier trials (the `trials` of an archive, or its like): for a job the
+first recorded folder that holds the same workload name is copied. The contract tests run on this
+and on the real fio alike.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from leadline import errors
+from leadline.archive import layout
+from leadline.archive.records import Problem, TrialStatus
+from leadline.engines.fio_job import job_text, prefill_text
+from leadline.errors import LeadlineError
+from leadline.formats.fio_json import FormatError, parse_fio_json
+from leadline.plan.footprint import Footprint
+from leadline.plan.models import EngineChoice, Plan, Workload
+from leadline.runner.ports import Execution, Job, Location, Progress, Shape
+from leadline.runner.stop import StopRequest
+
+
+class ReplayEngine:
+    """Plays the fio output in `recordings` (section names -> folder) back."""
+
+    name = "replay"
+    version = "fio-3.33"
+
+    def __init__(self, recordings: Mapping[tuple[str, ...], Path]) -> None:
+        self._recordings = dict(recordings)
+
+    @classmethod
+    def of(cls, root: Path) -> ReplayEngine:
+        """Every folder below `root` with fio output, by the names of its jobs."""
+        recordings: dict[tuple[str, ...], Path] = {}
+        for path in sorted(root.rglob(layout.FIO_OUTPUT)):
+            try:
+                output = parse_fio_json(path.read_bytes())
+            except FormatError:
+                continue
+            recordings.setdefault(tuple(job.name for job in output.jobs), path.parent)
+        return cls(recordings)
+
+    def check(self, plan: Plan) -> None:
+        if not self._recordings:
+            raise LeadlineError(errors.ENGINE_UNKNOWN, "there is nothing recorded to play back")
+
+    def resolve(self, workload: Workload, location: Location) -> Workload:
+        if workload.engine is EngineChoice.AUTO:
+            return workload.model_copy(update={"engine": EngineChoice.IO_URING})
+        return workload
+
+    def job_text(self, workload: Workload, shape: Shape, seed: int) -> str:
+        return job_text(workload, shape, seed)
+
+    def prefill_text(self, footprint: Footprint, shape: Shape, direct: bool) -> str:
+        return prefill_text(footprint, shape, engine=EngineChoice.LIBAIO, direct=direct)
+
+    def command(self, job: Job, folder: Path) -> tuple[str, ...]:
+        return ("replay", str(job.location.path))
+
+    def execute(
+        self,
+        job: Job,
+        folder: Path,
+        stop: StopRequest,
+        progress: Callable[[Progress], None],
+    ) -> Execution:
+        (folder / layout.JOB_FILE).write_text(job.text, encoding="utf-8")
+        (folder / layout.STDERR).write_bytes(b"")
+        command = self.command(job, folder)
+        if stop.requested:
+            return Execution(
+                status=TrialStatus.INTERRUPTED,
+                command=command,
+                exit_status=None,
+                wall_s=0.0,
+                problem=Problem(
+                    code=errors.INTERRUPTED.code, fact="the trial was stopped by a signal"
+                ),
+            )
+        names = tuple(
+            line[1:-1]
+            for line in job.text.splitlines()
+            if line.startswith("[") and line != "[global]"
+        )
+        recorded = self._recordings.get(names)
+        if recorded is None:
+            (folder / layout.FIO_OUTPUT).write_bytes(b"")
+            return Execution(
+                status=TrialStatus.FAILED,
+                command=command,
+                exit_status=1,
+                wall_s=0.0,
+                problem=Problem(
+                    code=errors.ENGINE_FAILED.code, fact=f"nothing recorded for {names}"
+                ),
+            )
+        for path in recorded.iterdir():
+            if path.name == layout.FIO_OUTPUT or path.suffix == ".log":
+                shutil.copyfile(path, folder / path.name)
+        progress(Progress(iops=0.0))
+        return Execution(status=TrialStatus.COMPLETED, command=command, exit_status=0, wall_s=0.0)

@@ -1,0 +1,1 @@
+"""What the system is: read-only looks that end in an inventory snapshot."""

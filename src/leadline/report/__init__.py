@@ -1,0 +1,1 @@
+"""What is said of a run: a document without markup, and its renderings."""

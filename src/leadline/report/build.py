@@ -1,0 +1,184 @@
+"""From an opened run, its figures and findings to the document that renderers show."""
+
+from __future__ import annotations
+
+import leadline
+from leadline.analysis.cells import CellFigure
+from leadline.analysis.intervals import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS
+from leadline.archive.reader import Run
+from leadline.archive.verify import Verification
+from leadline.findings import Finding
+from leadline.metrics import PERCENTILES
+from leadline.report.conditions import (
+    condition_blocks,
+    elapsed,
+    engine_texts,
+    matrix_blocks,
+    moment,
+    reproduction_blocks,
+    unfinished_table,
+)
+from leadline.report.document import Block, Document, KeyValues, Paragraph, Section
+from leadline.report.headline import headline
+from leadline.report.marks import Marks, finding_list
+from leadline.report.results import result_sections
+from leadline.report.wording import listed, title, visible
+from leadline.stats.histogram import samples_needed
+
+
+def run_document(
+    run: Run,
+    figures: tuple[CellFigure, ...],
+    findings: tuple[Finding, ...],
+    verification: Verification | None = None,
+) -> Document:
+    """The whole report of one run; the same input gives the same document."""
+    marks = Marks(findings)
+    return Document(
+        title=f"Run {visible(run.id)}",
+        subtitle=_subtitle(run),
+        summary=headline(run, figures, findings, marks, verification),
+        sections=(
+            _results(run, figures, marks),
+            *_unfinished(run),
+            _findings(findings, marks),
+            Section(
+                heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
+            ),
+            Section(
+                heading="Test matrix", id="test-matrix", blocks=matrix_blocks(run), folded=True
+            ),
+            Section(heading="Methods", id="methods", blocks=_methods(), folded=True),
+            Section(
+                heading="How to reproduce",
+                id="reproduce",
+                blocks=reproduction_blocks(run),
+                folded=True,
+            ),
+            Section(heading="Versions", id="versions", blocks=_versions(run), folded=True),
+        ),
+        marked=marks.all,
+    )
+
+
+def _subtitle(run: Run) -> str:
+    plan, manifest = run.plan, run.manifest
+    last = manifest.sessions[-1].ended_at if manifest.sessions else None
+    took = elapsed(manifest.created_at, last)
+    host = run.inventory("start")
+    parts = [
+        visible(plan.description) or visible(plan.name),
+        f"profile {visible(listed(plan.profiles))}" if plan.profiles else "",
+        f"on {visible(host.hostname)}" if host else "",
+        moment(manifest.created_at) + (f", took {took}" if took else ""),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _results(run: Run, figures: tuple[CellFigure, ...], marks: Marks) -> Section:
+    nothing = Paragraph(text="The plan has no cell.")
+    return Section(
+        heading="Results",
+        id="results",
+        blocks=() if figures else (nothing,),
+        sections=result_sections(run, figures, marks),
+    )
+
+
+def _unfinished(run: Run) -> tuple[Section, ...]:
+    table = unfinished_table(run)
+    if table is None:
+        return ()
+    return (Section(heading="Trials without a result", id="unfinished-trials", blocks=(table,)),)
+
+
+def _findings(findings: tuple[Finding, ...], marks: Marks) -> Section:
+    blocks: tuple[Block, ...] = (
+        (finding_list(findings, marks),)
+        if findings
+        else (Paragraph(text="The audit found nothing to say about this run."),)
+    )
+    return Section(heading="Findings", id="findings", blocks=blocks)
+
+
+def _methods() -> tuple[Block, ...]:
+    needs = ", ".join(
+        f"{title(metric).split()[0]} {samples_needed(metric.quantile):,}"
+        for metric in PERCENTILES
+        if metric.quantile is not None
+    )
+    return (
+        KeyValues(
+            pairs=(
+                (
+                    "value",
+                    (
+                        "IOPS, bandwidth and mean latency of a row: the median of its completed "
+                        "trials; every trial is drawn as a dot"
+                    ),
+                ),
+                (
+                    "percentiles",
+                    (
+                        "from the merged latency histograms of all completed trials of the row "
+                        "(fio json+ bins, relative error at most 1/128); never averaged"
+                    ),
+                ),
+                ("shown from", f"ten I/Os beyond the percentile on: {needs}"),
+                ("latency", "total latency: submission and completion together"),
+                ("range", "(highest - lowest) / median of the trials' IOPS"),
+                (
+                    "95 % interval",
+                    (
+                        "of the median over trials, by their order statistics (binomial, coverage "
+                        f"at least 95 %), from {TRIALS_FOR_INTERVAL} trials on; with fewer there "
+                        "is none; for a percentile over the trials' own percentiles"
+                    ),
+                ),
+                (
+                    "outliers",
+                    (
+                        f"from {TRIALS_FOR_OUTLIERS} trials on, further than 14.826 x MAD from the "
+                        "median: marked, never removed"
+                    ),
+                ),
+                (
+                    "doubts",
+                    (
+                        "E, W, I: error, warning, info; the label beside a number leads to the "
+                        "finding. A number under an error must not be used"
+                    ),
+                ),
+                (
+                    "missing",
+                    "a cell without a completed trial is a row without numbers, never a zero",
+                ),
+                ("not judged", "whether one target is better than another"),
+                (
+                    "units",
+                    (
+                        "k, M, G and KiB, MiB, GiB are powers of 1024; MiB/s = 1,048,576 bytes/s; "
+                        "us = 0.000001 s"
+                    ),
+                ),
+                ("total", "reads and writes that ran at the same time, added"),
+            )
+        ),
+    )
+
+
+def _versions(run: Run) -> tuple[Block, ...]:
+    sessions = run.manifest.sessions
+    measured = listed(dict.fromkeys(visible(one.leadline_version) for one in sessions))
+    pythons = listed(dict.fromkeys(visible(one.python_version) for one in sessions))
+    return (
+        KeyValues(
+            pairs=(
+                ("measured by", f"Leadline {measured}"),
+                ("this report by", f"Leadline {leadline.__version__}"),
+                ("engine", engine_texts(run) or "no trial"),
+                ("Python", pythons),
+                ("archive", run.manifest.schema_),
+            )
+        ),
+    )

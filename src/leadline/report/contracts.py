@@ -1,0 +1,316 @@
+"""What `--format json` prints: a contract with other programs, one model a verb.
+
+Values are in base units (operations, bytes and seconds); names are as the plan has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from leadline.analysis.cells import CellFigure, MetricFigure
+from leadline.archive.reader import Run
+from leadline.archive.records import TrialStatus
+from leadline.archive.verify import Verification
+from leadline.errors import LeadlineError
+from leadline.findings import Finding, Severity
+from leadline.plan.footprint import footprint_of
+from leadline.plan.models import Plan
+from leadline.plan.target_url import TargetKind
+
+
+class Output(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class FindingOutput(Output):
+    """Empty `target`, `workload`, `level`: the whole run. `evidence` holds numbers with units in
+    their names."""
+
+    code: str
+    severity: Severity
+    target: str
+    workload: str
+    level: str
+    op: str | None
+    trial: str | None
+    evidence: dict[str, float]
+    message: str
+    remedy: str
+
+
+class RunOutput(Output):
+    """`trials` counts the completed ones."""
+
+    schema_: Literal["leadline/run/1"] = Field(default="leadline/run/1", alias="schema")
+    run: str
+    path: str
+    status: str
+    trials: int
+    findings: list[FindingOutput]
+
+
+class TrialValueOutput(Output):
+    trial: str
+    value: float | None
+
+
+class MeasurementOutput(Output):
+    """`value` is null where missing or not shown; `op` is null where no trial could tell;
+    `trials` counts the completed ones; `interval` is the 95 % interval of the median over trials;
+    `findings` are the codes of the doubts about this number, the most severe first."""
+
+    target: str
+    workload: str
+    level: str
+    op: str | None
+    metric: str
+    value: float | None
+    unit: str
+    trials: int
+    interval: tuple[float, float] | None
+    findings: list[str]
+    values: list[TrialValueOutput] | None = None
+
+
+class ShowOutput(Output):
+    schema_: Literal["leadline/show/1"] = Field(default="leadline/show/1", alias="schema")
+    run: str
+    measurements: list[MeasurementOutput]
+
+
+class AuditOutput(Output):
+    """`trusted`: no finding is an error."""
+
+    schema_: Literal["leadline/audit/1"] = Field(default="leadline/audit/1", alias="schema")
+    run: str
+    trusted: bool
+    findings: list[FindingOutput]
+
+
+class ProblemOutput(Output):
+    path: str
+    message: str
+
+
+class VerifyOutput(Output):
+    """`checked` counts files and derived numbers together."""
+
+    schema_: Literal["leadline/verify/1"] = Field(default="leadline/verify/1", alias="schema")
+    ok: bool
+    checked: int
+    problems: list[ProblemOutput]
+
+
+class ListedRun(Output):
+    """`status` is `damaged` where the archive's own description cannot be read; what it would
+    have said is then null or empty."""
+
+    run: str
+    path: str
+    status: str
+    created_at: str | None
+    trials: int
+    trials_planned: int
+    targets: list[str]
+    profiles: list[str]
+
+
+class ListOutput(Output):
+    schema_: Literal["leadline/list/1"] = Field(default="leadline/list/1", alias="schema")
+    runs: list[ListedRun]
+
+
+class CheckedCell(Output):
+    """`seconds` of one trial: ramp and runtime of every phase."""
+
+    target: str
+    workload: str
+    level: str
+    seconds: float
+
+
+class CheckedWrite(Output):
+    """`bytes` written before the first trial; `destroys`: what is there now will be lost."""
+
+    target: str
+    bytes: int
+    destroys: bool
+
+
+class FaultOutput(Output):
+    file: str
+    line: int | None
+    key: str
+    message: str
+    nearest: str | None
+
+
+class CheckOutput(Output):
+    """`seconds` of I/O of all trials, without prefill and set-up."""
+
+    schema_: Literal["leadline/check/1"] = Field(default="leadline/check/1", alias="schema")
+    plan: str
+    cells: list[CheckedCell]
+    trials: int
+    seconds: float
+    prefill_bytes: int
+    writes: list[CheckedWrite]
+    faults: list[FaultOutput]
+
+
+SCHEMAS: dict[str, type[BaseModel]] = {
+    "audit": AuditOutput,
+    "check": CheckOutput,
+    "list": ListOutput,
+    "run": RunOutput,
+    "show": ShowOutput,
+    "verify": VerifyOutput,
+}
+
+
+def finding_output(finding: Finding) -> FindingOutput:
+    return FindingOutput(
+        code=finding.code,
+        severity=finding.severity,
+        target=finding.target,
+        workload=finding.workload,
+        level=finding.level,
+        op=finding.op.value if finding.op else None,
+        trial=finding.trial,
+        evidence=dict(finding.evidence),
+        message=finding.message,
+        remedy=finding.remedy,
+    )
+
+
+def run_output(run: Run, findings: Iterable[Finding]) -> RunOutput:
+    return RunOutput(
+        run=run.id,
+        path=str(run.path),
+        status=run.manifest.status.value,
+        trials=_completed(run),
+        findings=[finding_output(finding) for finding in findings],
+    )
+
+
+def show_output(
+    run: Run,
+    figures: Iterable[CellFigure],
+    findings: Iterable[Finding] = (),
+    *,
+    trials: bool = False,
+) -> ShowOutput:
+    """`trials` adds every trial's value; `findings` are already in the figures."""
+    return ShowOutput(
+        run=run.id,
+        measurements=[
+            _measurement(figure, metric, trials=trials)
+            for figure in figures
+            for metric in figure.metrics
+        ],
+    )
+
+
+def _measurement(figure: CellFigure, metric: MetricFigure, *, trials: bool) -> MeasurementOutput:
+    values = [TrialValueOutput(trial=one.trial, value=one.value) for one in metric.trials]
+    return MeasurementOutput(
+        target=figure.target,
+        workload=figure.workload,
+        level=figure.level,
+        op=figure.op.value if figure.op else None,
+        metric=metric.metric.value,
+        value=metric.value,
+        unit=metric.metric.unit,
+        trials=figure.completed,
+        interval=metric.interval,
+        findings=list(metric.findings),
+        values=values if trials else None,
+    )
+
+
+def audit_output(run: Run, findings: Sequence[Finding]) -> AuditOutput:
+    return AuditOutput(
+        run=run.id,
+        trusted=not any(finding.severity is Severity.ERROR for finding in findings),
+        findings=[finding_output(finding) for finding in findings],
+    )
+
+
+def verify_output(verification: Verification) -> VerifyOutput:
+    return VerifyOutput(
+        ok=verification.ok,
+        checked=verification.files + verification.numbers,
+        problems=[
+            ProblemOutput(path=problem.path, message=problem.message)
+            for problem in verification.problems
+        ],
+    )
+
+
+def list_output(runs: Iterable[Run]) -> ListOutput:
+    """One damaged archive does not hide the others: it is listed as `damaged`."""
+    return ListOutput(runs=[_listed(run) for run in runs])
+
+
+def _listed(run: Run) -> ListedRun:
+    try:
+        return ListedRun(
+            run=run.id,
+            path=str(run.path),
+            status=run.manifest.status.value,
+            created_at=run.manifest.created_at,
+            trials=_completed(run),
+            trials_planned=run.manifest.trials_planned,
+            targets=[target.name for target in run.plan.targets],
+            profiles=list(run.plan.profiles),
+        )
+    except LeadlineError:
+        return ListedRun(
+            run=run.path.name,
+            path=str(run.path),
+            status="damaged",
+            created_at=None,
+            trials=0,
+            trials_planned=0,
+            targets=[],
+            profiles=[],
+        )
+
+
+def check_output(plan: Plan, faults: Iterable[FaultOutput] = ()) -> CheckOutput:
+    writes = []
+    for target in plan.targets:
+        footprint = footprint_of(plan.cells_of(target.name))
+        device = target.parsed.kind is TargetKind.DEVICE
+        size = (footprint.span if device else footprint.total_bytes) if plan.prefill else 0
+        writes.append(
+            CheckedWrite(
+                target=target.name,
+                bytes=size,
+                destroys=device and (plan.prefill or footprint.writes),
+            )
+        )
+    return CheckOutput(
+        plan=plan.name,
+        cells=[
+            CheckedCell(
+                target=cell.target,
+                workload=cell.workload.name,
+                level=cell.level,
+                seconds=cell.workload.duration_s,
+            )
+            for cell in plan.cells
+        ],
+        trials=len(plan.trials),
+        seconds=plan.duration_s,
+        prefill_bytes=sum(write.bytes for write in writes),
+        writes=writes,
+        faults=list(faults),
+    )
+
+
+def _completed(run: Run) -> int:
+    return sum(trial.record.status is TrialStatus.COMPLETED for trial in run.trials)

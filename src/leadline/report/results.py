@@ -1,0 +1,166 @@
+"""The results of a run as tables and dot plots, one section for each workload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from leadline.analysis.cells import CellFigure, MetricFigure
+from leadline.archive.reader import Run
+from leadline.metrics import Metric
+from leadline.plan.models import Workload
+from leadline.report.conditions import word
+from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Section, Table
+from leadline.report.marks import Marks
+from leadline.report.plots import dot_plots
+from leadline.report.wording import (
+    MISSING,
+    NOT_SHOWN,
+    op_text,
+    share_text,
+    value_text,
+    value_with_unit,
+    visible,
+    workload_text,
+)
+
+TABLE_METRICS = (
+    Metric.IOPS,
+    Metric.BANDWIDTH,
+    Metric.LATENCY_MEAN,
+    Metric.LATENCY_P50,
+    Metric.LATENCY_P99,
+    Metric.LATENCY_P999,
+)
+_NUMBER_COLUMNS = {
+    Metric.IOPS: Column(title="IOPS", kind=Kind.NUMBER),
+    Metric.BANDWIDTH: Column(title="MiB/s", kind=Kind.NUMBER, rank=2),
+    Metric.LATENCY_MEAN: Column(title="mean", kind=Kind.NUMBER, rank=3),
+    Metric.LATENCY_P50: Column(title="p50", kind=Kind.NUMBER, rank=5),
+    Metric.LATENCY_P99: Column(title="p99", kind=Kind.NUMBER),
+    Metric.LATENCY_P999: Column(title="p99.9", kind=Kind.NUMBER, rank=4),
+}
+# From here on people speak of a workload's bandwidth rather than of its IOPS.
+_STREAMING_BYTES = 64 * 1024
+
+
+def result_sections(run: Run, figures: Sequence[CellFigure], marks: Marks) -> tuple[Section, ...]:
+    """One section per workload with its table and plots; a run of one target gets one table."""
+    groups: dict[str, list[CellFigure]] = {}
+    for figure in figures:
+        groups.setdefault(figure.planned_workload, []).append(figure)
+    workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
+    together = len({figure.target for figure in figures}) == 1
+    sections = []
+    if together and figures:
+        table = results_table("results-all", "", figures, marks, by_target=False)
+        sections.append(Section(heading="All workloads", id="all", blocks=(table,)))
+    for number, (name, rows) in enumerate(groups.items(), start=1):
+        anchor = f"w{number}-{slug(name)}"
+        workload = workloads.get(name)
+        said = [Paragraph(text=text) for text in _said(workload)]
+        table = results_table(f"results-{anchor}", "", rows, marks, by_target=True)
+        plots = dot_plots(anchor, rows, rate_metric(workload), marks)
+        blocks: tuple[Block, ...] = (*said, *plots) if together else (*said, table, *plots)
+        sections.append(Section(heading=visible(name), id=anchor, blocks=blocks))
+    return tuple(sections)
+
+
+def _said(workload: Workload | None) -> list[str]:
+    if workload is None:
+        return ["The plan does not hold this workload."]
+    description = visible(workload.description)
+    what = workload_text(workload)
+    return [f"{description[:1].upper()}{description[1:]}: {what}." if description else f"{what}."]
+
+
+def rate_metric(workload: Workload | None) -> Metric:
+    """IOPS, or bandwidth for a workload of large blocks."""
+    blocks = [phase.block_size for phase in workload.phases] if workload else []
+    streaming = bool(blocks) and min(blocks) >= _STREAMING_BYTES
+    return Metric.BANDWIDTH if streaming else Metric.IOPS
+
+
+def results_table(
+    anchor: str, caption: str, figures: Sequence[CellFigure], marks: Marks, *, by_target: bool
+) -> Table:
+    """A table of figures whose first column names the target, or else the workload."""
+    first = "target" if by_target else "workload"
+    sections = by_target and any(one.workload != one.planned_workload for one in figures)
+    levels: dict[str, set[str]] = {}
+    for figure in figures:
+        levels.setdefault(figure.workload, set()).add(figure.level)
+    leveled = any(len(found) > 1 for found in levels.values())
+    intervals = any(figure.metric(Metric.IOPS).interval for figure in figures)
+    columns = [Column(title=first)]
+    columns += [Column(title="section")] if sections else []
+    columns += [Column(title="level")] if leveled else []
+    columns += [Column(title="op"), *_NUMBER_COLUMNS.values()]
+    columns += [Column(title="trials", kind=Kind.NUMBER)]
+    columns += [Column(title="range", kind=Kind.NUMBER, unit="of IOPS", rank=1)]
+    columns += (
+        [Column(title="95 % interval", kind=Kind.NUMBER, unit="of IOPS", rank=6)]
+        if intervals
+        else []
+    )
+    rows = []
+    for figure in figures:
+        name = figure.target if by_target else figure.workload
+        row = [word(name)]
+        row += [word(figure.workload)] if sections else []
+        row += [word(figure.level)] if leveled else []
+        row += [word(op_text(figure.op))]
+        row += [_number(figure, figure.metric(metric), marks) for metric in TABLE_METRICS]
+        row += [_trials(figure, marks), _range(figure.metric(Metric.IOPS))]
+        row += [_interval(figure.metric(Metric.IOPS))] if intervals else []
+        rows.append(tuple(row))
+    return Table(
+        id=anchor, caption=caption, columns=tuple(columns), rows=tuple(rows), filterable=True
+    )
+
+
+def _number(figure: CellFigure, metric: MetricFigure, marks: Marks) -> Cell:
+    doubts = marks.for_number(metric.doubts)
+    if metric.value is None:
+        missing = figure.missing and metric.metric is Metric.IOPS
+        text = MISSING if missing else NOT_SHOWN
+        return Cell(text=text, note=metric.absence, marks=doubts, missing=True)
+    notes = []
+    if metric.low is not None and metric.high is not None and len(metric.trials) > 1:
+        low = value_text(metric.metric, metric.low)
+        high = value_with_unit(metric.metric, metric.high)
+        notes.append(f"trials from {low} to {high}")
+    if metric.interval:
+        low, high = (value_text(metric.metric, end) for end in metric.interval)
+        notes.append(f"95 % interval {low} to {high}")
+    text = value_text(metric.metric, metric.value)
+    return Cell(text=text, sort=metric.value, marks=doubts, note="; ".join(notes))
+
+
+def _trials(figure: CellFigure, marks: Marks) -> Cell:
+    every = [doubt for metric in figure.metrics for doubt in metric.doubts]
+    whole = figure.completed == figure.planned
+    text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"
+    return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(every))
+
+
+def _range(metric: MetricFigure) -> Cell:
+    spread = metric.spread
+    if spread is None or metric.low is None or metric.high is None:
+        note = "one trial has no range" if metric.trials else metric.absence
+        return Cell(text=NOT_SHOWN, note=note, missing=True)
+    low, high = value_text(metric.metric, metric.low), value_text(metric.metric, metric.high)
+    return Cell(text=share_text(spread), sort=spread, note=f"trials from {low} to {high}")
+
+
+def _interval(metric: MetricFigure) -> Cell:
+    if metric.interval is None:
+        return Cell(text=NOT_SHOWN, note="a 95 % interval needs 6 trials", missing=True)
+    low, high = metric.interval
+    text = f"{value_text(metric.metric, low)} to {value_text(metric.metric, high)}"
+    return Cell(text=text, sort=high - low)
+
+
+def slug(name: str) -> str:
+    """An anchor's part: lower-case ASCII letters, digits and hyphens, at most 40 characters."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-") or "workload"

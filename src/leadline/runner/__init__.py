@@ -1,0 +1,1 @@
+"""The trial life cycle: order, bounds, interruption, resuming."""

@@ -1,0 +1,153 @@
+"""Carrying out a plan: acquire, prefill and verify, run every trial, release, seal.
+
+Whatever happens, targets are released and the archive says what happened. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leadline import errors
+from leadline.archive.records import Problem, RunStatus, TrialRecord, TrialStatus
+from leadline.archive.writer import RunWriter
+from leadline.errors import LeadlineError
+from leadline.plan.footprint import Footprint, footprint_of
+from leadline.plan.models import Cell, Plan, Trial, Workload
+from leadline.probes.host import host_inventory
+from leadline.runner.events import Noted, Observer, RunStarted
+from leadline.runner.ports import Engine, Target
+from leadline.runner.prefill import Prefilled, prefill
+from leadline.runner.stop import StopRequest
+from leadline.runner.trial import TrialRunner, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the session ended; `problem` is why it could not go on, where that is so."""
+
+    status: RunStatus
+    records: tuple[TrialRecord, ...]
+    problem: LeadlineError | None = None
+
+
+def inspect_targets(plan: Plan, targets: Sequence[Target]) -> Mapping[str, Footprint]:
+    """Every refusal there is, before anything is touched; the footprint of each target."""
+    footprints = {target.name: footprint_of(plan.cells_of(target.name)) for target in targets}
+    for target in targets:
+        target.inspect(footprints[target.name], prefill=plan.prefill)
+    return footprints
+
+
+def carry_out(
+    *,
+    plan: Plan,
+    to_do: Sequence[Trial],
+    writer: RunWriter,
+    engine: Engine,
+    targets: Sequence[Target],
+    stop: StopRequest,
+    observe: Observer,
+) -> Outcome:
+    """Carry out the trials `to_do` of a plan into the archive, then seal it.
+
+    Returns also when the user stopped it or a target failed; the outcome tells.
+    """
+    needed = {plan.cells[trial.cell].target for trial in to_do}
+    targets = [target for target in targets if target.name in needed]
+    footprints = inspect_targets(plan, targets)
+    observe(RunStarted(run=writer.path.name, plan=plan, to_do=len(to_do)))
+    writer.write_inventory("start", host_inventory(plan.targets, engine.version))
+    records: list[TrialRecord] = []
+    problem: LeadlineError | None = None
+    try:
+        for target in targets:
+            target.acquire(footprints[target.name], writer.path.name, writer)
+        workloads = _resolved(plan, engine, targets)
+        prefilled = {
+            target.name: prefill(
+                plan, target, footprints[target.name], engine, writer, stop, observe
+            )
+            for target in targets
+            if not stop.requested
+        }
+        records = _run_trials(
+            plan, to_do, workloads, prefilled, targets, engine, writer, stop, observe
+        )
+    except LeadlineError as error:
+        problem = error
+    finally:
+        left = [sentence for target in targets for sentence in target.release()]
+    for sentence in left:
+        observe(Noted(message=sentence))
+    writer.write_inventory("end", host_inventory(plan.targets, engine.version))
+    unfinished = stop.requested or problem is not None or bool(writer.run.to_do())
+    status = RunStatus.INTERRUPTED if unfinished else RunStatus.COMPLETE
+    writer.seal(status, ended_at=now(), problems=_told(problem, left))
+    return Outcome(status=status, records=tuple(records), problem=problem)
+
+
+def _resolved(plan: Plan, engine: Engine, targets: Sequence[Target]) -> dict[int, Workload]:
+    """Each cell's workload with its I/O engine settled, tried once a target, engine and mode."""
+    settled: dict[tuple[str, str, bool], Workload] = {}
+    workloads: dict[int, Workload] = {}
+    by_name = {target.name: target for target in targets}
+    for number, cell in enumerate(plan.cells):
+        target = by_name.get(cell.target)
+        if target is None:
+            continue
+        workload = cell.workload
+        key = (cell.target, workload.engine.value, workload.direct)
+        if key not in settled:
+            settled[key] = engine.resolve(workload, target.location)
+        workloads[number] = workload.model_copy(update={"engine": settled[key].engine})
+    return workloads
+
+
+def _run_trials(
+    plan: Plan,
+    to_do: Sequence[Trial],
+    workloads: Mapping[int, Workload],
+    prefilled: Mapping[str, Prefilled],
+    targets: Sequence[Target],
+    engine: Engine,
+    writer: RunWriter,
+    stop: StopRequest,
+    observe: Observer,
+) -> list[TrialRecord]:
+    by_name = {target.name: target for target in targets}
+    attempts = {one.record.trial: one.record.attempt for one in writer.run.attempts}
+    runner = TrialRunner(
+        plan=plan, engine=engine, writer=writer, stop=stop, observe=observe, count=len(to_do)
+    )
+    left_s = sum(plan.cells[trial.cell].workload.duration_s for trial in to_do)
+    records = []
+    for number, trial in enumerate(to_do, start=1):
+        if stop.requested:
+            break
+        cell: Cell = plan.cells[trial.cell]
+        left_s -= cell.workload.duration_s
+        record = runner.run(
+            trial,
+            cell.model_copy(update={"workload": workloads[trial.cell]}),
+            target=by_name[cell.target],
+            prefilled=prefilled[cell.target],
+            attempt=attempts.get(trial.id, 0) + 1,
+            number=number,
+            left_s=left_s,
+        )
+        records.append(record)
+        if record.status is TrialStatus.INTERRUPTED:
+            break
+    return records
+
+
+def _told(problem: LeadlineError | None, left: Sequence[str]) -> tuple[Problem, ...]:
+    told = [Problem(code=errors.TARGET_GONE.code, fact=sentence) for sentence in left]
+    if problem:
+        told.append(problem_of(problem))
+    return tuple(told)
+
+
+def problem_of(error: LeadlineError) -> Problem:
+    return Problem(code=error.kind.code, fact=error.fact, context=error.context, hint=error.hint)

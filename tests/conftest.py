@@ -1,0 +1,61 @@
+"""What all tests share: where recorded output lies, and a way to run the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from leadline.cli.main import main
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDED = ROOT / "tests" / "recorded" / "quick"
+SHARED = ROOT.parent / "shared"
+
+# The machine is shared and noisy: a slow example is no failure.
+settings.register_profile("leadline", deadline=None, max_examples=60)
+settings.load_profile("leadline")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a call of the command line ended with."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def leadline(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Said]:
+    """Run `leadline ARGS` in this process, with its runs below tmp_path/runs."""
+    monkeypatch.setenv("LEADLINE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> Said:
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Said(status, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def recorded() -> Path:
+    """Recorded output of the `quick` profile with --runtime 2s --ramp 0 --size 64M."""
+    return RECORDED
+
+
+@pytest.fixture
+def shared() -> Path:
+    """../shared, or a loud skip."""
+    if not SHARED.is_dir():
+        pytest.skip("../shared is absent: the corpus tests do NOT run here")
+    return SHARED

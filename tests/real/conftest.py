@@ -1,0 +1,130 @@
+"""Real systems for the tests: Leadline as a process of its own, loop devices, small filesystems.
+
+Nothing here passes in silence where it cannot run: without root or loop devices the tests are
+skipped with the reason, and `-ra` prints it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    status: int
+    out: str
+    err: str
+
+
+def environment(runs: Path) -> dict[str, str]:
+    return os.environ | {"LEADLINE_RUNS": str(runs), "NO_COLOR": "1", "COLUMNS": "100"}
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "leadline", *map(str, arguments)]
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Callable[..., Ended]:
+    """Run `leadline ARGS` as a user does, in a process of its own."""
+
+    def call(*arguments: object, **variables: str) -> Ended:
+        done = subprocess.run(
+            command(*arguments),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=environment(tmp_path / "runs") | variables,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start `leadline ARGS` and go on; whatever is still there at the end is killed."""
+    children: list[subprocess.Popen[str]] = []
+
+    def call(*arguments: object) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(tmp_path / "runs"),
+        )
+        children.append(child)
+        return child
+
+    yield call
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+        child.communicate()
+
+
+def sh(*arguments: object) -> str:
+    done = subprocess.run(
+        [str(argument) for argument in arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, f"{arguments}: {done.stderr}"
+    return done.stdout.strip()
+
+
+def wait_for(what: Callable[[], object], timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def fio_processes(marker: Path) -> list[int]:
+    """Processes of fio whose command line names something below `marker`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"fio" in line.split(b"\0")[0] and str(marker).encode() in line:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def loop_device(tmp_path: Path) -> Iterator[Path]:
+    """An empty 128 MiB loop device of the test's own."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: loop devices do NOT get tested here")
+    image = tmp_path / "disk.img"
+    with image.open("wb") as stream:
+        stream.truncate(128 << 20)
+    made = subprocess.run(
+        ["losetup", "--find", "--show", str(image)], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"no loop device can be had, block devices do NOT get tested: {made.stderr}")
+    device = Path(made.stdout.strip())
+    yield device
+    sh("losetup", "--detach", device)
+
+
+@pytest.fixture
+def mounted(loop_device: Path, tmp_path: Path) -> Iterator[Path]:
+    """A small ext4 filesystem of the test's own, mounted."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    sh("mkfs.ext4", "-q", "-m", "0", loop_device)
+    sh("mount", loop_device, folder)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], capture_output=True)

@@ -1,0 +1,123 @@
+"""A block device is written only with a consent that names it, and never while it is in use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.real.conftest import Ended, sh
+
+pytestmark = [pytest.mark.real, pytest.mark.root]
+SHORT = ("--profile", "quick", "--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")
+# A protective MBR, as every GPT disk begins with: 0x55AA at the end of the first sector.
+GPT = (
+    "import sys; disk = open(sys.argv[1], 'r+b'); disk.seek(446); "
+    "disk.write(bytes.fromhex('000002 00 ee ffffff 01000000 ffff0300'.replace(' ', '')));"
+    "disk.seek(510); disk.write(bytes([0x55, 0xAA]))"
+)
+Process = Callable[..., Ended]
+
+
+def content(device: Path) -> bytes:
+    with device.open("rb") as stream:
+        return stream.read()
+
+
+def refused(process: Process, device: Path, *consent: object) -> str:
+    """The words of a refusal that left every byte alone."""
+    before = content(device)
+    ended = process("run", "--target", f"device:{device}", *SHORT, *consent)
+    assert ended.status == 2, ended.err
+    assert content(device) == before
+    return ended.err
+
+
+def test_without_consent_nothing_is_written(process: Process, loop_device: Path) -> None:
+    assert "error[device-not-consented]" in refused(process, loop_device)
+
+
+def test_consent_must_name_the_device_exactly(process: Process, loop_device: Path) -> None:
+    said = refused(process, loop_device, "--destroy-data", "/dev/other")
+    assert "error[usage]: consent was given for '/dev/other'" in said
+    link = loop_device.parent / f"leadline-test-{os.getpid()}"
+    link.symlink_to(loop_device)
+    try:
+        assert "error[usage]" in refused(process, loop_device, "--destroy-data", link)
+    finally:
+        link.unlink()
+
+
+def test_a_mounted_device_is_refused_whatever_is_said(
+    process: Process, loop_device: Path, mounted: Path
+) -> None:
+    consent = ("--destroy-data", loop_device, "--overwrite-signatures", loop_device)
+    ended = process("run", "--target", f"device:{loop_device}", *SHORT, *consent)
+    assert ended.status == 2
+    assert "error[device-in-use]" in ended.err
+    assert f"mounted at {mounted}" in ended.err
+    assert (mounted / "lost+found").is_dir()
+
+
+def test_a_device_held_by_another_is_refused(process: Process, loop_device: Path) -> None:
+    held = os.open(loop_device, os.O_RDONLY | os.O_EXCL)
+    try:
+        said = refused(process, loop_device, "--destroy-data", loop_device)
+    finally:
+        os.close(held)
+    assert "error[device-in-use]" in said
+    assert "exclusively" in said
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (("mkfs.ext4", "-q"), "ext4"),
+        (("mkswap",), "swap"),
+        (("python3", "-c", GPT), "dos"),
+    ],
+)
+def test_a_signed_device_needs_a_second_consent(
+    process: Process, loop_device: Path, make: tuple[str, ...], name: str
+) -> None:
+    sh(*make, loop_device)
+    said = refused(process, loop_device, "--destroy-data", loop_device)
+    assert "error[device-signed]" in said
+    assert name in said
+    consent = ("--destroy-data", loop_device, "--overwrite-signatures", loop_device)
+    ended = process("run", "--target", f"device:{loop_device}", *SHORT, *consent)
+    assert ended.status in (0, 1), ended.err
+
+
+def test_a_device_too_small_is_refused(process: Process, loop_device: Path) -> None:
+    ended = process(
+        "run", "--target", f"device:{loop_device}", "--profile", "quick", "--size", "1G",
+        "--destroy-data", loop_device,
+    )  # fmt: skip
+    assert ended.status == 3
+    assert "error[target-no-space]" in ended.err
+
+
+def test_reading_alone_needs_no_consent_and_writes_nothing(
+    process: Process, loop_device: Path, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"targets: [device:{loop_device}]\nrepeats: 1\nprefill: false\n"
+        "workloads: [{name: r, pattern: randread, size: 16M, runtime: 1s}]\n"
+    )
+    before = content(loop_device)
+    ended = process("run", plan, "--format", "json")
+    assert ended.status == 1, "reads of what was never written are refused by the audit"
+    assert "unwritten-reads" in ended.out
+    assert content(loop_device) == before
+
+
+def test_a_file_and_a_missing_device_are_refused(process: Process, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", Path("/dev/leadline-nowhere")):
+        ended = process("run", "--target", f"device:{path}", *SHORT, "--destroy-data", path)
+        assert ended.status == 2
+        assert "error[target-invalid]" in ended.err

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline.archive import layout
+from leadline.archive.reader import Run
+from leadline.archive.records import Created, RunStatus, Session, TrialStatus
+from leadline.archive.runs import find_run, list_runs
+from leadline.archive.verify import verify
+from leadline.archive.writer import RunWriter
+from leadline.engines.replay import ReplayEngine
+from leadline.errors import (
+    ARCHIVE_DAMAGED,
+    ARCHIVE_UNWRITABLE,
+    RUN_NOT_FOUND,
+    RUN_NOT_RESUMABLE,
+    LeadlineError,
+)
+from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.models import Plan
+from leadline.runner.execute import carry_out
+from leadline.runner.stop import StopRequest
+from leadline.targets.open import open_targets
+from tests.conftest import RECORDED
+
+SESSION = Session(
+    started_at="2026-11-21T00:00:00+00:00",
+    hostname="here",
+    leadline_version="0",
+    python_version="3",
+)
+
+
+def make_plan(target: Path, repeats: int = 2) -> Plan:
+    return load_plan(
+        None,
+        Overrides(
+            targets=[f"dir:{target}"],
+            profiles=["quick"],
+            runtime="2s",
+            ramp="0",
+            size="64M",
+            repeats=repeats,
+            seed=3,
+            prefill=False,
+        ),
+    )
+
+
+def new_writer(path: Path, plan: Plan) -> RunWriter:
+    return RunWriter.create(
+        path, plan=plan, plan_as_given=b"as given", created_at=SESSION.started_at, session=SESSION
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A complete run of replayed trials."""
+    (tmp_path / "target").mkdir()
+    return replayed(tmp_path / "runs" / "perf-a", make_plan(tmp_path / "target"))
+
+
+def replayed(path: Path, plan: Plan) -> Run:
+    writer = new_writer(path, plan)
+    outcome = carry_out(
+        plan=plan,
+        to_do=plan.trials,
+        writer=writer,
+        engine=ReplayEngine.of(RECORDED),
+        targets=open_targets(plan),
+        stop=StopRequest(),
+        observe=lambda event: None,
+    )
+    writer.close()
+    assert outcome.problem is None
+    return Run(path)
+
+
+def test_a_complete_run_verifies_and_every_number_is_checked(run: Run) -> None:
+    assert run.complete
+    assert not run.missing
+    verification = verify(run)
+    assert verification.problems == ()
+    assert verification.files == len(layout.content_files(run.path))
+    assert verification.numbers == sum(
+        len(operation.metrics)
+        for trial in run.trials
+        for operation in trial.derived.operations  # type: ignore[union-attr]
+    )
+    assert verification.numbers > 100
+
+
+def test_raw_output_is_kept_byte_for_byte(run: Run) -> None:
+    recorded = {path.read_bytes() for path in RECORDED.rglob("fio.json")}
+    kept = {(trial.folder / "fio.json").read_bytes() for trial in run.trials}
+    assert kept == recorded
+
+
+@pytest.mark.parametrize("victim", ["fio.json", "derived.json", "job.fio", "trial.json"])
+def test_a_changed_byte_is_found_and_named(run: Run, victim: str) -> None:
+    path = run.trials[1].folder / victim
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    problems = verify(Run(run.path)).problems
+    assert any(
+        problem.path.endswith(f"{run.trials[1].folder.name}/{victim}") for problem in problems
+    )
+
+
+def test_a_number_that_does_not_follow_from_raw_is_found_even_with_its_checksum_mended(
+    run: Run,
+) -> None:
+    trial = run.trials[0]
+    path = trial.folder / layout.DERIVED
+    derived = trial.derived
+    assert derived is not None
+    first = derived.operations[0]
+    better = first.model_copy(update={"metrics": {**first.metrics, "iops": 1e9}})
+    path.write_bytes(
+        layout.encode(derived.model_copy(update={"operations": (better, *derived.operations[1:])}))
+    )
+    manifest = run.manifest
+    name = str(path.relative_to(run.path))
+    files = {**manifest.files, name: layout.digest_file(path)}
+    (run.path / layout.MANIFEST).write_bytes(
+        layout.encode(manifest.model_copy(update={"files": files}))
+    )
+    (problem,) = verify(Run(run.path)).problems
+    assert problem.path == name
+    assert "iops is 1000000000.0, but raw gives" in problem.message
+
+
+def test_a_missing_file_an_extra_file_and_a_link_out_are_found(run: Run, tmp_path: Path) -> None:
+    (run.trials[0].folder / "job.fio").unlink()
+    (run.path / "trials" / "extra.txt").write_text("x")
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    victim = run.trials[1].folder / "job.fio"
+    victim.unlink()
+    victim.symlink_to(secret)
+    told = {
+        (problem.path.split("/")[-1], problem.message) for problem in verify(Run(run.path)).problems
+    }
+    assert ("job.fio", "is missing") in told
+    assert ("extra.txt", "is not in the manifest") in told
+    assert ("job.fio", "leads out of the archive") in told
+
+
+def test_a_damaged_record_says_where(run: Run) -> None:
+    (run.trials[0].folder / layout.TRIAL_RECORD).write_text('{"schema": "leadline/trial/1",')
+    with pytest.raises(LeadlineError) as caught:
+        _ = Run(run.path).attempts
+    assert caught.value.kind is ARCHIVE_DAMAGED
+    assert "trial.json" in str(caught.value)
+    assert not verify(Run(run.path)).ok
+    (run.path / layout.MANIFEST).write_text("{}")
+    assert not verify(Run(run.path)).ok
+
+
+def test_a_trial_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    writer = new_writer(tmp_path / "run", make_plan(tmp_path / "target"))
+
+    def half_made() -> None:
+        with writer.staged("trials/t0001-x-1") as folder:
+            (folder / "fio.json").write_text("half")
+            raise ValueError("half made")
+
+    with pytest.raises(ValueError, match="half"):
+        half_made()
+    assert list((tmp_path / "run" / "trials").iterdir()) == []
+    assert verify(writer.run).problems[0].message.startswith("the run is not sealed")
+
+
+def test_two_writers_never_meet(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    writer = new_writer(tmp_path / "run", make_plan(tmp_path / "target"))
+    with pytest.raises(LeadlineError) as caught:
+        RunWriter.reopen(tmp_path / "run", session=SESSION)
+    assert caught.value.kind is RUN_NOT_RESUMABLE
+    writer.close()
+    RunWriter.reopen(tmp_path / "run", session=SESSION).close()
+
+
+KILLED = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from tests.unit.archive.test_archive import *
+import os, signal
+path = Path({path!r})
+writer = new_writer(path, make_plan(Path({target!r}), repeats=3))
+plan = writer.run.plan
+seen = 0
+def observe(event):
+    global seen
+    if type(event).__name__ == {moment!r}:
+        seen += 1
+        if seen == {count}:
+            os.kill(os.getpid(), signal.SIGKILL)
+carry_out(plan=plan, to_do=plan.trials, writer=writer, engine=ReplayEngine.of(RECORDED),
+          targets=open_targets(plan), stop=StopRequest(), observe=observe)
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "count", "kept"),
+    [("RunStarted", 1, 0), ("TrialStarted", 5, 4), ("TrialProgress", 5, 4), ("TrialEnded", 12, 12)],
+)
+def test_kill_9_at_any_moment_leaves_a_run_that_resumes_and_verifies(
+    tmp_path: Path, moment: str, count: int, kept: int
+) -> None:
+    target, path = tmp_path / "target", tmp_path / "run"
+    target.mkdir()
+    root = str(Path(__file__).parents[3])
+    code = KILLED.format(root=root, path=str(path), target=str(target), moment=moment, count=count)
+    killed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run = Run(path)
+    assert run.manifest.status is RunStatus.RUNNING
+    assert len(run.attempts) == kept
+    assert not verify(run).ok
+
+    writer = RunWriter.reopen(path, session=SESSION)
+    plan = run.plan
+    from leadline.targets.open import remove_leftovers
+
+    remove_leftovers(run, writer)
+    carry_out(
+        plan=plan,
+        to_do=run.to_do(),
+        writer=writer,
+        engine=ReplayEngine.of(RECORDED),
+        targets=open_targets(plan),
+        stop=StopRequest(),
+        observe=lambda event: None,
+    )
+    writer.close()
+    after = Run(path)
+    assert after.complete
+    assert len(after.attempts) == 12
+    assert verify(after).problems == ()
+    assert len(after.manifest.sessions) == 2
+    assert list(target.iterdir()) == []
+
+
+def test_to_do_is_what_lacks_a_result(tmp_path: Path, run: Run) -> None:
+    assert run.to_do() == ()
+    shutil.rmtree(run.trials[0].folder)
+    assert [trial.id for trial in Run(run.path).to_do()] == ["t0001"]
+    record = run.trials[1].record.model_copy(update={"status": TrialStatus.FAILED})
+    (run.trials[1].folder / layout.TRIAL_RECORD).write_bytes(layout.encode(record))
+    assert [trial.id for trial in Run(run.path).to_do()] == ["t0001"]
+    assert [trial.id for trial in Run(run.path).to_do(retry_failed=True)] == ["t0001", "t0002"]
+
+
+def test_what_was_left_behind_is_known_even_with_a_torn_last_line(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    writer = new_writer(tmp_path / "run", make_plan(tmp_path / "target"))
+    one = Created(target="a", path="/x/1", token="t1")
+    two = Created(target="a", path="/x/2", token="t2")
+    writer.note_created(one)
+    writer.note_created(two)
+    writer.note_removed(one)
+    with (tmp_path / "run" / layout.CREATED).open("ab") as stream:
+        stream.write(b'{"target": "a", "pa')
+    assert writer.run.left_behind == (two,)
+    writer.close()
+
+
+def test_runs_are_found_by_id_prefix_path_and_age(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    plan = make_plan(tmp_path / "target")
+    folder = tmp_path / "runs"
+    for name in ("perf-20260101-000000", "perf-20260102-000000", "perf-20260102-000000-2"):
+        new_writer(folder / name, plan).close()
+        time.sleep(0.01)
+    assert [run.path.name[-8:] for run in list_runs(folder)] == ["1-000000", "2-000000", "000000-2"]
+    assert find_run("perf-20260101", folder).path.name == "perf-20260101-000000"
+    assert find_run("perf-20260102-000000", folder).path.name == "perf-20260102-000000"
+    assert find_run("@latest", folder).path.name == "perf-20260102-000000-2"
+    assert find_run("@previous", folder).path.name == "perf-20260102-000000"
+    assert find_run(str(folder / "perf-20260101-000000"), tmp_path).complete is False
+    for wrong, said in [
+        ("perf-2026", "beginning of 3 runs"),
+        ("nothing", "there is no run 'nothing'"),
+        (f"{tmp_path}/target", "is no archive"),
+    ]:
+        with pytest.raises(LeadlineError) as caught:
+            find_run(wrong, folder)
+        assert caught.value.kind is RUN_NOT_FOUND
+        assert said in str(caught.value)
+
+
+def test_an_archive_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LeadlineError) as caught:
+        new_writer(tmp_path / "file" / "run", make_plan(tmp_path / "target"))
+    assert caught.value.kind is ARCHIVE_UNWRITABLE
+    assert os.fspath(tmp_path / "file") in str(caught.value)

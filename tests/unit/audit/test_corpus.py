@@ -1,0 +1,42 @@
+"""Every fio 3 output of the corpus: the findings are those that were looked at one by one.
+
+docs/internals/audit-on-the-corpus.md says of each whether it is true.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leadline.audit.registry import audit_output
+from leadline.formats.fio_json import FormatError, parse_fio_json
+
+LOOKED_AT = {
+    ("cut_SIGINT.json", "truncated-result"),
+    ("cut_SIGTERM.json", "truncated-result"),
+    ("hang_op_timeout.json", "engine-error"),
+    ("fioplot-3.33-error22-noise.json", "engine-error"),
+    ("fioplot-3.34-sigint-short.json", "truncated-result"),
+    ("kubestr-3.20-gtod-reduce.json", "concurrent-jobs"),
+    ("kubestr-3.20-gtod-reduce.json", "latency-not-measured"),
+    ("stonet-3.35-8dev-13GBs.json", "client-saturated"),
+    ("troubleshoot-3.28-1.json", "inconsistent-figures"),
+    ("vc-3.26-json.txt", "inconsistent-figures"),
+    ("zns-3.28-35ms-run.json", "latency-not-measured"),
+}
+
+
+def test_only_findings_that_were_looked_at(shared: Path) -> None:
+    files, found = 0, set()
+    for folder in ("ceph-lab", "public/fio-json"):
+        for path in sorted((shared / "corpus" / folder).rglob("*")):
+            content = path.read_bytes() if path.is_file() else b""
+            if b'"fio version"' not in content:
+                continue
+            try:
+                output = parse_fio_json(content)
+            except FormatError:
+                continue
+            files += 1
+            found |= {(path.name, finding.code) for finding in audit_output(output)}
+    assert files == 127
+    assert found == LOOKED_AT

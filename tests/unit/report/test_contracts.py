@@ -1,0 +1,77 @@
+"""JSON outputs against their own schemas, and the contract's field names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from archive_builder import make_run, some_findings
+from pydantic import BaseModel
+
+from leadline.analysis.cells import figures
+from leadline.archive.reader import Run
+from leadline.archive.verify import verify
+from leadline.plan.loader import Overrides, load_plan
+from leadline.report import contracts
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+def outputs(run: Run) -> dict[str, BaseModel]:
+    findings = some_findings()
+    cells = figures(run, findings)
+    return {
+        "audit": contracts.audit_output(run, findings),
+        "check": contracts.check_output(run.plan),
+        "list": contracts.list_output([run]),
+        "run": contracts.run_output(run, findings),
+        "show": contracts.show_output(run, cells, findings, trials=True),
+        "verify": contracts.verify_output(verify(run)),
+    }
+
+
+@pytest.mark.parametrize("verb", sorted(contracts.SCHEMAS))
+def test_outputs_fit_their_schemas(run: Run, verb: str) -> None:
+    schema = contracts.SCHEMAS[verb].model_json_schema(by_alias=True)
+    output = json.loads(outputs(run)[verb].model_dump_json(by_alias=True))
+    assert output["schema"] == f"leadline/{verb}/1"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(output, schema)
+
+
+def test_show_has_the_contracts_fields(run: Run) -> None:
+    row = contracts.show_output(run, figures(run, ())).model_dump(by_alias=True)["measurements"][0]
+    names = "target workload level op metric value unit trials interval findings"
+    assert " ".join(row) == f"{names} values"
+    assert row["trials"] == 3
+    assert row["unit"] == "1/s"
+
+
+def test_findings_and_trust(run: Run) -> None:
+    output = contracts.audit_output(run, some_findings())
+    assert output.trusted is False
+    fields = "code severity target workload level op trial evidence message remedy"
+    assert " ".join(output.findings[0].model_dump()) == fields
+    warnings = [one for one in some_findings() if one.severity.value != "error"]
+    assert contracts.audit_output(run, warnings).trusted is True
+
+
+def test_a_damaged_archive_does_not_hide_the_others(run: Run, tmp_path: Path) -> None:
+    damaged = tmp_path / "perf-broken"
+    damaged.mkdir()
+    (damaged / "manifest.json").write_text("{")
+    listed = contracts.list_output([Run(damaged), run]).runs
+    assert [one.status for one in listed] == ["damaged", "complete"]
+    assert listed[1].trials == listed[1].trials_planned == 24
+
+
+def test_check_says_what_a_device_loses() -> None:
+    plan = load_plan(None, Overrides(targets=["device:/dev/x", "dir:/y"], profiles=["quick"]))
+    output = contracts.check_output(plan)
+    assert [write.destroys for write in output.writes] == [True, False]
+    assert output.prefill_bytes == sum(write.bytes for write in output.writes) > 0
