@@ -35,6 +35,19 @@ def parse_size(text: str | int) -> int:
     return int(value)
 
 
+def parse_fio_size(text: str) -> int:
+    """Bytes in a size as fio 3 reads it by default (kb_base=1024): `4k` and `4kb` are 4096 bytes,
+    `4kib` is 4000 (seen on fio 3.33; the reverse of IEC 80000-13). Raises ValueError.
+    """
+    match = _SIZE.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not a size of fio's")
+    number, prefix, tail = match.group(1), match.group(2).lower(), (match.group(3) or "").lower()
+    power = list(_BINARY).index(prefix)
+    value = float(number) * (1000**power if tail == "ib" else 1024**power)
+    return int(value)
+
+
 def parse_duration(text: str | int | float) -> float:
     """Seconds in `500ms`, `10s`, `5m`, `1h` or a plain number. Raises ValueError."""
     if isinstance(text, bool):

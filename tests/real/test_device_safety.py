@@ -13,7 +13,7 @@ from tests.real.conftest import Ended, sh
 pytestmark = [pytest.mark.real, pytest.mark.root]
 SHORT = ("--profile", "quick", "--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")
 # A protective MBR, as every GPT disk begins with: 0x55AA at the end of the first sector.
-GPT = (
+PROTECTIVE_MBR = (
     "import sys; disk = open(sys.argv[1], 'r+b'); disk.seek(446); "
     "disk.write(bytes.fromhex('000002 00 ee ffffff 01000000 ffff0300'.replace(' ', '')));"
     "disk.seek(510); disk.write(bytes([0x55, 0xAA]))"
@@ -76,7 +76,7 @@ def test_a_device_held_by_another_is_refused(process: Process, loop_device: Path
     [
         (("mkfs.ext4", "-q"), "ext4"),
         (("mkswap",), "swap"),
-        (("python3", "-c", GPT), "dos"),
+        (("python3", "-c", PROTECTIVE_MBR), "PMBR"),
     ],
 )
 def test_a_signed_device_needs_a_second_consent(

@@ -12,6 +12,7 @@ from leadline.units import (
     format_latency,
     format_size,
     parse_duration,
+    parse_fio_size,
     parse_size,
 )
 
@@ -39,6 +40,13 @@ def test_a_size_is_read_as_fio_reads_it(text: str | int, size: int) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"size|bytes"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4k", 4096), ("4kb", 4096), ("4kib", 4000), ("1g", 1 << 30), ("7", 7)]
+)
+def test_fio_reads_sizes_in_its_own_way(text: str, size: int) -> None:
+    assert parse_fio_size(text) == size
 
 
 @pytest.mark.parametrize(

@@ -32,4 +32,19 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
         from leadline.report.contracts import audit_output
 
         click.echo(audit_output(found, findings).model_dump_json(by_alias=True, indent=2))
+    else:
+        from leadline.analysis.cells import figures
+        from leadline.report.build import findings_document
+
+        document = findings_document(found, figures(found, findings), findings)
+        if output == "markdown":
+            from leadline.report.markdown import render as markdown
+
+            click.echo(markdown(document).rstrip())
+        else:
+            from rich.console import Console
+
+            from leadline.report.terminal import render
+
+            render(Console(), document, trials=True)
     return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE

@@ -33,7 +33,7 @@ def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
     findings = audit(found)
     cells = figures(found, findings)
     if output == "text":
-        print_run(found, cells, findings, full=trials)
+        print_run(found, cells, findings, trials=trials)
         return Exit.ANSWERED
     from leadline.report.contracts import show_output
     from leadline.report.tables import show_table
@@ -51,12 +51,12 @@ def print_run(
     cells: tuple[CellFigure, ...],
     findings: Sequence[Finding],
     *,
-    full: bool = False,
+    trials: bool = False,
 ) -> None:
-    """The report in the terminal; `full` adds every trial and what is for looking up."""
+    """The report in the terminal; `trials` adds every trial's value."""
     from rich.console import Console
 
     from leadline.report.build import run_document
     from leadline.report.terminal import render
 
-    render(Console(), run_document(run, cells, tuple(findings)), full=full)
+    render(Console(), run_document(run, cells, tuple(findings)), trials=trials)

@@ -7,6 +7,11 @@ from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import EngineChoice, Phase, Workload
 from leadline.runner.ports import Shape
 
+# Small writes get fresh random data each, so that no two blocks are alike to a compressor. From
+# 128 KiB on fio's default (random buffers, scrambled at each use) does not compress either, since
+# a buffer comes round again only beyond a compressor's window, and refilling would cost a core
+# per 5 GB/s (measured, docs/internals/performance.md).
+REFILL_BELOW = 128 << 10
 PREFILL_BLOCK = 1 << 20
 PREFILL_DEPTH = 8
 
@@ -28,8 +33,6 @@ def job_text(workload: Workload, shape: Shape, seed: int) -> str:
         # one before, and are the same again when the run is done again with its seed.
         "randrepeat": 0,
         "randseed": seed,
-        # Buffers are filled anew for each write: incompressible, and no two blocks alike.
-        "refill_buffers": 1,
         "fallocate": "none",
         # Total latency is what a user waits for; submission and completion stand beside it.
         "lat_percentiles": 1,
@@ -58,6 +61,8 @@ def _section(phase: Phase, shape: Shape) -> list[str]:
         "write_iops_log": phase.name.replace("/", "-"),
         "write_lat_log": phase.name.replace("/", "-"),
     }
+    if phase.pattern.writes and phase.block_size < REFILL_BELOW:
+        settings["refill_buffers"] = 1
     if phase.read_share is not None:
         settings["rwmixread"] = phase.read_share
     if phase.fsync:

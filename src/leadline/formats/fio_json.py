@@ -19,7 +19,7 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.metrics import PERCENTILES, Metric, Op
 from leadline.stats.histogram import LatencyHistogram, samples_needed
-from leadline.units import parse_duration, parse_size
+from leadline.units import parse_duration, parse_fio_size
 
 OLDEST_MAJOR = 3
 
@@ -122,7 +122,7 @@ class JobOptions:
     def size(self, key: str) -> int | None:
         """Bytes of a size option; None where absent, a percentage or a list."""
         try:
-            return parse_size(self.raw[key].split(",")[0])
+            return parse_fio_size(self.raw[key].split(",")[0])
         except (KeyError, ValueError):
             return None
 

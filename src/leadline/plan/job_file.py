@@ -12,7 +12,7 @@ from pathlib import Path
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.plan.models import JobFile
-from leadline.units import parse_duration, parse_size
+from leadline.units import parse_duration, parse_fio_size
 
 # Options that take I/O, or other files, away from the target.
 _ELSEWHERE = ("filename", "directory", "opendir", "include", "read_iolog", "write_iolog")
@@ -60,7 +60,7 @@ def parse_job_file(path: str, text: str) -> JobFile:
             runtime = parse_duration(options.get("runtime", "0"))
             ramp = parse_duration(options.get("ramp_time", "0")) * _flag(options, "time_based")
             size = options.get("size", "0")
-            footprint += 0 if "%" in size else parse_size(size) * count
+            footprint += 0 if "%" in size else parse_fio_size(size) * count
         except ValueError as error:
             faults.append(f"{job.line}: [{job.name}]: {error}")
             continue

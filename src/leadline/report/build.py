@@ -61,6 +61,20 @@ def run_document(
     )
 
 
+def findings_document(
+    run: Run, figures: tuple[CellFigure, ...], findings: tuple[Finding, ...]
+) -> Document:
+    """What the audit says of a run, without the run's numbers."""
+    marks = Marks(findings)
+    return Document(
+        title=f"Audit of {visible(run.id)}",
+        subtitle=_subtitle(run),
+        summary=headline(run, figures, findings, marks),
+        sections=(*_unfinished(run), _findings(findings, marks)),
+        marked=marks.all,
+    )
+
+
 def _subtitle(run: Run) -> str:
     plan, manifest = run.plan, run.manifest
     last = manifest.sessions[-1].ended_at if manifest.sessions else None

@@ -4,20 +4,27 @@ from pathlib import Path
 
 import pytest
 
+from leadline.archive.records import CacheDrop
 from leadline.targets.page_cache import drop_page_cache
+
+
+def dropped(path: Path) -> CacheDrop:
+    drop = drop_page_cache([path])
+    assert drop is not None, "this filesystem can be mapped"
+    return drop
 
 
 def test_pages_are_counted_dropped_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * (3 << 20))
     path.read_bytes()
-    drop = drop_page_cache([path])
+    drop = dropped(path)
     assert drop.resident_before_bytes == 3 << 20
     if drop.resident_after_bytes:  # tmpfs keeps its pages: they are the file
         assert drop.resident_after_bytes == 3 << 20
     else:
         path.read_bytes()
-        assert drop_page_cache([path]).resident_before_bytes == 3 << 20
+        assert dropped(path).resident_before_bytes == 3 << 20
 
 
 def test_memory_filesystems_are_found_out(tmp_path: Path) -> None:
@@ -25,13 +32,13 @@ def test_memory_filesystems_are_found_out(tmp_path: Path) -> None:
     path = Path("/dev/shm") / f"leadline-test-{tmp_path.name}"
     try:
         path.write_bytes(b"x" * (1 << 20))
-        assert drop_page_cache([path]).resident_after_bytes == 1 << 20
+        assert dropped(path).resident_after_bytes == 1 << 20
     finally:
         path.unlink(missing_ok=True)
 
 
 def test_an_empty_file_and_no_file(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    assert drop_page_cache([tmp_path / "empty"]).resident_after_bytes == 0
+    assert dropped(tmp_path / "empty").resident_after_bytes == 0
     with pytest.raises(FileNotFoundError):
         drop_page_cache([tmp_path / "absent"])
