@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A bare Debian 12 from nothing, in a folder of its own, that follows the README alone:
+# apt-get install git make, git clone, make demo, make test. Prints how long each took.
+# Needs root. Leaves nothing behind; LEADLINE_KEEP=1 keeps the logs' folder.
+#
+# The new machine gets this machine's package sources and certificates, as any machine of the same
+# network would have them; no package, cache or file of the checkout's environment goes in.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ "$(id -u)" = 0 ] || { echo "error[environment]: a bare machine is made with root" >&2; exit 3; }
+[ -z "$(git status --porcelain)" ] || echo "note: uncommitted changes are not in what is tested" >&2
+if ! command -v mmdebstrap >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null
+fi
+
+work=$(mktemp -d -p "${LEADLINE_DEEP_DIR:-/var/tmp}" leadline-bare-XXXXXX)
+machine=$work/machine
+tidy() {
+    trap - EXIT
+    # A mount that is left would let rm reach into the host: stop instead.
+    if grep -q " $machine" /proc/self/mounts; then
+        echo "error: mounts are left below $machine; nothing was removed" >&2
+        exit 4
+    fi
+    rm -rf --one-file-system "$machine"
+    [ "${LEADLINE_KEEP:-}" = 1 ] || rm -rf "$work"
+}
+trap tidy EXIT
+trap 'exit 130' INT TERM HUP
+
+step() { # name, command...
+    local name=$1 began=$SECONDS status=0
+    shift
+    "$@" >"$work/$name.log" 2>&1 || status=$?
+    printf '%-22s %4d s   %s\n' "$name" $((SECONDS - began)) "$([ $status = 0 ] && echo ok || echo "failed ($status)")"
+    if [ $status != 0 ]; then tail -n 40 "$work/$name.log"; exit 4; fi
+}
+
+within() { # a command in the new machine, with its own processes, mounts and devices
+    unshare --mount --pid --fork --kill-child --propagation private bash -c '
+        machine=$1; shift
+        mount -t proc proc "$machine/proc"
+        mount --rbind /dev "$machine/dev"
+        mount --rbind /sys "$machine/sys"
+        exec chroot "$machine" env -i HOME=/root TERM=dumb LANG=C.UTF-8 \
+            PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+    ' bash "$machine" "$@"
+}
+
+git clone -q --bare . "$work/leadline.git"
+step debian mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm "$machine" \
+    $(find /etc/apt -maxdepth 2 \( -name '*.sources' -o -name 'sources.list' \) -size +0)
+for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
+    if [ -e "$file" ]; then cp --dereference "$file" "$machine$file"; fi
+done
+mkdir -p "$machine/srv"
+cp -r "$work/leadline.git" "$machine/srv/"
+step "git-and-make" within sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends git make'
+step clone within git clone -q /srv/leadline.git /root/leadline
+step make-demo-first within make -C /root/leadline demo
+step make-demo-again within make -C /root/leadline demo
+step make-test within make -C /root/leadline test
+grep -hE '^[0-9]+ (passed|failed)|passed|SKIPPED' "$work/make-test.log" | tail -n 12
+sed -n '/^Run perf/,/^The page/p' "$work/make-demo-again.log" | head -n 40
