@@ -1,4 +1,6 @@
 # Two commands for a stranger: `make demo` and `make test`. Each does all of its own set-up.
+export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
+
 .PHONY: help demo test test-deep setup check format bench clean
 
 help:

@@ -48,8 +48,9 @@ within() { # a command in the new machine, with its own processes, mounts and de
 }
 
 git clone -q --bare . "$work/leadline.git"
-step debian mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm "$machine" \
+step debian mmdebstrap --quiet --variant=minbase bookworm "$machine" \
     $(find /etc/apt -maxdepth 2 \( -name '*.sources' -o -name 'sources.list' \) -size +0)
+mkdir -p "$machine/etc/ssl/certs"
 for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
     if [ -e "$file" ]; then cp --dereference "$file" "$machine$file"; fi
 done

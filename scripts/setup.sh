@@ -39,10 +39,14 @@ find_python
 find_uv
 [ -n "$python" ] || missing+=(python3)
 command -v fio >/dev/null || missing+=(fio)
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ ! -e /etc/debian_version ] || missing+=(ca-certificates)
 command -v wipefs >/dev/null || missing+=(util-linux)
 command -v findmnt >/dev/null || missing+=(mount)
 if [ -z "$uv" ] && ! { [ -n "$python" ] && "$python" -c 'import ensurepip, venv' 2>/dev/null; }; then
     missing+=(python3-venv)
+fi
+if [ "$purpose" = test ]; then
+    command -v bindfs >/dev/null || missing+=(bindfs)
 fi
 if [ "$purpose" = test ] && [ "${LEADLINE_TEST_WITHOUT_BROWSER:-}" != 1 ]; then
     command -v chromium >/dev/null || missing+=(chromium)
@@ -81,5 +85,8 @@ if ! command -v uv >/dev/null; then
     hash -r
 fi
 
+# The system's certificates, as a company's network may have its own; the second name is for an
+# older uv.
+export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
 UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --python "${python:-python3}" ||
     fail "the Python environment cannot be made" "run '$uv sync --frozen' and look at what it says"

@@ -95,6 +95,11 @@ ENGINE_FAILED = _kind(
 TRIAL_HUNG = _kind(
     "trial-hung", Exit.SYSTEM_FAILED, "A trial passed its time bound and was stopped by force."
 )
+LEFT_BEHIND = _kind(
+    "left-behind",
+    Exit.SYSTEM_FAILED,
+    "Something that Leadline made on a target could not be removed.",
+)
 INTERRUPTED = _kind(
     "interrupted", Exit.INTERRUPTED, "The run was stopped by a signal; it can be resumed."
 )

@@ -184,7 +184,7 @@ def _commands(plan: Plan, engine: Engine, targets: Sequence[Target]) -> str:
         if shape is Shape.FILES:
             path = path / "leadline-RUN-TOKEN"
         location = Location(shape=shape, path=path)
-        text = engine.job_text(cell.workload, shape, trial.seed)
+        text = engine.job_text(engine.likely(cell.workload), shape, trial.seed)
         job = Job(text=text, location=location, bound_s=cell.workload.duration_s)
         line = shlex.join(engine.command(job, Path("TRIAL")))
         assert cell.target in by_name

@@ -114,18 +114,21 @@ class FioEngine:
                     hint="use `engine: auto`, or one that `fio --enghelp` lists",
                 )
 
+    def _candidates(self, workload: Workload) -> list[EngineChoice]:
+        if workload.engine is not EngineChoice.AUTO:
+            return [workload.engine]
+        asynchronous = (EngineChoice.IO_URING, EngineChoice.LIBAIO)
+        return [choice for choice in asynchronous if choice.value in self.engines]
+
+    def likely(self, workload: Workload) -> Workload:
+        candidates = self._candidates(workload)
+        return workload.model_copy(update={"engine": candidates[0]}) if candidates else workload
+
     def resolve(self, workload: Workload, location: Location) -> Workload:
         if workload.job_file:
             return workload
-        wanted = [workload.engine]
-        if workload.engine is EngineChoice.AUTO:
-            wanted = [
-                choice
-                for choice in (EngineChoice.IO_URING, EngineChoice.LIBAIO)
-                if choice.value in self.engines
-            ]
         said: list[str] = []
-        for choice in wanted:
+        for choice in self._candidates(workload):
             told = self._try(choice, workload.direct, location)
             if told is None:
                 return workload.model_copy(update={"engine": choice})

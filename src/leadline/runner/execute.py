@@ -12,6 +12,7 @@ from leadline import errors
 from leadline.archive.records import Problem, RunStatus, TrialRecord, TrialStatus
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
+from leadline.inventory.models import HostInventory
 from leadline.plan.footprint import Footprint, footprint_of
 from leadline.plan.models import Cell, Plan, Trial, Workload
 from leadline.probes.host import host_inventory
@@ -34,8 +35,13 @@ class Outcome:
 def inspect_targets(plan: Plan, targets: Sequence[Target]) -> Mapping[str, Footprint]:
     """Every refusal there is, before anything is touched; the footprint of each target."""
     footprints = {target.name: footprint_of(plan.cells_of(target.name)) for target in targets}
+    claimed: dict[int | None, int] = {}
     for target in targets:
-        target.inspect(footprints[target.name], prefill=plan.prefill)
+        footprint, volume = footprints[target.name], target.volume()
+        target.inspect(
+            footprint, prefill=plan.prefill, claimed_bytes=claimed.get(volume, 0) if volume else 0
+        )
+        claimed[volume] = claimed.get(volume, 0) + footprint.total_bytes
     return footprints
 
 
@@ -57,7 +63,10 @@ def carry_out(
     targets = [target for target in targets if target.name in needed]
     footprints = inspect_targets(plan, targets)
     observe(RunStarted(run=writer.path.name, plan=plan, to_do=len(to_do)))
-    writer.write_inventory("start", host_inventory(plan.targets, engine.version))
+    host = host_inventory(plan.targets, engine.version)
+    for difference in _changed(writer.run.inventory("start"), host):
+        observe(Noted(message=f"this session differs from the run's first: {difference}"))
+    writer.write_inventory("start", host)
     records: list[TrialRecord] = []
     problem: LeadlineError | None = None
     try:
@@ -85,6 +94,17 @@ def carry_out(
     status = RunStatus.INTERRUPTED if unfinished else RunStatus.COMPLETE
     writer.seal(status, ended_at=now(), problems=_told(problem, left))
     return Outcome(status=status, records=tuple(records), problem=problem)
+
+
+def _changed(first: HostInventory | None, host: HostInventory) -> list[str]:
+    """What makes trials of a resumed session unlike those before, as sentences."""
+    if first is None:
+        return []
+    return [
+        f"{key.replace('_', ' ')} is {getattr(host, key)}, was {getattr(first, key)}"
+        for key in ("hostname", "kernel", "cpu_model", "cores", "memory_bytes", "fio_version")
+        if getattr(host, key) != getattr(first, key)
+    ]
 
 
 def _resolved(plan: Plan, engine: Engine, targets: Sequence[Target]) -> dict[int, Workload]:
@@ -143,7 +163,7 @@ def _run_trials(
 
 
 def _told(problem: LeadlineError | None, left: Sequence[str]) -> tuple[Problem, ...]:
-    told = [Problem(code=errors.TARGET_GONE.code, fact=sentence) for sentence in left]
+    told = [Problem(code=errors.LEFT_BEHIND.code, fact=sentence) for sentence in left]
     if problem:
         told.append(problem_of(problem))
     return tuple(told)

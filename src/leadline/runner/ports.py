@@ -73,6 +73,9 @@ class Engine(Protocol):
     def check(self, plan: Plan) -> None:
         """Raise if the engine is missing, too old, or lacks what the plan asks for."""
 
+    def likely(self, workload: Workload) -> Workload:
+        """The workload with `engine: auto` settled as it most likely will be, without a try."""
+
     def resolve(self, workload: Workload, location: Location) -> Workload:
         """The workload with `engine: auto` settled, after a small try on the location itself."""
 
@@ -102,7 +105,12 @@ class Target(Protocol):
     @property
     def location(self) -> Location: ...
 
-    def inspect(self, footprint: Footprint, *, prefill: bool) -> None: ...
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        """Raise what speaks against using the target. `claimed_bytes` is what other targets of
+        the plan will take from the same volume."""
+
+    def volume(self) -> int | None:
+        """Identity of the filesystem that gives the target its space; None for a device."""
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None: ...
 

@@ -31,7 +31,7 @@ class DeviceTarget:
     def location(self) -> Location:
         return Location(shape=Shape.SPAN, path=self.path, read_only=not self._writes)
 
-    def inspect(self, footprint: Footprint, *, prefill: bool) -> None:
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
         try:
             mode = self.path.stat().st_mode
@@ -68,6 +68,9 @@ class DeviceTarget:
                 hint=f"if it may go all the same: --overwrite-signatures {self.path}",
             )
         self._refuse_small(footprint, where)
+
+    def volume(self) -> int | None:
+        return None
 
     def _refuse_in_use(self, where: list[str]) -> None:
         mounted = mounted_at(self.path)

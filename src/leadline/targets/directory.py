@@ -36,7 +36,7 @@ class DirectoryTarget:
         assert self.folder is not None, "acquire comes first"
         return Location(shape=Shape.FILES, path=self.folder)
 
-    def inspect(self, footprint: Footprint, *, prefill: bool) -> None:
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
         try:
             mode = self.parent.stat().st_mode
@@ -59,14 +59,22 @@ class DirectoryTarget:
         volume = os.statvfs(self.parent)
         free = volume.f_bavail * volume.f_frsize
         keep = int(volume.f_blocks * volume.f_frsize * KEEP_FREE_SHARE)
-        if free - needed_bytes < keep:
+        if free - needed_bytes - claimed_bytes < keep:
+            others = f"; other targets there need {format_size(claimed_bytes)}"
             raise LeadlineError(
                 errors.TARGET_NO_SPACE,
                 f"{str(self.parent)!r} has {format_size(free)} free; the plan needs "
-                f"{format_size(needed_bytes)} and leaves {format_size(keep)} (10 %)",
+                f"{format_size(needed_bytes)} and leaves {format_size(keep)} (10 %)"
+                + (others if claimed_bytes else ""),
                 context=where,
                 hint="make the plan smaller with --size, or make room",
             )
+
+    def volume(self) -> int | None:
+        try:
+            return self.parent.stat().st_dev
+        except OSError:
+            return None
 
     def _refuse_read_only(self, where: list[str]) -> None:
         read_only = os.statvfs(self.parent).f_flag & os.ST_RDONLY
