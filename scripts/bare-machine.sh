@@ -43,6 +43,7 @@ within() { # a command in the new machine, with its own processes, mounts and de
         mount --rbind /dev "$machine/dev"
         mount --rbind /sys "$machine/sys"
         exec chroot "$machine" env -i HOME=/root TERM=dumb LANG=C.UTF-8 \
+            SSL_CERT_FILE=/etc/network-certificates.pem PIP_CERT=/etc/network-certificates.pem \
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
     ' bash "$machine" "$@"
 }
@@ -50,8 +51,8 @@ within() { # a command in the new machine, with its own processes, mounts and de
 git clone -q --bare . "$work/leadline.git"
 step debian mmdebstrap --quiet --variant=minbase bookworm "$machine" \
     $(find /etc/apt -maxdepth 2 \( -name '*.sources' -o -name 'sources.list' \) -size +0)
-mkdir -p "$machine/etc/ssl/certs"
-for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
+cp /etc/ssl/certs/ca-certificates.crt "$machine/etc/network-certificates.pem"
+for file in /etc/resolv.conf /etc/hosts; do
     if [ -e "$file" ]; then cp --dereference "$file" "$machine$file"; fi
 done
 mkdir -p "$machine/srv"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from leadline.archive.records import Created, Problem, TrialStatus
+from leadline.archive.records import CacheDrop, Created, Problem, TrialStatus
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
 from leadline.runner.stop import StopRequest
@@ -117,8 +117,9 @@ class Target(Protocol):
     def present(self) -> bool:
         """Is the target still what was acquired?"""
 
-    def data_paths(self) -> tuple[Path, ...]:
-        """Files or device that hold the data, for cache drops."""
+    def drop_caches(self) -> CacheDrop | None:
+        """Drop what this machine caches of the data, and read back that it is gone; None where
+        that cannot be read back. Raises OSError."""
 
     def allocated_bytes(self) -> int | None:
         """Bytes that the filesystem has allocated to the data; None where it cannot tell."""

@@ -27,7 +27,6 @@ from leadline.runner.events import Observer, TrialEnded, TrialProgress, TrialSta
 from leadline.runner.ports import Engine, Execution, Job, Target
 from leadline.runner.prefill import Prefilled
 from leadline.runner.stop import StopRequest
-from leadline.targets.page_cache import drop_page_cache
 
 
 def now() -> str:
@@ -132,7 +131,7 @@ class TrialRunner:
         try:
             if not target.present():
                 raise FileNotFoundError("it is no longer what was acquired")
-            drop = drop_page_cache(target.data_paths()) if self.plan.drop_caches else None
+            drop = target.drop_caches() if self.plan.drop_caches else None
             spans = [phase.size * phase.numjobs for phase in cell.workload.phases]
             extent = Extent(
                 span_bytes=max(spans, default=0),

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leadline import errors
+from leadline.archive.records import CacheDrop
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import block_devices, mounted_at, signatures
 from leadline.runner.ports import Journal, Location, Shape
+from leadline.targets.page_cache import drop_page_cache
 from leadline.units import format_size
 
 
@@ -135,8 +137,8 @@ class DeviceTarget:
         except OSError:
             return False
 
-    def data_paths(self) -> tuple[Path, ...]:
-        return (self.path,)
+    def drop_caches(self) -> CacheDrop | None:
+        return drop_page_cache((self.path,))
 
     def allocated_bytes(self) -> int | None:
         return None  # a device cannot tell what of it was written

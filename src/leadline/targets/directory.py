@@ -8,12 +8,13 @@ import stat
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive.records import Created
+from leadline.archive.records import CacheDrop, Created
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import mount_of
 from leadline.runner.ports import Journal, Location, Shape
+from leadline.targets.page_cache import drop_page_cache
 from leadline.units import format_size
 
 OWNER_FILE = ".leadline-owner"
@@ -108,7 +109,11 @@ class DirectoryTarget:
     def present(self) -> bool:
         return self.folder is not None and (self.folder / OWNER_FILE).is_file()
 
-    def data_paths(self) -> tuple[Path, ...]:
+    def drop_caches(self) -> CacheDrop | None:
+        return drop_page_cache(self._data())
+
+    def _data(self) -> tuple[Path, ...]:
+        """The files that hold our data."""
         assert self.folder is not None
         return tuple(
             path
@@ -117,7 +122,7 @@ class DirectoryTarget:
         )
 
     def allocated_bytes(self) -> int | None:
-        return sum(path.stat().st_blocks * 512 for path in self.data_paths())
+        return sum(path.stat().st_blocks * 512 for path in self._data())
 
     def filesystem(self) -> str:
         mount = mount_of(self.parent)
