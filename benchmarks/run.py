@@ -184,7 +184,8 @@ def overhead_and_memory(folder: Path) -> None:
     )
     peaks = []
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code, *command[3:]], capture_output=True, check=True)
+        measured = [sys.executable, "-c", code, *command[3:]]
+        done = subprocess.run(measured, capture_output=True, check=True)
         peaks.append(int(done.stderr.split()[-1]) / 1024)
     row("peak memory of leadline run itself", peaks, "MiB")
     page = seconds(leadline("report", "--runs", runs, "-o", folder / "page.html"))

@@ -127,11 +127,10 @@ def test_a_users_own_job_file_is_run_byte_for_byte(
         "[first]\nrw=randread\nbs=8k\niodepth=4\n[second]\nstonewall\nrw=randwrite\nbs=16k\n"
     )
     (tmp_path / "mine.fio").write_text(text)
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(
-        f"targets: [dir:{target}]\nrepeats: 1\nworkloads: [{{name: mine, job_file: mine.fio}}]\n"
-    )
-    ended = process("run", plan, "--format", "json")
+    ended = process(
+        "run", "--target", f"dir:{target}", "--job-file", tmp_path / "mine.fio",
+        "--repeats", "1", "--format", "json",
+    )  # fmt: skip
     assert ended.status in (0, 1), ended.err
     run = only_run(tmp_path)
     assert (run.trials[0].folder / "job.fio").read_text() == text
@@ -141,6 +140,25 @@ def test_a_users_own_job_file_is_run_byte_for_byte(
         ("mine/second", "write"),
     }
     assert list(target.iterdir()) == []
+
+
+def test_workloads_of_unlike_sizes_share_the_files_and_none_is_truncated(
+    process: Process, target: Path, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"targets: [dir:{target}]\nrepeats: 2\ndefaults: {{runtime: 1s}}\nworkloads:\n"
+        "  - {name: small, pattern: randwrite, size: 4M, numjobs: 2}\n"
+        "  - {name: large, pattern: read, size: 16M}\n"
+    )
+    ended = process("run", plan)
+    assert ended.status in (0, 1), ended.err
+    for trial in only_run(tmp_path).trials:
+        extent = trial.record.extent
+        assert extent is not None
+        assert extent.written_bytes == (16 << 20) + (4 << 20)
+        assert extent.allocated_bytes == extent.written_bytes
+        assert extent.span_bytes == (8 << 20 if trial.record.workload == "small" else 16 << 20)
 
 
 def test_kill_9_in_the_middle_of_a_trial_leaves_no_load_and_resumes(
@@ -250,6 +268,25 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_trial(
     assert child.returncode == 4
     assert filler.exists(), "what is not ours stays"
     assert [path.name for path in mounted.iterdir() if path.name.startswith("leadline-")] == []
+
+
+def test_an_archive_whose_disk_fills_up_says_so_and_resumes_when_there_is_room(
+    process: Process, mounted: Path, target: Path
+) -> None:
+    filler = mounted / "filler"
+    subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=64k"], capture_output=True)
+    os.truncate(filler, filler.stat().st_size - (8 << 20) - (400 << 10))
+    runs = ("--runs", mounted / "runs")
+    ended = process("run", *quick(target, "1s"), "--repeats", "4", *runs)
+    assert ended.status == 3, ended.err
+    assert "error[archive-unwritable]" in ended.err
+    assert "leadline run --resume" in ended.err
+    assert list(target.iterdir()) == [], "the target is clean all the same"
+    filler.unlink()
+    assert process("verify", *runs).status == 1
+    ended = process("run", "--resume", "@latest", *runs)
+    assert ended.status in (0, 1), ended.err
+    assert process("verify", *runs).status == 0
 
 
 def test_a_target_that_disappears_in_the_middle_of_a_run(

@@ -29,6 +29,11 @@ from leadline.archive.records import (
 from leadline.errors import LeadlineError
 from leadline.inventory.models import HostInventory
 from leadline.plan.models import Plan
+from leadline.units import format_size
+
+# A trial's raw output can take this much; with less, it would be cut and prove nothing.
+LEAST_FREE_BYTES = 8 << 20
+ROOM = "make room, then `leadline run --resume`; or name another place with --runs"
 
 
 class RunWriter:
@@ -119,9 +124,17 @@ class RunWriter:
         with _told(self.path):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
+            free = shutil.disk_usage(folder).free
+        if free < LEAST_FREE_BYTES:
+            raise LeadlineError(
+                errors.ARCHIVE_UNWRITABLE,
+                f"the archive's filesystem has only {format_size(free)} left",
+                context=[str(self.path)],
+                hint=ROOM,
+            )
         try:
-            yield folder
             with _told(self.path):
+                yield folder
                 place = self.path / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 layout.sync_tree(folder)
@@ -223,5 +236,5 @@ def _told(path: Path) -> Iterator[None]:
             errors.ARCHIVE_UNWRITABLE,
             f"the archive cannot be written: {error.strerror or error}",
             context=[str(error.filename or path)],
-            hint="name another place with --runs, or make room, then `leadline run --resume`",
+            hint=ROOM,
         ) from error

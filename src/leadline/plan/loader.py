@@ -43,6 +43,7 @@ class Overrides:
 
     targets: Sequence[str] = ()
     profiles: Sequence[str] = ()
+    job_files: Sequence[Path] = ()
     name: str | None = None
     runtime: str | None = None
     ramp: str | None = None
@@ -145,6 +146,12 @@ def _overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         raw["targets"] = [_named_target(given) for given in overrides.targets]
     if overrides.profiles:
         raw["profile"] = list(overrides.profiles)
+    if overrides.job_files:
+        own = [
+            {"name": path.stem, "job_file": str(path.absolute())} for path in overrides.job_files
+        ]
+        written = raw.get("workloads")
+        raw["workloads"] = [*(written if isinstance(written, list) else []), *own]
     for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
         given = getattr(overrides, key)
         if given is not None:

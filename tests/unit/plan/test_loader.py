@@ -188,3 +188,25 @@ def test_every_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
 def test_the_same_seed_gives_the_same_plan() -> None:
     overrides = Overrides(targets=["dir:/a"], profiles=["quick"], seed=11)
     assert load_plan(None, overrides) == load_plan(None, overrides)
+
+
+def test_job_files_of_the_command_line_become_workloads(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.fio"
+    mine.write_text("[a]\nrw=read\nruntime=5\nsize=4M\n")
+    plan = load_plan(None, Overrides(targets=["dir:/a"], job_files=[mine]))
+    (cell,) = plan.cells
+    assert cell.workload.name == "mine"
+    assert cell.workload.job_file is not None
+    assert cell.workload.job_file.text == mine.read_text()
+    both = load_plan(None, Overrides(targets=["dir:/a"], profiles=["quick"], job_files=[mine]))
+    assert len(both.cells) == 5
+    with pytest.raises(LeadlineError, match="1 fault"):
+        load_plan(None, Overrides(targets=["dir:/a"], job_files=[tmp_path / "none.fio"]))
+
+
+def test_the_help_names_every_profile() -> None:
+    from leadline.cli.check import command
+
+    (option,) = (one for one in command.params if one.name == "profiles")
+    listed = option.help.partition(":")[2].rstrip(".").split(",")  # type: ignore[attr-defined]
+    assert {name.strip() for name in listed} == set(profile_names())
