@@ -42,9 +42,7 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
 
             click.echo(markdown(document).rstrip())
         else:
-            from rich.console import Console
+            from leadline.report.terminal import render, standard_output
 
-            from leadline.report.terminal import render
-
-            render(Console(), document, trials=True)
+            render(standard_output(), document, trials=True)
     return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE

@@ -60,11 +60,12 @@ def _fio() -> Check:
 def _asynchronous() -> Check:
     try:
         have = FioEngine().engines & {EngineChoice.IO_URING.value, EngineChoice.LIBAIO.value}
+        none = "neither io_uring nor libaio in this fio"
     except LeadlineError:
-        have = frozenset()
+        have, none = frozenset(), "not known without fio"
     return Check(
         what="asynchronous I/O",
-        found=", ".join(sorted(have)) or "neither io_uring nor libaio in this fio",
+        found=", ".join(sorted(have)) or none,
         ok=bool(have),
         needed=True,
         hint="install the distribution's fio; a synchronous engine never reaches a queue depth",

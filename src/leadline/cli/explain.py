@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
+from leadline import errors
 from leadline.audit.registry import RULES, page
-from leadline.errors import Exit
+from leadline.errors import Exit, LeadlineError
 
 
 @click.command()
@@ -18,10 +21,16 @@ def command(code: str | None) -> Exit:
     Example:
         leadline explain queue-depth-not-reached
     """
+    if code is not None and re.fullmatch(r"[EWI]\d+", code):
+        raise LeadlineError(
+            errors.RULE_UNKNOWN,
+            f"{code} is a label within one report, not the code of a rule",
+            hint=f"the code stands behind {code} in the findings of that report",
+        )
     if code is None:
         width = max(len(rule.code) for rule in RULES)
         for rule in RULES:
             click.echo(f"{rule.code:<{width}}  {rule.summary}")
     else:
-        click.echo(page(code).rstrip())
+        click.echo(page(code.lower()).rstrip())
     return Exit.ANSWERED

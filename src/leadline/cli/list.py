@@ -24,7 +24,10 @@ def command(runs: Path | None, output: str) -> Exit:
     """
     from leadline.report.contracts import list_output
 
-    found = list_output(list_runs(runs_folder(runs)))
+    folder = runs_folder(runs)
+    found = list_output(list_runs(folder))
+    if not found.runs:
+        click.echo(f"no runs in {folder}", err=True)
     if output == "json":
         click.echo(found.model_dump_json(by_alias=True, indent=2))
         return Exit.ANSWERED

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from leadline import __version__
-from leadline.errors import BUG, USAGE, Exit, LeadlineError
+from leadline.errors import BUG, INTERRUPTED, OUTPUT_UNWRITABLE, USAGE, Exit, LeadlineError
 
 # Verb -> what `leadline --help` says of it. Its code is in leadline/cli/VERB.py, as `command`.
 VERBS = {
@@ -29,8 +33,29 @@ VERBS = {
 }
 
 
+class _ReaderGone(Exception):
+    """The reader of our output has gone (`| head`); that is its right."""
+
+
+@contextmanager
+def _readers_may_go() -> Iterator[None]:
+    """click would make of a broken pipe an exit with status 1."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ReaderGone from error
+
+
 class Verbs(click.Group):
     """Finds a verb's module when the verb is called, not before."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _readers_may_go():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _readers_may_go():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -42,56 +67,110 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in VERBS or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        import difflib
+
+        near = difflib.get_close_matches(args[0], VERBS, n=1)
+        raise LeadlineError(
+            USAGE,
+            f"there is no verb {args[0]!r}",
+            context=[f"verbs: {', '.join(VERBS)}"],
+            hint=f"did you mean `leadline {near[0]}`?" if near else "`leadline --help`",
+        )
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
 
 
-@click.command(
+@click.group(
     cls=Verbs,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`leadline VERB --help` explains a verb, with an example. Runs are named by id, unique "
     "prefix, path, @latest or @previous.",
 )
 @click.version_option(__version__, "--version", prog_name="leadline")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Measure the storage that a cluster, directory or device really gives, and learn which
     numbers can be believed."""
+    if context.invoked_subcommand is None:
+        raise LeadlineError(
+            USAGE,
+            "no verb was given",
+            context=[f"{verb:<9}{text}" for verb, text in VERBS.items()],
+            hint="`leadline VERB --help` explains a verb, with an example",
+        )
+
+
+# What a write to a full disk or a broken device fails with.
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; errors are told on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = cli.main(args=arguments, prog_name="leadline", standalone_mode=False)
+        result = cli.main(args=given, prog_name="leadline", standalone_mode=False)
         sys.stdout.flush()
         status = result if isinstance(result, int) else Exit.ANSWERED
     except LeadlineError as error:
         click.echo(str(error), err=True)
         status = error.kind.exit
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "leadline"
-        told = LeadlineError(USAGE, error.format_message(), hint=f"`{where} --help`")
+        verb = f" {given[0]}" if given and given[0] in VERBS else ""
+        where = error.ctx.command_path if error.ctx else f"leadline{verb}"
+        fact = error.format_message().rstrip(".")
+        told = LeadlineError(USAGE, fact, hint=f"`{where} --help`")
         click.echo(str(told), err=True)
         status = Exit.WRONG_REQUEST
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        click.echo(str(LeadlineError(INTERRUPTED, "stopped by Ctrl-C")), err=True)
         status = Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); that is its right.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, _ReaderGone):
+        _forget_stdout()
         status = Exit.ANSWERED
     except Exception as error:
-        click.echo(traceback.format_exc(), err=True)
-        told = LeadlineError(
-            BUG,
-            f"Leadline failed: {type(error).__name__}: {error}",
-            hint="please report this with the lines above; archives are not harmed by it",
-        )
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
+            # Files that we open have names, so it was what stdout leads to.
+            told = LeadlineError(
+                OUTPUT_UNWRITABLE,
+                f"the answer cannot be written: {error.strerror}",
+                hint="make room where the output goes; archives are not harmed by it",
+            )
+            _forget_stdout()
+        else:
+            click.echo(traceback.format_exc(), err=True)
+            told = LeadlineError(
+                BUG,
+                f"Leadline failed: {type(error).__name__}: {error}",
+                hint="this is our bug: please report it with the lines above; archives are not "
+                "harmed by it",
+            )
         click.echo(str(told), err=True)
-        status = Exit.BUG
+        status = told.kind.exit
     return int(status)
+
+
+def _forget_stdout() -> None:
+    """What is still in its buffer goes nowhere, so that the interpreter's own flush succeeds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def entry() -> None:
     """The console script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Data is UTF-8 whatever the locale; a terminal gets what it can show.
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    # Either may have been closed by whoever started us (`>&-`).
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()
     sys.exit(main())

@@ -45,7 +45,18 @@ def plan_options(function: Command) -> Command:
             help="Where I/O goes: dir:/path or device:/dev/x. May be given several times.",
         ),
         click.option(
-            "--profile", "profiles", multiple=True, help="A built-in set of workloads (`quick`)."
+            "--profile",
+            "profiles",
+            multiple=True,
+            help="A built-in set of workloads: quick, four-corners, kbench, scale-out, odf-vm, "
+            "odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
+        ),
+        click.option(
+            "--job-file",
+            "job_files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            help="Your own fio job file as a workload, used byte for byte.",
         ),
         click.option("--name", help="A word added to the run's id."),
         click.option("--runtime", help="Time of each workload phase, over the plan's: 10s, 1m."),

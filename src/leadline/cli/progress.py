@@ -12,6 +12,7 @@ import click
 from leadline.archive.records import Derived, TrialRecord, TrialStatus
 from leadline.metrics import Metric
 from leadline.plan.models import Cell
+from leadline.report.wording import count_text
 from leadline.runner.events import (
     Event,
     Noted,
@@ -55,7 +56,7 @@ def describe(event: Event) -> str:
     if isinstance(event, RunStarted):
         cells = len(event.plan.cells)
         return (
-            f"run {event.run}: {event.to_do} trials of {cells} cells, "
+            f"run {event.run}: {count_text(event.to_do, 'trial')} of {count_text(cells, 'cell')}, "
             f"{format_duration(event.plan.duration_s * event.to_do / len(event.plan.trials))} "
             f"of I/O, seed {event.plan.seed}"
         )

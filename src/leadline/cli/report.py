@@ -40,10 +40,13 @@ def command(run: str, runs: Path | None, path: Path, force: bool) -> Exit:
     Example:
         leadline report @latest -o study.html
     """
-    if path.suffix not in SUFFIXES:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
         raise LeadlineError(
             errors.USAGE,
-            f"a report cannot be written as {path.suffix or 'a file without an ending'!r}",
+            f"a report cannot be written as {suffix!r}"
+            if suffix
+            else f"{str(path)!r} has no ending that says how to write the report",
             hint=f"end the name in {', '.join(SUFFIXES)}",
         )
     if path.exists() and not force:
@@ -56,15 +59,15 @@ def command(run: str, runs: Path | None, path: Path, force: bool) -> Exit:
     findings = audit(found)
     cells = figures(found, findings)
     shown = show_output(found, cells, findings, trials=True)
-    if path.suffix == ".json":
+    if suffix == ".json":
         text = shown.model_dump_json(by_alias=True, indent=2)
-    elif path.suffix == ".csv":
+    elif suffix == ".csv":
         from leadline.report.tables import show_table
 
         text = show_table(shown, "csv")
     else:
         document = run_document(found, cells, findings, verify(found))
-        if path.suffix == ".html":
+        if suffix == ".html":
             from leadline.report.html import render as html
 
             text = html(document, shown)
@@ -76,7 +79,9 @@ def command(run: str, runs: Path | None, path: Path, force: bool) -> Exit:
         path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     except OSError as error:
         raise LeadlineError(
-            errors.OUTPUT_UNWRITABLE, f"{str(path)!r} cannot be written: {error.strerror}"
+            errors.OUTPUT_UNWRITABLE,
+            f"{str(path)!r} cannot be written: {error.strerror}",
+            hint="name a file in a folder that exists and that you may write to",
         ) from error
     click.echo(str(path))
     return Exit.ANSWERED

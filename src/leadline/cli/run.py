@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from leadline import __version__, errors
+from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.writer import RunWriter
@@ -23,11 +24,14 @@ from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
+from leadline.report.wording import count_text
 from leadline.runner.execute import Outcome, carry_out, inspect_targets
-from leadline.runner.ports import Engine, Location, Shape, Target
+from leadline.runner.ports import Engine, Job, Location, Shape, Target
 from leadline.runner.stop import stop_on_signals
 from leadline.runner.trial import now
 from leadline.targets.open import open_targets, remove_leftovers
+
+_FAILURES_TOLD = 4
 
 
 @click.command()
@@ -85,6 +89,18 @@ def command(
     """
     overrides = Overrides(**given)  # type: ignore[arg-type]
     folder = runs_folder(runs)
+    if retry_failed and resume is None:
+        raise LeadlineError(
+            errors.USAGE,
+            "--retry-failed has a meaning with --resume only",
+            hint="`leadline run --resume RUN --retry-failed`",
+        )
+    if dry_run and output != "text":
+        raise LeadlineError(
+            errors.USAGE,
+            "--dry-run prints commands and job files, which have no JSON form",
+            hint="`leadline check --format json` tells of a plan in JSON",
+        )
     if resume is not None:
         if plan or any(value not in (None, ()) for value in given.values()):
             raise LeadlineError(
@@ -99,7 +115,10 @@ def command(
     engine.check(loaded)
     targets = open_targets(loaded, destroy=destroy, overwrite=overwrite)
     if dry_run:
-        click.echo(_commands(loaded, engine, targets))
+        trials = loaded.trials
+        if resume is not None:
+            trials = _to_do(find_run(resume, folder), retry_failed=retry_failed)
+        click.echo(_commands(loaded, trials, engine))
         return Exit.ANSWERED
 
     session = Session(
@@ -155,10 +174,7 @@ def _reopened(
     plan: Plan,
 ) -> tuple[RunWriter, tuple[Trial, ...]]:
     run = find_run(name, folder)
-    to_do = run.to_do(retry_failed=retry_failed)
-    if not to_do:
-        hint = None if retry_failed else "failed and hung trials are done again with --retry-failed"
-        raise LeadlineError(errors.RUN_NOT_RESUMABLE, f"the run {run.id} lacks no trial", hint=hint)
+    to_do = _to_do(run, retry_failed=retry_failed)
     needed = {plan.cells[trial.cell].target for trial in to_do}
     for target in targets:
         if target.name in needed:
@@ -170,13 +186,26 @@ def _reopened(
     return writer, to_do
 
 
-def _commands(plan: Plan, engine: Engine, targets: Sequence[Target]) -> str:
-    """The command and the job file of every trial, in order."""
-    from leadline.runner.ports import Job
+def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:
+    """What a resume would carry out. Raises LeadlineError(`run-not-resumable`) for nothing."""
+    to_do = run.to_do(retry_failed=retry_failed)
+    if not to_do:
+        again = run.to_do(retry_failed=True)
+        raise LeadlineError(
+            errors.RUN_NOT_RESUMABLE,
+            f"the run {run.id} lacks no trial",
+            context=[f"{count_text(len(again), 'trial')} failed or hung"] if again else (),
+            hint="add --retry-failed to do them again"
+            if again
+            else "start a new run to measure again",
+        )
+    return to_do
 
-    by_name = {target.name: target for target in targets}
+
+def _commands(plan: Plan, trials: Sequence[Trial], engine: Engine) -> str:
+    """The command and the job file of every trial, in order."""
     parts = []
-    for trial in plan.trials:
+    for trial in trials:
         cell = plan.cells[trial.cell]
         url = plan.target(cell.target).parsed
         shape = Shape.FILES if url.kind.value == "dir" else Shape.SPAN
@@ -187,7 +216,6 @@ def _commands(plan: Plan, engine: Engine, targets: Sequence[Target]) -> str:
         text = engine.job_text(engine.likely(cell.workload), shape, trial.seed)
         job = Job(text=text, location=location, bound_s=cell.workload.duration_s)
         line = shlex.join(engine.command(job, Path("TRIAL")))
-        assert cell.target in by_name
         parts.append(f"# {trial.id} {cell.label}, repeat {trial.block + 1}\n{line}\n{text}")
     return "\n".join(parts)
 
@@ -209,14 +237,50 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
         print_run(run, figures(run, findings), findings)
     if not quiet:
         click.echo(f"archive: {run.path}", err=True)
-    if outcome.problem is not None:
-        click.echo(str(outcome.problem), err=True)
+    problem = _stopped(run, outcome.problem) if outcome.problem else _unfinished(run, outcome)
+    if problem is None:
+        return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
+    click.echo(str(problem), err=True)
+    return problem.kind.exit
+
+
+def _stopped(run: Run, problem: LeadlineError) -> LeadlineError:
+    """Why the run could not go on, with the way to go on afterwards."""
+    first = f"{problem.hint}; then " if problem.hint else ""
+    hint = f"{first}go on with {_resume(run)}"
+    return LeadlineError(problem.kind, problem.fact, context=problem.context, hint=hint)
+
+
+def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
+    """Why there are trials without a result, where all else went well."""
     if outcome.status is RunStatus.INTERRUPTED:
-        click.echo(f"hint: go on with `leadline run --resume {run.path}`", err=True)
-    if outcome.problem is not None:
-        return outcome.problem.kind.exit
-    if outcome.status is RunStatus.INTERRUPTED:
-        return Exit.INTERRUPTED
-    if any(one.status is not TrialStatus.COMPLETED for one in outcome.records):
-        return Exit.SYSTEM_FAILED
-    return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
+        return LeadlineError(
+            errors.INTERRUPTED,
+            f"the run was stopped; {len(run.to_do())} of its {len(run.plan.trials)} trials are "
+            "still to do",
+            hint=f"go on with {_resume(run)}",
+        )
+    failed = [one for one in outcome.records if one.status is not TrialStatus.COMPLETED]
+    if not failed:
+        return None
+    context = [
+        f"{one.trial} {one.target} · {one.workload}: {one.status.value}"
+        + (f": {one.problem.fact}" if one.problem else "")
+        for one in failed[:_FAILURES_TOLD]
+    ]
+    if len(failed) > _FAILURES_TOLD:
+        context.append(f"and {len(failed) - _FAILURES_TOLD} more")
+    codes = {one.problem.code for one in failed if one.problem}
+    kinds = [
+        kind for kind in errors.CATALOGUE if kind.code in codes and kind.exit is Exit.SYSTEM_FAILED
+    ]
+    return LeadlineError(
+        kinds[0] if kinds else errors.ENGINE_FAILED,
+        f"{len(failed)} of {len(outcome.records)} trials gave no result",
+        context=context,
+        hint=f"do them again with {_resume(run, '--retry-failed')}",
+    )
+
+
+def _resume(run: Run, *options: str) -> str:
+    return f"`{shlex.join(['leadline', 'run', '--resume', str(run.path), *options])}`"

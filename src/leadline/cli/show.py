@@ -54,9 +54,7 @@ def print_run(
     trials: bool = False,
 ) -> None:
     """The report in the terminal; `trials` adds every trial's value."""
-    from rich.console import Console
-
     from leadline.report.build import run_document
-    from leadline.report.terminal import render
+    from leadline.report.terminal import render, standard_output
 
-    render(Console(), run_document(run, cells, tuple(findings)), trials=trials)
+    render(standard_output(), run_document(run, cells, tuple(findings)), trials=trials)

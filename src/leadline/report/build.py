@@ -135,7 +135,9 @@ def _methods() -> tuple[Block, ...]:
                     "percentiles",
                     (
                         "from the merged latency histograms of all completed trials of the row "
-                        "(fio json+ bins, relative error at most 1/128); never averaged"
+                        "(fio json+ bins, relative error at most 1/128); never averaged. In a "
+                        "plot the mark and its label are this value, the dots are the trials' own "
+                        "percentiles"
                     ),
                 ),
                 ("shown from", f"ten I/Os beyond the percentile on: {needs}"),

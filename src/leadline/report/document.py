@@ -129,22 +129,25 @@ class Dot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotRow:
-    """`median` is None where there is no trial to show; `text` stands at the row's end."""
+    """`value` is the figure that the table shows, None where it shows none; `text` is that figure
+    as text, at the row's end."""
 
     label: str
     dots: tuple[Dot, ...]
-    median: float | None
+    value: float | None
     text: str
     marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotPlot:
-    """Every trial as a dot. The axis runs from `low` to `high`; `ticks` are (value, text)."""
+    """Every trial as a dot, and a mark at the figure of all trials, which `mark` names. The axis
+    runs from `low` to `high`; `ticks` are (value, text)."""
 
     id: str
     title: str
     unit: str
+    mark: str
     log: bool
     low: float
     high: float

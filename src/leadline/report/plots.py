@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.metrics import Metric
@@ -12,6 +11,7 @@ from leadline.report.document import Dot, DotPlot, DotRow
 from leadline.report.marks import Marks
 from leadline.report.wording import (
     MISSING,
+    NOT_SHOWN,
     op_text,
     share_text,
     title,
@@ -84,6 +84,7 @@ def _plot(
         id=anchor,
         title=heading,
         unit=unit,
+        mark="median" if metric.quantile is None else "all trials together",
         log=log,
         low=low * size,
         high=high * size,
@@ -93,12 +94,11 @@ def _plot(
 
 
 def _row(figure: CellFigure, metric: MetricFigure, marks: Marks) -> DotRow:
+    """The mark and its text are the figure of the table: they must never differ from it."""
     shown = [(one, one.value) for one in metric.trials if one.value is not None]
-    values = [value for _, value in shown]
-    middle = median(values) if values else None
-    text = MISSING
-    if middle is not None:
-        text = value_text(metric.metric, middle)
+    text = NOT_SHOWN if shown else MISSING
+    if metric.value is not None:
+        text = value_text(metric.metric, metric.value)
         if metric.spread is not None:
             text += f" (range {share_text(metric.spread)})"
     return DotRow(
@@ -112,7 +112,7 @@ def _row(figure: CellFigure, metric: MetricFigure, marks: Marks) -> DotRow:
             )
             for one, value in shown
         ),
-        median=middle,
+        value=metric.value,
         text=text,
         marks=marks.for_number(metric.doubts),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -14,7 +16,6 @@ from leadline.report.document import (
     Bullets,
     Cell,
     Code,
-    Column,
     Document,
     Dot,
     DotPlot,
@@ -31,8 +32,25 @@ from leadline.report.document import (
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _GAP = "  "
 _NARROWEST_NAME = 16
+_NARROWEST_NAME_OF_ALL = 8
 _WIDEST_NAME = 40
 _ITEMS_SHOWN = 4
+# A file or a pipe has no width; this is what a page of a mail or of a wiki shows.
+_WIDTH_OF_NO_TERMINAL = 100
+
+
+class _StandardOutput(Console):
+    def on_broken_pipe(self) -> None:
+        """rich would end the program with status 1; what it means is decided in one place."""
+        raise BrokenPipeError
+
+
+def standard_output() -> Console:
+    """A console on stdout: as wide as COLUMNS says, else as the terminal, else 100 columns."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return _StandardOutput(width=int(columns))
+    return _StandardOutput(width=None if sys.stdout.isatty() else _WIDTH_OF_NO_TERMINAL)
 
 
 def render(
@@ -55,16 +73,18 @@ def render(
 
 
 def _wrapped(console: Console, text: Text) -> None:
-    console.print(text, soft_wrap=False, highlight=False, overflow="fold")
+    _hanging(console, "", text)
 
 
-def _hanging(console: Console, lead: str, text: Text) -> None:
-    """`text` wrapped behind `lead`, its further lines indented as far."""
-    width = max(20, console.width - cell_len(lead))
-    indent = " " * cell_len(lead)
+def _hanging(console: Console, lead: str | Text, text: Text) -> None:
+    """`text` wrapped behind `lead`, its further lines indented as far; no line ends in spaces."""
+    first = Text(lead) if isinstance(lead, str) else lead
+    width = max(20, console.width - first.cell_len)
+    indent = " " * first.cell_len
     for number, line in enumerate(text.wrap(console, width, overflow="fold") or [Text()]):
-        line.rstrip()
-        console.print(Text.assemble(indent if number else lead, line), highlight=False)
+        whole = Text.assemble(indent if number else first, line)
+        whole.rstrip()
+        console.print(whole, soft_wrap=True, highlight=False)
 
 
 def _section(
@@ -76,7 +96,7 @@ def _section(
     if inner and not tables and not trials:
         return  # only plots, which the tables sum up
     console.print()
-    console.print(Text(section.heading, style="bold" if inner else "bold underline"))
+    _wrapped(console, Text(section.heading, style="bold" if inner else "bold underline"))
     for block in section.blocks:
         match block:
             case Paragraph():
@@ -92,7 +112,7 @@ def _section(
                 if block.caption:
                     _wrapped(console, Text(block.caption, style="dim"))
                 for line in block.text.splitlines():
-                    console.print(Text(f"    {line}"), soft_wrap=True, highlight=False)
+                    console.print(Text(f"    {line}".rstrip()), soft_wrap=True, highlight=False)
             case Table():
                 _table(console, block, peers)
             case FindingList():
@@ -116,34 +136,60 @@ def _section(
 def _table(console: Console, table: Table, peers: Sequence[Table]) -> None:
     """Tables of the same columns beside one another get the same widths, so that they line up."""
     if table.caption:
-        console.print(Text(table.caption, style="dim"))
+        _wrapped(console, Text(table.caption, style="dim"))
     if not table.rows:
         return
     joined = _joined(table, peers)
-    chosen, widths = _fitting(joined, console.width)
+    fitting = _fitting(joined, console.width)
+    if fitting is None:
+        _stacked(console, table)
+        return
+    chosen, widths = fitting
     slots = [_slot(joined, index) for index in chosen]
-    header = []
-    for index, width, slot in zip(chosen, widths, slots, strict=True):
-        column = table.columns[index]
-        header.append(_padded(Text(column.title, style="dim"), Text(), column, width, slot))
-    lines = [header]
+    kinds = [table.columns[index].kind for index in chosen]
+    titles = [Text(table.columns[index].title, style="dim") for index in chosen]
+    header = Text(_GAP).join(
+        _padded(title, Text(), kind, width, slot)
+        for title, kind, width, slot in zip(titles, kinds, widths, slots, strict=True)
+    )
+    header.rstrip()
+    console.print(header, soft_wrap=True, highlight=False)
+    # In a table that is read and not looked up the last column is told in full.
+    wraps = not table.filterable and len(chosen) > 1 and kinds[-1] is Kind.TEXT
     for row in table.rows:
-        cells = []
-        for index, width, slot in zip(chosen, widths, slots, strict=True):
+        parts = []
+        for index, kind, width, slot in zip(chosen, kinds, widths, slots, strict=True):
             shown, labels = _texts(row[index], width - slot)
-            cells.append(_padded(shown, labels, table.columns[index], width, slot))
-        lines.append(cells)
-    for parts in lines:
-        line = Text(_GAP).join(parts)
-        line.rstrip()
-        console.print(line, no_wrap=True, overflow="crop", highlight=False)
+            parts.append(_padded(shown, labels, kind, width, slot))
+        if wraps:
+            lead = Text(_GAP).join([*parts[:-1], Text()])
+            _hanging(console, lead, _whole(row[chosen[-1]]))
+        else:
+            line = Text(_GAP).join(parts)
+            line.rstrip()
+            console.print(line, soft_wrap=True, highlight=False)
 
 
-def _fitting(table: Table, room: int) -> tuple[list[int], list[int]]:
+def _stacked(console: Console, table: Table) -> None:
+    """A table for which there is no room: each row's names in a line, its numbers below."""
+    for row in table.rows:
+        pairs = list(zip(table.columns, row, strict=True))
+        names = [cell.text for column, cell in pairs if column.kind is Kind.TEXT and cell.text]
+        _wrapped(console, Text(" · ".join(names)))
+        numbers = [
+            Text.assemble((f"{column.title} ", "dim"), _whole(cell))
+            for column, cell in pairs
+            if column.kind is Kind.NUMBER
+        ]
+        _hanging(console, "   ", Text(", ").join(numbers))
+
+
+def _fitting(table: Table, room: int) -> tuple[list[int], list[int]] | None:
     """(columns, their widths) that fit into `room` cells: long names are shortened in the middle
-    first, then the columns of the highest rank are left out."""
+    first, then the columns of the highest rank are left out; None where that is not enough."""
     natural = [_natural(table, index) for index in range(len(table.columns))]
     chosen = list(range(len(table.columns)))
+    narrowest = _NARROWEST_NAME
     while True:
         gaps = len(_GAP) * (len(chosen) - 1)
         texts = [i for i in chosen if table.columns[i].kind is Kind.TEXT]
@@ -151,13 +197,19 @@ def _fitting(table: Table, room: int) -> tuple[list[int], list[int]]:
         widths = {i: min(natural[i], widest) if i in texts else natural[i] for i in chosen}
         excess = sum(widths.values()) + gaps - room
         for index in sorted(texts, key=lambda i: -widths[i]):
-            cut = min(max(0, excess), max(0, widths[index] - _NARROWEST_NAME))
+            least = max(narrowest, cell_len(table.columns[index].title) + _slot(table, index))
+            cut = min(max(0, excess), max(0, widths[index] - least))
             widths[index] -= cut
             excess -= cut
-        optional = [index for index in chosen if table.columns[index].rank > 0]
-        if excess <= 0 or not optional:
+        if excess <= 0:
             return chosen, [widths[index] for index in chosen]
-        chosen.remove(max(optional, key=lambda index: table.columns[index].rank))
+        optional = [index for index in chosen if table.columns[index].rank > 0]
+        if optional:
+            chosen.remove(max(optional, key=lambda index: table.columns[index].rank))
+        elif narrowest > _NARROWEST_NAME_OF_ALL:
+            narrowest = _NARROWEST_NAME_OF_ALL
+        else:
+            return None
 
 
 def _joined(table: Table, peers: Sequence[Table]) -> Table:
@@ -193,13 +245,16 @@ def _texts(cell: Cell, width: int) -> tuple[Text, Text]:
     return shown, labels
 
 
-def _padded(text: Text, labels: Text, column: Column, width: int, slot: int) -> Text:
-    """A number right-aligned with its labels behind it, a word left-aligned."""
-    behind = " " * (slot - labels.cell_len)
-    space = " " * max(0, width - slot - text.cell_len)
-    if column.kind is Kind.NUMBER:
-        return Text.assemble(space, text, labels, behind)
-    return Text.assemble(text, labels, behind, space)
+def _whole(cell: Cell) -> Text:
+    return Text.assemble(*_texts(cell, cell_len(cell.text)))
+
+
+def _padded(text: Text, labels: Text, kind: Kind, width: int, slot: int) -> Text:
+    """A number right-aligned with its labels behind it, a word left-aligned; `width` cells."""
+    free = max(0, width - text.cell_len - labels.cell_len)
+    # A title that is wider than the digits reaches over the room for labels.
+    behind = min(free, slot - labels.cell_len) if kind is Kind.NUMBER else free
+    return Text.assemble(" " * (free - behind), text, labels, " " * behind)
 
 
 def shortened(text: str, width: int) -> str:
@@ -228,7 +283,7 @@ def _group(console: Console, group: FindingGroup) -> None:
     mark = group.mark
     count = f" ({len(group.items)} times)" if len(group.items) > 1 else ""
     head = Text.assemble(_badge(mark), f" {mark.severity.value}: ", (mark.code, "bold"), count)
-    console.print(head, highlight=False)
+    _wrapped(console, head)
     for message, places in _gathered(group).items():
         _hanging(console, "   ", Text.assemble(f"{message} ", (f"[{places}]", "dim")))
     shown = group.remedies[:_ITEMS_SHOWN]
@@ -263,7 +318,7 @@ def _badge(mark: Mark) -> Text:
 
 
 def _plot(console: Console, plot: DotPlot) -> None:
-    console.print(Text(f"every trial: {plot.title}", style="dim"), highlight=False)
+    _wrapped(console, Text(f"every trial: {plot.title}", style="dim"))
     for row in plot.rows:
         label = shortened(row.label, _NARROWEST_NAME).ljust(_NARROWEST_NAME)
         _hanging(console, label + _GAP, Text(_dots(row.dots) or "missing"))

@@ -1,0 +1,485 @@
+"""Write the generated pages of docs/reference from the registries they describe.
+
+    uv run python scripts/reference.py            write them
+    uv run python scripts/reference.py --check    exit status 1 if a committed page differs
+
+`tests/docs/test_reference.py` makes the same comparison, so a page cannot fall behind the code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, TrialEvidence
+from leadline.audit.registry import RULES
+from leadline.cli.main import VERBS, cli
+from leadline.findings import Severity
+from leadline.plan import expand, models
+from leadline.plan.footprint import footprint_of
+from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
+from leadline.units import (
+    format_block_size,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
+HEAD = "<!-- Written by scripts/reference.py; do not edit by hand. -->\n"
+WIDTH = 100
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; cells may hold any text."""
+    lines = [list(columns)]
+    lines += [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def prose(*parts: str) -> str:
+    """A paragraph of text, wrapped like the pages written by hand."""
+    return textwrap.fill(" ".join(parts), WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def code(text: object) -> str:
+    return f"`{text}`" if str(text) else ""
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """`--help` of every verb, as printed."""
+    parts = [
+        "# Commands",
+        prose(
+            "What `leadline --help` and `leadline VERB --help` print, at a width of 100 columns.",
+            "Exit statuses and error codes are in [errors.md](errors.md); the JSON that verbs",
+            "print is described in [use-in-scripts.md](../guides/use-in-scripts.md).",
+        ),
+        _help(cli, "leadline"),
+    ]
+    for verb in VERBS:
+        command = import_module(f"leadline.cli.{verb}").command
+        parts += [f"## {verb}", _help(command, f"leadline {verb}")]
+    return "\n\n".join(parts)
+
+
+def _help(command: click.Command, name: str) -> str:
+    context = click.Context(
+        command, info_name=name, terminal_width=WIDTH, help_option_names=["-h", "--help"]
+    )
+    text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+    return f"```text\n{text}\n```"
+
+
+# --- rules --------------------------------------------------------------------------------------
+
+_LOOKS_AT: Mapping[type[Any], str] = {
+    JobEvidence: "each job of a trial",
+    TrialEvidence: "each trial",
+    CellEvidence: "all trials of a cell",
+    RunEvidence: "the whole run",
+}
+
+
+def rules() -> str:
+    """The audit's rules, in the order in which they are asked."""
+    rows = [
+        (
+            f"[`{rule.code}`](../rules/{rule.code}.md)",
+            ", ".join(_severities(rule.check)),
+            _LOOKS_AT[rule.looks_at],
+            rule.summary,
+        )
+        for rule in RULES
+    ]
+    return "\n\n".join(
+        [
+            "# Audit rules",
+            prose(
+                f"The {len(rows)} rules that `leadline audit` asks, in this order: first whether",
+                "there is a result at all, then whether it is what was asked, then how good it is.",
+                "`leadline explain CODE` prints the page of a rule.",
+            ),
+            prose(
+                "`error`: the number must not be used, and `leadline run` and `leadline audit` end",
+                "with exit status 1. `warning`: use it knowing why. `info`: context. Codes are",
+                "stable; other programs may match on them.",
+            ),
+            table(("code", "severities", "looks at", "finds"), rows),
+        ]
+    )
+
+
+def _severities(check: Callable[..., object]) -> list[str]:
+    """Those that the rule's file names, the gravest first."""
+    module = inspect.getmodule(check)
+    assert module is not None
+    found = {Severity[name] for name in re.findall(r"Severity\.(\w+)", inspect.getsource(module))}
+    return [one.value for one in sorted(found, key=lambda one: -one.order)]
+
+
+# --- profiles -----------------------------------------------------------------------------------
+
+
+def profiles() -> str:
+    """Every built-in profile as it expands on one target."""
+    names = profile_names()
+    parts = [
+        "# Profiles",
+        prose(
+            "The built-in sets of workloads, as they expand on one directory with nothing else",
+            "said. A plan's own `defaults` go before a profile's, but not before what a workload",
+            "of the profile sets itself; `--runtime`, `--ramp` and `--size` go before everything",
+            "([which value counts](../guides/write-a-plan.md#which-value-counts)).",
+        ),
+        prose(
+            "*Layout* is what is written before the first trial. *Time* is ramp and runtime of",
+            "three repeats on one target, without prefill and set-up. The engine `auto` takes",
+            "io_uring where it works, else libaio.",
+        ),
+    ]
+    rows = []
+    for name in names:
+        plan = _plan_of(name)
+        layout = format_size(footprint_of(plan.cells).total_bytes)
+        rows.append(
+            (
+                f"[{name}](#{name})",
+                str(len(plan.cells)),
+                layout,
+                format_duration(plan.duration_s),
+            )
+        )
+    parts.append(table(("profile", "cells", "layout", "time"), rows))
+    for name in names:
+        parts += _profile(name)
+    return "\n\n".join(parts)
+
+
+def _plan_of(profile: str) -> models.Plan:
+    return load_plan(None, Overrides(targets=["dir:/target"], profiles=[profile], seed=1))
+
+
+def _profile(name: str) -> list[str]:
+    document = load_profile(name)
+    rows = []
+    for cell in _plan_of(name).cells:
+        workload = cell.workload
+        for number, phase in enumerate(workload.phases):
+            first = number == 0
+            rows.append(
+                (
+                    code(workload.name) if first else "then",
+                    cell.level if first else "",
+                    phase.pattern.value
+                    + (f", {phase.read_share} % reads" * bool(phase.read_share)),
+                    format_block_size(phase.block_size),
+                    f"{phase.iodepth} x {phase.numjobs}",
+                    format_size(phase.size),
+                    _fsync(phase.fsync),
+                    f"{format_duration(workload.ramp_s)} + {format_duration(workload.runtime_s)}",
+                    workload.engine.value + ("" if workload.direct else ", buffered"),
+                    workload.description if first else "",
+                )
+            )
+    columns = (
+        "workload",
+        "level",
+        "pattern",
+        "block",
+        "depth x jobs",
+        "size a job",
+        "fsync",
+        "ramp + runtime",
+        "engine",
+        "",
+    )
+    shown = [index for index, _ in enumerate(columns) if any(row[index] for row in rows)]
+    parts = [f"## {name}", document.description]
+    if document.source:
+        parts.append(f"Source: {document.source}")
+    parts.append(
+        table(
+            [columns[index] for index in shown], [[row[index] for index in shown] for row in rows]
+        )
+    )
+    return parts
+
+
+def _fsync(every: int) -> str:
+    if not every:
+        return ""
+    return "each write" if every == 1 else f"every {every} writes"
+
+
+# --- plan ---------------------------------------------------------------------------------------
+
+# What each key means. The names, types, limits and defaults come from the models; `plan` fails if
+# a key is here and not there, or the other way round.
+_KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
+    "The plan": (
+        models.PlanDocument,
+        "The keys at the top of the file.",
+        {
+            "leadline": "Version of the plan format.",
+            "name": "Added to the run's id: `perf-YYYYMMDD-HHMMSS-NAME`.",
+            "description": "For people; shown in reports.",
+            "targets": "Where I/O goes: URLs, or entries as below.",
+            "profile": "Names of [profiles](profiles.md); their workloads come first.",
+            "defaults": "Settings for workloads that do not have their own.",
+            "workloads": "What I/O is done. A plan needs a profile or a workload.",
+            "repeats": "Trials of each cell.",
+            "seed": "Seed of the order of trials and of random offsets.",
+            "prefill": "Write all data before measuring, and verify it.",
+            "drop_caches": "Drop the page cache of the data before each trial.",
+            "grace": "Added, once for each phase, to ramp and runtime: the time bound of a trial.",
+        },
+    ),
+    "A target": (
+        models.TargetDocument,
+        "An entry of `targets`. A bare URL stands for `{target: URL}`.",
+        {
+            "target": "`dir:/path` or `device:/dev/x`; the path is absolute.",
+            "name": "What results call it.",
+        },
+    ),
+    "Settings": (
+        models.DefaultsDocument,
+        "What `defaults` takes, and every workload too.",
+        {
+            "block_size": "Size of one I/O.",
+            "iodepth": "I/Os in flight, of each job.",
+            "numjobs": "Jobs that run at the same time.",
+            "size": "Data of each job: its file, or its stretch of a device.",
+            "runtime": "Time that is measured, of each phase.",
+            "ramp": "Time before it that is not counted, of each phase.",
+            "engine": "fio's I/O engine. `auto` takes io_uring where it works, else libaio.",
+            "direct": "O_DIRECT: past the page cache.",
+        },
+    ),
+    "A workload": (
+        models.WorkloadDocument,
+        "An entry of `workloads`: exactly one of `pattern`, `phases` and `job_file`, and settings.",
+        {
+            "name": "Unique in the plan, profiles included.",
+            "description": "For people; shown in reports.",
+            "pattern": "fio's `rw`.",
+            "read_share": "Per cent of reads, of `rw` and `randrw`.",
+            "fsync": "fsync after that many writes; 0 for none.",
+            "phases": "Patterns that run one after the other and are reported apart.",
+            "levels": "The same workload at several loads: a cell each.",
+            "job_file": "A fio job file of your own, relative to the plan's folder.",
+        },
+    ),
+    "A phase": (
+        models.PhaseDocument,
+        "An entry of `phases`. What it leaves out comes from the workload, then from the defaults.",
+        {
+            "name": "The section's name in fio's job file.",
+            "pattern": "fio's `rw`.",
+            "block_size": "As in the settings.",
+            "iodepth": "As in the settings.",
+            "numjobs": "As in the settings.",
+            "size": "As in the settings.",
+            "read_share": "As of the workload.",
+            "fsync": "As of the workload.",
+        },
+    ),
+    "A level": (
+        models.LevelDocument,
+        "An entry of `levels`: one of these or both, for every phase.",
+        {
+            "iodepth": "As in the settings.",
+            "numjobs": "As in the settings.",
+        },
+    ),
+}
+
+_NESTED: Mapping[type[BaseModel], str] = {
+    models.TargetDocument: "[targets](#a-target)",
+    models.WorkloadDocument: "[workloads](#a-workload)",
+    models.PhaseDocument: "[phases](#a-phase)",
+    models.LevelDocument: "[levels](#a-level)",
+    models.DefaultsDocument: "[settings](#settings)",
+}
+_DEFAULTS_IN_WORDS = {
+    (models.PlanDocument, "seed"): "a random one, recorded",
+    (models.PlanDocument, "name"): "none",
+    (models.TargetDocument, "name"): "the URL",
+    (models.PhaseDocument, "name"): "the pattern",
+    (models.WorkloadDocument, "levels"): "one level, from the settings",
+}
+
+
+def plan() -> str:
+    """Every key of a plan file."""
+    parts = [
+        "# Plan file",
+        prose(
+            "Every key that a plan takes. [Write a plan](../guides/write-a-plan.md) shows how they",
+            "fit together.",
+        ),
+        prose(
+            "A *size* is a whole number of bytes or a text like `4k`, `1M`, `10G`: powers of 1024,",
+            "as with fio; `4kB`, `1MB` are powers of 1000, `4KiB` is `4k`. A *duration* is a",
+            "number of seconds or a text like `500ms`, `10s`, `5m`, `1h`.",
+        ),
+    ]
+    for title, (model, words, meanings) in _KEYS.items():
+        inherited = set(models.DefaultsDocument.model_fields)
+        fields = {
+            key: field
+            for key, field in model.model_fields.items()
+            if model is not models.WorkloadDocument or key not in inherited
+        }
+        if set(fields) != set(meanings):
+            raise SystemExit(f"{model.__name__}: described and real keys differ")
+        rows = [
+            (code(key), _takes(model, key, field), _default(model, key, field), meanings[key])
+            for key, field in fields.items()
+        ]
+        parts += [f"## {title}", words, table(("key", "takes", "default", "meaning"), rows)]
+    return "\n\n".join(parts)
+
+
+def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
+    if (model, key) == (models.PlanDocument, "profile"):
+        return "a name, or a list of names"
+    return _type(field.annotation, list(field.metadata))
+
+
+def _type(annotation: Any, metadata: list[Any]) -> str:
+    """A type in words; `metadata` holds its limits."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(arguments[0], [*arguments[1:], *metadata])
+    if origin in (Union, UnionType):
+        kinds = [one for one in arguments if one is not NoneType]
+        return " or ".join(_type(one, metadata) for one in kinds)
+    if origin is Literal:
+        return ", ".join(code(one) for one in arguments)
+    if origin is tuple:
+        inner = arguments[0]
+        return f"list of {_NESTED.get(inner) or _type(inner, []) + 's'}"
+    if annotation in _NESTED:
+        return _NESTED[annotation]
+    if inspect.isclass(annotation) and issubclass(annotation, StrEnum):
+        return ", ".join(code(one.value) for one in annotation)
+    parsers = {getattr(one, "func", None) for one in metadata}
+    if parse_size in parsers:
+        return "size"
+    if parse_duration in parsers:
+        return "duration"
+    if annotation is bool:
+        return "`true`, `false`"
+    if annotation is int:
+        least = next((one.ge for one in _flat(metadata) if hasattr(one, "ge")), None)
+        most = next((one.le for one in _flat(metadata) if hasattr(one, "le")), None)
+        if most is not None and most > 10**9:
+            return f"whole number from {least}"
+        return f"{least} to {most}" if most is not None else f"whole number from {least}"
+    return "text"
+
+
+def _flat(metadata: Iterable[Any]) -> list[Any]:
+    return [part for one in metadata for part in (*getattr(one, "metadata", ()), one)]
+
+
+def _default(model: type[BaseModel], key: str, field: FieldInfo) -> str:
+    words = _DEFAULTS_IN_WORDS.get((model, key))
+    if words:
+        return words
+    if field.is_required():
+        return "required"
+    if model is models.DefaultsDocument:
+        return _default_in_effect(key)
+    if key in ("read_share", "fsync") and model is models.WorkloadDocument:
+        return code(_phase_in_effect("randrw" if key == "read_share" else "write", key))
+    value = field.default
+    if value is None:
+        return "the workload's" if model is models.PhaseDocument else "none"
+    if isinstance(value, bool):
+        return code(str(value).lower())
+    if key == "grace":
+        return code(f"{value:g}s")
+    return code(value) if isinstance(value, int) else "none"
+
+
+def _smallest(pattern: str) -> models.Workload:
+    """A workload with nothing said, as it expands."""
+    written = {"targets": ["dir:/target"], "workloads": [{"name": "one", "pattern": pattern}]}
+    document = models.PlanDocument.model_validate(written)
+    return expand.expand(document, [], {}, models.DefaultsDocument()).cells[0].workload
+
+
+def _phase_in_effect(pattern: str, key: str) -> object:
+    return getattr(_smallest(pattern).phases[0], key)
+
+
+def _default_in_effect(key: str) -> str:
+    workload = _smallest("read")
+    if key in ("runtime", "ramp"):
+        return code(f"{getattr(workload, key + '_s'):g}s")
+    if key == "size":
+        return code(f"{workload.phases[0].size >> 30}G")
+    if key == "block_size":
+        return code(format_block_size(workload.phases[0].block_size))
+    if key == "direct":
+        return code(str(workload.direct).lower())
+    if key == "engine":
+        return code(workload.engine.value)
+    return code(getattr(workload.phases[0], key))
+
+
+# --- all ----------------------------------------------------------------------------------------
+
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "plan.md": plan,
+    "profiles.md": profiles,
+    "rules.md": rules,
+}
+
+
+def generated() -> dict[Path, str]:
+    """The text of every generated page."""
+    return {PAGES / name: HEAD + "\n" + make() + "\n" for name, make in GENERATED.items()}
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--check"]):
+        print("usage: scripts/reference.py [--check]", file=sys.stderr)
+        return 2
+    stale = [
+        (path, text)
+        for path, text in generated().items()
+        if not path.exists() or path.read_text("utf-8") != text
+    ]
+    for path, text in stale:
+        if arguments:
+            print(f"{path} is not what the code says; run scripts/reference.py", file=sys.stderr)
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(path)
+    return 1 if stale and arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

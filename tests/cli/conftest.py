@@ -1,0 +1,143 @@
+"""The command line without I/O: runs on recorded output, and a `fio` that only pretends."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leadline.engines.replay import ReplayEngine
+from leadline.runner.ports import Execution, Job, Progress
+from leadline.runner.stop import StopRequest
+from tests.conftest import RECORDED, Said
+
+Leadline = Callable[..., Said]
+
+# `error[code]: fact`, indented context, `hint: next step`, and nothing else.
+ERROR = re.compile(
+    r"error\[(?P<code>[a-z-]+)\]: \S[^\n]*[^\n.]\n(?:  \S[^\n]*\n)*(?:hint: \S[^\n]*\n)?"
+)
+RECORDING = ("--runtime", "2s", "--ramp", "0", "--size", "64M", "--no-prefill")
+QUICK = ("--profile", "quick", *RECORDING)
+CELLS_OF_QUICK = 4
+# What is written needs no prefill, so this workload alone gives a run that the audit trusts.
+TRUSTED = """
+targets: [{targets}]
+repeats: 1
+prefill: false
+workloads:
+  - {{name: randwrite-4k, pattern: randwrite, block_size: 4k, size: 64M, runtime: 2s}}
+"""
+
+
+def refused(said: Said, status: int, code: str) -> str:
+    """A call that ended with one error and gave no answer; returns the error's text."""
+    assert said.status == status, said.err
+    assert said.out == ""
+    told = ERROR.fullmatch(said.err)
+    assert told, f"not in the form of an error:\n{said.err}"
+    assert told["code"] == code
+    return said.err
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    folder = tmp_path / "target"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def quick(leadline: Leadline, target: Path, recorded: Path) -> Callable[..., Said]:
+    """Run the quick profile on recorded output, one trial a cell, with further options."""
+
+    def call(*further: object) -> Said:
+        where = ("--target", f"dir:{target}", "--repeats", "1")
+        return leadline("run", *where, *QUICK, "--replay", recorded, "--quiet", *further)
+
+    return call
+
+
+@pytest.fixture
+def trusted_plan(tmp_path: Path, target: Path) -> Path:
+    """A plan of one cell with whose recorded result nothing is wrong."""
+    plan = tmp_path / "trusted.yaml"
+    plan.write_text(TRUSTED.format(targets=f"dir:{target}"))
+    return plan
+
+
+@pytest.fixture
+def stopped(quick: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Said]:
+    """Run the quick profile and stop it, as Ctrl-C does, in its third trial."""
+    execute = ReplayEngine.execute
+
+    def call() -> Said:
+        count = 0
+
+        def stop_in_the_third(
+            self: ReplayEngine,
+            job: Job,
+            folder: Path,
+            stop: StopRequest,
+            progress: Callable[[Progress], None],
+        ) -> Execution:
+            nonlocal count
+            count += 1
+            if count == 3:
+                stop.ask()
+            return execute(self, job, folder, stop, progress)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ReplayEngine, "execute", stop_in_the_third)
+            return quick()
+
+    return call
+
+
+STUB = """#!/bin/sh
+for argument; do
+    case $argument in
+        --version) echo {version}; exit 0 ;;
+        --enghelp) printf 'Available IO engines:\\n{engines}'; exit 0 ;;
+        --name=try) exit 0 ;;
+        --output=*) output=${{argument#--output=}} ;;
+    esac
+done
+{body}
+"""
+
+
+@pytest.fixture
+def stub_fio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Put a program called `fio` first in PATH; `body` is what it does as a trial ($output)."""
+
+    def make(
+        body: str = "exit 1",
+        *,
+        version: str = "fio-3.33",
+        engines: tuple[str, ...] = ("io_uring", "libaio", "psync"),
+    ) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        listed = "".join(f"\\t{engine}\\n" for engine in engines)
+        program = folder / "fio"
+        program.write_text(STUB.format(version=version, engines=listed, body=body))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    return make
+
+
+@pytest.fixture
+def without_fio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PATH on which there is nothing at all."""
+    folder = tmp_path / "no-programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def recorded_output(workload: str) -> Path:
+    return RECORDED / workload / "fio.json"

@@ -1,0 +1,241 @@
+"""What comes out where: widths, colours, encodings, and readers that go away."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leadline.archive.runs import list_runs
+from tests.cli.conftest import QUICK, Leadline
+from tests.conftest import Said
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*\b(?:3[0-7]|9[0-7]|38;)[0-9;]*m")
+
+
+@pytest.fixture
+def two_targets(leadline: Leadline, tmp_path: Path, recorded: Path) -> None:
+    """A run of two targets and three repeats, whose table has a target column."""
+    targets = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        targets += ["--target", f"pool-{name}=dir:{tmp_path / name}"]
+    leadline("run", *targets, *QUICK, "--repeats", "3", "--replay", recorded, "--quiet")
+
+
+def tables(text: str) -> list[list[str]]:
+    """The lines of each table of results: its header and its rows."""
+    found = []
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith(("target ", "workload ")):
+            length = next(n for n, row in enumerate(lines[number:]) if not row)
+            found.append(lines[number : number + length])
+    return found
+
+
+# --- widths -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("two_targets")
+@pytest.mark.parametrize("width", [80, 81, 83, 86, 90, 100, 132])
+def test_no_header_is_cut_and_columns_stand_under_their_titles(
+    leadline: Leadline, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = leadline("show").out
+    found = tables(shown)
+    assert len(found) == 4
+    known = {
+        "target", "op", "IOPS", "MiB/s", "mean", "p50", "p99", "p99.9", "trials", "range",
+    }  # fmt: skip
+    for header, *rows in found:
+        titles = header.split()
+        assert set(titles) <= known, "a column is left out whole or is there whole"
+        assert {"target", "op", "IOPS", "p99", "trials"} <= set(titles)
+        if "range" in titles:
+            ends = {len(row) for row in rows} | {len(header)}
+            assert len(ends) == 1, "the last column ends where its title ends"
+
+
+@pytest.mark.usefixtures("two_targets")
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize("verb", ["show", "audit"])
+def test_lines_fit_and_have_no_spaces_behind(
+    leadline: Leadline, monkeypatch: pytest.MonkeyPatch, width: int, verb: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for options in ([], ["--trials"]) if verb == "show" else ([],):
+        lines = leadline(verb, *options).out.splitlines()
+        assert max(map(len, lines)) <= width
+        assert [line for line in lines if line != line.rstrip()] == []
+
+
+@pytest.mark.usefixtures("two_targets")
+def test_where_there_is_no_room_for_a_table_every_number_is_still_there(
+    leadline: Leadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def numbers(width: int) -> set[str]:
+        monkeypatch.setenv("COLUMNS", str(width))
+        text = leadline("show").out
+        return set(re.findall(r"[\d,.]+ (?:us|ms|%)|\d+,\d+", text.replace("\n   ", " ")))
+
+    wide = numbers(200)
+    assert len(wide) > 30
+    assert wide <= numbers(40)
+
+
+@pytest.mark.usefixtures("two_targets")
+@pytest.mark.parametrize("columns", [None, "", "0", "many"])
+def test_a_pipe_is_100_columns_wide(
+    leadline: Leadline, monkeypatch: pytest.MonkeyPatch, columns: str | None
+) -> None:
+    if columns is None:
+        monkeypatch.delenv("COLUMNS")
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    widest = max(map(len, leadline("show").out.splitlines()))
+    assert 90 < widest <= 100
+
+
+# --- colours ------------------------------------------------------------------------------------
+
+
+def test_colour_only_where_it_is_wanted(
+    quick: Callable[..., Said], leadline: Leadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick()
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b" not in leadline("show").out, "a pipe"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert COLOUR.search(leadline("show").out), "asked for"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not COLOUR.search(leadline("show").out), "NO_COLOR is honoured"
+    assert "error" in leadline("show").out, "severity is a word and no colour"
+
+
+# --- encodings and readers ----------------------------------------------------------------------
+
+
+def shell(line: str, runs: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LANG")
+    }
+    return subprocess.run(
+        ["bash", "-c", line.replace("leadline", f"{sys.executable} -m leadline")],
+        capture_output=True,
+        timeout=60,
+        env=environment | {"LEADLINE_RUNS": str(runs)} | variables,
+    )
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C.UTF-8"},
+    ],
+)
+def test_data_is_utf_8_whatever_the_locale(
+    leadline: Leadline,
+    trusted_plan: Path,
+    recorded: Path,
+    tmp_path: Path,
+    locale: dict[str, str],
+) -> None:
+    trusted_plan.write_text(
+        trusted_plan.read_text("utf-8")
+        .replace("[dir:", "[{name: 目標, target: 'dir:")
+        .replace("target]", "target'}]"),
+        "utf-8",
+    )
+    assert leadline("run", trusted_plan, "--replay", recorded, "--quiet").status == 0
+    for verb in ("show --format json", "show --format csv", "list", "show", "check trusted.yaml"):
+        done = shell(f"cd {tmp_path}; leadline {verb}", tmp_path / "runs", **locale)
+        assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
+        if verb != "show":
+            assert "目標" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize("verb", ["show", "show --format json", "list"])
+def test_a_full_disk_behind_stdout_is_an_error_of_its_own(
+    quick: Callable[..., Said], tmp_path: Path, verb: str
+) -> None:
+    quick()
+    done = shell(f"leadline {verb} >/dev/full", tmp_path / "runs")
+    assert done.returncode == 2
+    told = done.stderr.decode()
+    assert told.startswith("error[output-unwritable]: the answer cannot be written: No space left")
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("verb", ["show", "show --format csv", "explain", "--help"])
+def test_a_reader_that_goes_away_is_no_error(
+    quick: Callable[..., Said], tmp_path: Path, verb: str
+) -> None:
+    quick()
+    line = f"set -o pipefail; leadline {verb} | true"
+    done = shell(line, tmp_path / "runs")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_closed_streams_are_no_error(quick: Callable[..., Said], tmp_path: Path) -> None:
+    quick()
+    assert shell("leadline show >&- 2>&-", tmp_path / "runs").returncode == 0
+    (run,) = list_runs(tmp_path / "runs")
+    done = shell(f"leadline verify {run.path} >&-", tmp_path / "runs")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# --- a terminal ---------------------------------------------------------------------------------
+
+
+def test_on_a_terminal_there_is_a_live_table_that_vanishes(
+    trusted_plan: Path, recorded: Path, tmp_path: Path
+) -> None:
+    """stderr is a terminal, stdout a pipe: the table is drawn, then taken away again."""
+    mine, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "leadline", "run", trusted_plan, "--replay", recorded],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=os.environ
+        | {"LEADLINE_RUNS": str(tmp_path / "runs"), "NO_COLOR": "1", "TERM": "xterm"},
+    )
+    os.close(theirs)
+    drawn = b""
+    while True:
+        try:
+            chunk = os.read(mine, 65536)
+        except OSError:  # how Linux says that nobody holds the other end any more
+            break
+        if not chunk:
+            break
+        drawn += chunk
+    os.close(mine)
+    assert child.stdout is not None
+    answer = child.stdout.read()
+    child.stdout.close()
+    assert child.wait(timeout=30) == 0
+    assert b"\x1b" not in answer, "what is piped away gets no escape sequences"
+    text = drawn.decode()
+    for row in (
+        "cell ",
+        "trial  1 of 1, repeat 1",
+        "now ",
+        "left ",
+        "of the trial, ",
+        "of the run",
+    ):
+        assert row in text
+    assert "20,148 IOPS" in text, "results stay"
+    assert "\x1b[?25h" in text[text.rindex("\x1b[?25l") :], "the cursor is there again"
+    assert "\x1b[2K" in text[text.rindex("of the run") :], "the table is wiped"
+    assert not COLOUR.search(text)

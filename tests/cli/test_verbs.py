@@ -1,0 +1,136 @@
+"""explain, doctor, clean, schema, list and help: what they say and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leadline.archive import layout
+from leadline.archive.reader import Run
+from leadline.archive.records import Created
+from leadline.archive.runs import list_runs
+from leadline.archive.verify import verify
+from leadline.audit.registry import RULES
+from leadline.cli.main import VERBS
+from leadline.targets.directory import OWNER_FILE
+from tests.cli.conftest import Leadline
+from tests.conftest import Said
+
+
+def test_help_names_every_verb_and_each_explains_itself(leadline: Leadline) -> None:
+    overview = leadline("--help")
+    assert overview.status == 0
+    for verb in VERBS:
+        assert f"  {verb} " in overview.out
+        said = leadline(verb, "--help")
+        assert said.status == 0
+        assert f"Usage: leadline {verb}" in said.out
+        assert f"    leadline {verb}" in said.out, "an example"
+
+
+def test_explain_lists_every_rule_and_shows_each(leadline: Leadline) -> None:
+    listed = leadline("explain").out.splitlines()
+    assert [line.split()[0] for line in listed] == [rule.code for rule in RULES]
+    for rule in RULES:
+        said = leadline("explain", rule.code)
+        assert said.status == 0
+        assert said.out.startswith(f"# {rule.code}\n")
+    assert leadline("explain", RULES[0].code.upper()).out.startswith(f"# {RULES[0].code}\n")
+
+
+def test_the_doctor_is_content_with_a_good_fio(
+    leadline: Leadline, stub_fio: Callable[..., None]
+) -> None:
+    stub_fio()
+    said = leadline("doctor")
+    assert said.status == 0
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["ok", "fio", "fio-3.33", "(needs", "3.18)"]
+    assert "io_uring, libaio" in lines[1]
+    assert "missing" not in said.out
+
+
+@pytest.mark.usefixtures("without_fio")
+def test_the_doctor_without_fio_says_how_to_get_it(leadline: Leadline) -> None:
+    said = leadline("doctor")
+    assert said.status == 3
+    assert said.out.startswith("missing  fio ")
+    assert "hint: install it: apt-get install fio" in said.out
+    assert "in this fio" not in said.out, "nothing is claimed of a fio that is not there"
+    assert "apt-get install util-linux" in said.out
+
+
+def test_the_doctor_tells_an_old_or_a_poor_fio(
+    leadline: Leadline, stub_fio: Callable[..., None]
+) -> None:
+    stub_fio(version="fio-3.1", engines=("psync",))
+    said = leadline("doctor")
+    assert said.status == 3
+    assert "fio-3.1 is too old; Leadline needs 3.18 or newer" in said.out
+    assert "neither io_uring nor libaio in this fio" in said.out
+
+
+def test_clean_with_nothing_left_behind_touches_nothing(
+    quick: Callable[..., Said], leadline: Leadline, tmp_path: Path
+) -> None:
+    assert leadline("clean").out == "nothing was left behind\n", "without any run"
+    quick()
+    (run,) = list_runs(tmp_path / "runs")
+    before = (run.path / layout.MANIFEST).read_bytes()
+    said = leadline("clean")
+    assert (said.status, said.out) == (0, "nothing was left behind\n")
+    assert (run.path / layout.MANIFEST).read_bytes() == before
+
+
+def test_clean_removes_our_folder_and_leaves_a_strangers_alone(
+    quick: Callable[..., Said], leadline: Leadline, tmp_path: Path, target: Path
+) -> None:
+    quick()
+    (run,) = list_runs(tmp_path / "runs")
+    ours, theirs = target / "leadline-ours", target / "leadline-theirs"
+    for folder, token in ((ours, "0123"), (theirs, "another")):
+        folder.mkdir()
+        (folder / OWNER_FILE).write_text(f"{run.id} {token}\n")
+        (folder / "leadline.0.dat").write_text("data")
+        entry = Created(target="t", path=str(folder), token="0123")
+        with (run.path / layout.CREATED).open("a") as journal:
+            journal.write(entry.model_dump_json() + "\n")
+    assert leadline("clean", "--dry-run").out.count("would remove") == 2
+    assert ours.exists()
+    said = leadline("clean", run.id)
+    assert f"removed what a killed session left: {ours}" in said.out
+    assert f"{theirs} carries another owner's mark" in said.out
+    assert not ours.exists()
+    assert (theirs / "leadline.0.dat").exists()
+    assert verify(Run(run.path)).ok, "the archive is sealed again"
+
+
+def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline) -> None:
+    verbs = leadline("schema").out.split()
+    assert verbs == ["audit", "check", "list", "run", "show", "verify"]
+    for verb in verbs:
+        schema = json.loads(leadline("schema", verb).out)
+        assert schema["properties"]["schema"]["const"] == f"leadline/{verb}/1"
+        assert schema["additionalProperties"] is False
+
+
+def test_list_says_that_there_is_nothing(leadline: Leadline, tmp_path: Path) -> None:
+    said = leadline("list")
+    assert said.status == 0
+    assert said.err == f"no runs in {tmp_path / 'runs'}\n"
+    assert json.loads(leadline("list", "--format", "json").out)["runs"] == []
+
+
+def test_one_damaged_archive_does_not_hide_the_others(
+    quick: Callable[..., Said], leadline: Leadline, tmp_path: Path
+) -> None:
+    quick()
+    broken = tmp_path / "runs" / "perf-20200101-000000"
+    broken.mkdir()
+    (broken / layout.MANIFEST).write_text("{")
+    listed = json.loads(leadline("list", "--format", "json").out)["runs"]
+    assert [run["status"] for run in listed] == ["damaged", "complete"]
+    assert "damaged" in leadline("list").out

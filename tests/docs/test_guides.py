@@ -1,0 +1,46 @@
+"""The guides: their plans, commands and Python are run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.console import hold_against
+
+GUIDES = ROOT / "docs" / "guides"
+_FILE = re.compile(
+    r"^`([\w./-]+)`:\n\n```(?:yaml|ini|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+NEEDS_FIO = pytest.mark.skipif(
+    not shutil.which("fio"), reason="no fio: the guides' commands do NOT get tested"
+)
+
+
+def _files(page: Path, folder: Path) -> list[str]:
+    """Write the files that a page shows, each behind a line with its name; returns the names."""
+    names = []
+    for match in _FILE.finditer(page.read_text("utf-8")):
+        path = folder / match[1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(match[2])
+        names.append(match[1])
+    return names
+
+
+@NEEDS_FIO
+def test_write_a_plan(tmp_path: Path) -> None:
+    page = GUIDES / "write-a-plan.md"
+    assert _files(page, tmp_path) == ["plan.yaml", "jobs/mine.fio", "own.yaml", "faulty.yaml"]
+    hold_against(page, tmp_path, least=5)
+
+
+@NEEDS_FIO
+@pytest.mark.real
+def test_use_in_scripts(tmp_path: Path) -> None:
+    page = GUIDES / "use-in-scripts.md"
+    assert "snippet.py" in _files(page, tmp_path)
+    hold_against(page, tmp_path, least=6)
