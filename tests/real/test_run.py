@@ -336,6 +336,11 @@ def test_a_target_whose_io_never_comes_back_ends_as_hung(process: Process, tmp_p
     behind.mkdir()
     front.mkdir()
     server = subprocess.Popen(["bindfs", "-f", "-o", "direct_io", str(behind), str(front)])
+    script = (
+        f"until ls -d {tmp_path}/runs/*/.staging/trials-*; do sleep 0.05; done; sleep 0.4; "
+        f"kill -STOP {server.pid}; sleep 16; kill -CONT {server.pid}"
+    )
+    watcher = subprocess.Popen(["sh", "-c", script], stdout=DEVNULL, stderr=DEVNULL)
     try:
         wait_for(lambda: os.path.ismount(front))
         plan = tmp_path / "plan.yaml"
@@ -343,14 +348,10 @@ def test_a_target_whose_io_never_comes_back_ends_as_hung(process: Process, tmp_p
             f"targets: [dir:{front}]\nrepeats: 1\ngrace: 2s\nworkloads: [{{name: w, "
             "pattern: randwrite, size: 4M, runtime: 1s, direct: false, engine: psync}]\n"
         )
-        script = (
-            f"until ls -d {tmp_path}/runs/*/.staging/trials-*; do sleep 0.05; done; sleep 0.4; "
-            f"kill -STOP {server.pid}; sleep 16; kill -CONT {server.pid}"
-        )
-        watcher = subprocess.Popen(["sh", "-c", script], stdout=DEVNULL, stderr=DEVNULL)
         ended = process("run", plan)
         watcher.wait(timeout=60)
     finally:
+        watcher.kill()
         server.send_signal(signal.SIGCONT)
         subprocess.run(["umount", "--lazy", str(front)], capture_output=True)
         server.wait(timeout=20)

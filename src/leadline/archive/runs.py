@@ -26,13 +26,15 @@ def list_runs(folder: Path) -> list[Run]:
 def find_run(name: str, folder: Path) -> Run:
     """The run that a user means. Raises LeadlineError(`run-not-found`) listing what there is."""
     path = Path(name)
+    if not name:
+        raise _not_found("a run has no empty name", [])
     if (path / layout.MANIFEST).is_file():
         return Run(path.resolve())
     runs = list_runs(folder)
     by_age = {"@latest": -1, "@previous": -2}
     if name in by_age:
         # Within a second two runs differ in their suffix only; the manifest knows the order.
-        ordered = sorted(runs, key=lambda run: (run.manifest.created_at, run.path.name))
+        ordered = sorted(runs, key=_age)
         if len(ordered) < -by_age[name]:
             raise _not_found(f"there is no {name} run in {folder}", runs)
         return ordered[by_age[name]]
@@ -45,6 +47,14 @@ def find_run(name: str, folder: Path) -> Run:
     if path.is_dir() and "/" in name:
         raise _not_found(f"{name!r} is no archive: it has no {layout.MANIFEST}", runs)
     raise _not_found(f"there is no run {name!r} in {folder}", runs)
+
+
+def _age(run: Run) -> tuple[str, str]:
+    """Sorts by time of creation; a run whose manifest is damaged counts by its name alone."""
+    try:
+        return run.manifest.created_at, run.path.name
+    except LeadlineError:
+        return "", run.path.name
 
 
 def _not_found(fact: str, runs: list[Run]) -> LeadlineError:

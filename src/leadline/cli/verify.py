@@ -38,5 +38,6 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
         )
         for problem in verification.problems:
             click.echo(f"problem: {problem.path}: {problem.message}")
-        click.echo("ok" if verification.ok else f"{len(verification.problems)} problems")
+        count = len(verification.problems)
+        click.echo(f"{count} problem{'s' if count > 1 else ''}" if count else "ok")
     return Exit.ANSWERED if verification.ok else Exit.NEGATIVE

@@ -12,12 +12,12 @@ from pathlib import Path
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.plan.models import JobFile
+from leadline.plan.small_file import read_small_text
 from leadline.units import parse_duration, parse_fio_size
 
 # Options that take I/O, or other files, away from the target.
 _ELSEWHERE = ("filename", "directory", "opendir", "include", "read_iolog", "write_iolog")
 _LOG_OPTIONS = ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log")
-MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,11 @@ class _Section:
 def read_job_file(path: Path) -> JobFile:
     """Raises LeadlineError(`job-file-invalid`) naming every fault with its line."""
     try:
-        content = path.read_bytes()
-        text = content.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_small_text(path)
+    except (OSError, ValueError) as error:
         raise LeadlineError(
             errors.JOB_FILE_INVALID, f"the job file {str(path)!r} cannot be read: {error}"
         ) from error
-    if len(content) > MAX_BYTES:
-        raise LeadlineError(
-            errors.JOB_FILE_INVALID, f"the job file {str(path)!r} is larger than {MAX_BYTES} bytes"
-        )
     return parse_job_file(str(path), text)
 
 

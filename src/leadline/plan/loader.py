@@ -18,6 +18,7 @@ from leadline.errors import LeadlineError
 from leadline.plan import models
 from leadline.plan.expand import expand
 from leadline.plan.job_file import read_job_file
+from leadline.plan.small_file import read_small_text
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 
 
@@ -89,6 +90,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
         plan_document = models.PlanDocument.model_validate(raw)
     except ValidationError as error:
         faults.take(error, raw)
+    forced = _forced(overrides, faults)
     profiles = _profiles(raw, faults)
     job_files = _job_files(raw, base, faults)
     _check_names(raw, profiles, faults)
@@ -103,7 +105,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
         )
     assert plan_document is not None
     try:
-        return expand(plan_document, profiles, job_files, _forced(overrides))
+        return expand(plan_document, profiles, job_files, forced)
     except ValidationError as error:
         raise LeadlineError(
             errors.PLAN_INVALID,
@@ -119,14 +121,14 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
 
 def _read(path: Path) -> Positioned:
     try:
-        text = path.read_text("utf-8")
+        text = read_small_text(path)
     except FileNotFoundError as error:
         raise LeadlineError(
             errors.PLAN_UNREADABLE,
             f"there is no plan {str(path)!r}",
             hint="name a plan file, or use --target and --profile without one",
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise LeadlineError(
             errors.PLAN_UNREADABLE, f"the plan {str(path)!r} cannot be read", context=[str(error)]
         ) from error
@@ -167,19 +169,17 @@ def _named_target(given: str) -> str | dict[str, str]:
     return given
 
 
-def _forced(overrides: Overrides) -> models.DefaultsDocument:
-    """Settings of the command line that beat a workload's own."""
+def _forced(overrides: Overrides, faults: _Faults) -> models.DefaultsDocument:
+    """Settings of the command line that beat a workload's own; what is wrong goes to `faults`."""
     given = {key: getattr(overrides, key) for key in ("runtime", "ramp", "size")}
     try:
         return models.DefaultsDocument.model_validate(
             {key: value for key, value in given.items() if value is not None}
         )
     except ValidationError as error:
-        raise LeadlineError(
-            errors.PLAN_INVALID,
-            "an option of the command line is not understood",
-            context=[f"--{detail['loc'][0]}: {_sentence(detail)}" for detail in error.errors()],
-        ) from error
+        for detail in error.errors():
+            faults.add((f"--{detail['loc'][0]}",), _sentence(detail))
+        return models.DefaultsDocument()
 
 
 class _Faults:
@@ -304,7 +304,13 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 def _check_names(
     raw: Mapping[str, Any], profiles: Sequence[models.ProfileDocument], faults: _Faults
 ) -> None:
-    seen = {workload.name for profile in profiles for workload in profile.workloads}
+    seen: set[str] = set()
+    for profile in profiles:
+        names_here = {workload.name for workload in profile.workloads}
+        if names_here & seen:
+            twice = ", ".join(sorted(names_here & seen))
+            faults.add(("profile",), f"{profile.name!r} repeats workloads that are there: {twice}")
+        seen |= names_here
     for index, workload in enumerate(_mappings(raw.get("workloads"))):
         name = workload.get("name")
         if isinstance(name, str) and name in seen:

@@ -32,6 +32,7 @@ def _positive(value: float) -> float:
 
 Size = Annotated[int, BeforeValidator(parse_size), AfterValidator(_positive)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
+Runtime = Annotated[float, BeforeValidator(parse_duration), AfterValidator(_positive)]
 Name = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f/]+$")]
 
 
@@ -238,7 +239,7 @@ class DefaultsDocument(Model):
     iodepth: int | None = Field(default=None, ge=1, le=65536)
     numjobs: int | None = Field(default=None, ge=1, le=4096)
     size: Size | None = None
-    runtime: Duration | None = None
+    runtime: Runtime | None = None
     ramp: Duration | None = None
     engine: EngineChoice | None = None
     direct: bool | None = None

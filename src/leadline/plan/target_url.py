@@ -38,6 +38,10 @@ def parse_target_url(url: str) -> TargetUrl:
         raise ValueError(f"{url!r} needs an absolute path after {scheme!r}:")
     if "\0" in location or "\n" in location:
         raise ValueError("a path cannot hold a NUL or a line break")
+    try:
+        location.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a path that is not UTF-8 cannot be written in an archive") from error
     if "?" in location and TargetKind(scheme) is TargetKind.DEVICE:
         raise ValueError(f"{scheme!r} targets have no options")
     return TargetUrl(kind=TargetKind(scheme), location=location)

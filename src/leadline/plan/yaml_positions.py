@@ -47,13 +47,9 @@ _Loader.yaml_implicit_resolvers = {
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456789"))
 
-MAX_BYTES = 1 << 20
-
 
 def load_positioned(text: str) -> Positioned:
     """Parse one YAML document. Raises YamlFault with the line."""
-    if len(text) > MAX_BYTES:
-        raise YamlFault(f"larger than {MAX_BYTES} bytes, which no plan is", 1)
     loader: _Loader | None = None
     try:
         loader = _Loader(text)

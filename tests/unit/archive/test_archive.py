@@ -303,6 +303,18 @@ def test_runs_are_found_by_id_prefix_path_and_age(tmp_path: Path) -> None:
         assert said in str(caught.value)
 
 
+def test_a_damaged_manifest_does_not_hide_the_other_runs(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    plan = make_plan(tmp_path / "target")
+    for name in ("perf-20260101-000000", "perf-20260102-000000"):
+        new_writer(tmp_path / "runs" / name, plan).close()
+    (tmp_path / "runs" / "perf-20260101-000000" / layout.MANIFEST).write_text("{")
+    assert find_run("@latest", tmp_path / "runs").path.name == "perf-20260102-000000"
+    with pytest.raises(LeadlineError) as caught:
+        find_run("", tmp_path / "runs")
+    assert caught.value.kind is RUN_NOT_FOUND
+
+
 def test_an_archive_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "file").write_text("in the way")

@@ -71,6 +71,8 @@ def test_five_faults_are_told_at_once_with_line_key_and_nearest_name(tmp_path: P
         ("targets: [dir:relative]\nprofile: quick\n", "needs an absolute path"),
         ("targets: [dir:/a]\nworkloads: [{name: x, job_file: nothing.fio}]\n", "cannot be read"),
         ("targets: [dir:/a]\nprofile: quick\nrepeats: 0\n", "repeats"),
+        ("targets: [dir:/a]\nprofile: [quick, quick]\n", "repeats workloads that are there"),
+        ("targets: [dir:/a]\nprofile: quick\ndefaults: {runtime: 0}\n", "must be more than zero"),
         ("targets: [dir:/a]\nprofile: quick\ndefaults: {runtime: '1:30'}\n", "'1:30' is not a dur"),
         (
             "targets: [dir:/a]\nworkloads: [{name: x, pattern: read, read_share: 70}]\n",
@@ -210,3 +212,25 @@ def test_the_help_names_every_profile() -> None:
     (option,) = (one for one in command.params if one.name == "profiles")
     listed = option.help.partition(":")[2].rstrip(".").split(",")  # type: ignore[attr-defined]
     assert {name.strip() for name in listed} == set(profile_names())
+
+
+def test_faults_of_the_command_line_are_told_together_with_the_plans() -> None:
+    with pytest.raises(LeadlineError) as caught:
+        load_plan(
+            None, Overrides(targets=["dri:/a"], profiles=["quik"], runtime="soon", size="big")
+        )
+    told = "\n".join(caught.value.context)
+    assert caught.value.fact == "the plan has 4 faults"
+    assert "--runtime: 'soon' is not a duration" in told
+    assert "--size: 'big' is not a size" in told
+
+
+@pytest.mark.parametrize("endless", ["/dev/zero", "/dev"])
+def test_what_is_no_file_of_a_persons_is_not_read(endless: str) -> None:
+    assert refused(Path(endless)).kind is PLAN_UNREADABLE
+
+
+def test_a_path_that_is_not_utf_8_is_refused_in_its_own_words() -> None:
+    with pytest.raises(LeadlineError, match="1 fault") as caught:
+        load_plan(None, Overrides(targets=["dir:/a\udcff"], profiles=["quick"]))
+    assert "not UTF-8" in str(caught.value)
