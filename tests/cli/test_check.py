@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -89,3 +90,17 @@ def test_the_seed_decides_order_and_offsets(
         return leadline("run", *where, "--dry-run").out
 
     assert printed(1) == printed(1) != printed(2)
+
+
+def test_faults_are_there_for_programs_too(leadline: Leadline, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("targets: [dri:/x]\nrepeets: 3\nprofile: quick\n")
+    said = leadline("check", plan, "--format", "json")
+    assert said.status == 2
+    faults = json.loads(said.out)["faults"]
+    assert [(fault["line"], fault["key"]) for fault in faults] == [
+        (1, "targets[0]"),
+        (2, "repeets"),
+    ]
+    assert faults[1]["nearest"] == "repeats"
+    assert "error[plan-invalid]: the plan has 2 faults" in said.err

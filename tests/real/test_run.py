@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -84,6 +85,20 @@ def test_a_directory_and_a_device_are_measured_audited_and_archived(
     assert {row["op"] for row in rows} == {"read", "write", "total"}
     sequential = [row for row in rows if row["workload"] == "sequential-1m"]
     assert {row["op"] for row in sequential} == {"read", "write"}, "phases are never summed"
+
+
+def test_the_default_folder_of_runs_is_below_the_working_folder(
+    target: Path, tmp_path: Path
+) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "LEADLINE_RUNS"}
+    call = [sys.executable, "-m", "leadline", "run", *quick(target, "1s")]
+    for arguments, folder in ((call, "leadline-runs"), ([*call, "--runs", "mine"], "mine")):
+        done = subprocess.run(
+            arguments, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode in (0, 1), done.stderr
+        (run,) = list_runs(tmp_path / folder)
+        assert verify(run).ok
 
 
 def test_what_is_written_does_not_compress(process: Process, target: Path, tmp_path: Path) -> None:

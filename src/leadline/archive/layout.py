@@ -25,7 +25,6 @@ DERIVED = "derived.json"
 FIO_OUTPUT = "fio.json"
 JOB_FILE = "job.fio"
 STDERR = "stderr.txt"
-STDOUT = "stdout.txt"
 
 # Not part of the sealed content: the lock and what a killed session left half made.
 _UNSEALED = (LOCK, MANIFEST)

@@ -12,8 +12,9 @@ from leadline.errors import LeadlineError
 
 
 def runs_folder(given: Path | None) -> Path:
-    """`--runs`, else LEADLINE_RUNS, else ./leadline-runs."""
-    return given or Path(os.environ.get("LEADLINE_RUNS") or "leadline-runs")
+    """`--runs`, else LEADLINE_RUNS, else ./leadline-runs; absolute, since engines have a working
+    folder of their own."""
+    return (given or Path(os.environ.get("LEADLINE_RUNS") or "leadline-runs")).absolute()
 
 
 def list_runs(folder: Path) -> list[Run]:

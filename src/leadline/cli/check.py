@@ -9,7 +9,7 @@ import click
 from leadline.cli.options import format_option, plan_options
 from leadline.errors import Exit
 from leadline.plan.footprint import footprint_of
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import Plan
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -28,7 +28,14 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
         leadline check plans/demo.yaml
         leadline check --target dir:/mnt/pool --profile odf-vm --runtime 30s
     """
-    checked = load_plan(plan, Overrides(**given))  # type: ignore[arg-type]
+    try:
+        checked = load_plan(plan, Overrides(**given))  # type: ignore[arg-type]
+    except PlanInvalid as error:
+        if output == "json":
+            from leadline.report.contracts import faulty_output
+
+            click.echo(faulty_output(error.faults).model_dump_json(by_alias=True, indent=2))
+        raise
     if output == "json":
         from leadline.report.contracts import check_output
 

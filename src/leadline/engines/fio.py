@@ -196,6 +196,9 @@ class FioEngine:
             "--output-format=json+",
             "--eta=always",
             "--eta-newline=1",
+            # The default for a user's own job file, which fio would else give no percentiles of
+            # total latency; what the job file itself says wins.
+            "--lat_percentiles=1",
             *self._where(job.location),
             *layout_only,
             str(folder / layout.JOB_FILE),

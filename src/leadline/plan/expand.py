@@ -30,9 +30,9 @@ def expand(
     for profile in profiles:
         for item in profile.workloads:
             layers = (forced, item, document.defaults, profile.defaults)
-            workloads += _with_levels(item, layers, job_files)
+            workloads += with_levels(item, layers, job_files)
     for item in document.workloads:
-        workloads += _with_levels(item, (forced, item, document.defaults), job_files)
+        workloads += with_levels(item, (forced, item, document.defaults), job_files)
 
     cells = tuple(
         models.Cell(target=target.name, workload=workload, level=level)
@@ -79,11 +79,13 @@ def interleaved(cells: int, repeats: int, seed: int) -> tuple[models.Trial, ...]
     return tuple(trials)
 
 
-def _with_levels(
+def with_levels(
     item: models.WorkloadDocument,
     layers: Sequence[models.DefaultsDocument],
     job_files: Mapping[str, models.JobFile],
 ) -> list[tuple[models.Workload, str]]:
+    """The workload at each of its levels, with the level's label. Settings come from the first of
+    `layers` that has them. Raises ValidationError where they do not fit together."""
     if item.job_file is not None:
         job_file = job_files[item.job_file]
         workload = models.Workload(

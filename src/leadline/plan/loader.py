@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from pydantic_core import ErrorDetails
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.plan import models
-from leadline.plan.expand import expand
+from leadline.plan.expand import expand, with_levels
 from leadline.plan.job_file import read_job_file
 from leadline.plan.small_file import read_small_text
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
@@ -36,6 +37,20 @@ class Fault:
         place = f"{self.file}:{self.line}" if self.line else self.file
         near = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
         return f"{place}: {self.key}: {self.message}{near}"
+
+
+class PlanInvalid(LeadlineError):
+    """A plan with all its faults, in the order of their lines."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(sorted(faults, key=lambda one: one.line or 0))
+        count = len(self.faults)
+        super().__init__(
+            errors.PLAN_INVALID,
+            f"the plan has {count} fault{'s' if count > 1 else ''}",
+            context=[str(fault) for fault in self.faults],
+            hint="mend them all, then `leadline check` the plan again",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,28 +110,11 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     job_files = _job_files(raw, base, faults)
     _check_names(raw, profiles, faults)
     _check_something_to_do(raw, profiles, faults)
+    _check_expansion(raw, forced, profiles, faults)
     if faults.found:
-        count = len(faults.found)
-        raise LeadlineError(
-            errors.PLAN_INVALID,
-            f"the plan has {count} fault{'s' if count > 1 else ''}",
-            context=[str(fault) for fault in sorted(faults.found, key=lambda one: one.line or 0)],
-            hint="mend them all, then `leadline check` the plan again",
-        )
+        raise PlanInvalid(faults.found)
     assert plan_document is not None
-    try:
-        return expand(plan_document, profiles, job_files, forced)
-    except ValidationError as error:
-        raise LeadlineError(
-            errors.PLAN_INVALID,
-            "the plan expands to workloads that cannot be run",
-            context=[f"{source}: {detail['msg']}" for detail in error.errors()],
-            hint="compare block_size, size and pattern of the workloads",
-        ) from error
-    except ValueError as error:
-        raise LeadlineError(
-            errors.PLAN_INVALID, "the plan has 1 fault", context=[f"{source}: {error}"]
-        ) from error
+    return expand(plan_document, profiles, job_files, forced)
 
 
 def _read(path: Path) -> Positioned:
@@ -333,3 +331,31 @@ def _check_something_to_do(
         faults.add(
             (), f"has neither a profile nor workloads (profiles: {', '.join(profile_names())})"
         )
+
+
+def _check_expansion(
+    raw: Mapping[str, Any],
+    forced: models.DefaultsDocument,
+    profiles: Sequence[models.ProfileDocument],
+    faults: _Faults,
+) -> None:
+    """Settings that are right alone and do not fit together, once defaults are filled in."""
+    try:
+        defaults = models.DefaultsDocument.model_validate(raw.get("defaults", {}))
+    except ValidationError:
+        return  # told already, and without it nothing can be filled in
+    found: list[tuple[KeyPath, models.WorkloadDocument, models.DefaultsDocument]] = [
+        (("profile",), item, profile.defaults) for profile in profiles for item in profile.workloads
+    ]
+    for index, written in enumerate(_mappings(raw.get("workloads"))):
+        with contextlib.suppress(ValidationError):  # told already
+            item = models.WorkloadDocument.model_validate(written)
+            found.append((("workloads", index), item, models.DefaultsDocument()))
+    for path, item, last in found:
+        if item.job_file is not None:
+            continue
+        try:
+            with_levels(item, (forced, item, defaults, last), {})
+        except ValidationError as error:
+            for detail in error.errors():
+                faults.add(path, f"{item.name!r}: {_sentence(detail)}")

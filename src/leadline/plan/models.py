@@ -263,6 +263,13 @@ class WorkloadDocument(DefaultsDocument):
         if len(given) != 1:
             said = "none of them" if not given else " and ".join(given)
             raise ValueError(f"needs exactly one of pattern, phases and job_file; has {said}")
+        if self.job_file is not None:
+            beside = self.model_fields_set - {"name", "description", "job_file"}
+            if beside:
+                raise ValueError(
+                    f"{', '.join(sorted(beside))} has no effect beside job_file, which is used "
+                    "as it is; set it in the job file"
+                )
         ops = [op for phase in self.phases for op in phase.pattern.ops]
         if len(ops) != len(set(ops)):
             raise ValueError(

@@ -17,6 +17,7 @@ from leadline.archive.verify import Verification
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.plan.footprint import footprint_of
+from leadline.plan.loader import Fault
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
 
@@ -280,7 +281,29 @@ def _listed(run: Run) -> ListedRun:
         )
 
 
-def check_output(plan: Plan, faults: Iterable[FaultOutput] = ()) -> CheckOutput:
+def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
+    """What `check` says of a plan that cannot be expanded: its faults and nothing else."""
+    return CheckOutput(
+        plan="",
+        cells=[],
+        trials=0,
+        seconds=0.0,
+        prefill_bytes=0,
+        writes=[],
+        faults=[
+            FaultOutput(
+                file=fault.file,
+                line=fault.line,
+                key=fault.key,
+                message=fault.message,
+                nearest=fault.nearest,
+            )
+            for fault in faults
+        ],
+    )
+
+
+def check_output(plan: Plan) -> CheckOutput:
     writes = []
     for target in plan.targets:
         footprint = footprint_of(plan.cells_of(target.name))
@@ -308,7 +331,7 @@ def check_output(plan: Plan, faults: Iterable[FaultOutput] = ()) -> CheckOutput:
         seconds=plan.duration_s,
         prefill_bytes=sum(write.bytes for write in writes),
         writes=writes,
-        faults=list(faults),
+        faults=[],
     )
 
 

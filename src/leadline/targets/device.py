@@ -58,7 +58,8 @@ class DeviceTarget:
                 f"the plan would destroy what is on {str(self.path)!r}",
                 context=where,
                 hint=f"if that is meant, say so: --destroy-data {self.path}; "
-                "to read only, use workloads that only read, with --no-prefill",
+                "to read only, use workloads that only read, with --no-prefill (the audit then "
+                "says that nobody knows whether what is read was ever written)",
             )
         self._refuse_in_use(where)
         found = signatures(self.path)

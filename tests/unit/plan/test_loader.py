@@ -80,7 +80,12 @@ def test_five_faults_are_told_at_once_with_line_key_and_nearest_name(tmp_path: P
         ),
         (
             "targets: [dir:/a]\nworkloads: [{name: x, pattern: read, block_size: 1M, size: 4k}]\n",
-            "size is smaller than one block",
+            ":2: workloads[0]: 'x': size is smaller than one block",
+        ),
+        ("targets: [dir:/a]\nprofile: quick\ndefaults: {size: 4k}\n", "'sequential-1m': size is"),
+        (
+            "targets: [dir:/a]\nworkloads: [{name: x, job_file: a.fio, iodepth: 4}]\n",
+            "iodepth has no effect beside job_file",
         ),
     ],
 )

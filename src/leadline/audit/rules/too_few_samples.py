@@ -29,7 +29,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
             f"{' and '.join(_short(metric) for metric in hidden)}, which "
             f"{'is' if len(hidden) == 1 else 'are'} not shown: a percentile needs ten I/Os beyond "
             f"it, {_short(hidden[-1])} {_needed(hidden[-1]):,} in all.",
-            remedy=f"Run {_needed(hidden[-1]) / counted:.2g} times as long or as often to see "
+            remedy=f"Run {_times(_needed(hidden[-1]) / counted)} times as long or as often to see "
             f"{_short(hidden[-1])}.",
         )
 
@@ -37,6 +37,10 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
 def _needed(metric: Metric) -> int:
     assert metric.quantile is not None
     return samples_needed(metric.quantile)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.1f}" if factor < 10 else f"{factor:,.0f}"
 
 
 def _short(metric: Metric) -> str:

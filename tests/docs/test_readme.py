@@ -1,0 +1,50 @@
+"""The commands of the README's one minute are run, in order, with the real fio."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.real
+# What ends otherwise than with 0, and why.
+STATUS = {"run --resume @latest": 2}  # the run of the page is complete
+
+
+def commands() -> list[str]:
+    """`leadline` command lines below "One minute", comments left off."""
+    text = (ROOT / "README.md").read_text("utf-8").partition("## One minute")[2]
+    lines = re.findall(r"^\$ uv run leadline (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    assert len(lines) >= 5
+    return [str(line) for line in lines]
+
+
+def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
+    (tmp_path / "pool").mkdir()
+    printed = ""
+    for line in commands():
+        # The page's three seconds are for people; one is enough to see that it works.
+        call = line.replace("/mnt/pool", str(tmp_path / "pool")).replace("3s", "1s")
+        done = subprocess.run(
+            [sys.executable, "-m", "leadline", *shlex.split(call)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100"},
+        )
+        # 1 would say that the audit refuses a number, which a busy machine may deserve.
+        expected = (STATUS.get(line, 0),) if not line.startswith("run --target") else (0, 1)
+        assert done.returncode in expected, f"{line}: {done.stderr}"
+        printed += done.stdout
+    assert (tmp_path / "result.html").stat().st_size > 10_000
+    assert list((tmp_path / "pool").iterdir()) == []
+    shown = (ROOT / "README.md").read_text("utf-8").partition("```text\n")[2].partition("```")[0]
+    for row in re.findall(r"^(\S+) +(read|write|total) +[\d,]+", shown, re.MULTILINE):
+        assert re.search(rf"^{row[0]} +{row[1]} +[\d,]+", printed, re.MULTILINE), row
