@@ -212,6 +212,20 @@ def test_kill_9_in_the_middle_of_a_trial_leaves_no_load_and_resumes(
     assert "error[run-not-resumable]" in again.err
 
 
+def test_kill_9_leaves_no_worker_of_a_users_own_job_either(
+    started: Callable[..., subprocess.Popen[str]], target: Path, tmp_path: Path
+) -> None:
+    job = tmp_path / "mine.fio"
+    job.write_text(
+        "[w]\nrw=randwrite\nsize=4M\nnumjobs=3\nruntime=60\ntime_based\nioengine=psync\n"
+    )
+    child = started("run", "--target", f"dir:{target}", "--job-file", job, "--repeats", "1")
+    wait_for(lambda: len(fio_processes(target)) == 4)
+    child.kill()
+    child.wait()
+    wait_for(lambda: not fio_processes(target), 10)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_trial_seals_what_is_there_and_says_how_to_go_on(
     process: Process,

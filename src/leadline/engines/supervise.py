@@ -42,11 +42,13 @@ class Ended:
     pid: int
 
 
-def dying_with_parent(command: Sequence[str]) -> list[str]:
-    """The command under util-linux's setpriv, so that it is killed when Leadline is: kill -9 of
-    Leadline leaves no load behind. Unchanged where there is no setpriv."""
+def ending_with_parent(command: Sequence[str]) -> list[str]:
+    """The command under util-linux's setpriv, so that kill -9 of Leadline leaves no load behind:
+    the kernel then sends SIGTERM, at which fio stops its workers too. (SIGKILL would reach fio
+    alone, and forked workers would go on to the end of their runtime.) Unchanged where there is
+    no setpriv."""
     program = shutil.which("setpriv")
-    return [program, "--pdeathsig", "KILL", *command] if program else list(command)
+    return [program, "--pdeathsig", "TERM", *command] if program else list(command)
 
 
 def supervise(
@@ -65,7 +67,7 @@ def supervise(
     began = time.monotonic()
     with stderr.open("wb") as errors:
         process = subprocess.Popen(
-            dying_with_parent(command),
+            ending_with_parent(command),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
