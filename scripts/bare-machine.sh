@@ -39,6 +39,7 @@ step() { # name, command...
 within() { # a command in the new machine, with its own processes, mounts and devices
     unshare --mount --pid --fork --kill-child --propagation private bash -c '
         machine=$1; shift
+        mount --bind "$machine" "$machine"  # so that its root is a mount, as on a machine
         mount -t proc proc "$machine/proc"
         mount --rbind /dev "$machine/dev"
         mount --rbind /sys "$machine/sys"

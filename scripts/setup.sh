@@ -47,6 +47,8 @@ if [ -z "$uv" ] && ! { [ -n "$python" ] && "$python" -c 'import ensurepip, venv'
 fi
 if [ "$purpose" = test ]; then
     command -v bindfs >/dev/null || missing+=(bindfs)
+    # the browser driver's library, which a minimal Debian lacks
+    compgen -G '/usr/lib/*/libatomic.so.1' >/dev/null || missing+=(libatomic1)
 fi
 if [ "$purpose" = test ] && [ "${LEADLINE_TEST_WITHOUT_BROWSER:-}" != 1 ]; then
     command -v chromium >/dev/null || missing+=(chromium)

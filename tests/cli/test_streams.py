@@ -114,6 +114,7 @@ def test_colour_only_where_it_is_wanted(
     monkeypatch.delenv("NO_COLOR")
     assert "\x1b" not in leadline("show").out, "a pipe"
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")  # a dumb terminal has no colour to give
     assert COLOUR.search(leadline("show").out), "asked for"
     monkeypatch.setenv("NO_COLOR", "1")
     assert not COLOUR.search(leadline("show").out), "NO_COLOR is honoured"
