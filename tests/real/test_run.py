@@ -278,22 +278,22 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_trial(
     mounted: Path,
     tmp_path: Path,
 ) -> None:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(
-        f"targets: [dir:{mounted}]\nprefill: false\nrepeats: 1\n"
-        "workloads: [{name: w, pattern: write, block_size: 64k, size: 64M, runtime: 8s, "
-        "engine: libaio}]\n"
+    # Slow enough that the disk is full long before fio has all of its file.
+    (tmp_path / "slow.fio").write_text(
+        "[w]\nrw=write\nbs=64k\nsize=64M\nrate=4m\nruntime=15\nioengine=libaio\ndirect=1\n"
+        "fallocate=none\nfilename_format=mine.$jobnum\n"
     )
-    child = started("run", plan)
-    wait_for(lambda: list(mounted.glob("leadline-*/leadline.0.dat")))
+    child = started(
+        "run", "--target", f"dir:{mounted}", "--job-file", tmp_path / "slow.fio",
+        "--repeats", "1", "--no-prefill",
+    )  # fmt: skip
+    wait_for(lambda: list(mounted.glob("leadline-*/mine.0")))
     filler = mounted / "somebody-elses"
     subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=1M"], capture_output=True)
     out, err = child.communicate(timeout=60)
     run = only_run(tmp_path)
     record = run.trials[0].record
-    if record.status is TrialStatus.COMPLETED:
-        pytest.fail(f"fio had written its file before the disk was full: {out} {err}")
-    assert record.status is TrialStatus.FAILED
+    assert record.status is TrialStatus.FAILED, out + err
     assert record.problem is not None
     assert record.problem.code == "target-full"
     assert "No space left on device" in record.problem.fact
