@@ -175,7 +175,9 @@ def test_workloads_of_unlike_sizes_share_the_files_and_none_is_truncated(
         extent = trial.record.extent
         assert extent is not None
         assert extent.written_bytes == (16 << 20) + (4 << 20)
-        assert extent.allocated_bytes == extent.written_bytes
+        # ext4 counts blocks of its own extent trees too; what is truncated would be missing.
+        assert extent.allocated_bytes is not None
+        assert 0 <= extent.allocated_bytes - extent.written_bytes < 1 << 20
         assert extent.span_bytes == (8 << 20 if trial.record.workload == "small" else 16 << 20)
 
 
