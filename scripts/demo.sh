@@ -41,7 +41,7 @@ else
     fi
 fi
 
-echo "Measuring for about a minute and a half: two real targets, three workloads, three repeats."
+echo "Measuring, a minute and a half at most: $((${#targets[@]} / 2)) real target(s), three workloads, three repeats."
 [ -z "$left_out" ] || echo "Left out: $left_out"
 echo
 status=0

@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-run}
+PATH=$PATH:/usr/sbin:/sbin # where util-linux lies, and which a user's path may lack
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
