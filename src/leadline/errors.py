@@ -154,6 +154,62 @@ ARCHIVE_UNWRITABLE = _kind(
 OUTPUT_UNWRITABLE = _kind(
     "output-unwritable", Exit.WRONG_REQUEST, "A report or list cannot be written where asked."
 )
+CLUSTER_UNKNOWN = _kind(
+    "cluster-unknown",
+    Exit.WRONG_REQUEST,
+    "A target needs a cluster and none is named, or the name is not known.",
+)
+CEPH_MISSING = _kind(
+    "ceph-missing", Exit.NOT_READY, "Ceph's client library or a program of Ceph's is missing here."
+)
+CEPH_UNREACHABLE = _kind(
+    "ceph-unreachable",
+    Exit.NOT_READY,
+    "The cluster's configuration names no monitors, or none of them answers.",
+)
+CEPH_DENIED = _kind(
+    "ceph-denied", Exit.NOT_READY, "The cluster does not accept the name or the key given."
+)
+CEPH_FAILED = _kind(
+    "ceph-failed", Exit.SYSTEM_FAILED, "The cluster was asked for something and failed or refused."
+)
+CLUSTER_UNFIT = _kind(
+    "cluster-unfit",
+    Exit.SYSTEM_FAILED,
+    "The cluster is in HEALTH_ERR, or full: measuring it would mislead or harm.",
+)
+POOL_MISSING = _kind("pool-missing", Exit.WRONG_REQUEST, "The cluster has no such pool.")
+POOL_UNSUITABLE = _kind(
+    "pool-unsuitable",
+    Exit.NOT_READY,
+    "The pool cannot take the I/O: no application, or erasure coding without overwrites.",
+)
+IMAGE_NOT_CONSENTED = _kind(
+    "image-not-consented",
+    Exit.WRONG_REQUEST,
+    "An RBD image that Leadline did not make would be written without consent naming it.",
+)
+NOT_CEPHFS = _kind(
+    "not-cephfs",
+    Exit.NOT_READY,
+    "The path of a cephfs target lies on no CephFS mount: the local disk would be measured.",
+)
+LAB_INVALID = _kind(
+    "lab-invalid", Exit.WRONG_REQUEST, "A lab's description has faults; all are listed."
+)
+LAB_EXISTS = _kind("lab-exists", Exit.WRONG_REQUEST, "There is a lab of that name already.")
+LAB_NOT_FOUND = _kind("lab-not-found", Exit.WRONG_REQUEST, "There is no lab of that name.")
+LAB_NOT_READY = _kind(
+    "lab-not-ready", Exit.NOT_READY, "This machine lacks what a lab needs, or the lab is not up."
+)
+LAB_FAILED = _kind(
+    "lab-failed", Exit.SYSTEM_FAILED, "A lab's cluster did not come up, or died; its logs tell why."
+)
+DUMPS_INVALID = _kind(
+    "dumps-invalid",
+    Exit.WRONG_REQUEST,
+    "A folder of saved dumps of a cluster lacks one that is needed, or one is damaged.",
+)
 RULE_UNKNOWN = _kind("rule-unknown", Exit.WRONG_REQUEST, "No audit rule has that code.")
 SCHEMA_UNKNOWN = _kind("schema-unknown", Exit.WRONG_REQUEST, "No verb of that name has a schema.")
 USAGE = _kind("usage", Exit.WRONG_REQUEST, "The command line is not understood.")
