@@ -1,0 +1,142 @@
+"""Labs as other code uses them: brought up, opened, given another delay, taken down."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline import errors
+from leadline.ceph.access import CephAccess
+from leadline.errors import LeadlineError
+from leadline.lab import measure
+from leadline.lab.down import take_down
+from leadline.lab.locate import access_of, lab_folder, require_state
+from leadline.lab.network import ZoneNetwork
+from leadline.lab.pools import metadata_pool, pool_names
+from leadline.lab.state import LabState, RoundTripRecord, write_state
+from leadline.lab.survey import dead_processes
+from leadline.lab.topology import client_location
+from leadline.lab.up import raise_lab
+from leadline.plan.lab_description import LabDescription, LabPool, Topology
+
+Observe = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """A lab that is up. `folder` is its own; `state` is what its file says."""
+
+    folder: Path
+    state: LabState
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+    @property
+    def description(self) -> LabDescription:
+        return self.state.description
+
+    @property
+    def access(self) -> CephAccess:
+        """From the zone of the clients."""
+        return access_of(self.folder, self.state)
+
+    @property
+    def network(self) -> ZoneNetwork | None:
+        """None where all is on the loopback device, without delay; `network_note` says why."""
+        return self.state.network
+
+    @property
+    def network_note(self) -> str:
+        return self.state.network_note
+
+    @property
+    def cephfs(self) -> Path | None:
+        """Where the file system is mounted; in it are `cephfs-rep3` and `cephfs-rep2`."""
+        return self.state.cephfs
+
+    @property
+    def cephfs_note(self) -> str:
+        """Why it is not mounted."""
+        return self.state.cephfs_note
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """All pools, the metadata pool of CephFS too."""
+        return pool_names(self.description)
+
+    def metadata_pool(self, pool: str) -> str | None:
+        """The pool for the metadata of what is kept in `pool`; None if it is the same."""
+        known = {one.value: one for one in LabPool}
+        return metadata_pool(known[pool]) if pool in known else None
+
+    @property
+    def client_location(self) -> str:
+        """`crush_location` of the client, for `rbd_read_from_replica_policy=localize`."""
+        return client_location(self.description.topology)
+
+    @property
+    def round_trips(self) -> tuple[RoundTripRecord, ...]:
+        """Between all pairs of zones (racks), as last measured."""
+        return self.state.round_trips
+
+    def set_inter_zone_rtt(self, rtt_s: float) -> Lab:
+        """The lab with another round-trip time between its zones, measured and written down.
+
+        Raises LeadlineError: `lab-not-ready` where there is no network or only one zone,
+        `lab-failed` where the delay does not come into force."""
+        network = self.network
+        if network is None:
+            raise LeadlineError(
+                errors.LAB_NOT_READY,
+                f"the lab {self.name!r} has no network of its own, so no delay can be set",
+                context=[self.network_note],
+            )
+        if rtt_s and self.description.topology is Topology.SINGLE_ZONE:
+            raise LeadlineError(
+                errors.LAB_NOT_READY,
+                f"the lab {self.name!r} has a single zone, so there is no delay between zones",
+                hint="bring up a multi-zone lab",
+            )
+        measure.set_rtt(network, rtt_s)
+        round_trips = measure.measure_round_trips(network)
+        measure.require_obeyed(round_trips, rtt_s)
+        description = self.description.model_copy(update={"inter_zone_rtt_s": rtt_s})
+        update = {"round_trips": round_trips, "description": description}
+        state = self.state.model_copy(update=update)
+        write_state(self.folder, state)
+        return dataclasses.replace(self, state=state)
+
+    def down(self) -> None:
+        """End and remove all of it. May be called twice. Raises LeadlineError(`left-behind`)."""
+        take_down(self.folder, self.state.token)
+
+
+def bring_up(
+    name: str, description: LabDescription, labs: Path, observe: Observe, *, keep: bool = False
+) -> Lab:
+    """A new lab in the folder `labs`, clean and measured; `observe` is told what is waited for.
+    Whatever goes wrong, Ctrl-C included, nothing of it stays; with `keep`, a lab that failed does.
+
+    Raises LeadlineError: `lab-exists`, `lab-not-ready`, `lab-failed`, `lab-invalid`."""
+    folder = lab_folder(name, labs)
+    return Lab(folder=folder, state=raise_lab(name, description, folder, observe, keep=keep))
+
+
+def open_lab(name: str, labs: Path) -> Lab:
+    """A lab that is up. Raises LeadlineError: `lab-not-found`, `lab-not-ready` (also where one of
+    its processes has died)."""
+    folder = lab_folder(name, labs)
+    state = require_state(name, labs)
+    dead = dead_processes(state)
+    if dead:
+        raise LeadlineError(
+            errors.LAB_NOT_READY,
+            f"processes of the lab {name!r} have died: {', '.join(dead)}",
+            context=[f"logs: {folder / 'log'}"],
+            hint=f"`leadline lab down {name}`, then bring it up again",
+        )
+    return Lab(folder=folder, state=state)
