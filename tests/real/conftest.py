@@ -7,8 +7,10 @@ skipped with the reason, and `-ra` prints it.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -128,3 +130,33 @@ def mounted(loop_device: Path, tmp_path: Path) -> Iterator[Path]:
     sh("mount", loop_device, folder)
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of a lab with three OSDs, which all real tests of a session share; its folder is in
+    LEADLINE_LABS. Down again at the end, whatever happened."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: no lab, so NO real Ceph cluster is tested here")
+    if shutil.which("ceph-mon") is None:
+        pytest.skip("no ceph-mon (apt-get install ceph): NO real Ceph cluster is tested here")
+    name = "tests"
+    # Sockets have short paths: not below pytest's own folders.
+    labs = Path(tempfile.mkdtemp(prefix="ll-labs-"))
+    variables = environment(labs / "runs") | {"LEADLINE_LABS": str(labs)}
+
+    def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command("lab", *arguments), capture_output=True, text=True, timeout=300, env=variables
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADLINE_LABS", str(labs))
+        try:
+            up = ask("up", name, "--osds", "3")
+            assert up.returncode == 0, up.stderr
+            yield name
+        finally:
+            down = ask("down", name)
+            shutil.rmtree(labs, ignore_errors=True)
+    assert down.returncode == 0, down.stderr
