@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from leadline import errors
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import TrialRecord, TrialStatus
-from leadline.formats.fio_json import FioOutput, FormatError, JobResult, Operation
+from leadline.formats.ceph_status import ClusterSample, MissedSample
 from leadline.formats.fio_log import Window
+from leadline.formats.output import EngineOutput, FormatError, JobResult, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Cell
 from leadline.stats.histogram import LatencyHistogram
@@ -43,14 +44,16 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEvidence:
     """One planned trial. `output` and `record` are None for a trial that the archive lacks, and
-    `record` alone for an imported output. `memory_bytes` is the load generator's."""
+    `record` alone for an imported output. `memory_bytes` is the load generator's. `cluster` is
+    the watch of the Ceph cluster, empty where there is none."""
 
     place: Place
     cell: Cell | None = None
     record: TrialRecord | None = None
-    output: FioOutput | FormatError | None = None
+    output: EngineOutput | FormatError | None = None
     windows: Mapping[Op, tuple[Window, ...]] | FormatError
     memory_bytes: int | None = None
+    cluster: tuple[ClusterSample | MissedSample, ...] | FormatError = ()
 
     @property
     def engine_ended(self) -> bool:
@@ -65,7 +68,7 @@ class TrialEvidence:
     @property
     def sound(self) -> bool:
         """The trial ran to its end and left figures; all other rules ask only such trials."""
-        if not self.engine_ended or not isinstance(self.output, FioOutput) or self.cut_by_signal:
+        if not self.engine_ended or not isinstance(self.output, EngineOutput) or self.cut_by_signal:
             return False
         worked = any(job.operations for job in self.output.jobs)
         return worked and not any(job.error for job in self.output.jobs)
@@ -74,12 +77,12 @@ class TrialEvidence:
     def cut_by_signal(self) -> bool:
         """fio was told to stop: it then writes valid JSON with error 0, of a part of the run."""
         output = self.output
-        return isinstance(output, FioOutput) and "terminating on signal" in output.noise
+        return isinstance(output, EngineOutput) and "terminating on signal" in output.noise
 
     @property
     def jobs(self) -> tuple[JobEvidence, ...]:
         """The entries of a sound trial's output; none of another."""
-        if not self.sound or not isinstance(self.output, FioOutput):
+        if not self.sound or not isinstance(self.output, EngineOutput):
             return ()
         names = {job.name for job in self.output.jobs}
         own_file = self.cell is not None and self.cell.workload.job_file is not None
@@ -224,7 +227,7 @@ class RunEvidence:
 Evidence = JobEvidence | TrialEvidence | CellEvidence | RunEvidence
 
 
-def of_output(output: FioOutput | FormatError) -> TrialEvidence:
+def of_output(output: EngineOutput | FormatError) -> TrialEvidence:
     """Evidence of a bare output: no plan, no record, no logs."""
     return TrialEvidence(place=Place(), output=output, windows={})
 
@@ -271,6 +274,11 @@ def _of_trial(
         windows = stored.iops_windows
     except FormatError as error:
         windows = error
+    cluster: tuple[ClusterSample | MissedSample, ...] | FormatError
+    try:
+        cluster = stored.cluster
+    except FormatError as error:
+        cluster = error
     return TrialEvidence(
         place=place,
         cell=cell,
@@ -278,4 +286,5 @@ def _of_trial(
         output=stored.output,
         windows=windows,
         memory_bytes=memory_bytes,
+        cluster=cluster,
     )

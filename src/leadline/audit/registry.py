@@ -17,6 +17,7 @@ from leadline.audit.rules import (
     cache_served_reads,
     capped_by_limit,
     client_saturated,
+    cluster_not_healthy,
     compressible_data,
     concurrent_jobs,
     empty_result,
@@ -35,7 +36,7 @@ from leadline.audit.rules import (
 )
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
-from leadline.formats.fio_json import FioOutput, FormatError
+from leadline.formats.output import EngineOutput, FormatError
 
 # First whether there is a result at all, then whether it is what was asked, then how good it is.
 RULES: tuple[Rule[Any], ...] = (
@@ -52,6 +53,7 @@ RULES: tuple[Rule[Any], ...] = (
     queue_depth_not_reached.RULE,
     short_runtime.RULE,
     client_saturated.RULE,
+    cluster_not_healthy.RULE,
     capped_by_limit.RULE,
     not_steady.RULE,
     unstable_repeats.RULE,
@@ -66,7 +68,7 @@ def audit(run: Run) -> tuple[Finding, ...]:
     return _ask(every(of_run(run)))
 
 
-def audit_output(output: FioOutput | FormatError) -> tuple[Finding, ...]:
+def audit_output(output: EngineOutput | FormatError) -> tuple[Finding, ...]:
     """Findings on a bare fio output, of which neither plan nor machine is known."""
     return _ask(of_trials([of_output(output)]))
 

@@ -24,7 +24,8 @@ from leadline.archive.records import (
     TrialStatus,
 )
 from leadline.findings import Finding
-from leadline.formats.fio_json import FormatError, parse_fio_json
+from leadline.formats.fio_json import parse_fio_json
+from leadline.formats.output import FormatError
 from leadline.plan.models import Cell, JobFile, Pattern, Phase, Plan, Target, Trial, Workload
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.audit.registry import audit_output
-from leadline.formats.fio_json import FormatError, parse_fio_json
+from leadline.formats.fio_json import parse_fio_json
+from leadline.formats.output import FormatError
 
 LOOKED_AT = {
     ("cut_SIGINT.json", "truncated-result"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from leadline.audit.evidence import FILE_ENGINES, JobEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.fio_json import Operation
+from leadline.formats.output import Operation
 from leadline.metrics import Op
 from leadline.units import format_size
 

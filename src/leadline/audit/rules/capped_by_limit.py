@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from leadline.audit.evidence import CellEvidence, RunEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.fio_json import Operation
+from leadline.formats.output import Operation
 from leadline.units import format_bandwidth, format_iops
 
 # Published caps repeat to 0.2 % (kubestr on NFS) and 1 % (CephFS); real storage does not.

@@ -25,13 +25,19 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         return
     for evidence in jobs:
         job = evidence.job
-        used = job.user_cpu + job.system_cpu
+        used = job.core_share
         polling = any(job.options.flag(key) for key in _POLLING)
-        if used >= USED_UP and job.options.iodepth > 1 and not polling and job.operations:
+        if (
+            used is not None
+            and used >= USED_UP
+            and job.options.iodepth > 1
+            and not polling
+            and job.operations
+        ):
             yield Doubt(
                 severity=Severity.WARNING,
                 workload=evidence.place.workload,
-                evidence={"user_cpu": job.user_cpu, "system_cpu": job.system_cpu},
+                evidence={"core_share": used},
                 message=f"Each job of {job.name!r} used {used:.0%} of the one core that its thread "
                 "can use: the load generator is what was measured, not the storage.",
                 remedy="Spread the load over more jobs (numjobs) with less depth each, or over "

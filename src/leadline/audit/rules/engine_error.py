@@ -10,7 +10,7 @@ from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.fio_json import FormatError
+from leadline.formats.output import FormatError
 
 
 def check(trial: TrialEvidence) -> Iterator[Doubt]:

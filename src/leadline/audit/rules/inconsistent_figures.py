@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from leadline.audit.evidence import JobEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.fio_json import Latency, Operation
+from leadline.formats.output import Latency, Operation
 
 # Real fio 3.x results agree to 0.1 % (methodology, 11,500 files); the rest is a margin.
 TOLERANCE = 0.005

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from leadline.audit.evidence import JobEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.fio_json import FormatError
 from leadline.formats.fio_log import Window
+from leadline.formats.output import FormatError
 from leadline.metrics import Op
 from leadline.stats.steady_state import ChangePoint, Steadiness, change_point, steadiness
 

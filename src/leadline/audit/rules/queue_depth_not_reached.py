@@ -59,7 +59,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
 
 
 def _cause(evidence: JobEvidence, shallow: float) -> str:
-    if evidence.job.user_cpu + evidence.job.system_cpu >= 0.95:
+    if (evidence.job.core_share or 0.0) >= 0.95:
         return "each job used up its core before it could fill its queue"
     if shallow > 0.5:
         return f"{shallow:.0%} of the I/Os were submitted with nothing else in flight"

@@ -8,7 +8,7 @@ from leadline.archive.records import TrialStatus
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.fio_json import FormatError
+from leadline.formats.output import FormatError
 
 _AGAIN = "Run the trial again and let it end (`leadline run --resume`)."
 

@@ -1,0 +1,326 @@
+"""cluster-not-healthy on recorded clusters, and on what Ceph can say that was not recorded."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.archive import layout
+from leadline.archive.reader import Run
+from leadline.audit.evidence import Place, TrialEvidence
+from leadline.audit.registry import audit, page
+from leadline.audit.rule import Doubt
+from leadline.audit.rules.cluster_not_healthy import CHECKS, Weight, check
+from leadline.findings import Finding, Severity
+from leadline.formats.ceph_status import parse_cluster_log
+from tests.unit.audit.audit_archives import Stored, build, cell
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "ceph-status"
+HEALTHY: dict[str, Any] = json.loads((RECORDED / "multi-az-6osd.json").read_bytes())
+CODE = "cluster-not-healthy"
+
+
+def recorded(name: str) -> list[Doubt]:
+    log = (RECORDED / name / layout.CLUSTER).read_bytes()
+    return list(check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(log))))
+
+
+def status(
+    pgs: dict[str, int] | None = None,
+    checks: dict[str, str] | None = None,
+    *,
+    severity: str = "HEALTH_WARN",
+    muted: bool = False,
+    **osdmap: int,
+) -> dict[str, Any]:
+    """A status of 144 PGs, those not named active+clean; `checks` maps codes to summaries."""
+    document: dict[str, Any] = json.loads(json.dumps(HEALTHY))
+    states = dict(pgs or {})
+    states["active+clean"] = 144 - sum(states.values())
+    document["pgmap"]["pgs_by_state"] = [
+        {"state_name": state, "count": count} for state, count in states.items()
+    ]
+    document["health"]["checks"] = {
+        code: {"severity": severity, "summary": {"message": text, "count": 1}, "muted": muted}
+        for code, text in (checks or {}).items()
+    }
+    document["osdmap"] |= osdmap
+    return document
+
+
+def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[Doubt]:
+    """Doubts of a watch that saw these statuses, or missed them for the reason given."""
+    lines = [
+        {"at": "2026-11-21T06:00:00Z", "elapsed_s": number * period_s}
+        | ({"error": one} if isinstance(one, str) else {"status": one})
+        for number, one in enumerate(seen)
+    ]
+    content = b"\n".join(json.dumps(line).encode() for line in lines)
+    return list(check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(content))))
+
+
+# --- recorded ------------------------------------------------------------------------------------
+
+
+def test_cluster_not_healthy_fires_on_an_osd_killed_and_started_again() -> None:
+    (doubt,) = recorded("osd-killed")
+    assert doubt.severity is Severity.WARNING
+    for told in ("OSD_DOWN (6-10 s)", "PGs not active 14 of 64 (8 s)", "OSDs up 5 -> 4 -> 5"):
+        assert told in doubt.message
+    assert doubt.evidence["affected_s"] == pytest.approx(17.0, abs=0.1)
+    assert doubt.evidence["unavailable_s"] == 0
+    assert doubt.evidence["osds_down_max"] == 1
+    assert doubt.evidence["degraded_ratio_max"] == pytest.approx(0.204, abs=0.001)
+    assert doubt.evidence["pgs_affected_max"] == 39
+
+
+def test_pgs_below_min_size() -> None:
+    (doubt,) = recorded("two-down")
+    assert doubt.severity is Severity.ERROR
+    assert doubt.message.startswith("Data were unavailable or damaged for 5 s")
+    assert "PGs down, incomplete or short of copies 21 (8-12 s)" in doubt.message
+    assert doubt.evidence["unavailable_s"] == pytest.approx(5.0, abs=0.1)
+
+
+def test_a_deep_scrub_tells_its_share() -> None:
+    (doubt,) = recorded("deep-scrub")
+    assert doubt.severity is Severity.WARNING
+    assert doubt.evidence["pgs_deep_scrubbing_max"] == 3
+    assert doubt.evidence["scrubbing_share_max"] == pytest.approx(3 / 80)
+    assert "noscrub" in doubt.remedy
+
+
+def test_a_split_of_pgs() -> None:
+    (doubt, blind) = recorded("split")
+    assert doubt.severity is Severity.WARNING
+    assert "PGs 64 -> 80 (6 s)" in doubt.message
+    assert blind.severity is Severity.INFO
+
+
+@pytest.mark.parametrize("name", ["quiet", "after-pool-created"])
+def test_cluster_not_healthy_is_silent_on_a_quiet_cluster_and_on_late_reports(name: str) -> None:
+    assert recorded(name) == []
+
+
+def test_a_monitor_that_does_not_answer_leaves_the_trial_unobserved() -> None:
+    (doubt,) = recorded("monitor-stopped")
+    assert doubt.severity is Severity.INFO
+    assert doubt.evidence["missed_samples"] == 3
+    assert doubt.evidence["unobserved_s"] == pytest.approx(7.0, abs=0.1)
+
+
+# --- through an archive --------------------------------------------------------------------------
+
+
+def archived(folder: Path, content: bytes | None) -> list[Finding]:
+    run: Run = build(folder / "run", {"a": (cell(), [Stored()])})
+    if content is not None:
+        (run.trial_folders[0] / layout.CLUSTER).write_bytes(content)
+    return [finding for finding in audit(Run(run.path)) if finding.code == CODE]
+
+
+def test_it_is_a_finding_of_its_trial(tmp_path: Path) -> None:
+    content = (RECORDED / "osd-killed" / layout.CLUSTER).read_bytes()
+    (finding,) = archived(tmp_path, content)
+    assert (finding.trial, finding.severity) == ("t0001", Severity.WARNING)
+
+
+def test_silent_where_no_cluster_was_watched(tmp_path: Path) -> None:
+    assert archived(tmp_path, None) == []
+
+
+def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (finding,) = archived(tmp_path, b'{"at": "2026')
+    assert finding.severity is Severity.INFO
+    assert "line 1" in finding.message
+
+
+# --- PG states -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["down", "incomplete", "undersized+degraded+peered", "active+recovery_unfound+degraded"],
+)
+def test_blocked_pgs_are_an_error_in_one_sample(state: str) -> None:
+    (doubt,) = judged(status(), status({state: 1}), status())
+    assert doubt.severity is Severity.ERROR
+    assert doubt.evidence["unavailable_s"] == 2.0
+
+
+@pytest.mark.parametrize("state", ["peering", "remapped+peering", "stale+active+clean", "laggy"])
+def test_a_moment_of_peering_is_a_warning_and_more_than_that_an_error(state: str) -> None:
+    paused = status({state: 3}, epoch=500)
+    (short,) = judged(status(), paused, paused, status())
+    assert short.severity is Severity.WARNING
+    assert "3 of 144 (2-4 s)" in short.message
+    (long,) = judged(status(), *[paused] * 6, status())
+    assert long.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *("active+undersized", "active+undersized+degraded", "active+clean+snaptrim"),
+        *("active+recovery_wait", "active+remapped+backfilling", "active+clean+scrubbing"),
+        *("active+clean+scrubbing+deep+repair", "active+clean+premerge"),
+    ],
+)
+def test_other_work_is_a_warning(state: str) -> None:
+    (doubt,) = judged(status(), status({state: 1}), status())
+    assert doubt.severity is Severity.WARNING
+    assert "1 of 144 (2 s)" in doubt.message
+
+
+@pytest.mark.parametrize("state", ["active+clean+remapped", "active+clean+snaptrim_wait", "active"])
+def test_silent_on_states_in_which_nothing_works(state: str) -> None:
+    assert judged(status(), status({state: 5}), status()) == []
+
+
+def test_silent_on_a_pool_that_was_just_made() -> None:
+    new = {"creating+peering": 20, "activating": 4}
+    early = status(new, {"PG_AVAILABILITY": "Reduced data availability: 20 pgs inactive"})
+    assert judged(early, early, status()) == []
+    assert judged(early, *[early] * 5)[0].severity is Severity.ERROR
+
+
+def test_an_osd_that_changed_is_no_new_pool() -> None:
+    peering = status({"peering": 20}, num_up_osds=5)
+    (doubt,) = judged(peering, status())
+    assert "PGs not active 20 of 144" in doubt.message
+
+
+def test_a_manager_that_started_is_not_observed_rather_than_unavailable() -> None:
+    untold = status({"unknown": 143}, {"PG_AVAILABILITY": "143 pgs inactive"}, epoch=500)
+    (doubt,) = judged(status(), untold, status())
+    assert doubt.severity is Severity.INFO
+    assert doubt.evidence["blind_samples"] == 1
+    assert judged(status(), *[untold] * 6)[0].severity is Severity.ERROR
+
+
+# --- changes of the map --------------------------------------------------------------------------
+
+
+def test_osds_and_quorum_that_change() -> None:
+    fewer = status(num_up_osds=5, num_in_osds=5)
+    fewer["quorum"] = []
+    (doubt,) = judged(status(), fewer, fewer)
+    for told in ("OSDs up 6 -> 5", "OSDs in 6 -> 5", "monitors in quorum 1 -> 0"):
+        assert told in doubt.message
+
+
+def test_an_osd_that_flapped_between_two_samples() -> None:
+    since = HEALTHY["osdmap"]["osd_up_since"]
+    (doubt,) = judged(status(), status(osd_up_since=since + 60, epoch=125))
+    assert "went down and came back" in doubt.message
+    assert doubt.evidence["osdmap_epochs"] == 6
+
+
+def test_silent_on_an_osd_that_was_out_before() -> None:
+    out = status(num_osds=8)
+    assert judged(out, out) == []
+
+
+def test_silent_on_a_new_map_alone() -> None:
+    assert judged(status(), status(epoch=140)) == []
+
+
+# --- Ceph's own checks ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("POOL_NO_REDUNDANCY", "MON_DISK_LOW", "AUTH_INSECURE_GLOBAL_ID_RECLAIM_ALLOWED"),
+        *("POOL_APP_NOT_ENABLED", "TELEMETRY_CHANGED", "RECENT_CRASH", "PG_NOT_DEEP_SCRUBBED"),
+        *("CACHE_POOL_NO_HIT_SET", "MON_DOWN", "CEPHADM_STRAY_HOST"),
+    ],
+)
+def test_silent_on_checks_that_touch_no_io(code: str) -> None:
+    benign = status(checks={code: "whatever"})
+    assert judged(benign, benign, benign) == []
+
+
+def test_silent_on_a_manager_module_that_failed_though_ceph_calls_it_an_error() -> None:
+    failed = status(checks={"MGR_MODULE_ERROR": "Module has failed"}, severity="HEALTH_ERR")
+    assert judged(failed, failed) == []
+
+
+@pytest.mark.parametrize("code", ["SLOW_OPS", "OSD_NEARFULL", "OSD_RACK_DOWN", "MDS_ALL_DOWN"])
+def test_checks_that_touch_performance(code: str) -> None:
+    severity = "HEALTH_ERR" if code == "MDS_ALL_DOWN" else "HEALTH_WARN"
+    (doubt,) = judged(status(), status(checks={code: "it"}, severity=severity), status())
+    assert doubt.severity is Severity.WARNING
+    assert f"{code} (2 s)" in doubt.message
+
+
+@pytest.mark.parametrize("code", ["OSD_FULL", "POOL_FULL", "OBJECT_UNFOUND", "PG_DAMAGED"])
+def test_checks_that_tell_of_unavailable_data(code: str) -> None:
+    (doubt,) = judged(status(), status(checks={code: "it"}))
+    assert doubt.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("flags", "severity"),
+    [("noout,noscrub", None), ("nearfull", None), ("pauserd,pausewr", Severity.ERROR)],
+)
+def test_flags_count_where_they_stop_io(flags: str, severity: Severity | None) -> None:
+    doubts = judged(*[status(checks={"OSDMAP_FLAGS": f"{flags} flag(s) set"})] * 2)
+    assert [doubt.severity for doubt in doubts] == ([severity] if severity else [])
+
+
+def test_an_unknown_check_counts_as_ceph_judges_it() -> None:
+    unknown = {"SOMETHING_NEW": "it"}
+    assert judged(status(checks=unknown)) == []
+    (error,) = judged(status(checks=unknown, severity="HEALTH_ERR"))
+    assert error.severity is Severity.ERROR
+    (noted,) = judged(status({"active+undersized": 1}, unknown))
+    assert noted.evidence["unknown_checks"] == 1
+    assert "SOMETHING_NEW" not in noted.message
+
+
+def test_a_muted_check_is_silent_but_for_what_stops_writes() -> None:
+    assert judged(status(checks={"SLOW_OPS": "it"}, muted=True)) == []
+    (full,) = judged(status(checks={"OSD_FULL": "it"}, muted=True))
+    assert full.severity is Severity.ERROR
+    (hidden,) = judged(status({"active+undersized": 1}, {"PG_DEGRADED": "it"}, muted=True))
+    assert "PG_DEGRADED" not in hidden.message
+
+
+def test_without_a_manager_the_cluster_is_not_observed() -> None:
+    (doubt,) = judged(status(), status(checks={"MGR_DOWN": "no active mgr"}), status())
+    assert doubt.severity is Severity.INFO
+    assert doubt.evidence["blind_samples"] == 1
+
+
+def test_a_watch_without_any_answer() -> None:
+    (doubt,) = judged("no answer", "no answer")
+    assert doubt.evidence["unobserved_s"] == 2.0
+
+
+def test_the_page_tells_of_every_check_what_the_rule_makes_of_it() -> None:
+    counts = {
+        Weight.UNAVAILABLE: "error",
+        Weight.PASSING: "error from",
+        Weight.DISTURBED: "warning",
+        Weight.CEPHFS: "warning, never error",
+        Weight.BLIND: "info",
+        Weight.BENIGN: "nothing",
+    }
+    told: dict[str, str] = {}
+    for row in page(CODE).splitlines():
+        cells = [part.strip() for part in row.strip("|").split("|")]
+        if row.startswith("|") and len(cells) == 3:
+            for code in re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b", cells[0]):
+                told.setdefault(code, cells[1])
+    assert set(CHECKS) - set(told) == set()
+    # OSD_HOST_DOWN stands for a pattern.
+    assert set(told) - set(CHECKS) == {"OSD_HOST_DOWN", "HEALTH_ERR", "HEALTH_WARN"}
+    for code, weight in CHECKS.items():
+        # Its flags that stop I/O stand in a row of their own, above.
+        expected = "error" if code == "OSDMAP_FLAGS" else counts[weight]
+        assert told[code].startswith(expected), code
