@@ -1,0 +1,373 @@
+"""`leadline pools`: the pools of the study on any Ceph cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline import errors
+from leadline.ceph.access import CephAccess
+from leadline.cli.cluster_options import cluster_access, cluster_options
+from leadline.cli.options import format_option
+from leadline.cli.pools_answer import (
+    described,
+    print_answer,
+    progress,
+    stopping,
+    tell_steps,
+    warn,
+    with_what,
+)
+from leadline.errors import Exit, LeadlineError
+from leadline.report.pools_output import OnePoolOutput
+from leadline.units import parse_duration
+
+if TYPE_CHECKING:
+    from leadline.ceph.connection import Connection
+    from leadline.ceph.pool_contents import Image
+    from leadline.ceph.pool_state import OurPool, PoolState
+    from leadline.inventory.ceph import CephInventory
+    from leadline.plan.models import Plan
+
+names_argument = click.argument("names", nargs=-1, metavar="[NAME...]")
+plan_option = click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    metavar="PLAN.yaml",
+    help="The pools that the plan's targets name; its cluster too, unless options name one.",
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+quiet_option = click.option("--quiet", is_flag=True, help="No progress.")
+
+
+@click.group()
+def command() -> None:
+    """Create the pools of the published multi-zone study on a Ceph cluster, and remove them.
+
+    Names say what a pool is: rep3 (three copies), ec-2-1 (erasure coding), cephfs-rep2, rep3-virt,
+    rep3-enc (on encrypted OSDs). All get the same failure domain: the highest level of the cluster
+    with three buckets, such as zone or rack. What is created carries Leadline's label.
+
+    \b
+    Example:
+        leadline pools create --lab study --dry-run
+        leadline pools create rep3 ec-2-1 --ceph-conf /etc/ceph/ceph.conf
+        leadline pools list --lab study
+        leadline pools remove --all --lab study
+    """
+
+
+@command.command()
+@names_argument
+@plan_option
+@click.option("--filesystem", metavar="NAME", help="The CephFS of cephfs-* pools, of several.")
+@click.option(
+    "--wait",
+    default="3m",
+    show_default=True,
+    metavar="TIME",
+    help="How long new placement groups may take to be active and clean.",
+)
+@dry_run_option
+@cluster_options
+@quiet_option
+@format_option("text", "json")
+def create(
+    names: tuple[str, ...],
+    plan_file: Path | None,
+    filesystem: str | None,
+    wait: str,
+    dry_run: bool,
+    quiet: bool,
+    output: str,
+    **cluster: str | Path | None,
+) -> Exit:
+    """Create pools; without names and plan the study's: rep3, rep3-virt, rep3-enc, rep2,
+    cephfs-rep3, cephfs-rep2, ec-2-1.
+
+    What the cluster cannot have is skipped with the reason; for a pool that was named that ends
+    with exit status 1. Pools that others made are used as they are. Ctrl-C, or a failure, undoes
+    what the command made.
+
+    \b
+    Example:
+        leadline pools create --lab study
+        leadline pools create rep2 ec-2-1 cephfs-rep2 --ceph-conf /etc/ceph/ceph.conf
+        leadline pools create --plan study.yaml --dry-run
+    """
+    from leadline.ceph.connection import Connection
+    from leadline.ceph.pool_changes import create_pools, telling_denials
+    from leadline.ceph.pool_names import STUDY, pool_name
+    from leadline.ceph.pool_recipes import decide
+    from leadline.ceph.pool_state import read_state
+    from leadline.inventory.fitness import unfit
+
+    wait_s = _duration(wait)
+    plan = _plan(plan_file)
+    asked = [*names, *(_named_by(plan) if plan else ())]
+    wanted = [pool_name(name) for name in (asked if names or plan else STUDY)]
+    access, source = _access(cluster, plan)
+    with telling_denials(access), Connection(access) as connection:
+        inventory = _inventory(connection)
+        answer = decide(wanted, inventory, read_state(connection).marks, filesystem=filesystem)
+        if answer.recipes and not dry_run:
+            hindrance = unfit(inventory)
+            if hindrance is not None:
+                raise hindrance.error()
+            with stopping("what it had made is undone"), progress(quiet=quiet) as note:
+                create_pools(connection, answer.recipes, note=note, warn=warn, wait_s=wait_s)
+        state = read_state(connection)
+    made = "would make" if dry_run else "made"
+    pools = [
+        described(one.name, made if one.recipe else one.act.value, one.reason, state)
+        for one in answer.decisions
+    ]
+    if dry_run and output == "text" and not quiet:
+        tell_steps(answer)
+    print_answer("create", source, pools, answer.notes, dry_run=dry_run, output=output)
+    unmet = [one.name for one in answer.decisions if one.act.value == "skipped"]
+    return Exit.NEGATIVE if any(name in asked for name in unmet) else Exit.ANSWERED
+
+
+@command.command()
+@names_argument
+@plan_option
+@click.option("--all", "every", is_flag=True, help="All pools that Leadline made there.")
+@click.option(
+    "--destroy-data",
+    "destroy",
+    multiple=True,
+    metavar="POOL",
+    help="Remove it although it holds what Leadline did not make. May be given several times.",
+)
+@dry_run_option
+@cluster_options
+@quiet_option
+@format_option("text", "json")
+def remove(
+    names: tuple[str, ...],
+    plan_file: Path | None,
+    every: bool,
+    destroy: tuple[str, ...],
+    dry_run: bool,
+    quiet: bool,
+    output: str,
+    **cluster: str | Path | None,
+) -> Exit:
+    """Remove pools that Leadline made, with their CRUSH rules and erasure-code profiles.
+
+    Pools of others are left alone. A pool that holds images or objects which Leadline did not make
+    is refused, and then nothing is removed, unless --destroy-data names it.
+
+    \b
+    Example:
+        leadline pools remove ec-2-1 --lab study
+        leadline pools remove --all --ceph-conf /etc/ceph/ceph.conf --dry-run
+    """
+    from leadline.ceph.connection import Connection
+    from leadline.ceph.pool_changes import remove_pools, telling_denials
+    from leadline.ceph.pool_contents import remove_images
+    from leadline.ceph.pool_recipes import PREFIX
+    from leadline.ceph.pool_state import read_state
+
+    plan = _plan(plan_file)
+    asked = list(dict.fromkeys([*names, *(_named_by(plan) if plan else ())]))
+    if every == bool(names or plan):
+        raise LeadlineError(
+            errors.USAGE,
+            "name the pools to remove, by name or with --plan, or --all, and not both",
+            hint="`leadline pools list` shows those that Leadline made",
+        )
+    access, source = _access(cluster, plan)
+    with telling_denials(access), Connection(access) as connection:
+        before = read_state(connection)
+        ours = {pool.name: pool for pool in before.ours}
+        stray = {mark.removeprefix(PREFIX): mark for mark in before.stray}
+        going = [ours[name] for name in (ours if every else asked) if name in ours]
+        kept = [] if every else [_left(name, before, dry_run) for name in asked if name not in ours]
+        traces = list(stray.values()) if every else [stray[one] for one in asked if one in stray]
+        images = _require_consent(access, before, going, destroy)
+        if not dry_run and (going or traces):
+            with stopping("what it had not removed yet stays"), progress(quiet=quiet) as note:
+                remove_images(access, images)
+                remove_pools(connection, going, traces, note=note, warn=warn)
+        after = read_state(connection)
+    gone = "would remove" if dry_run else "removed"
+    pools = [described(pool.name, gone, with_what(pool), after) for pool in going]
+    notes = [f"{'would be removed' if dry_run else 'removed'}: image {one.spec}" for one in images]
+    notes += [f"{gone}: rule or profile {mark}, which no pool stands on" for mark in traces]
+    print_answer("remove", source, [*pools, *kept], notes, dry_run=dry_run, output=output)
+    return Exit.ANSWERED
+
+
+@command.command("list")
+@cluster_options
+@format_option("text", "json")
+def list_pools(output: str, **cluster: str | Path | None) -> Exit:
+    """List the pools that Leadline made, and others whose names say what they are.
+
+    \b
+    Example:
+        leadline pools list --lab study
+    """
+    from leadline.ceph.connection import Connection
+    from leadline.ceph.pool_changes import telling_denials
+    from leadline.ceph.pool_names import is_pool_name
+    from leadline.ceph.pool_recipes import Act
+    from leadline.ceph.pool_state import read_state
+
+    access, source = _access(cluster, None)
+    with telling_denials(access), Connection(access) as connection:
+        state = read_state(connection)
+    ours = {pool.name: pool for pool in state.ours}
+    listed = []
+    for name in sorted(state.pools):
+        if name in ours:
+            told = "" if ours[name].finished else "unfinished: `leadline pools create` finishes it"
+            listed.append(described(name, Act.EXISTS.value, told, state))
+        elif is_pool_name(name):
+            listed.append(described(name, Act.FOREIGN.value, "", state))
+    print_answer("list", source, listed, (), dry_run=False, output=output)
+    return Exit.ANSWERED
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise LeadlineError(errors.USAGE, f"--wait: {error}", hint="for instance 3m") from error
+
+
+def _plan(path: Path | None) -> Plan | None:
+    if path is None:
+        return None
+    from leadline.plan.loader import Overrides, load_plan
+
+    return load_plan(path, Overrides())
+
+
+def _named_by(plan: Plan) -> list[str]:
+    """Pools that the plan's targets name and whose names say what they are; the others are told
+    of. A cephfs target names a pool where it is a folder of a lab's mount."""
+    from leadline.ceph.pool_names import is_pool_name
+    from leadline.plan.target_url import TargetKind
+
+    found: dict[str, None] = {}
+    for target in plan.targets:
+        url = target.parsed
+        if not url.kind.on_ceph or (url.kind is TargetKind.CEPHFS and url.location.startswith("/")):
+            continue
+        for name in filter(None, (url.pool, url.options.get("data_pool"))):
+            if is_pool_name(name):
+                found[name] = None
+            else:
+                click.echo(
+                    f"note: the pool {name!r} of the target {target.name!r} is left alone: its "
+                    "name does not say what it is",
+                    err=True,
+                )
+    return list(found)
+
+
+def _access(given: dict[str, str | Path | None], plan: Plan | None) -> tuple[CephAccess, str]:
+    """The cluster that the options name, else the plan's; and how to call it."""
+    if plan is not None and not any(given.values()):
+        if len(plan.clusters) > 1:
+            raise LeadlineError(
+                errors.USAGE,
+                f"the plan has {len(plan.clusters)} clusters",
+                context=[f"clusters: {', '.join(one.name for one in plan.clusters)}"],
+                hint="name the one to change with --lab or --ceph-conf",
+            )
+        for one in plan.clusters:
+            if isinstance(one.lab, str):
+                given = {**given, "lab": one.lab}
+            elif one.lab is not None:
+                raise LeadlineError(
+                    errors.USAGE,
+                    f"the cluster {one.name!r} of the plan is a lab that only a run brings up",
+                    hint="a lab has the pools that its description names",
+                )
+            elif one.ceph_conf is not None:
+                known = CephAccess(
+                    conf=Path(one.ceph_conf),
+                    name=one.id,
+                    keyring=Path(one.keyring) if one.keyring else None,
+                )
+                return known, one.ceph_conf
+    lab, conf, keyring, name = (given[key] for key in ("lab", "ceph_conf", "keyring", "ceph_id"))
+    access = cluster_access(
+        lab=None if lab is None else str(lab),
+        ceph_conf=None if conf is None else Path(conf),
+        keyring=None if keyring is None else Path(keyring),
+        ceph_id=None if name is None else str(name),
+    )
+    return access, f"lab {lab}" if lab else str(access.conf)
+
+
+def _inventory(connection: Connection) -> CephInventory:
+    from leadline.inventory.ceph_reading import cluster_inventory
+    from leadline.probes.ceph import capture
+
+    return cluster_inventory(capture(connection))
+
+
+def _left(name: str, state: PoolState, dry_run: bool) -> OnePoolOutput:
+    """A pool that was asked for and is not ours to remove."""
+    from leadline.ceph.pool_names import Kind, is_pool_name, pool_name
+    from leadline.ceph.pool_recipes import PREFIX
+
+    if name in state.pools:
+        return described(name, "left", "it was not made by Leadline", state)
+    if is_pool_name(name) and pool_name(name).kind is Kind.VIRTUAL:
+        told = f"it is no pool of its own but {pool_name(name).base}"
+        return OnePoolOutput(name=name, outcome="none", reason=told)
+    if PREFIX + name in state.stray:
+        gone = "would remove" if dry_run else "removed"
+        return OnePoolOutput(name=name, outcome=gone, reason="only its rule or profile was there")
+    if not is_pool_name(name):
+        pool_name(name)  # raises, with the nearest name
+    return OnePoolOutput(name=name, outcome="none", reason="there is no such pool")
+
+
+def _require_consent(
+    access: CephAccess, state: PoolState, going: Sequence[OurPool], destroy: Sequence[str]
+) -> list[Image]:
+    """The images of our own that go with the pools. Raises LeadlineError(`image-not-consented`)
+    for pools that hold what is not ours, before anything is removed."""
+    from leadline.ceph.pool_contents import held_in
+    from leadline.ceph.pool_recipes import RBD
+
+    names = [pool.name for pool in going]
+    astray = [name for name in destroy if name not in names]
+    if astray:
+        raise LeadlineError(
+            errors.USAGE,
+            f"--destroy-data names {astray[0]!r}, which is not among the pools to be removed",
+            context=[f"to be removed: {', '.join(names) or 'none'}"],
+        )
+    if not going:
+        return []
+    erasure = {pool.name for pool in going if state.is_erasure(pool.name)}
+    rbd_pools = [
+        name
+        for name, pool in state.pools.items()
+        if RBD in pool.get("application_metadata", {}) and not state.is_erasure(name)
+    ]
+    held = held_in(access, names, rbd_pools, erasure=erasure)
+    refused = {name: one.foreign for name, one in held.items() if one.foreign}
+    refused = {name: told for name, told in refused.items() if name not in destroy}
+    if refused:
+        raise LeadlineError(
+            errors.IMAGE_NOT_CONSENTED,
+            f"{', '.join(refused)} {'holds' if len(refused) == 1 else 'hold'} what Leadline did "
+            "not make; nothing was removed",
+            context=[f"{name}: {', '.join(told)} ..." for name, told in refused.items()],
+            hint="if it may be lost, say so: "
+            + " ".join(f"--destroy-data {name}" for name in refused),
+        )
+    return list({image.spec: image for one in held.values() for image in one.own}.values())
