@@ -18,10 +18,21 @@ from leadline.archive.records import Problem, TrialStatus
 from leadline.engines.fio_job import job_text, prefill_text
 from leadline.engines.supervise import Ended, supervise
 from leadline.errors import ErrorKind, LeadlineError
-from leadline.formats.fio_json import FormatError, parse_fio_json
+from leadline.formats.fio_json import parse_fio_json
+from leadline.formats.output import FormatError
 from leadline.plan.footprint import DATA_FILE, Footprint
-from leadline.plan.models import EngineChoice, Plan, Workload
-from leadline.runner.ports import Execution, Job, Location, Progress, Shape
+from leadline.plan.models import EngineChoice, Workload
+from leadline.plan.target_url import TargetKind
+from leadline.runner.ports import (
+    Device,
+    Execution,
+    Folder,
+    Job,
+    Location,
+    Progress,
+    RbdImage,
+    Shape,
+)
 from leadline.runner.stop import StopRequest
 
 # Percentiles and json+ bins of total latency beside those of completion came with 3.18 (fio's
@@ -102,33 +113,52 @@ class FioEngine:
                 hint=INSTALL,
             )
 
-    def check(self, plan: Plan) -> None:
+    def check(self, workload: Workload, kind: TargetKind) -> None:
         self.require_version()
-        for cell in plan.cells:
-            choice = cell.workload.engine
-            if choice is not EngineChoice.AUTO and choice.value not in self.engines:
-                raise LeadlineError(
-                    errors.ENGINE_UNKNOWN,
-                    f"this fio has no engine {choice.value!r}",
-                    context=[f"workload {cell.workload.name!r}", self.version],
-                    hint="use `engine: auto`, or one that `fio --enghelp` lists",
-                )
+        on_rbd = kind is TargetKind.RBD
+        choice = EngineChoice.RBD if on_rbd else workload.engine
+        if choice is not EngineChoice.AUTO and choice.value not in self.engines:
+            raise LeadlineError(
+                errors.ENGINE_UNKNOWN,
+                f"this fio has no engine {choice.value!r}",
+                context=[f"workload {workload.name!r}", self.version],
+                hint="install a fio that was built with librbd"
+                if on_rbd
+                else "use `engine: auto`, or one that `fio --enghelp` lists",
+            )
+        if choice is EngineChoice.RBD and not on_rbd:
+            raise LeadlineError(
+                errors.ENGINE_UNKNOWN,
+                f"the engine 'rbd' is for rbd: targets, not for {kind.value}: ones",
+                context=[f"workload {workload.name!r}"],
+                hint="use `engine: auto`, which takes what fits each target",
+            )
+        if on_rbd and workload.job_file:
+            raise LeadlineError(
+                errors.JOB_FILE_INVALID,
+                f"the job file {workload.job_file.path!r} cannot be used on an RBD image",
+                context=["it is used as it is, and names its I/O engine itself"],
+                hint="write it as a workload of the plan, or map the image and use device:",
+            )
 
-    def _candidates(self, workload: Workload) -> list[EngineChoice]:
+    def _candidates(self, workload: Workload, location: Location) -> list[EngineChoice]:
+        # librbd has one way to do I/O; engines of files have no meaning there.
+        if isinstance(location, RbdImage):
+            return [EngineChoice.RBD]
         if workload.engine is not EngineChoice.AUTO:
             return [workload.engine]
         asynchronous = (EngineChoice.IO_URING, EngineChoice.LIBAIO)
         return [choice for choice in asynchronous if choice.value in self.engines]
 
-    def likely(self, workload: Workload) -> Workload:
-        candidates = self._candidates(workload)
+    def likely(self, workload: Workload, location: Location) -> Workload:
+        candidates = self._candidates(workload, location)
         return workload.model_copy(update={"engine": candidates[0]}) if candidates else workload
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
         if workload.job_file:
             return workload
         said: list[str] = []
-        for choice in self._candidates(workload):
+        for choice in self._candidates(workload, location):
             told = self._try(choice, workload.direct, location)
             if told is None:
                 return workload.model_copy(update={"engine": choice})
@@ -136,15 +166,15 @@ class FioEngine:
         if workload.direct and any("Invalid argument" in line for line in said):
             raise LeadlineError(
                 errors.TARGET_UNSUITABLE,
-                f"{location.path} does not take direct I/O",
+                f"{location} does not take direct I/O",
                 context=said,
                 hint=_HINTS[errors.TARGET_UNSUITABLE.code],
             )
         raise LeadlineError(
             errors.ENGINE_UNKNOWN,
-            f"no asynchronous I/O engine works on {location.path}"
+            f"no asynchronous I/O engine works on {location}"
             if workload.engine is EngineChoice.AUTO
-            else f"the engine {workload.engine.value!r} does not work on {location.path}",
+            else f"the engine {workload.engine.value!r} does not work on {location}",
             context=said or ["this fio has neither io_uring nor libaio"],
             hint="a synchronous engine (`engine: psync`) never has more than one I/O in flight "
             "a job, so it needs `iodepth: 1`",
@@ -154,12 +184,14 @@ class FioEngine:
         """One small I/O with an engine on the location; None if it works, else what fio said."""
         job = [f"--ioengine={choice.value}", f"--direct={int(direct)}", "--bs=4k", "--size=4k"]
         where = self._where(location)
-        scratch = location.path / DATA_FILE.format(job="try")
-        if location.shape is Shape.FILES:
+        scratch: Path | None = None
+        if isinstance(location, Folder):
+            scratch = location.path / DATA_FILE.format(job="try")
             job += ["--rw=write", f"--filename={scratch.name}"]
         else:
             job += ["--rw=read", "--readonly"]
-        command = [self._program, *where, "--name=try", "--output-format=json", *job]
+        command = [*self._begin(location), "--name=try", *job[:1], *where, *job[1:]]
+        command.append("--output-format=json")
         with tempfile.TemporaryDirectory(prefix="leadline-try-") as folder:
             try:
                 tried = subprocess.run(
@@ -168,30 +200,51 @@ class FioEngine:
             except subprocess.TimeoutExpired:
                 return f"no answer within {_TRY_S:g} s"
             finally:
-                if location.shape is Shape.FILES:
+                if scratch is not None:
                     scratch.unlink(missing_ok=True)
         if tried.returncode == 0:
             return None
         lines = [line for line in (tried.stderr + tried.stdout).splitlines() if "fio:" in line]
         return lines[0].strip() if lines else f"exit status {tried.returncode}"
 
-    def job_text(self, workload: Workload, shape: Shape, seed: int) -> str:
-        return job_text(workload, shape, seed)
+    def job_text(self, workload: Workload, location: Location, seed: int) -> str:
+        return job_text(workload, location.shape, seed)
 
-    def prefill_text(self, footprint: Footprint, shape: Shape, direct: bool) -> str:
+    def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         engine = EngineChoice.LIBAIO if EngineChoice.LIBAIO in self.engines else EngineChoice.PSYNC
-        return prefill_text(footprint, shape, engine=engine, direct=direct)
+        if isinstance(location, RbdImage):
+            engine = EngineChoice.RBD
+        return prefill_text(footprint, location.shape, engine=engine, direct=direct)
+
+    def _begin(self, location: Location) -> list[str]:
+        """What the command line begins with: fio, where the target can be reached."""
+        if not isinstance(location, RbdImage):
+            return [self._program]
+        # fio's rbd engine takes the configuration from the environment alone.
+        conf = f"CEPH_CONF={location.access.conf}"
+        return [*location.access.prefix, "env", conf, self._program]
 
     def _where(self, location: Location) -> list[str]:
-        # fio splits both options at colons.
-        path = str(location.path).replace("\\", "\\\\").replace(":", "\\:")
-        where = [f"--directory={path}" if location.shape is Shape.FILES else f"--filename={path}"]
-        return [*where, "--readonly"] if location.read_only else where
+        match location:
+            case RbdImage():
+                who = f"--clientname={location.access.name}"
+                where = [who, f"--pool={location.pool}", f"--rbdname={location.image}"]
+            case Folder() | Device():
+                # fio splits both options at colons.
+                path = str(location.path).replace("\\", "\\\\").replace(":", "\\:")
+                folder = location.shape is Shape.FILES
+                where = [f"--directory={path}" if folder else f"--filename={path}"]
+            case _:
+                raise TypeError(f"fio does no I/O on {location}")
+        read_only = not isinstance(location, Folder) and location.read_only
+        return [*where, "--readonly"] if read_only else where
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
         layout_only = ("--create_only=1",) if job.layout_only else ()
+        # Options of an I/O engine are known only behind the engine's own name.
+        engine = ("--ioengine=rbd",) if isinstance(job.location, RbdImage) else ()
         return (
-            self._program,
+            *self._begin(job.location),
             f"--output={folder / layout.FIO_OUTPUT}",
             "--output-format=json+",
             "--eta=always",
@@ -199,6 +252,7 @@ class FioEngine:
             # The default for a user's own job file, which fio would else give no percentiles of
             # total latency; what the job file itself says wins.
             "--lat_percentiles=1",
+            *engine,
             *self._where(job.location),
             *layout_only,
             str(folder / layout.JOB_FILE),

@@ -16,10 +16,12 @@ from leadline.archive import layout
 from leadline.archive.records import Problem, TrialStatus
 from leadline.engines.fio_job import job_text, prefill_text
 from leadline.errors import LeadlineError
-from leadline.formats.fio_json import FormatError, parse_fio_json
+from leadline.formats.fio_json import parse_fio_json
+from leadline.formats.output import FormatError
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Plan, Workload
-from leadline.runner.ports import Execution, Job, Location, Progress, Shape
+from leadline.plan.models import EngineChoice, Workload
+from leadline.plan.target_url import TargetKind
+from leadline.runner.ports import Execution, Job, Location, Progress
 from leadline.runner.stop import StopRequest
 
 
@@ -44,26 +46,26 @@ class ReplayEngine:
             recordings.setdefault(tuple(job.name for job in output.jobs), path.parent)
         return cls(recordings)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, workload: Workload, kind: TargetKind) -> None:
         if not self._recordings:
             raise LeadlineError(errors.ENGINE_UNKNOWN, "there is nothing recorded to play back")
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
-        return self.likely(workload)
+        return self.likely(workload, location)
 
-    def likely(self, workload: Workload) -> Workload:
+    def likely(self, workload: Workload, location: Location) -> Workload:
         if workload.engine is EngineChoice.AUTO:
             return workload.model_copy(update={"engine": EngineChoice.IO_URING})
         return workload
 
-    def job_text(self, workload: Workload, shape: Shape, seed: int) -> str:
-        return job_text(workload, shape, seed)
+    def job_text(self, workload: Workload, location: Location, seed: int) -> str:
+        return job_text(workload, location.shape, seed)
 
-    def prefill_text(self, footprint: Footprint, shape: Shape, direct: bool) -> str:
-        return prefill_text(footprint, shape, engine=EngineChoice.LIBAIO, direct=direct)
+    def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
+        return prefill_text(footprint, location.shape, engine=EngineChoice.LIBAIO, direct=direct)
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
-        return ("replay", str(job.location.path))
+        return ("replay", str(job.location))
 
     def execute(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leadline.formats.fio_json import FormatError
+from leadline.formats.output import FormatError
 from leadline.metrics import Op
 
 _DIRECTIONS = {0: Op.READ, 1: Op.WRITE, 2: Op.TRIM}

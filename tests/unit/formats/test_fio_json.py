@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.formats.fio_json import FioOutput, FormatError, parse_fio_json
+from leadline.formats.fio_json import parse_fio_json
+from leadline.formats.output import EngineOutput, FormatError
 from leadline.metrics import PERCENTILES, Metric, Op
 from tests.conftest import RECORDED
 
@@ -114,7 +115,7 @@ def test_an_error_says_where() -> None:
 def test_the_parser_is_total(start: int, end: int, patch: bytes) -> None:
     content = MIXED[:start] + patch + MIXED[end:]
     with contextlib.suppress(FormatError):
-        assert isinstance(parse_fio_json(content), FioOutput)
+        assert isinstance(parse_fio_json(content), EngineOutput)
 
 
 def test_real_files_of_fio_3_are_read_or_refused_with_a_reason(shared: Path) -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.formats.fio_json import FormatError
 from leadline.formats.fio_log import parse_iops_log
+from leadline.formats.output import FormatError
 from leadline.metrics import Op
 
 

@@ -1,0 +1,64 @@
+"""Which engine does the I/O of a cell."""
+
+from __future__ import annotations
+
+from leadline import errors
+from leadline.engines.fio import FioEngine
+from leadline.engines.rados_bench import RadosBenchEngine
+from leadline.engines.rbd_bench import RbdBenchEngine
+from leadline.errors import LeadlineError
+from leadline.plan.models import EngineChoice, Plan, Workload
+from leadline.plan.target_url import TargetKind
+from leadline.runner.ports import Engine
+
+
+class RealEngines:
+    """fio everywhere, but for Ceph's own tools where a plan asks for them or nothing else can."""
+
+    def __init__(self) -> None:
+        self._fio = FioEngine()
+        self._rbd_bench = RbdBenchEngine()
+        self._rados_bench = RadosBenchEngine()
+
+    def of(self, workload: Workload, kind: TargetKind) -> Engine:
+        if kind is TargetKind.RADOS:
+            return self._rados_bench
+        return self._rbd_bench if workload.engine is EngineChoice.RBD_BENCH else self._fio
+
+    def prefilling(self, kind: TargetKind) -> Engine:
+        return self._rados_bench if kind is TargetKind.RADOS else self._fio
+
+    def check(self, plan: Plan) -> None:
+        """Raise LeadlineError for the first cell that its engine cannot do."""
+        for cell in plan.cells:
+            kind, choice = plan.target(cell.target).parsed.kind, cell.workload.engine
+            fits = {
+                EngineChoice.RBD_BENCH: TargetKind.RBD,
+                EngineChoice.RADOS_BENCH: TargetKind.RADOS,
+            }.get(choice, kind)
+            if kind is not fits:
+                raise LeadlineError(
+                    errors.ENGINE_UNKNOWN,
+                    f"the engine {choice.value!r} is for {fits.value}: targets, "
+                    f"not for {kind.value}: ones",
+                    context=[f"target {cell.target!r}", f"workload {cell.workload.name!r}"],
+                    hint="use `engine: auto`, which takes what fits each target",
+                )
+            self.of(cell.workload, kind).check(cell.workload, kind)
+
+
+class OneEngine:
+    """The same engine for everything, for instance recorded output."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def of(self, workload: Workload, kind: TargetKind) -> Engine:
+        return self._engine
+
+    def prefilling(self, kind: TargetKind) -> Engine:
+        return self._engine
+
+    def check(self, plan: Plan) -> None:
+        for cell in plan.cells:
+            self._engine.check(cell.workload, plan.target(cell.target).parsed.kind)

@@ -1,0 +1,311 @@
+"""JSON output of `rados bench --format json`: what was done in all, and in each second.
+
+Every number is a JSON string. Total, not trusting: the figures that the tool gives twice must
+agree, else FormatError. `stddev_iops`, `min_bandwidth` and `max_bandwidth` are never used: the
+first is garbage in 16.2 (sums of ints squared overflow), the others hold the extremes of a double
+when a run ends within its first second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from leadline.archive import layout
+from leadline.formats.bench_request import BenchRequest, read_bench_request, read_output_file
+from leadline.formats.fio_log import Window
+from leadline.formats.output import EngineOutput, FormatError, JobResult, Latency, Operation
+from leadline.metrics import Op
+from leadline.plan.models import Phase
+
+TOOL: Final = "rados bench"
+# The tool gives times and rates with six decimals, IOPS cut to whole ones.
+_TIME_STEP_S = 1e-6
+_IOPS_STEP = 1.0
+_AGREE = 0.005
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One invocation: a write, or a read of objects written before. `seconds` pairs the second
+    with the I/Os finished by then; `stddev_s` is NaN where the tool gives none (reads)."""
+
+    op: Op
+    op_size: int
+    depth: int | None
+    ios: int
+    ran_s: float
+    bandwidth_bps: float
+    mean_s: float
+    min_s: float
+    max_s: float
+    stddev_s: float
+    seconds: tuple[tuple[int, int], ...]
+
+
+def parse_rados_bench(content: bytes, request: BenchRequest) -> EngineOutput:
+    """The output of the only phase of a request. Raises FormatError with condition
+    `empty-result`, `truncated-result` or `unreadable-result`."""
+    if len(request.phases) != 1:
+        raise FormatError(
+            "unreadable-result", f"one output of {TOOL} cannot be of {len(request.phases)} phases"
+        )
+    phase = request.phases[0]
+    jobs = (_job(request, phase, [_checked(parse_pass(content), phase)], before_s=0.0, group=0),)
+    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=jobs)
+
+
+def read_rados_bench(folder: Path) -> EngineOutput:
+    """What `rados bench` left in a trial's folder. Raises FormatError."""
+    request = read_bench_request(folder, TOOL)
+    jobs: list[JobResult] = []
+    before_s = 0.0
+    for group, (phase, passes) in enumerate(_phases(folder, request)):
+        jobs.append(_job(request, phase, passes, before_s=before_s, group=group))
+        before_s = jobs[-1].elapsed_s
+    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=tuple(jobs))
+
+
+def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
+    """IOPS of each second and operation. Raises FormatError."""
+    series: dict[Op, tuple[Window, ...]] = {}
+    for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
+        series[phase.pattern.ops[0]] = rados_bench_windows(passes)
+    return series
+
+
+def rados_bench_windows(passes: Sequence[Pass]) -> tuple[Window, ...]:
+    """IOPS of each whole second, the passes one behind the other.
+
+    I/Os between two points that the tool tells (the seconds and the end of a pass) are taken as
+    spread evenly: a pass shorter than a second is known by its total only.
+    """
+    times, counts = [0.0], [0.0]
+    for one in passes:
+        before_s, before = times[-1], counts[-1]
+        points = [point for point in one.seconds if point[0] < one.ran_s]
+        times += [before_s + second for second, _ in points] + [before_s + one.ran_s]
+        counts += [before + ios for _, ios in points] + [before + one.ios]
+    ends = range(1, int(times[-1]) + 1)
+    reached = [0.0, *np.interp(ends, times, counts).tolist()]
+    return tuple(Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends)
+
+
+def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]]]:
+    found = []
+    for number, phase in enumerate(request.phases, start=1):
+        passes: list[Pass] = []
+        path = folder / layout.RADOS_BENCH_OUTPUT.format(phase=number, pass_=1)
+        while not passes or path.exists():
+            passes.append(_checked(parse_pass(read_output_file(path, TOOL)), phase))
+            path = folder / layout.RADOS_BENCH_OUTPUT.format(phase=number, pass_=len(passes) + 1)
+        found.append((phase, passes))
+    return found
+
+
+def _checked(one: Pass, phase: Phase) -> Pass:
+    """The pass, if it is of the phase: another block size or direction is another trial's."""
+    if phase.pattern.ops != (one.op,):
+        raise FormatError(
+            "unreadable-result", f"{phase.pattern.value} was asked and {one.op.value}s were done"
+        )
+    if one.op_size != phase.block_size:
+        raise FormatError(
+            "unreadable-result",
+            f"blocks of {phase.block_size} bytes were asked and {one.op_size} used",
+        )
+    if one.depth is not None and one.depth != phase.iodepth:
+        raise FormatError(
+            "unreadable-result", f"depth {phase.iodepth} was asked and {one.depth} used"
+        )
+    return one
+
+
+def parse_pass(content: bytes) -> Pass:
+    """One invocation's output, with or without the line `hints = 1` before it."""
+    if not content.strip():
+        raise FormatError("empty-result", f"the output of {TOOL} is empty")
+    document = _document(content)
+    made = [key for key in ("total_writes_made", "total_reads_made") if key in document]
+    if len(made) != 1:
+        raise FormatError(
+            "truncated-result" if not made else "unreadable-result",
+            f"the output of {TOOL} holds "
+            + ("no total of I/Os: it did not come to its end" if not made else "two totals"),
+        )
+    op, size_key = (
+        (Op.WRITE, "write_size") if made[0] == "total_writes_made" else (Op.READ, "read_size")
+    )
+    ios, ran_s = _integer(document, made[0]), _number(document, "total_time_run")
+    op_size = _integer(document, size_key)
+    mean_s, min_s = _number(document, "average_latency"), _number(document, "min_latency")
+    # Older releases wrote a colon into this key.
+    largest = "max_latency" if "max_latency" in document else "max_latency:"
+    bandwidth = _number(document, "bandwidth") * _MIB
+    stddev = _number(document, "stddev_latency") if "stddev_latency" in document else math.nan
+    if ran_s <= 0 and ios:
+        raise FormatError("unreadable-result", f"$['total_time_run'] is {ran_s} for {ios} I/Os")
+    rate = ios / ran_s if ran_s else 0.0
+    slack = rate * (_AGREE + (_TIME_STEP_S / ran_s if ran_s else 0.0))
+    told = _number(document, "average_iops")
+    if not rate - _IOPS_STEP - slack <= told <= rate + slack:
+        raise FormatError(
+            "unreadable-result",
+            f"$['average_iops'] is {told:g}, and {ios} I/Os in {ran_s} s are {rate:.1f} per second",
+        )
+    if abs(bandwidth - rate * op_size) > slack * op_size + 1:
+        raise FormatError(
+            "unreadable-result",
+            f"$['bandwidth'] is {bandwidth / _MIB:.6f} MiB/s, and {ios} I/Os of {op_size} bytes "
+            f"in {ran_s} s are {rate * op_size / _MIB:.6f}",
+        )
+    depth = "concurrent_ios"
+    return Pass(
+        op=op,
+        op_size=op_size,
+        depth=_integer(document, depth) if depth in document else None,
+        ios=ios,
+        ran_s=ran_s,
+        bandwidth_bps=bandwidth,
+        mean_s=mean_s,
+        min_s=min_s,
+        max_s=_number(document, largest),
+        stddev_s=stddev,
+        seconds=_seconds(document, ios, ran_s),
+    )
+
+
+def _document(content: bytes) -> dict[str, Any]:
+    start = content.find(b"{")
+    if start < 0:
+        first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
+        raise FormatError(
+            "truncated-result",
+            f"the output of {TOOL} holds no JSON",
+            context=(f"it begins: {first!r}",),
+        )
+    # Behind the JSON of a write that is cleaned up stands the tool's word of how many objects.
+    end = content.rfind(b"}") + 1
+    try:
+        document = orjson.loads(content[start:end])
+    except orjson.JSONDecodeError as error:
+        cut = not content.rstrip().endswith(b"}") or error.pos >= end - start - 1
+        line = content.count(b"\n", 0, start) + error.lineno
+        raise FormatError(
+            "truncated-result" if cut else "unreadable-result",
+            f"the output of {TOOL} is " + ("cut off" if cut else "not JSON"),
+            context=(f"line {line}, column {error.colno}: {error.msg}",),
+        ) from error
+    if not isinstance(document, dict):
+        raise FormatError("unreadable-result", f"the output of {TOOL} is JSON, but not an object")
+    return document
+
+
+def _number(mapping: Mapping[str, Any], key: str, where: str = "$") -> float:
+    """Numbers are strings; a release that writes real ones is understood as well."""
+    if key not in mapping:
+        raise FormatError("unreadable-result", f"{where}[{key!r}] is missing")
+    given = mapping[key]
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise FormatError(
+            "unreadable-result", f"{where}[{key!r}] is {type(given).__name__}; expected a number"
+        )
+    try:
+        value = float(given)
+    except (ValueError, OverflowError) as error:
+        raise FormatError(
+            "unreadable-result", f"{where}[{key!r}] is {str(given)[:40]!r}; expected a number"
+        ) from error
+    if not math.isfinite(value) or value < 0:
+        raise FormatError("unreadable-result", f"{where}[{key!r}] is {given}, which cannot be")
+    return value
+
+
+def _integer(mapping: Mapping[str, Any], key: str, where: str = "$") -> int:
+    value = _number(mapping, key, where)
+    if value != int(value):
+        raise FormatError(
+            "unreadable-result", f"{where}[{key!r}] is {value}; expected a whole number"
+        )
+    return int(value)
+
+
+def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple[int, int], ...]:
+    """The I/Os finished by each whole second, which must grow towards the total."""
+    entries = document.get("datas")
+    if not isinstance(entries, list):
+        raise FormatError("unreadable-result", "$['datas'] is missing or not a list")
+    found: list[tuple[int, int]] = []
+    last_s, last_ios = 0, 0
+    for index, entry in enumerate(entries):
+        where = f"$.datas[{index}]"
+        if not isinstance(entry, dict):
+            raise FormatError("unreadable-result", f"{where} is not an object")
+        second, finished = _integer(entry, "sec", where), _integer(entry, "finished", where)
+        if finished < last_ios or finished > ios or (index and second <= last_s):
+            raise FormatError(
+                "unreadable-result",
+                f"{where}: second {second} with {finished} I/Os finished cannot follow second "
+                f"{last_s} with {last_ios} on the way to {ios}",
+            )
+        last_s, last_ios = second, finished
+        # Ticks come a little later than the second that they name; the last may be behind the end.
+        if 0 < second <= ran_s:
+            found.append((second, finished))
+    return tuple(found)
+
+
+def _job(
+    request: BenchRequest, phase: Phase, passes: Sequence[Pass], *, before_s: float, group: int
+) -> JobResult:
+    ios, ran_s = sum(one.ios for one in passes), sum(one.ran_s for one in passes)
+    operation = Operation(
+        op=passes[0].op,
+        # The tool's own figure is cut to whole I/Os per second, which is much for few.
+        iops=ios / ran_s if ran_s else 0.0,
+        bandwidth_bps=sum(one.bandwidth_bps * one.ran_s for one in passes) / ran_s
+        if ran_s
+        else 0.0,
+        total_ios=ios,
+        io_bytes=sum(one.ios * one.op_size for one in passes),
+        runtime_s=ran_s,
+        short_ios=0,
+        dropped_ios=0,
+        submission=None,
+        completion=None,
+        total=_latency(passes, ios),
+    )
+    return JobResult(
+        name=phase.name,
+        group=group,
+        error=0,
+        options=request.options(phase),
+        job_runtime_s=ran_s,
+        elapsed_s=before_s + ran_s,
+        user_cpu=None,
+        system_cpu=None,
+        depth_levels={},
+        operations=(operation,) if ios else (),
+    )
+
+
+def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
+    """The passes' latencies as one; the deviation only where there is one pass that has it."""
+    if not ios:
+        return None
+    busy = [one for one in passes if one.ios]
+    return Latency(
+        min_s=min(one.min_s for one in busy),
+        max_s=max(one.max_s for one in busy),
+        mean_s=sum(one.mean_s * one.ios for one in busy) / ios,
+        stddev_s=busy[0].stddev_s if len(busy) == 1 else math.nan,
+        count=ios,
+        histogram=None,
+    )

@@ -1,0 +1,307 @@
+"""Text output of `rbd bench`: a line that says what is done, a line a second, and a summary.
+
+    bench  type write io_size 4096 io_threads 8 bytes 12582912 pattern random
+      SEC       OPS   OPS/SEC   BYTES/SEC
+        1       392   396.825   1.6 MiB/s
+    elapsed: 6   ops: 3072   ops/sec: 503.607   bytes/sec: 2.0 MiB/s
+
+The tool measures no latency, and none is made up of its rates here. OPS of the lines counts from
+the start, OPS/SEC is a mean over the last five lines: only the first is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from leadline.archive import layout
+from leadline.formats.bench_request import (
+    BUFFERS,
+    BenchRequest,
+    read_bench_request,
+    read_output_file,
+)
+from leadline.formats.fio_log import Window
+from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, Operation
+from leadline.metrics import Op
+from leadline.plan.models import Phase
+
+TOOL: Final = "rbd bench"
+_HEADER = re.compile(
+    r"bench +type (?P<type>read|write|readwrite)"
+    r"(?: read:write=(?P<read>\d+):(?P<write>\d+))?"
+    r" io_size (?P<size>\d+) io_threads (?P<depth>\d+) bytes (?P<bytes>\d+)"
+    r" pattern (?P<pattern>random|sequential|full sequential)"
+)
+_RATE = r"(?P<rate>\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+# Older releases print bytes/s as a bare number, later ones with a binary unit.
+_BYTES = r"(?P<bytes>\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?: (?P<unit>[KMGTPE]i)?B/s)?"
+_SECOND = re.compile(rf" *(?P<second>\d+) +(?P<ops>\d+) +{_RATE} +{_BYTES}")
+_SUMMARY = re.compile(
+    rf"elapsed: +(?P<elapsed>\d+) +ops: +(?P<ops>\d+) +ops/sec: +{_RATE} +bytes/sec: +{_BYTES}"
+)
+_PART = re.compile(
+    rf"(?P<op>read|write)_ops: +(?P<ops>\d+) +(?P=op)_ops/sec: +{_RATE}"
+    rf" +(?P=op)_bytes/sec: +{_BYTES}"
+)
+_UNITS = {None: 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50}
+_UNITS |= {"Ei": 1 << 60}
+_COLUMNS = "SEC       OPS   OPS/SEC   BYTES/SEC"
+_OPS = {"read": (Op.READ,), "write": (Op.WRITE,), "readwrite": (Op.READ, Op.WRITE)}
+_RW = {
+    ("read", True): "randread",
+    ("write", True): "randwrite",
+    ("readwrite", True): "randrw",
+    ("read", False): "read",
+    ("write", False): "write",
+    ("readwrite", False): "rw",
+}
+# Bytes/s have two digits (1.0 to 9.9) or are whole units, cut or rounded by release.
+_BYTES_AGREE = 0.06
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One invocation. `seconds` pairs the second with the I/Os done by then, all together;
+    `done` gives I/Os and IOPS of each operation."""
+
+    rw: str
+    io_size: int
+    depth: int
+    io_total: int
+    read_share: int | None
+    ran_s: float
+    ops: int
+    done: Mapping[Op, tuple[int, float]]
+    seconds: tuple[tuple[int, int], ...]
+
+
+def parse_rbd_bench(content: bytes) -> EngineOutput:
+    """Parse a whole output. Raises FormatError with condition `empty-result`, `truncated-result`
+    or `unreadable-result`."""
+    bench = parse_bench(content)
+    raw = {
+        "rw": bench.rw,
+        "bs": str(bench.io_size),
+        "iodepth": str(bench.depth),
+        "numjobs": "1",
+        "ioengine": "rbd-bench",
+        "io_size": str(bench.io_total),
+    }
+    if bench.read_share is not None:
+        raw["rwmixread"] = str(bench.read_share)
+    if Op.WRITE in bench.done:
+        raw["buffer_pattern"] = BUFFERS[TOOL]
+    job = _job(bench, TOOL, JobOptions(raw=raw), before_s=0.0, group=0)
+    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=(job,))
+
+
+def read_rbd_bench(folder: Path) -> EngineOutput:
+    """What `rbd bench` left in a trial's folder. Raises FormatError."""
+    request = read_bench_request(folder, TOOL)
+    jobs: list[JobResult] = []
+    before_s = 0.0
+    for group, (phase, bench) in enumerate(_phases(folder, request)):
+        jobs.append(_job(bench, phase.name, request.options(phase), before_s=before_s, group=group))
+        before_s = jobs[-1].elapsed_s
+    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=tuple(jobs))
+
+
+def read_rbd_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
+    """IOPS of each second and operation; of a mix nothing, since the tool counts reads and writes
+    together. Raises FormatError."""
+    series: dict[Op, tuple[Window, ...]] = {}
+    for _, bench in _phases(folder, read_bench_request(folder, TOOL)):
+        series.update(rbd_bench_windows(bench))
+    return series
+
+
+def rbd_bench_windows(bench: Bench) -> Mapping[Op, tuple[Window, ...]]:
+    """IOPS of each second of one invocation. The tool prints a line only when it starts I/Os, so a
+    line after several seconds gives each of them the same rate."""
+    if len(bench.done) != 1:
+        return {}
+    windows: list[Window] = []
+    last_s, last_ops = 0, 0
+    for second, ops in bench.seconds:
+        rate = (ops - last_ops) / (second - last_s)
+        windows += [Window(end_s=float(end), value=rate) for end in range(last_s + 1, second + 1)]
+        last_s, last_ops = second, ops
+    return {next(iter(bench.done)): tuple(windows)}
+
+
+def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, Bench]]:
+    found = []
+    for number, phase in enumerate(request.phases, start=1):
+        path = folder / layout.RBD_BENCH_OUTPUT.format(phase=number)
+        bench = parse_bench(read_output_file(path, TOOL))
+        asked = (phase.pattern.value, phase.block_size, phase.iodepth)
+        if (bench.rw, bench.io_size, bench.depth) != asked:
+            raise FormatError(
+                "unreadable-result",
+                f"{path.name} is of {bench.rw}, {bench.io_size} bytes, depth {bench.depth}; "
+                f"{asked[0]}, {asked[1]} bytes, depth {asked[2]} were asked",
+            )
+        found.append((phase, bench))
+    return found
+
+
+def parse_bench(content: bytes) -> Bench:
+    """One invocation's output. Raises FormatError with the line."""
+    if not content.strip():
+        raise FormatError("empty-result", f"the output of {TOOL} is empty")
+    # The tool's own words end with a line break; without one the last line may be a part.
+    cut = not content.endswith(b"\n")
+    lines = content.decode("utf-8", "replace").splitlines()
+    header = _HEADER.fullmatch(lines[0].strip())
+    if header is None:
+        raise _unreadable(1, lines[0], cut=cut and len(lines) == 1)
+    seconds: list[tuple[int, int]] = []
+    summary: re.Match[str] | None = None
+    parts: dict[Op, tuple[int, float]] = {}
+    io_size = int(header["size"])
+    for number, line in enumerate(lines[1:], start=2):
+        text = line.strip()
+        if not text or text == _COLUMNS:
+            continue
+        last = cut and number == len(lines)
+        if summary is not None and (part := _PART.fullmatch(text)):
+            op = Op(part["op"])
+            if op in parts:
+                raise _unreadable(number, line, cut=False)
+            parts[op] = _figures(part, io_size, number)
+        elif summary is None and (found := _SUMMARY.fullmatch(text)):
+            summary = found
+            _figures(found, io_size, number)
+        elif summary is None and (found := _SECOND.fullmatch(line)):
+            _append(seconds, found, number)
+        else:
+            raise _unreadable(number, line, cut=last)
+    if summary is None:
+        raise FormatError(
+            "truncated-result",
+            f"{TOOL} printed no summary: it did not come to its end",
+            context=(f"line {len(lines)}: {lines[-1][:120]!r}",),
+        )
+    return _bench(header, summary, parts, tuple(seconds))
+
+
+def _bench(
+    header: re.Match[str],
+    summary: re.Match[str],
+    parts: dict[Op, tuple[int, float]],
+    seconds: tuple[tuple[int, int], ...],
+) -> Bench:
+    kind = header["type"]
+    ops, rate = int(summary["ops"]), float(summary["rate"])
+    wanted = _OPS[kind]
+    done = parts
+    if len(wanted) == 1 and not parts:
+        done = {wanted[0]: (ops, rate)}
+    if set(done) != set(wanted):
+        missing = [op.value for op in wanted if op not in done]
+        raise FormatError(
+            "truncated-result" if missing else "unreadable-result",
+            f"the summary of a {kind} bench lacks its {' and '.join(missing)}s"
+            if missing
+            else f"the summary of a {kind} bench tells of other operations",
+        )
+    if sum(count for count, _ in done.values()) != ops:
+        raise FormatError(
+            "unreadable-result", f"the operations of the summary do not add up to {ops}"
+        )
+    if (ops and not rate) or (seconds and seconds[-1][1] > ops):
+        raise FormatError(
+            "unreadable-result", f"the summary's {ops} I/Os at {rate:g} per second cannot be"
+        )
+    # Whole seconds are printed; the rates were made of the exact time.
+    ran_s = ops / rate if ops else float(summary["elapsed"])
+    if ops and not int(summary["elapsed"]) - 0.01 <= ran_s <= int(summary["elapsed"]) + 1.01:
+        raise FormatError(
+            "unreadable-result",
+            f"{ops} I/Os at {rate:g} per second take {ran_s:.3f} s, and {summary['elapsed']} s "
+            "are said to have elapsed",
+        )
+    return Bench(
+        rw=_RW[kind, header["pattern"] == "random"],
+        io_size=int(header["size"]),
+        depth=int(header["depth"]),
+        io_total=int(header["bytes"]),
+        read_share=int(header["read"]) if header["read"] else None,
+        ran_s=ran_s,
+        ops=ops,
+        done=done,
+        seconds=seconds,
+    )
+
+
+def _figures(found: re.Match[str], io_size: int, number: int) -> tuple[int, float]:
+    """I/Os and IOPS of a line of the summary, whose bytes must be those of the I/Os."""
+    ops, rate = int(found["ops"]), float(found["rate"])
+    told = float(found["bytes"]) * _UNITS[found["unit"]]
+    step = _UNITS[found["unit"]] * (0.05 if "." in found["bytes"] else 1.0)
+    moved = rate * io_size
+    if abs(told - moved) > max(step, _BYTES_AGREE * moved):
+        raise FormatError(
+            "unreadable-result",
+            f"line {number}: {rate:g} I/Os of {io_size} bytes per second are {moved:.0f} bytes "
+            f"per second, not {told:.0f}",
+        )
+    return ops, rate
+
+
+def _append(seconds: list[tuple[int, int]], found: re.Match[str], number: int) -> None:
+    second, ops = int(found["second"]), int(found["ops"])
+    last_s, last_ops = seconds[-1] if seconds else (0, 0)
+    if second == last_s and not seconds:
+        return  # a line of second 0 comes from releases that print at once
+    if second <= last_s or ops < last_ops:
+        raise FormatError(
+            "unreadable-result",
+            f"line {number}: second {second} with {ops} I/Os cannot follow second {last_s} with "
+            f"{last_ops}",
+        )
+    seconds.append((second, ops))
+
+
+def _unreadable(number: int, line: str, *, cut: bool) -> FormatError:
+    return FormatError(
+        "truncated-result" if cut else "unreadable-result",
+        f"line {number} of the output of {TOOL} is " + ("cut off" if cut else "not understood"),
+        context=(f"it says: {line.strip()[:160]!r}",),
+    )
+
+
+def _job(bench: Bench, name: str, options: JobOptions, *, before_s: float, group: int) -> JobResult:
+    return JobResult(
+        name=name,
+        group=group,
+        error=0,
+        options=options,
+        job_runtime_s=bench.ran_s,
+        elapsed_s=before_s + bench.ran_s,
+        user_cpu=None,
+        system_cpu=None,
+        depth_levels={},
+        operations=tuple(
+            Operation(
+                op=op,
+                iops=rate,
+                # The tool's own figure has two digits; it is the same product.
+                bandwidth_bps=rate * bench.io_size,
+                total_ios=ops,
+                io_bytes=ops * bench.io_size,
+                runtime_s=bench.ran_s,
+                short_ios=0,
+                dropped_ios=0,
+                submission=None,
+                completion=None,
+                total=None,
+            )
+            for op, (ops, rate) in bench.done.items()
+            if ops
+        ),
+    )
