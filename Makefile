@@ -4,7 +4,7 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 .PHONY: help demo test test-deep setup check format bench clean
 
 help:
-	@echo "make demo       measure this machine's disk for a minute and write a page about it"
+	@echo "make demo       two real Ceph clusters, single-zone beside multi-zone, in five minutes"
 	@echo "make test       every test that fits in ten minutes, real fio and a browser included"
 	@echo "make test-deep  what takes longer: a bare Debian 12 from nothing"
 	@echo "make bench      Leadline's own speed and memory, as ratios"

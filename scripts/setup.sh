@@ -55,6 +55,15 @@ if [ "$purpose" = test ] && [ "${LEADLINE_TEST_WITHOUT_BROWSER:-}" != 1 ]; then
     command -v chromium >/dev/null || missing+=(chromium)
 fi
 
+# What the lab needs: a real Ceph cluster in user space, and a compiler for its network. Without
+# them all but the lab works, so that their absence is told and no failure, but for the tests.
+wanted=()
+for pair in ceph-mon:ceph-mon ceph-mgr:ceph-mgr ceph-osd:ceph-osd ceph-mds:ceph-mds rbd:ceph-common \
+    ceph-fuse:ceph-fuse nsenter:util-linux ping:iputils-ping cc:gcc; do
+    command -v "${pair%%:*}" >/dev/null || wanted+=("${pair##*:}")
+done
+[ -e /usr/include/stdio.h ] || wanted+=(libc6-dev)
+
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
         fail "this machine lacks: ${missing[*]}" \
@@ -67,6 +76,22 @@ if [ ${#missing[@]} -gt 0 ]; then
         fail "apt-get install ${missing[*]} failed" "run it by hand and look at what it says"
     find_python
     [ -n "$python" ] || fail "there is no Python 3.11 or newer" "install one; Debian 12 has it as python3"
+fi
+
+if [ ${#wanted[@]} -gt 0 ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "installing ${wanted[*]} (some 80 MB, for the lab)"
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -qq >&2 || true
+        apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null || lab_lacks="they cannot be installed"
+    else
+        lab_lacks="installing them needs root and apt"
+    fi
+    if [ -n "${lab_lacks:-}" ]; then
+        say "without ${wanted[*]} there is no lab: $lab_lacks"
+        [ "$purpose" != test ] || fail "the tests need a real Ceph cluster" \
+            "as root: apt-get install ${wanted[*]}"
+    fi
 fi
 
 if [ -z "$uv" ]; then

@@ -12,7 +12,7 @@ import pytest
 
 from leadline.report.contracts import SCHEMAS
 from tests.cli.conftest import QUICK, Leadline
-from tests.conftest import Said
+from tests.conftest import RECORDED, Said
 
 # The fields of the contract, then those that this version adds to it.
 TOP = {
@@ -53,8 +53,13 @@ def answers(
         for run in ("@previous", "@latest"):
             told.setdefault(verb, []).append(one(leadline(verb, run, "--format", "json")))
     told["show"].append(one(leadline("show", "--trials", "--format", "json")))
+    told["lab"] = [one(leadline("lab", "list", "--labs", target / "labs", "--format", "json"))]
     told["list"] = [one(leadline("list", "--format", "json"))]
     targets = ("--target", f"dir:{target}", "--target", "device:/dev/leadline-nowhere")
+    told["inventory"] = [
+        one(leadline("inventory", "--from-dir", RECORDED.parent / name, "--format", "json"))
+        for name in ("ceph-multi-az", "ceph-single-az", "ceph-autoscaler-on")
+    ]
     told["check"] = [one(leadline("check", *targets, *QUICK, "--format", "json"))]
     return told
 
@@ -67,7 +72,8 @@ def one(said: Said) -> Any:
 def test_every_answer_is_what_its_schema_says(
     answers: dict[str, list[Any]], leadline: Leadline
 ) -> None:
-    assert set(answers) == set(SCHEMAS) == set(leadline("schema").out.split())
+    # Pools are told of by a cluster alone: tests/real/test_pools.py holds those answers.
+    assert {*answers, "pools"} == set(SCHEMAS) == set(leadline("schema").out.split())
     for verb, told in answers.items():
         schema = json.loads(leadline("schema", verb).out)
         jsonschema.Draft202012Validator.check_schema(schema)

@@ -110,7 +110,10 @@ def test_clean_removes_our_folder_and_leaves_a_strangers_alone(
 
 def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline) -> None:
     verbs = leadline("schema").out.split()
-    assert verbs == ["audit", "check", "list", "run", "show", "verify"]
+    assert verbs == [
+        *("audit", "check", "inventory", "lab", "list", "pools"),
+        *("run", "show", "verify"),
+    ]
     for verb in verbs:
         schema = json.loads(leadline("schema", verb).out)
         assert schema["properties"]["schema"]["const"] == f"leadline/{verb}/1"

@@ -14,7 +14,8 @@ from leadline.formats.fio_json import parse_fio_json
 from leadline.plan.footprint import footprint_of
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import EngineChoice, Plan
-from leadline.runner.ports import Engine, Job, Location, Progress, Shape
+from leadline.plan.target_url import TargetKind
+from leadline.runner.ports import Device, Engine, Folder, Job, Progress
 from leadline.runner.stop import StopRequest
 from tests.conftest import RECORDED
 
@@ -41,10 +42,10 @@ def plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def location(tmp_path: Path) -> Location:
+def location(tmp_path: Path) -> Folder:
     folder = tmp_path / "data"
     folder.mkdir()
-    return Location(shape=Shape.FILES, path=folder)
+    return Folder(path=folder)
 
 
 @pytest.fixture
@@ -59,11 +60,11 @@ def ignore(progress: Progress) -> None:
 
 
 def test_it_tells_of_its_progress(
-    engine: Engine, plan: Plan, location: Location, workdir: Path
+    engine: Engine, plan: Plan, location: Folder, workdir: Path
 ) -> None:
     workload = engine.resolve(plan.cells[0].workload, location)
     job = Job(
-        text=engine.job_text(workload.model_copy(update={"runtime_s": 3.0}), Shape.FILES, 1),
+        text=engine.job_text(workload.model_copy(update={"runtime_s": 3.0}), location, 1),
         location=location,
         bound_s=30,
     )
@@ -74,13 +75,14 @@ def test_it_tells_of_its_progress(
 
 
 def test_it_names_itself_and_takes_the_plan(engine: Engine, plan: Plan) -> None:
-    engine.check(plan)
+    for cell in plan.cells:
+        engine.check(cell.workload, TargetKind.DIR)
     assert engine.name
     assert engine.version.startswith("fio-3")
 
 
 def test_auto_becomes_an_asynchronous_engine_and_leaves_nothing(
-    engine: Engine, plan: Plan, location: Location
+    engine: Engine, plan: Plan, location: Folder
 ) -> None:
     resolved = engine.resolve(plan.cells[0].workload, location)
     assert resolved.engine in (EngineChoice.IO_URING, EngineChoice.LIBAIO)
@@ -88,13 +90,13 @@ def test_auto_becomes_an_asynchronous_engine_and_leaves_nothing(
 
 
 def test_every_workload_completes_with_output_of_each_operation(
-    engine: Engine, plan: Plan, location: Location, tmp_path: Path
+    engine: Engine, plan: Plan, location: Folder, tmp_path: Path
 ) -> None:
     for number, cell in enumerate(plan.cells):
         folder = tmp_path / f"trial-{number}"
         folder.mkdir()
         workload = engine.resolve(cell.workload, location)
-        text = engine.job_text(workload, Shape.FILES, 5)
+        text = engine.job_text(workload, location, 5)
         execution = engine.execute(
             Job(text=text, location=location, bound_s=30), folder, StopRequest(), ignore
         )
@@ -108,27 +110,30 @@ def test_every_workload_completes_with_output_of_each_operation(
         assert list(folder.glob("*_iops*.log")), "per-second logs"
 
 
-def test_the_same_seed_gives_the_same_job_and_another_another(engine: Engine, plan: Plan) -> None:
+def test_the_same_seed_gives_the_same_job_and_another_another(
+    engine: Engine, plan: Plan, location: Folder
+) -> None:
     workload = plan.cells[0].workload
-    texts = [engine.job_text(workload, Shape.FILES, seed) for seed in (1, 1, 2)]
+    texts = [engine.job_text(workload, location, seed) for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
 
 
 def test_a_device_gets_a_stretch_for_each_job_and_no_files(engine: Engine, plan: Plan) -> None:
     footprint = footprint_of(plan.cells)
-    text = engine.job_text(plan.cells[0].workload, Shape.SPAN, 1)
+    device = Device(path=Path("/dev/null"))
+    text = engine.job_text(plan.cells[0].workload, device, 1)
     assert "offset_increment=" in text
     assert "filename" not in text
-    assert f"size={footprint.span}" in engine.prefill_text(footprint, Shape.SPAN, True)
+    assert f"size={footprint.span}" in engine.prefill_text(footprint, device, True)
 
 
 def test_asked_to_stop_it_says_interrupted(
-    engine: Engine, plan: Plan, location: Location, workdir: Path
+    engine: Engine, plan: Plan, location: Folder, workdir: Path
 ) -> None:
     stop = StopRequest()
     stop.ask()
     workload = engine.resolve(plan.cells[0].workload, location)
-    job = Job(text=engine.job_text(workload, Shape.FILES, 1), location=location, bound_s=30)
+    job = Job(text=engine.job_text(workload, location, 1), location=location, bound_s=30)
     execution = engine.execute(job, workdir, stop, ignore)
     assert execution.status is TrialStatus.INTERRUPTED
     assert execution.problem is not None
@@ -136,7 +141,7 @@ def test_asked_to_stop_it_says_interrupted(
 
 
 def test_a_job_that_cannot_run_is_failed_and_never_raises(
-    engine: Engine, location: Location, workdir: Path
+    engine: Engine, location: Folder, workdir: Path
 ) -> None:
     job = Job(text="[nonsense]\nrw=sideways\n", location=location, bound_s=30)
     execution = engine.execute(job, workdir, StopRequest(), ignore)

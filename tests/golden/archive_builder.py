@@ -21,7 +21,8 @@ from leadline.archive.records import (
 )
 from leadline.archive.writer import RunWriter
 from leadline.findings import Finding, Severity
-from leadline.formats.fio_json import FioOutput, parse_fio_json
+from leadline.formats.fio_json import parse_fio_json
+from leadline.formats.output import EngineOutput
 from leadline.inventory.models import BlockDevice, HostInventory, Mount, TargetInventory
 from leadline.metrics import Op
 from leadline.plan.loader import Overrides, load_plan
@@ -79,7 +80,7 @@ def make_run(
                 for path in sorted((source / str(trial.block % 3 + 1)).iterdir()):
                     shutil.copy(path, staged / path.name)
                 output = parse_fio_json((staged / layout.FIO_OUTPUT).read_bytes())
-                assert isinstance(output, FioOutput)
+                assert isinstance(output, EngineOutput)
                 (staged / layout.DERIVED).write_bytes(layout.encode(derive(output)))
             RunWriter.write_trial(staged, _record(plan, trial.position, failed))
     if inventory:

@@ -20,7 +20,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.runs import list_runs
 from leadline.archive.verify import verify
-from leadline.formats.fio_json import FioOutput
+from leadline.formats.output import EngineOutput
 from leadline.metrics import Op
 from tests.real.conftest import Ended, fio_processes, sh, wait_for
 
@@ -69,7 +69,7 @@ def test_a_directory_and_a_device_are_measured_audited_and_archived(
     assert f"/dev/{host.targets[1].device}" == str(loop_device)
     for trial in run.trials:
         output = trial.output
-        assert isinstance(output, FioOutput)
+        assert isinstance(output, EngineOutput)
         for job in output.jobs:
             assert job.options.engine in ("io_uring", "libaio"), "an asynchronous engine"
             for operation in job.operations:
@@ -407,7 +407,7 @@ def test_the_queue_depth_asked_for_is_reached(
     codes = {finding["code"] for finding in json.loads(ended.out)["findings"]}
     assert "queue-depth-not-reached" not in codes
     for trial in only_run(tmp_path).trials:
-        assert isinstance(trial.output, FioOutput)
+        assert isinstance(trial.output, EngineOutput)
         (job,) = trial.output.jobs
         in_flight = sum(
             operation.iops * operation.total.mean_s

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from leadline.archive.records import Derived, DerivedOperation
-from leadline.formats.fio_json import FioOutput
+from leadline.formats.output import EngineOutput
 
 
-def derive(output: FioOutput) -> Derived:
-    """Derived numbers of one fio output; same input, same bytes."""
+def derive(output: EngineOutput) -> Derived:
+    """Derived numbers of one output; same input, same bytes."""
     operations = []
     for job in output.jobs:
         for operation in job.with_total():

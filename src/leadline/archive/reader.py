@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from leadline import errors
 from leadline.archive import layout
+from leadline.archive.raw import read_output
 from leadline.archive.records import (
     Created,
     Derived,
@@ -23,8 +24,11 @@ from leadline.archive.records import (
     TrialStatus,
 )
 from leadline.errors import LeadlineError
-from leadline.formats.fio_json import FioOutput, FormatError, parse_fio_json
+from leadline.formats.ceph_status import ClusterSample, MissedSample, parse_cluster_log
 from leadline.formats.fio_log import Window, parse_iops_log
+from leadline.formats.output import EngineOutput, FormatError
+from leadline.inventory.ceph import CephInventory
+from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.inventory.models import HostInventory
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
@@ -46,14 +50,10 @@ class StoredTrial:
         return read_record(self.folder / layout.TRIAL_RECORD, TrialRecord)
 
     @cached_property
-    def output(self) -> FioOutput | FormatError:
-        """fio's output, or why it cannot be read."""
+    def output(self) -> EngineOutput | FormatError:
+        """The engine's output, or why it cannot be read."""
         try:
-            content = (self.folder / layout.FIO_OUTPUT).read_bytes()
-        except FileNotFoundError:
-            return FormatError("empty-result", "fio wrote no output file")
-        try:
-            return parse_fio_json(content)
+            return read_output(self.record.engine, self.folder)
         except FormatError as error:
             return error
 
@@ -72,6 +72,15 @@ class StoredTrial:
         for path in sorted(self.folder.glob("*_iops*.log")):
             series.update(parse_iops_log(path.read_text("utf-8", "replace")))
         return series
+
+    @cached_property
+    def cluster(self) -> tuple[ClusterSample | MissedSample, ...]:
+        """The Ceph cluster during the trial; empty where none was watched.
+
+        Raises FormatError with the line of the record that is not understood.
+        """
+        path = self.folder / layout.CLUSTER
+        return parse_cluster_log(path.read_bytes()) if path.exists() else ()
 
     def measurements(self) -> Iterator[Measurement]:
         """Rows of the measurements table; a job file of several sections gives one workload
@@ -172,6 +181,22 @@ class Run:
         """The host inventory at the run's start or end, over all sessions; None if not taken."""
         paths = sorted((self.path / layout.INVENTORY).glob(f"*-{moment}.json"))
         return read_record(paths[0 if moment == "start" else -1], HostInventory) if paths else None
+
+    def system_dumps(self, moment: Literal["start", "end"], name: str) -> dict[str, bytes]:
+        """The raw dumps of a cluster of the plan, taken at the run's start or end, over all
+        sessions; empty if none were taken."""
+        number = [cluster.name for cluster in self.plan.clusters].index(name)
+        folders = sorted(self.path.glob(layout.system_folder("*", moment, number)))
+        if not folders:
+            return {}
+        chosen = folders[0 if moment == "start" else -1]
+        return {path.name: path.read_bytes() for path in sorted(chosen.iterdir())}
+
+    def cluster(self, moment: Literal["start", "end"], name: str) -> CephInventory | None:
+        """What a cluster of the plan was; None if it was not taken. Raises LeadlineError
+        (`dumps-invalid`)."""
+        dumps = self.system_dumps(moment, name)
+        return cluster_inventory(dumps) if dumps else None
 
     @property
     def left_behind(self) -> tuple[Created, ...]:

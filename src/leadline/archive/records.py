@@ -79,6 +79,18 @@ class Extent(Record):
     filesystem: str = ""
 
 
+class RoundTrip(Record):
+    """Round-trip time between two places of a lab's network, measured by ping(8) right before a
+    trial. `asked_s` is the delay that the plan asks for, without what the network takes itself."""
+
+    source: str
+    destination: str
+    asked_s: float
+    min_s: float
+    median_s: float
+    samples: int
+
+
 class TrialRecord(Record):
     """One execution of a cell. Times are ISO 8601 in UTC, durations seconds."""
 
@@ -103,6 +115,7 @@ class TrialRecord(Record):
     processor: Processor | None = None
     cache_drop: CacheDrop | None = None
     extent: Extent | None = None
+    round_trips: tuple[RoundTrip, ...] = ()
     problem: Problem | None = None
     files: dict[str, FileDigest] = Field(default_factory=dict)
 
@@ -131,10 +144,13 @@ class Derived(Record):
 class Created(Record):
     """Something that the run made on a target, told before it is made and again when removed.
 
-    `token` stands in the thing itself, so that nothing else is ever taken for it.
+    `token` stands in the thing itself, so that nothing else is ever taken for it. `path` is a
+    folder, or a URL (`rbd:POOL/IMAGE`, `rados:POOL/PREFIX`) in the plan's cluster `cluster`, or
+    `lab:NAME`.
     """
 
     target: str
+    cluster: str = ""
     path: str
     token: str
     removed: bool = False

@@ -10,7 +10,7 @@ from leadline.archive.derive import derive
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import FileDigest, RunStatus, TrialStatus
 from leadline.errors import LeadlineError
-from leadline.formats.fio_json import FormatError
+from leadline.formats.output import FormatError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -165,6 +165,18 @@ class RunWriter:
             folder.mkdir(exist_ok=True)
             name = f"{self.session:03d}-{moment}.json"
             layout.write_durably(folder / name, layout.encode(inventory))
+
+    def write_system(
+        self, moment: Literal["start", "end"], name: str, dumps: Mapping[str, bytes]
+    ) -> None:
+        """Keep the dumps of a cluster of the plan, as they are."""
+        names = [cluster.name for cluster in self.run.plan.clusters]
+        with _told(self.path):
+            place = layout.system_folder(f"{self.session:03d}", moment, names.index(name))
+            folder = self.path / place
+            folder.mkdir(parents=True, exist_ok=True)
+            for file, content in dumps.items():
+                layout.write_durably(folder / file, content)
 
     def note_created(self, entry: Created) -> None:
         """Record, durably and before it is made, something that will exist outside the archive."""

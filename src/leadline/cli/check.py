@@ -11,6 +11,7 @@ from leadline.errors import Exit
 from leadline.plan.footprint import footprint_of
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import Plan
+from leadline.plan.target_url import TargetKind
 from leadline.units import format_block_size, format_duration, format_size
 
 
@@ -74,11 +75,20 @@ def describe(plan: Plan) -> str:
     for target in plan.targets:
         footprint = footprint_of(plan.cells_of(target.name))
         if plan.prefill:
-            size = footprint.span if target.url.startswith("device:") else footprint.total_bytes
+            in_files = target.parsed.kind in (TargetKind.DIR, TargetKind.CEPHFS)
+            size = footprint.total_bytes if in_files else footprint.span
             lines.append(f"prefill of {target.name}: {format_size(size)} written and verified")
-        if target.url.startswith("device:") and (plan.prefill or footprint.writes):
+        url = target.parsed
+        if not (plan.prefill or footprint.writes):
+            continue
+        if url.kind is TargetKind.DEVICE:
             lines.append(
                 f"{target.name}: what is on the device is destroyed "
-                f"(needs --destroy-data {target.parsed.location})"
+                f"(needs --destroy-data {url.location})"
+            )
+        elif url.kind is TargetKind.RBD and url.image:
+            lines.append(
+                f"{target.name}: what is in the image is destroyed "
+                f"(needs --destroy-data rbd:{url.location})"
             )
     return "\n".join(lines)

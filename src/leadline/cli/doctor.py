@@ -11,6 +11,10 @@ import click
 
 from leadline.engines.fio import OLDEST, FioEngine
 from leadline.errors import Exit, LeadlineError
+from leadline.lab.locate import labs_folder
+from leadline.lab.network import why_unavailable
+from leadline.lab.requirements import require
+from leadline.plan.lab_description import LabDescription
 from leadline.plan.models import EngineChoice
 
 
@@ -86,6 +90,21 @@ def _program(name: str, package: str, why: str) -> Callable[[], Check]:
     return check
 
 
+def _lab() -> Check:
+    try:
+        require(LabDescription(), labs_folder(None))
+    except LeadlineError as error:
+        return Check(what="lab", found=error.fact, ok=False, needed=False, hint=error.hint or "")
+    no_zones = why_unavailable()
+    return Check(
+        what="lab",
+        found=f"without zones and delay: {no_zones}" if no_zones else "can be brought up here",
+        ok=no_zones is None,
+        needed=False,
+        hint="the zones of a lab are network namespaces, joined by a small program of ours",
+    )
+
+
 def _root() -> Check:
     return Check(
         what="root",
@@ -103,5 +122,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _program("findmnt", "mount", "filesystems of targets stay unknown"),
     _program("wipefs", "util-linux", "devices cannot be checked for signatures"),
     _program("setpriv", "util-linux", "fio would outlive a killed Leadline"),
+    _program("rbd", "ceph-common", "Ceph targets cannot be measured"),
+    _lab,
     _root,
 )

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from leadline.cli.cluster_options import CLUSTER_OPTIONS
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 runs_option = click.option(
@@ -42,8 +44,10 @@ def plan_options(function: Command) -> Command:
             "targets",
             multiple=True,
             metavar="[NAME=]URL",
-            help="Where I/O goes: dir:/path or device:/dev/x. May be given several times.",
+            help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL or "
+            "cephfs:/mounted/path. May be given several times.",
         ),
+        *CLUSTER_OPTIONS,
         click.option(
             "--profile",
             "profiles",

@@ -14,22 +14,37 @@ import click
 
 from leadline import __version__, errors
 from leadline.archive.reader import Run
-from leadline.archive.records import RunStatus, Session, TrialStatus
+from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.writer import RunWriter
+from leadline.ceph.access import CephAccess
 from leadline.cli.options import format_option, plan_options, runs_option
 from leadline.cli.progress import progress
-from leadline.engines.fio import FioEngine
+from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
+from leadline.lab.cluster import Lab
+from leadline.plan.expand import without
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import Plan, Trial
+from leadline.plan.models import Plan, Target, Trial
+from leadline.plan.target_url import TargetKind
 from leadline.report.wording import count_text
-from leadline.runner.execute import Outcome, carry_out, inspect_targets
-from leadline.runner.ports import Engine, Job, Location, Shape, Target
+from leadline.runner.events import Noted
+from leadline.runner.execute import Outcome, carry_out, inspect_targets, left_out
+from leadline.runner.ports import (
+    Device,
+    Engines,
+    Folder,
+    Job,
+    Location,
+    RadosPool,
+    RbdImage,
+)
+from leadline.runner.ports import Target as OpenTarget
 from leadline.runner.stop import stop_on_signals
 from leadline.runner.trial import now
-from leadline.targets.open import open_targets, remove_leftovers
+from leadline.targets.cluster import needed, opened
+from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 
 _FAILURES_TOLD = 4
 
@@ -111,14 +126,14 @@ def command(
         loaded = find_run(resume, folder).plan
     else:
         loaded = load_plan(plan, overrides)
-    engine: Engine = ReplayEngine.of(replay) if replay else FioEngine()
-    engine.check(loaded)
-    targets = open_targets(loaded, destroy=destroy, overwrite=overwrite)
+    engines: Engines = OneEngine(ReplayEngine.of(replay)) if replay else RealEngines()
+    engines.check(loaded)
+    check_consents(loaded, destroy=destroy, overwrite=overwrite)
     if dry_run:
         trials = loaded.trials
         if resume is not None:
             trials = _to_do(find_run(resume, folder), retry_failed=retry_failed)
-        click.echo(_commands(loaded, trials, engine))
+        click.echo(_commands(loaded, trials, engines))
         return Exit.ANSWERED
 
     session = Session(
@@ -128,10 +143,32 @@ def command(
         python_version=platform.python_version(),
         command=tuple(sys.argv),
     )
-    with stop_on_signals() as stop, progress(quiet=quiet) as observe:
+    brought_up: list[Lab] = []
+
+    def note(sentence: str) -> None:
+        """What is waited for while clusters come up, which a signal ends."""
+        observe(Noted(message=sentence))
+        if stop.requested:
+            raise LeadlineError(errors.INTERRUPTED, "stopped while the clusters came up")
+
+    with (
+        stop_on_signals() as stop,
+        progress(quiet=quiet) as observe,
+        opened(
+            needed(loaded),
+            note=note,
+            brought_up=brought_up.append,
+        ) as clusters,
+    ):
+        targets = open_targets(loaded, clusters, destroy=destroy, overwrite=overwrite)
         if resume is not None:
             writer, to_do = _reopened(resume, folder, retry_failed, session, targets, loaded)
         else:
+            absent = left_out(loaded, targets)
+            for one in absent:
+                observe(Noted(message=f"left out: {one.target}: {one.reason}"))
+            loaded = without(loaded, absent)
+            targets = tuple(one for one in targets if one.name not in {a.target for a in absent})
             inspect_targets(loaded, targets)
             writer = RunWriter.create(
                 _new_path(folder, loaded.name),
@@ -141,13 +178,19 @@ def command(
                 session=session,
             )
             to_do = loaded.trials
+        created = [
+            Created(target="", path=LAB + lab.name, token=lab.state.token) for lab in brought_up
+        ]
+        for entry in created:
+            writer.note_created(entry)
         try:
             outcome = carry_out(
                 plan=loaded,
                 to_do=to_do,
                 writer=writer,
-                engine=engine,
+                engines=engines,
                 targets=targets,
+                systems=tuple(clusters.values()),
                 stop=stop,
                 observe=observe,
             )
@@ -170,7 +213,7 @@ def _reopened(
     folder: Path,
     retry_failed: bool,
     session: Session,
-    targets: Sequence[Target],
+    targets: Sequence[OpenTarget],
     plan: Plan,
 ) -> tuple[RunWriter, tuple[Trial, ...]]:
     run = find_run(name, folder)
@@ -202,22 +245,40 @@ def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:
     return to_do
 
 
-def _commands(plan: Plan, trials: Sequence[Trial], engine: Engine) -> str:
+def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
     """The command and the job file of every trial, in order."""
     parts = []
     for trial in trials:
         cell = plan.cells[trial.cell]
-        url = plan.target(cell.target).parsed
-        shape = Shape.FILES if url.kind.value == "dir" else Shape.SPAN
-        path = Path(url.location)
-        if shape is Shape.FILES:
-            path = path / "leadline-RUN-TOKEN"
-        location = Location(shape=shape, path=path)
-        text = engine.job_text(engine.likely(cell.workload), shape, trial.seed)
+        target = plan.target(cell.target)
+        location = _likely_location(plan, target)
+        engine = engines.of(cell.workload, target.parsed.kind)
+        text = engine.job_text(engine.likely(cell.workload, location), location, trial.seed)
         job = Job(text=text, location=location, bound_s=cell.workload.duration_s)
         line = shlex.join(engine.command(job, Path("TRIAL")))
         parts.append(f"# {trial.id} {cell.label}, repeat {trial.block + 1}\n{line}\n{text}")
     return "\n".join(parts)
+
+
+def _likely_location(plan: Plan, target: Target) -> Location:
+    """Where a trial will do its I/O, with words for what only the run will know."""
+    url = target.parsed
+    own = "leadline-RUN-TOKEN"
+    match url.kind:
+        case TargetKind.DEVICE:
+            return Device(path=Path(url.location))
+        case TargetKind.DIR | TargetKind.CEPHFS:
+            return Folder(path=Path(url.location) / own)
+    cluster = plan.cluster(target.cluster)
+    conf = cluster.ceph_conf or "LAB/ceph.conf"
+    access = CephAccess(
+        conf=Path(conf),
+        name=cluster.id,
+        namespace=None if cluster.ceph_conf else Path("LAB-NETWORK"),
+    )
+    if url.kind is TargetKind.RADOS:
+        return RadosPool(pool=url.pool, objects=own, access=access)
+    return RbdImage(pool=url.pool, image=url.image or own, access=access)
 
 
 def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:

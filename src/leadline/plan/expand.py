@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 from leadline.plan import models
+from leadline.plan.lab_description import LabDocument
+from leadline.plan.target_url import TargetUrl, parse_target_url
 
 BLOCK_SIZE = 4096
 RUNTIME_S = 30.0
@@ -23,9 +25,8 @@ def expand(
 
     Raises ValueError (pydantic's included) where settings that are right alone do not fit together.
     """
-    targets = tuple(
-        models.Target(name=item.name or item.target, url=item.target) for item in document.targets
-    )
+    found = _targets(document)
+    targets = tuple(target for target, _ in found)
     workloads: list[tuple[models.Workload, str]] = []
     for profile in profiles:
         for item in profile.workloads:
@@ -44,7 +45,18 @@ def expand(
         name=document.name or "",
         description=document.description,
         profiles=document.profile,
+        clusters=tuple(
+            models.Cluster(
+                name=name,
+                ceph_conf=item.ceph_conf,
+                keyring=item.keyring,
+                id=item.id or "admin",
+                lab=item.lab.described() if isinstance(item.lab, LabDocument) else item.lab,
+            )
+            for name, item in document.clusters.items()
+        ),
         targets=targets,
+        optional=tuple(target.name for target, optional in found if optional),
         cells=cells,
         trials=interleaved(len(cells), document.repeats, seed),
         repeats=document.repeats,
@@ -52,6 +64,64 @@ def expand(
         prefill=document.prefill,
         drop_caches=document.drop_caches,
         grace_s=document.grace,
+    )
+
+
+def places(url: TargetUrl, clusters: Sequence[str]) -> Mapping[str, str]:
+    """Where a target is measured: each cluster, with the delay there where that is a condition of
+    the target. This machine is no cluster, and has no name."""
+    if not url.kind.on_ceph:
+        return {"": ""}
+    delay = url.options.get("inter_zone_rtt", "")
+    return {cluster: f"{cluster},{delay}" if delay else cluster for cluster in clusters}
+
+
+def _targets(document: models.PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
+    """Every target, with whether it is optional: one that names several clusters becomes one for
+    each, `NAME@CLUSTER`, behind it the delay that is a condition of it."""
+    found: list[tuple[str, models.TargetDocument, str, str]] = []
+    for item in document.targets:
+        name, clusters = item.name or item.target, item.clusters or tuple(document.clusters)
+        for cluster, place in places(parse_target_url(item.target), clusters).items():
+            found.append((name, item, cluster, place))
+    several = len({place for *_, place in found if place}) > 1
+    return tuple(
+        (
+            models.Target(
+                name=f"{name}@{place}" if place and several else name,
+                url=item.target,
+                cluster=cluster,
+                subject=name if place and several else "",
+                place=place if several else "",
+            ),
+            item.optional,
+        )
+        for name, item, cluster, place in found
+    )
+
+
+def without(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
+    """The plan without some of its targets, which it then tells of; the order of the trials that
+    are left is as it was."""
+    gone = {one.target for one in left_out}
+    kept = [number for number, cell in enumerate(plan.cells) if cell.target not in gone]
+    trials = [trial for trial in plan.trials if trial.cell in kept]
+    return plan.model_copy(
+        update={
+            "targets": tuple(target for target in plan.targets if target.name not in gone),
+            "left_out": (*plan.left_out, *left_out),
+            "cells": tuple(plan.cells[number] for number in kept),
+            "trials": tuple(
+                trial.model_copy(
+                    update={
+                        "id": f"t{position + 1:04d}",
+                        "position": position,
+                        "cell": kept.index(trial.cell),
+                    }
+                )
+                for position, trial in enumerate(trials)
+            ),
+        }
     )
 
 

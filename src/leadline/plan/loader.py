@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,26 +18,13 @@ from pydantic_core import ErrorDetails
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.plan import models
-from leadline.plan.expand import expand, with_levels
+from leadline.plan.expand import expand, places, with_levels
+from leadline.plan.faults import Fault
 from leadline.plan.job_file import read_job_file
+from leadline.plan.lab_description import LabDocument
 from leadline.plan.small_file import read_small_text
+from leadline.plan.target_url import TargetKind, parse_target_url
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One fault of a plan. `line` is None where the plan came from the command line."""
-
-    file: str
-    line: int | None
-    key: str
-    message: str
-    nearest: str | None = None
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        near = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
-        return f"{place}: {self.key}: {self.message}{near}"
 
 
 class PlanInvalid(LeadlineError):
@@ -68,6 +56,10 @@ class Overrides:
     seed: int | None = None
     prefill: bool | None = None
     drop_caches: bool | None = None
+    lab: str | None = None
+    ceph_conf: Path | None = None
+    keyring: Path | None = None
+    ceph_id: str | None = None
 
 
 def profile_names() -> list[str]:
@@ -109,6 +101,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     profiles = _profiles(raw, faults)
     job_files = _job_files(raw, base, faults)
     _check_names(raw, profiles, faults)
+    _check_clusters(raw, faults)
     _check_something_to_do(raw, profiles, faults)
     _check_expansion(raw, forced, profiles, faults)
     if faults.found:
@@ -152,11 +145,45 @@ def _overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         ]
         written = raw.get("workloads")
         raw["workloads"] = [*(written if isinstance(written, list) else []), *own]
+    cluster = _named_cluster(overrides)
+    if cluster:
+        raw["clusters"] = cluster
+    elif "clusters" not in raw and _mentions_ceph(raw.get("targets")):
+        raw["clusters"] = {"ceph": {"ceph_conf": default_ceph_conf()}}
     for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
         given = getattr(overrides, key)
         if given is not None:
             raw[key] = given
     return raw
+
+
+def default_ceph_conf() -> str:
+    """The configuration that Ceph's own programs would take: $CEPH_CONF, else the system's."""
+    return os.environ.get("CEPH_CONF") or "/etc/ceph/ceph.conf"
+
+
+def _named_cluster(overrides: Overrides) -> dict[str, dict[str, str]]:
+    """The one cluster that the command line names; it stands for any that the plan has."""
+    if overrides.lab is not None:
+        return {overrides.lab: {"lab": overrides.lab}}
+    if overrides.ceph_conf is None and overrides.keyring is None and overrides.ceph_id is None:
+        return {}
+    written = {"ceph_conf": str(overrides.ceph_conf or default_ceph_conf())}
+    if overrides.keyring is not None:
+        written["keyring"] = str(overrides.keyring.absolute())
+    if overrides.ceph_id is not None:
+        written["id"] = overrides.ceph_id
+    written["ceph_conf"] = str(Path(written["ceph_conf"]).absolute())
+    return {"ceph": written}
+
+
+def _mentions_ceph(targets: object) -> bool:
+    urls = [
+        item.get("target") if isinstance(item, dict) else item
+        for item in (targets if isinstance(targets, list) else [])
+    ]
+    kinds = tuple(f"{kind.value}:" for kind in TargetKind if kind.on_ceph)
+    return any(isinstance(url, str) and url.startswith(kinds) for url in urls)
 
 
 def _named_target(given: str) -> str | dict[str, str]:
@@ -226,6 +253,8 @@ def _written_path(loc: Sequence[str | int], raw: object) -> KeyPath:
     for part in loc:
         if isinstance(raw, str):
             break
+        if part in models.LAB_TAGS:
+            continue
         path.append(part)
         try:
             raw = raw[part]  # type: ignore[index]
@@ -243,6 +272,8 @@ def _keys_at(path: KeyPath) -> list[str]:
         "phases": models.PhaseDocument,
         "levels": models.LevelDocument,
         "defaults": models.DefaultsDocument,
+        "clusters": models.ClusterDocument,
+        "lab": LabDocument,
     }
     for part in path:
         if isinstance(part, str):
@@ -314,14 +345,54 @@ def _check_names(
         if isinstance(name, str) and name in seen:
             faults.add(("workloads", index, "name"), f"two workloads are called {name!r}")
         seen.add(str(name))
-    names: set[str] = set()
+    names: set[tuple[str, str]] = set()
+    clusters = raw.get("clusters")
     targets = raw.get("targets")
     for index, item in enumerate(targets if isinstance(targets, list) else []):
-        url = item.get("target") if isinstance(item, dict) else item
-        name = item.get("name", url) if isinstance(item, dict) else url
-        if name is not None and str(name) in names:
+        written = item if isinstance(item, dict) else {"target": item}
+        url = written.get("target")
+        name = written.get("name", url)
+        here = written.get("clusters") or (list(clusters) if isinstance(clusters, dict) else [])
+        try:
+            found = places(parse_target_url(str(url)), [here] if isinstance(here, str) else here)
+        except (ValueError, TypeError):
+            continue  # told already
+        called = {(str(name), place) for place in found.values()}
+        if name is not None and called & names:
             faults.add(("targets", index), f"two targets are called {name!r}; give one a name")
-        names.add(str(name))
+        names |= called
+
+
+def _check_clusters(raw: Mapping[str, Any], faults: _Faults) -> None:
+    """Targets name clusters that there are; a delay needs a lab."""
+    clusters = raw.get("clusters")
+    known = list(clusters) if isinstance(clusters, dict) else []
+    targets = raw.get("targets")
+    for index, item in enumerate(targets if isinstance(targets, list) else []):
+        written = item if isinstance(item, dict) else {"target": item}
+        named = written.get("clusters") or []
+        named = [named] if isinstance(named, str) else named
+        for name in named if isinstance(named, list) else []:
+            if name not in known:
+                faults.add(
+                    ("targets", index, "clusters"),
+                    f"there is no cluster {name!r} in the plan (clusters: "
+                    f"{', '.join(map(str, known)) or 'none'})",
+                    _nearest(str(name), map(str, known)),
+                )
+        try:
+            url = parse_target_url(str(written.get("target")))
+        except ValueError:
+            continue  # told already
+        if url.inter_zone_rtt_s is None:
+            continue
+        for name in named or known:
+            document = clusters.get(name) if isinstance(clusters, dict) else None
+            if isinstance(document, dict) and "lab" not in document:
+                faults.add(
+                    ("targets", index),
+                    f"inter_zone_rtt is a condition of a lab, and {name!r} is none",
+                )
 
 
 def _check_something_to_do(

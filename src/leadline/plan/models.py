@@ -14,12 +14,15 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     field_validator,
     model_validator,
 )
 
 from leadline.metrics import Op
+from leadline.plan.lab_description import LabDescription, LabDocument
 from leadline.plan.target_url import TargetUrl, parse_target_url
 from leadline.units import parse_duration, parse_size
 
@@ -68,7 +71,10 @@ class Pattern(StrEnum):
 
 
 class EngineChoice(StrEnum):
-    """I/O engines of fio that a generated job may name; `auto` takes io_uring, else libaio."""
+    """I/O engines that a workload may name: those of fio on files and devices, where `auto` takes
+    io_uring, else libaio; on a Ceph pool librbd does the I/O whichever of them is named, and
+    `rbd-bench` puts Ceph's own tool in fio's place. `rados:` targets have `rados-bench` only.
+    """
 
     AUTO = "auto"
     IO_URING = "io_uring"
@@ -78,6 +84,9 @@ class EngineChoice(StrEnum):
     SYNC = "sync"
     PVSYNC2 = "pvsync2"
     MMAP = "mmap"
+    RBD = "rbd"
+    RBD_BENCH = "rbd-bench"
+    RADOS_BENCH = "rados-bench"
 
 
 class Phase(Model):
@@ -144,15 +153,41 @@ class Workload(Model):
         return tuple(dict.fromkeys(op for phase in self.phases for op in phase.pattern.ops))
 
 
+class Cluster(Model):
+    """A Ceph cluster that targets of the plan lie on: one that can be reached by its
+    configuration, a lab that is up, or a lab that the run brings up and takes down itself."""
+
+    name: Name
+    ceph_conf: str | None = None
+    keyring: str | None = None
+    id: str = "admin"
+    lab: str | LabDescription | None = None
+
+
 class Target(Model):
-    """Where I/O goes, as the plan names it."""
+    """Where I/O goes, as the plan names it. `cluster` is empty for what is on this machine.
+
+    Where a plan has several clusters, `subject` is what is measured on each (a pool) and `place`
+    the cluster with the condition there (`multi-zone,2ms`); otherwise both are empty.
+    """
 
     name: Name | Annotated[str, Field(min_length=1)]
     url: str
+    cluster: str = ""
+    subject: str = ""
+    place: str = ""
 
     @property
     def parsed(self) -> TargetUrl:
         return parse_target_url(self.url)
+
+
+class LeftOut(Model):
+    """A target that the plan calls optional and that cannot be used here, and why."""
+
+    target: str
+    cluster: str = ""
+    reason: str
 
 
 class Cell(Model):
@@ -184,7 +219,10 @@ class Plan(Model):
     name: str = ""
     description: str = ""
     profiles: tuple[str, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
     targets: tuple[Target, ...]
+    optional: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     cells: tuple[Cell, ...]
     trials: tuple[Trial, ...]
     repeats: int
@@ -197,6 +235,9 @@ class Plan(Model):
 
     def cells_of(self, target: str) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell.target == target)
+
+    def cluster(self, name: str) -> Cluster:
+        return next(cluster for cluster in self.clusters if cluster.name == name)
 
     def target(self, name: str) -> Target:
         return next(target for target in self.targets if target.name == name)
@@ -279,15 +320,63 @@ class WorkloadDocument(DefaultsDocument):
         return self
 
 
+# Which of the two a plan's `lab` is; pydantic puts them into the path of an error.
+LAB_TAGS = ("the name of a lab", "the description of a lab")
+
+
+def _lab_tag(value: object) -> str:
+    return LAB_TAGS[isinstance(value, dict)]
+
+
+class ClusterDocument(Model):
+    """One of `lab` (the name of one that is up, or the description of one to bring up for the
+    run) and `ceph_conf` with `keyring` and `id` (a name without `client.`)."""
+
+    ceph_conf: str | None = None
+    keyring: str | None = None
+    id: str | None = None
+    lab: (
+        Annotated[
+            Annotated[Name, Tag(LAB_TAGS[0])] | Annotated[LabDocument, Tag(LAB_TAGS[1])],
+            Discriminator(_lab_tag),
+        ]
+        | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.lab is None) == (self.ceph_conf is None):
+            raise ValueError("needs exactly one of lab and ceph_conf")
+        if self.lab is not None and (self.keyring or self.id):
+            raise ValueError("keyring and id belong to ceph_conf; a lab has its own")
+        return self
+
+
 class TargetDocument(Model):
+    """A target on each of `clusters`, or on the plan's only one. An `optional` target that cannot
+    be used is left out, with the reason in the archive."""
+
     target: str
     name: Name | None = None
+    clusters: tuple[Name, ...] = ()
+    optional: bool = False
 
     @field_validator("target")
     @classmethod
     def _url(cls, value: str) -> str:
         parse_target_url(value)
         return value
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _one_cluster(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _on_ceph(self) -> Self:
+        if self.clusters and not parse_target_url(self.target).kind.on_ceph:
+            raise ValueError(f"{self.target!r} lies on this machine, not on a cluster")
+        return self
 
 
 class ProfileDocument(Model):
@@ -306,6 +395,7 @@ class PlanDocument(Model):
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
     description: str = ""
+    clusters: dict[Name, ClusterDocument] = Field(default_factory=dict)
     targets: tuple[TargetDocument, ...]
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()

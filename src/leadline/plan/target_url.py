@@ -1,10 +1,16 @@
-"""Targets are written as URLs: `dir:/path`, `device:/dev/x`."""
+"""Targets are written as URLs: `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`,
+`cephfs:/mounted/path`; those on Ceph take options: `rbd:POOL?data_pool=EC&read_policy=localize`."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
+
+from leadline.units import parse_duration
 
 
 class TargetKind(StrEnum):
@@ -12,15 +18,55 @@ class TargetKind(StrEnum):
 
     DIR = "dir"
     DEVICE = "device"
+    RBD = "rbd"
+    RADOS = "rados"
+    CEPHFS = "cephfs"
+
+    @property
+    def on_ceph(self) -> bool:
+        return self in (TargetKind.RBD, TargetKind.RADOS, TargetKind.CEPHFS)
+
+
+# A lab's delay is an option of the target, since it is a condition of each trial.
+_OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
+    TargetKind.RBD: ("data_pool", "read_policy", "crush_location", "features", "inter_zone_rtt"),
+    TargetKind.RADOS: ("inter_zone_rtt",),
+    TargetKind.CEPHFS: ("inter_zone_rtt",),
+}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "read_policy": ("default", "balance", "localize"),
+    "features": ("layering", "virtualization"),
+}
+# What Ceph and the command lines of its tools both take as a name.
+_CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetUrl:
+    """A target taken apart. `location` is a path, or `POOL` or `POOL/IMAGE`."""
+
     kind: TargetKind
     location: str
+    options: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
     def __str__(self) -> str:
-        return f"{self.kind.value}:{self.location}"
+        query = "&".join(f"{key}={value}" for key, value in self.options.items())
+        return f"{self.kind.value}:{self.location}" + (f"?{query}" if query else "")
+
+    @property
+    def pool(self) -> str:
+        return self.location.partition("/")[0]
+
+    @property
+    def image(self) -> str:
+        """The image that the user named; empty where Leadline makes one of its own."""
+        return self.location.partition("/")[2]
+
+    @property
+    def inter_zone_rtt_s(self) -> float | None:
+        given = self.options.get("inter_zone_rtt")
+        return None if given is None else parse_duration(given)
 
 
 def parse_target_url(url: str) -> TargetUrl:
@@ -34,14 +80,58 @@ def parse_target_url(url: str) -> TargetUrl:
         near = difflib.get_close_matches(scheme, known, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown kind of target {scheme!r} (known: {', '.join(known)}){meant}")
-    if not location.startswith("/"):
-        raise ValueError(f"{url!r} needs an absolute path after {scheme!r}:")
+    kind = TargetKind(scheme)
     if "\0" in location or "\n" in location:
         raise ValueError("a path cannot hold a NUL or a line break")
     try:
         location.encode()
     except UnicodeEncodeError as error:
         raise ValueError("a path that is not UTF-8 cannot be written in an archive") from error
-    if "?" in location and TargetKind(scheme) is TargetKind.DEVICE:
+    options: Mapping[str, str] = _NOTHING
+    if kind.on_ceph:
+        location, _, query = location.partition("?")
+        options = _options(kind, query)
+    if kind is TargetKind.RBD:
+        _check_names(url, location, "rbd:POOL or rbd:POOL/IMAGE", most=2)
+    elif kind is TargetKind.RADOS:
+        _check_names(url, location, "rados:POOL", most=1)
+    elif kind is TargetKind.CEPHFS and not location.startswith("/"):
+        _check_names(url, location, "cephfs:/mounted/path or a folder of a lab's mount", most=9)
+    elif not location.startswith("/"):
+        raise ValueError(f"{url!r} needs an absolute path after {scheme!r}:")
+    if "?" in location and kind is TargetKind.DEVICE:
         raise ValueError(f"{scheme!r} targets have no options")
-    return TargetUrl(kind=TargetKind(scheme), location=location)
+    return TargetUrl(kind=kind, location=location, options=options)
+
+
+def _check_names(url: str, location: str, form: str, *, most: int) -> None:
+    names = location.split("/")
+    if len(names) > most or not all(_CEPH_NAME.fullmatch(name) for name in names):
+        raise ValueError(f"{url!r} is not {form}")
+
+
+def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
+    """`KEY=VALUE&...` as a mapping. Raises ValueError for what the kind does not have."""
+    found: dict[str, str] = {}
+    known = _OPTIONS[kind]
+    for part in query.split("&") if query else ():
+        key, equals, value = part.partition("=")
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"{kind.value!r} targets have no option {key!r} (known: {', '.join(known)}){meant}"
+            )
+        if not equals or not value or key in found:
+            raise ValueError(f"the option {key!r} needs one value: {key}=VALUE")
+        choices = _CHOICES.get(key)
+        if choices and value not in choices:
+            raise ValueError(f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
+        if key == "inter_zone_rtt":
+            parse_duration(value)
+        if key == "data_pool" and not _CEPH_NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is no name of a pool")
+        found[key] = value
+    if "crush_location" in found and found.get("read_policy") != "localize":
+        raise ValueError("crush_location has an effect with read_policy=localize only")
+    return MappingProxyType(found)

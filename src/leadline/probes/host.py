@@ -38,7 +38,9 @@ def host_inventory(targets: Sequence[Target], fio_version: str) -> HostInventory
 def _target(target: Target) -> TargetInventory:
     url = target.parsed
     path = Path(url.location)
-    if url.kind is TargetKind.DIR:
+    if url.kind in (TargetKind.RBD, TargetKind.RADOS):
+        return TargetInventory(target=target.name, url=target.url)
+    if url.kind in (TargetKind.DIR, TargetKind.CEPHFS):
         return TargetInventory(target=target.name, url=target.url, mount=mount_of(path))
     return TargetInventory(target=target.name, url=target.url, device=path.resolve().name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import leadline
 from leadline.analysis.cells import CellFigure
 from leadline.analysis.intervals import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS
+from leadline.analysis.side_by_side import side_by_side
 from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
 from leadline.findings import Finding
@@ -22,6 +23,8 @@ from leadline.report.document import Block, Document, KeyValues, Paragraph, Sect
 from leadline.report.headline import headline
 from leadline.report.marks import Marks, finding_list
 from leadline.report.results import result_sections
+from leadline.report.side_by_side import side_by_side_sections
+from leadline.report.systems import left_out_section, system_sections
 from leadline.report.wording import listed, title, visible
 from leadline.stats.histogram import samples_needed
 
@@ -39,9 +42,12 @@ def run_document(
         subtitle=_subtitle(run),
         summary=headline(run, figures, findings, marks, verification),
         sections=(
+            *side_by_side_sections(side_by_side(run, figures), marks),
             _results(run, figures, marks),
+            *left_out_section(run),
             *_unfinished(run),
             _findings(findings, marks),
+            *system_sections(run),
             Section(
                 heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
             ),

@@ -9,7 +9,7 @@ from datetime import datetime
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
-from leadline.formats.fio_json import FioOutput
+from leadline.formats.output import EngineOutput
 from leadline.inventory.models import BlockDevice, HostInventory, TargetInventory
 from leadline.plan.models import Cell as PlanCell
 from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
@@ -120,7 +120,7 @@ def _io_engines(run: Run) -> str:
         if record.status is not TrialStatus.COMPLETED or cell in seen:
             continue
         seen.add(cell)
-        if isinstance(trial.output, FioOutput):
+        if isinstance(trial.output, EngineOutput):
             found |= {visible(job.options.engine) for job in trial.output.jobs}
     return f"ioengine {listed(sorted(found))}" if found else ""
 

@@ -16,10 +16,13 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.verify import Verification
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
+from leadline.plan.faults import Fault
 from leadline.plan.footprint import footprint_of
-from leadline.plan.loader import Fault
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
+from leadline.report.inventory_output import InventoryOutput
+from leadline.report.lab_output import LabOutput
+from leadline.report.pools_output import PoolsOutput
 
 
 class Output(BaseModel):
@@ -165,7 +168,10 @@ class CheckOutput(Output):
 SCHEMAS: dict[str, type[BaseModel]] = {
     "audit": AuditOutput,
     "check": CheckOutput,
+    "inventory": InventoryOutput,
+    "lab": LabOutput,
     "list": ListOutput,
+    "pools": PoolsOutput,
     "run": RunOutput,
     "show": ShowOutput,
     "verify": VerifyOutput,

@@ -1,33 +1,80 @@
-"""What the runner needs of an engine and of a target. Adapters live in engines/ and targets/."""
+"""What the runner needs of engines and of targets. Adapters live in engines/ and targets/."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from leadline.archive.records import CacheDrop, Created, Problem, TrialStatus
+from leadline.archive.records import CacheDrop, Created, Problem, RoundTrip, TrialStatus
+from leadline.ceph.access import CephAccess
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
+from leadline.plan.target_url import TargetKind
 from leadline.runner.stop import StopRequest
 
 
 class Shape(StrEnum):
-    """How jobs share a target: a file each, or a stretch each of one device."""
+    """How jobs share a target: a file each, or a stretch each of one device or image."""
 
     FILES = "files"
     SPAN = "span"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
-    """Where an engine does its I/O: a folder of our own, or a device."""
+class Folder:
+    """A folder of our own."""
 
-    shape: Shape
+    shape: ClassVar[Shape] = Shape.FILES
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A block device."""
+
+    shape: ClassVar[Shape] = Shape.SPAN
     path: Path
     read_only: bool = False
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RbdImage:
+    """An image of a Ceph pool, reached by librbd."""
+
+    shape: ClassVar[Shape] = Shape.SPAN
+    pool: str
+    image: str
+    access: CephAccess
+    read_only: bool = False
+
+    def __str__(self) -> str:
+        return f"rbd:{self.pool}/{self.image}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RadosPool:
+    """Objects of our own in a Ceph pool; `objects` is what all their names begin with."""
+
+    shape: ClassVar[Shape] = Shape.SPAN
+    pool: str
+    objects: str
+    access: CephAccess
+
+    def __str__(self) -> str:
+        return f"rados:{self.pool}"
+
+
+# Where an engine does its I/O.
+Location = Folder | Device | RbdImage | RadosPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +109,8 @@ class Progress:
 
 class Engine(Protocol):
     """Does I/O. Errors of the request are raised by `check` and `resolve`, before any I/O;
-    what goes wrong in an execution is told in it."""
+    what goes wrong in an execution is told in it. `name` also tells readers of the archive in
+    which format the raw output is."""
 
     @property
     def name(self) -> str: ...
@@ -70,18 +118,19 @@ class Engine(Protocol):
     @property
     def version(self) -> str: ...
 
-    def check(self, plan: Plan) -> None:
-        """Raise if the engine is missing, too old, or lacks what the plan asks for."""
+    def check(self, workload: Workload, kind: TargetKind) -> None:
+        """Raise if the engine is missing, too old, or lacks what the workload asks for on a
+        target of that kind."""
 
-    def likely(self, workload: Workload) -> Workload:
+    def likely(self, workload: Workload, location: Location) -> Workload:
         """The workload with `engine: auto` settled as it most likely will be, without a try."""
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
         """The workload with `engine: auto` settled, after a small try on the location itself."""
 
-    def job_text(self, workload: Workload, shape: Shape, seed: int) -> str: ...
+    def job_text(self, workload: Workload, location: Location, seed: int) -> str: ...
 
-    def prefill_text(self, footprint: Footprint, shape: Shape, direct: bool) -> str: ...
+    def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str: ...
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]: ...
 
@@ -93,6 +142,35 @@ class Engine(Protocol):
         progress: Callable[[Progress], None],
     ) -> Execution:
         """Run to the end or to the bound; write raw output into `folder` only."""
+
+
+class Engines(Protocol):
+    """The engines that there are, and which of them does what."""
+
+    def of(self, workload: Workload, kind: TargetKind) -> Engine:
+        """The engine for trials of a workload on a target of that kind."""
+
+    def prefilling(self, kind: TargetKind) -> Engine:
+        """The engine that lays out the data of a target of that kind."""
+
+    def check(self, plan: Plan) -> None:
+        """Raise what speaks against any cell of the plan."""
+
+
+class System(Protocol):
+    """A system under test that is not this machine: a cluster."""
+
+    @property
+    def name(self) -> str: ...
+
+    def capture(self) -> Mapping[str, bytes]:
+        """What it is now, as raw dumps by file name, secrets taken out. Raises LeadlineError."""
+
+
+class Watch(Protocol):
+    """Records in a trial's folder how the system under test fared while it ran."""
+
+    def stop(self) -> None: ...
 
 
 class Target(Protocol):
@@ -109,13 +187,24 @@ class Target(Protocol):
         """Raise what speaks against using the target. `claimed_bytes` is what other targets of
         the plan will take from the same volume."""
 
-    def volume(self) -> int | None:
-        """Identity of the filesystem that gives the target its space; None for a device."""
+    def volume(self) -> object:
+        """Identity of what gives the target its space and others may share; None for a device."""
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None: ...
 
+    def settle(self, written_at_s: float) -> None:
+        """Prove that what was laid out is there, and wait until it no longer disturbs trials;
+        `written_at_s` is the time.monotonic() of the last write. Raises LeadlineError."""
+
     def present(self) -> bool:
         """Is the target still what was acquired?"""
+
+    def prepare(self) -> tuple[RoundTrip, ...]:
+        """Put the conditions of the target in force (the delay of a lab's network) and read them
+        back; nothing where there are none. Raises OSError or LeadlineError."""
+
+    def watch(self, folder: Path) -> Watch | None:
+        """Begin to record how the target's system fares; None where there is nothing to watch."""
 
     def drop_caches(self) -> CacheDrop | None:
         """Drop what this machine caches of the data, and read back that it is gone; None where

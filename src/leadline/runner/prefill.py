@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from leadline import errors
 from leadline.archive import layout
+from leadline.archive.raw import read_output
 from leadline.archive.records import TrialStatus
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
-from leadline.formats.fio_json import FormatError, parse_fio_json
+from leadline.formats.output import FormatError
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan
 from leadline.runner.events import Observer, PrefillEnded, PrefillStarted
-from leadline.runner.ports import Engine, Execution, Job, Shape, Target
+from leadline.runner.ports import Engine, Engines, Execution, Job, Shape, Target
 from leadline.runner.stop import StopRequest
 
 # A target slower than this is taken for hung while it is filled.
@@ -33,7 +34,7 @@ def prefill(
     plan: Plan,
     target: Target,
     footprint: Footprint,
-    engine: Engine,
+    engines: Engines,
     writer: RunWriter,
     stop: StopRequest,
     observe: Observer,
@@ -41,6 +42,8 @@ def prefill(
     """Write a target's footprint once and prove it. Raises LeadlineError(`prefill-failed`)."""
     if not plan.prefill:
         return Prefilled(written_bytes=0)
+    kind = plan.target(target.name).parsed.kind
+    engine = engines.prefilling(kind)
     _lay_out_job_files(plan, target, engine, writer, stop)
     shape = target.location.shape
     size = footprint.span if shape is Shape.SPAN else sum(footprint.files)
@@ -50,7 +53,7 @@ def prefill(
     cells = plan.cells_of(target.name)
     direct = all(cell.workload.direct for cell in cells)
     job = Job(
-        text=engine.prefill_text(footprint, shape, direct),
+        text=engine.prefill_text(footprint, target.location, direct),
         location=target.location,
         bound_s=max(LEAST_BOUND_S, size / SLOWEST_BPS),
     )
@@ -59,7 +62,9 @@ def prefill(
     if execution.status is TrialStatus.INTERRUPTED:
         return Prefilled(written_bytes=0)
     if execution.status is not TrialStatus.COMPLETED or written != size:
-        fact = execution.problem.fact if execution.problem else f"fio wrote {written} bytes"
+        fact = (
+            execution.problem.fact if execution.problem else f"{engine.name} wrote {written} bytes"
+        )
         raise LeadlineError(
             errors.PREFILL_FAILED,
             f"the data of target {target.name!r} could not be laid out: {fact}",
@@ -107,8 +112,8 @@ def _execute(
     with writer.staged(name) as folder:
         execution = engine.execute(job, folder, stop, lambda progress: None)
         try:
-            output = parse_fio_json((folder / layout.FIO_OUTPUT).read_bytes())
-        except (OSError, FormatError):
+            output = read_output(engine.name, folder)
+        except FormatError:
             return execution, 0
     written = sum(
         operation.io_bytes

@@ -11,20 +11,23 @@ from pathlib import Path
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.derive import derive
+from leadline.archive.raw import read_output
 from leadline.archive.records import (
     CacheDrop,
     Derived,
     Extent,
     Problem,
+    RoundTrip,
     TrialRecord,
     TrialStatus,
 )
 from leadline.archive.writer import RunWriter
-from leadline.formats.fio_json import FormatError, parse_fio_json
+from leadline.errors import LeadlineError
+from leadline.formats.output import FormatError
 from leadline.plan.models import Cell, Plan, Trial
 from leadline.probes.processor import CpuTimes, processor_between
 from leadline.runner.events import Observer, TrialEnded, TrialProgress, TrialStarted
-from leadline.runner.ports import Engine, Execution, Job, Target
+from leadline.runner.ports import Engine, Engines, Execution, Job, Target
 from leadline.runner.prefill import Prefilled
 from leadline.runner.stop import StopRequest
 
@@ -39,7 +42,7 @@ class TrialRunner:
     """What all trials of a session share. `count` is how many the session has."""
 
     plan: Plan
-    engine: Engine
+    engines: Engines
     writer: RunWriter
     stop: StopRequest
     observe: Observer
@@ -58,6 +61,7 @@ class TrialRunner:
     ) -> TrialRecord:
         """Carry out one trial; what goes wrong is in the record, never raised."""
         asked_s = cell.workload.duration_s
+        engine = self.engines.of(cell.workload, self.plan.target(cell.target).parsed.kind)
         self.observe(
             TrialStarted(
                 trial=trial,
@@ -72,29 +76,27 @@ class TrialRunner:
         name = f"{layout.TRIALS}/{trial.id}-{_slug(cell)}-{attempt}"
         with self.writer.staged(name) as folder:
             started_at, began = now(), time.monotonic()
-            cache_drop, extent, gone = self._prepare(cell, target, prefilled)
+            prepared = self._prepare(cell, target, prefilled)
             before = CpuTimes.now()
-            if gone is None:
-                where = target.location
-                text = self.engine.job_text(cell.workload, where.shape, trial.seed)
-                execution = self.engine.execute(
-                    Job(text=text, location=where, bound_s=bound_s),
-                    folder,
-                    self.stop,
-                    lambda progress: self.observe(TrialProgress(iops=progress.iops)),
+            if prepared.problem is None:
+                job = Job(
+                    text=engine.job_text(cell.workload, target.location, trial.seed),
+                    location=target.location,
+                    bound_s=bound_s,
                 )
+                execution = self._watched(target, engine, job, folder)
             else:
                 execution = Execution(
                     status=TrialStatus.FAILED,
                     command=(),
                     exit_status=None,
                     wall_s=0.0,
-                    problem=gone,
+                    problem=prepared.problem,
                 )
             processor = processor_between(before, CpuTimes.now(), execution.engine_cpu_s)
             if cell.workload.job_file:
                 target.note_files()
-            execution, derived = _derived(execution, folder / layout.FIO_OUTPUT)
+            execution, derived = _derived(execution, engine, folder)
             if derived is not None:
                 (folder / layout.DERIVED).write_bytes(layout.encode(derived))
             record = TrialRecord(
@@ -105,8 +107,8 @@ class TrialRunner:
                 level=cell.level,
                 block=trial.block,
                 status=execution.status,
-                engine=self.engine.name,
-                engine_version=self.engine.version,
+                engine=engine.name,
+                engine_version=engine.version,
                 command=execution.command,
                 exit_status=execution.exit_status,
                 signals=execution.signals,
@@ -116,21 +118,36 @@ class TrialRunner:
                 asked_s=asked_s,
                 bound_s=bound_s,
                 processor=processor,
-                cache_drop=cache_drop,
-                extent=extent,
+                cache_drop=prepared.cache_drop,
+                extent=prepared.extent,
+                round_trips=prepared.round_trips,
                 problem=execution.problem,
             )
             RunWriter.write_trial(folder, record)
         self.observe(TrialEnded(record=record, derived=derived))
         return record
 
-    def _prepare(
-        self, cell: Cell, target: Target, prefilled: Prefilled
-    ) -> tuple[CacheDrop | None, Extent | None, Problem | None]:
-        """Caches dropped and extents looked at; a Problem instead where the target is gone."""
+    def _watched(self, target: Target, engine: Engine, job: Job, folder: Path) -> Execution:
+        """Execute a job while the target's own system is watched."""
+        watch = target.watch(folder)
+        try:
+            return engine.execute(
+                job,
+                folder,
+                self.stop,
+                lambda progress: self.observe(TrialProgress(iops=progress.iops)),
+            )
+        finally:
+            if watch is not None:
+                watch.stop()
+
+    def _prepare(self, cell: Cell, target: Target, prefilled: Prefilled) -> _Prepared:
+        """Conditions in force, caches dropped, extents looked at; a Problem instead where the
+        target is gone."""
         try:
             if not target.present():
                 raise FileNotFoundError("it is no longer what was acquired")
+            round_trips = target.prepare()
             drop = target.drop_caches() if self.plan.drop_caches else None
             spans = [phase.size * phase.numjobs for phase in cell.workload.phases]
             extent = Extent(
@@ -139,29 +156,43 @@ class TrialRunner:
                 allocated_bytes=target.allocated_bytes(),
                 filesystem=target.filesystem(),
             )
-        except OSError as error:
-            return (
-                None,
-                None,
-                Problem(
+        except (OSError, LeadlineError) as error:
+            why = error.strerror if isinstance(error, OSError) else error.fact
+            return _Prepared(
+                problem=Problem(
                     code=errors.TARGET_GONE.code,
-                    fact=f"the target {target.name!r} is gone: {error.strerror or error}",
+                    fact=f"the target {target.name!r} is gone: {why or error}",
                     hint="bring it back, then `leadline run --resume --retry-failed`",
-                ),
+                )
             )
         # The user's own job lays its files out as it likes; no claim is made of its extents.
-        return drop, None if cell.workload.job_file else extent, None
+        return _Prepared(
+            cache_drop=drop,
+            extent=None if cell.workload.job_file else extent,
+            round_trips=round_trips,
+        )
 
 
-def _derived(execution: Execution, output: Path) -> tuple[Execution, Derived | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """What was done and seen right before a trial, or what speaks against it."""
+
+    cache_drop: CacheDrop | None = None
+    extent: Extent | None = None
+    round_trips: tuple[RoundTrip, ...] = ()
+    problem: Problem | None = None
+
+
+def _derived(
+    execution: Execution, engine: Engine, folder: Path
+) -> tuple[Execution, Derived | None]:
     """The derived numbers of a completed execution, or the execution failed for want of them."""
     if execution.status is not TrialStatus.COMPLETED:
         return execution, None
     try:
-        return execution, derive(parse_fio_json(output.read_bytes()))
-    except (OSError, FormatError) as error:
-        fact = error.fact if isinstance(error, FormatError) else "fio left no output"
-        problem = Problem(code=errors.FORMAT_INVALID.code, fact=fact)
+        return execution, derive(read_output(engine.name, folder))
+    except FormatError as error:
+        problem = Problem(code=errors.FORMAT_INVALID.code, fact=error.fact)
         return replace(execution, status=TrialStatus.FAILED, problem=problem), None
 
 

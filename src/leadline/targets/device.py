@@ -13,12 +13,13 @@ from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import block_devices, mounted_at, signatures
-from leadline.runner.ports import Journal, Location, Shape
+from leadline.runner.ports import Device, Journal
+from leadline.targets.local import OnThisMachine
 from leadline.targets.page_cache import drop_page_cache
 from leadline.units import format_size
 
 
-class DeviceTarget:
+class DeviceTarget(OnThisMachine):
     """`device:/dev/x`. `destroy` and `overwrite` are what the user consented to, word for word."""
 
     def __init__(self, target: Target, destroy: Sequence[str], overwrite: Sequence[str]) -> None:
@@ -30,8 +31,8 @@ class DeviceTarget:
         self._handle = -1
 
     @property
-    def location(self) -> Location:
-        return Location(shape=Shape.SPAN, path=self.path, read_only=not self._writes)
+    def location(self) -> Device:
+        return Device(path=self.path, read_only=not self._writes)
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
@@ -72,7 +73,7 @@ class DeviceTarget:
             )
         self._refuse_small(footprint, where)
 
-    def volume(self) -> int | None:
+    def volume(self) -> object:
         return None
 
     def _refuse_in_use(self, where: list[str]) -> None:

@@ -13,7 +13,8 @@ from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import mount_of
-from leadline.runner.ports import Journal, Location, Shape
+from leadline.runner.ports import Folder, Journal
+from leadline.targets.local import OnThisMachine
 from leadline.targets.page_cache import drop_page_cache
 from leadline.units import format_size
 
@@ -21,7 +22,7 @@ OWNER_FILE = ".leadline-owner"
 KEEP_FREE_SHARE = 0.10
 
 
-class DirectoryTarget:
+class DirectoryTarget(OnThisMachine):
     """`dir:/path`."""
 
     def __init__(self, target: Target) -> None:
@@ -33,9 +34,9 @@ class DirectoryTarget:
         self._files: set[str] = set()
 
     @property
-    def location(self) -> Location:
+    def location(self) -> Folder:
         assert self.folder is not None, "acquire comes first"
-        return Location(shape=Shape.FILES, path=self.folder)
+        return Folder(path=self.folder)
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
@@ -71,7 +72,7 @@ class DirectoryTarget:
                 hint="make the plan smaller with --size, or make room",
             )
 
-    def volume(self) -> int | None:
+    def volume(self) -> object:
         try:
             return self.parent.stat().st_dev
         except OSError:

@@ -2,40 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from leadline import errors
 from leadline.archive.reader import Run
+from leadline.archive.records import Created
+from leadline.ceph.access import CephAccess
 from leadline.errors import LeadlineError
+from leadline.lab.cluster import open_lab
+from leadline.lab.down import take_down
+from leadline.lab.locate import lab_folder, labs_folder
+from leadline.plan import models
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Journal, Target
+from leadline.targets.cephfs import CephfsTarget
+from leadline.targets.cluster import OpenCluster, access_of
 from leadline.targets.device import DeviceTarget
 from leadline.targets.directory import DirectoryTarget, remove_folder
+from leadline.targets.rados import RadosTarget, remove_objects
+from leadline.targets.rbd import RbdTarget, remove_image
+
+LAB = "lab:"
 
 
 def open_targets(
-    plan: Plan, *, destroy: Sequence[str] = (), overwrite: Sequence[str] = ()
+    plan: Plan,
+    clusters: Mapping[str, OpenCluster],
+    *,
+    destroy: Sequence[str] = (),
+    overwrite: Sequence[str] = (),
 ) -> tuple[Target, ...]:
-    """An adapter for each target of the plan; nothing is touched yet.
+    """An adapter for each target of the plan; nothing is touched yet."""
 
-    Raises LeadlineError for a consent that names no device of the plan: a slip there is a danger.
-    """
-    devices = [one.parsed.location for one in plan.targets if one.parsed.kind is TargetKind.DEVICE]
-    for named in (*destroy, *overwrite):
-        if named not in devices:
+    def opened(target: models.Target) -> Target:
+        match target.parsed.kind:
+            case TargetKind.DIR:
+                return DirectoryTarget(target)
+            case TargetKind.DEVICE:
+                return DeviceTarget(target, destroy, overwrite)
+            case TargetKind.RBD:
+                return RbdTarget(target, clusters[target.cluster], destroy)
+            case TargetKind.RADOS:
+                return RadosTarget(target, clusters[target.cluster])
+            case TargetKind.CEPHFS:
+                return CephfsTarget(target, clusters[target.cluster])
+
+    return tuple(opened(target) for target in plan.targets)
+
+
+def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[str]) -> None:
+    """Raise LeadlineError for a consent that names nothing of the plan: a slip is a danger."""
+    devices, images = [], []
+    for target in plan.targets:
+        url = target.parsed
+        if url.kind is TargetKind.DEVICE:
+            devices.append(url.location)
+        elif url.kind is TargetKind.RBD and url.image:
+            images.append(f"rbd:{url.location}")
+    for named, known in (
+        *((one, devices + images) for one in destroy),
+        *((one, devices) for one in overwrite),
+    ):
+        if named not in known:
             raise LeadlineError(
                 errors.USAGE,
-                f"consent was given for {named!r}, which is no device of the plan",
-                context=[f"devices of the plan: {', '.join(devices) or 'none'}"],
-                hint="name the device exactly as the plan does",
+                f"consent was given for {named!r}, which the plan does not name",
+                context=[
+                    f"devices of the plan: {', '.join(devices) or 'none'}",
+                    *([f"images of the plan: {', '.join(images)}"] if images else []),
+                ],
+                hint="name it exactly as the plan does",
             )
-    return tuple(
-        DirectoryTarget(target)
-        if target.parsed.kind is TargetKind.DIR
-        else DeviceTarget(target, destroy, overwrite)
-        for target in plan.targets
-    )
 
 
 def remove_leftovers(run: Run, journal: Journal) -> list[str]:
@@ -43,10 +81,45 @@ def remove_leftovers(run: Run, journal: Journal) -> list[str]:
     as sentences. Only what carries the run's own token is touched."""
     told: list[str] = []
     for created in run.left_behind:
-        problems = remove_folder(created)
+        problems = _removed(run.plan, created)
         if problems:
             told += problems
         else:
             journal.note_removed(created)
             told.append(f"removed what a killed session left: {created.path}")
     return told
+
+
+def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
+    """Remove one thing; what could not be done as sentences."""
+    removers: Mapping[str, Callable[[CephAccess, Created], tuple[str, ...]]] = {
+        "rbd:": remove_image,
+        "rados:": remove_objects,
+    }
+    try:
+        if created.path.startswith(LAB):
+            name = created.path.removeprefix(LAB)
+            take_down(lab_folder(name, labs_folder(None)), created.token)
+            return ()
+        for scheme, remove in removers.items():
+            if created.path.startswith(scheme):
+                access = _access(plan, created.cluster)
+                return remove(access, created) if access else ()
+    except LeadlineError as error:
+        return (f"{created.path} could not be removed: {error.fact}",)
+    return remove_folder(created)
+
+
+def _access(plan: Plan, name: str) -> CephAccess | None:
+    """How the cluster is reached; None for a lab that is gone, and all that was in it."""
+    cluster = plan.cluster(name)
+    if cluster.lab is None:
+        return access_of(cluster)
+    if not isinstance(cluster.lab, str):
+        return None  # brought up for the run: it is taken down by itself
+    try:
+        return open_lab(cluster.lab, labs_folder(None)).access
+    except LeadlineError as error:
+        if error.kind is errors.LAB_NOT_FOUND:
+            return None
+        raise

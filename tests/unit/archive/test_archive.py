@@ -16,6 +16,7 @@ from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, list_runs
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter
+from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import (
     ARCHIVE_DAMAGED,
@@ -74,8 +75,8 @@ def replayed(path: Path, plan: Plan) -> Run:
         plan=plan,
         to_do=plan.trials,
         writer=writer,
-        engine=ReplayEngine.of(RECORDED),
-        targets=open_targets(plan),
+        engines=OneEngine(ReplayEngine.of(RECORDED)),
+        targets=open_targets(plan, {}),
         stop=StopRequest(),
         observe=lambda event: None,
     )
@@ -207,8 +208,9 @@ def observe(event):
         seen += 1
         if seen == {count}:
             os.kill(os.getpid(), signal.SIGKILL)
-carry_out(plan=plan, to_do=plan.trials, writer=writer, engine=ReplayEngine.of(RECORDED),
-          targets=open_targets(plan), stop=StopRequest(), observe=observe)
+carry_out(plan=plan, to_do=plan.trials, writer=writer,
+          engines=OneEngine(ReplayEngine.of(RECORDED)),
+          targets=open_targets(plan, {{}}), stop=StopRequest(), observe=observe)
 """
 
 
@@ -241,8 +243,8 @@ def test_kill_9_at_any_moment_leaves_a_run_that_resumes_and_verifies(
         plan=plan,
         to_do=run.to_do(),
         writer=writer,
-        engine=ReplayEngine.of(RECORDED),
-        targets=open_targets(plan),
+        engines=OneEngine(ReplayEngine.of(RECORDED)),
+        targets=open_targets(plan, {}),
         stop=StopRequest(),
         observe=lambda event: None,
     )

@@ -13,8 +13,13 @@ from pydantic import BaseModel
 from leadline.analysis.cells import figures
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
+from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.plan.loader import Overrides, load_plan
 from leadline.report import contracts
+from leadline.report.inventory_output import inventory_output
+from leadline.report.lab_output import LabOutput
+from leadline.report.pools_output import OnePoolOutput, PoolsOutput
+from tests.unit.inventory.conftest import dumps_of
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +33,16 @@ def outputs(run: Run) -> dict[str, BaseModel]:
     return {
         "audit": contracts.audit_output(run, findings),
         "check": contracts.check_output(run.plan),
+        "inventory": inventory_output(cluster_inventory(dumps_of("ceph-multi-az")), "dumps"),
+        "lab": LabOutput(labs=[]),
         "list": contracts.list_output([run]),
+        "pools": PoolsOutput(
+            action="create",
+            cluster="lab mine",
+            dry_run=True,
+            pools=[OnePoolOutput(name="rep2", outcome="would make", reason="")],
+            notes=[],
+        ),
         "run": contracts.run_output(run, findings),
         "show": contracts.show_output(run, cells, findings, trials=True),
         "verify": contracts.verify_output(verify(run)),

@@ -1,0 +1,223 @@
+"""Ceph clusters of a plan, open for its targets: reached, watched, captured, and for a lab brought
+up and taken down again."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from leadline import errors
+from leadline.archive.records import RoundTrip
+from leadline.ceph.access import CephAccess
+from leadline.ceph.connection import Connection
+from leadline.errors import LeadlineError
+from leadline.inventory.ceph import CephInventory
+from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.inventory.fitness import unfit
+from leadline.lab.cluster import Lab, bring_up, open_lab
+from leadline.lab.locate import labs_folder
+from leadline.lab.measure import measure_round_trips
+from leadline.plan.lab_description import LabDescription
+from leadline.plan.models import Cluster, Plan
+from leadline.probes.ceph import capture
+from leadline.probes.ceph_watch import ClusterWatch
+
+# Replicas answer reads of an object only once they know that its last write is stable; without
+# this pause 20-30 % of localized reads went back to the primary (facts/ceph-lab.md, 5).
+SETTLE_S = 5.0
+SETTLED_WITHIN_S = 120.0
+# A cluster that cannot serve an I/O keeps its client waiting for ever; the trial's own bound ends
+# that. Ours are commands, which may fail sooner.
+_COMMAND_S = 10.0
+
+
+class OpenCluster:
+    """One cluster. Nothing is asked of it before something needs to be known."""
+
+    def __init__(self, name: str, access: CephAccess, lab: Lab | None = None) -> None:
+        self.name = name
+        self.access = access
+        self.lab = lab
+        self._folder = tempfile.TemporaryDirectory(prefix="leadline-ceph-")
+        self._own_rtt_s = lab.description.inter_zone_rtt_s if lab else 0.0
+
+    @cached_property
+    def connection(self) -> Connection:
+        """Raises LeadlineError: `ceph-missing`, `ceph-unreachable`, `ceph-denied`."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    @cached_property
+    def _watching(self) -> Connection:
+        """A connection that no command of ours holds up."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    def inventory(self) -> CephInventory:
+        """What the cluster is now."""
+        return cluster_inventory(capture(self.connection))
+
+    def require_pool(self, pool: str) -> None:
+        """Raise LeadlineError where the pool is gone, or no monitor says that it is there."""
+        self.connection.mon("osd pool get", pool=pool, var="size")
+
+    def free_bytes(self, pool: str) -> int:
+        """What may still be written into a pool, copies not counted."""
+        for entry in self.connection.mon_json("df")["pools"]:
+            if entry["name"] == pool:
+                return int(entry["stats"]["max_avail"])
+        return 0
+
+    def client(self, settings: Mapping[str, str]) -> CephAccess:
+        """Access with a configuration of our own: the cluster's, and settings of the client
+        behind it. It holds what the cluster's own file holds, so only its owner may read it."""
+        given = self.access.conf.read_text("utf-8", "surrogateescape")
+        if self.access.keyring is not None:
+            settings = {**settings, "keyring": str(self.access.keyring)}
+        lines = [f"{key} = {value}" for key, value in settings.items()]
+        text = "\n".join([given, f"[client.{self.access.name}]", *lines, ""])
+        path = Path(self._folder.name) / f"{abs(hash(text)):x}.conf"
+        path.touch(mode=0o600)
+        path.write_text(text, "utf-8", "surrogateescape")
+        return replace(self.access, conf=path)
+
+    def refuse_unfit(self) -> None:
+        """Raise LeadlineError(`cluster-unfit`) where measuring would mislead or harm."""
+        reason = unfit(self.inventory())
+        if reason is not None:
+            raise reason.error()
+
+    def put_in_force(self, rtt_s: float | None) -> tuple[RoundTrip, ...]:
+        """The delay between a lab's zones (None: the lab's own), read back by measuring it."""
+        if self.lab is None or self.lab.network is None:
+            if rtt_s:
+                raise LeadlineError(
+                    errors.LAB_NOT_READY,
+                    f"the lab {self.name!r} has no network of its own, so no delay",
+                    context=[self.lab.network_note] if self.lab and self.lab.network_note else [],
+                )
+            return ()
+        wanted = self._own_rtt_s if rtt_s is None else rtt_s
+        if wanted == self.lab.description.inter_zone_rtt_s:
+            measured = measure_round_trips(self.lab.network)
+        else:
+            self.lab = self.lab.set_inter_zone_rtt(wanted)
+            measured = self.lab.round_trips
+        return tuple(
+            RoundTrip(
+                source=one.source,
+                destination=one.destination,
+                asked_s=wanted,
+                min_s=one.min_s,
+                median_s=one.median_s,
+                samples=one.received,
+            )
+            for one in measured
+        )
+
+    def settle(self, written_at_s: float) -> None:
+        """Wait until all placement groups are active and clean, and SETTLE_S have gone by since
+        the last write (time.monotonic()).
+
+        Raises LeadlineError(`cluster-unfit`) where they do not become so.
+        """
+        end = time.monotonic() + SETTLED_WITHIN_S
+        while True:
+            states = self.connection.mon_json("status")["pgmap"].get("pgs_by_state", ())
+            unclean = [one for one in states if "active+clean" not in one["state_name"]]
+            if not unclean:
+                break
+            if time.monotonic() > end:
+                raise LeadlineError(
+                    errors.CLUSTER_UNFIT,
+                    f"the cluster {self.name!r} does not come to rest",
+                    context=[f"{one['count']} PGs {one['state_name']}" for one in unclean],
+                    hint="wait until recovery is over, then run again",
+                )
+            time.sleep(1.0)
+        time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
+
+    def watch(self, folder: Path) -> ClusterWatch:
+        watch = ClusterWatch(self._watching, folder, patience_s=_COMMAND_S)
+        watch.start()
+        return watch
+
+    def capture(self) -> Mapping[str, bytes]:
+        """What the cluster is now: raw dumps by file name, secrets taken out."""
+        dumps = dict(capture(self.connection))
+        if self.lab is not None:
+            told = self.lab.state.model_dump_json(
+                include={
+                    *("name", "description", "network_note", "cephfs_note"),
+                    "round_trips",
+                },
+                indent=2,
+            )
+            dumps["lab.json"] = told.encode()
+        return dumps
+
+    def close(self) -> None:
+        """Let go of the cluster; a lab's own delay is in force again."""
+        lab = self.lab
+        if lab is not None and lab.description.inter_zone_rtt_s != self._own_rtt_s:
+            lab.set_inter_zone_rtt(self._own_rtt_s)
+        for name in ("connection", "_watching"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
+        self._folder.cleanup()
+
+
+@contextmanager
+def opened(
+    clusters: Sequence[Cluster],
+    *,
+    note: Callable[[str], None],
+    brought_up: Callable[[Lab], None] = lambda lab: None,
+) -> Iterator[Mapping[str, OpenCluster]]:
+    """The clusters of a plan; labs that it describes are up inside the block and down behind it.
+
+    Raises LeadlineError: `lab-not-found`, `lab-not-ready`, `lab-failed`.
+    """
+    folder = labs_folder(None)
+    with ExitStack() as stack:
+        found: dict[str, OpenCluster] = {}
+        for cluster in clusters:
+            if isinstance(cluster.lab, LabDescription):
+                lab = bring_up(_lab_name(cluster.name), cluster.lab, folder, note)
+                stack.callback(lab.down)
+                brought_up(lab)
+                found[cluster.name] = OpenCluster(cluster.name, lab.access, lab)
+            elif cluster.lab is not None:
+                lab = open_lab(cluster.lab, folder)
+                found[cluster.name] = OpenCluster(cluster.name, lab.access, lab)
+            else:
+                found[cluster.name] = OpenCluster(cluster.name, access_of(cluster))
+            stack.callback(found[cluster.name].close)
+        yield found
+
+
+def _lab_name(cluster: str) -> str:
+    """A name for a lab of one run, which no other lab has."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", cluster).strip("-")[:24] or "lab"
+    return f"{stem}-{secrets.token_hex(4)}"
+
+
+def access_of(cluster: Cluster) -> CephAccess:
+    """How a cluster that is no lab is reached."""
+    assert cluster.ceph_conf is not None
+    return CephAccess(
+        conf=Path(cluster.ceph_conf),
+        name=cluster.id,
+        keyring=Path(cluster.keyring) if cluster.keyring else None,
+    )
+
+
+def needed(plan: Plan) -> tuple[Cluster, ...]:
+    """The clusters that any target of the plan lies on."""
+    used = {target.cluster for target in plan.targets}
+    return tuple(cluster for cluster in plan.clusters if cluster.name in used)

@@ -1,0 +1,21 @@
+"""What targets on this machine have in common: no system of their own to watch or to wait for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leadline.archive.records import RoundTrip
+from leadline.runner.ports import Watch
+
+
+class OnThisMachine:
+    """A target whose system is the host itself, which the host inventory tells of."""
+
+    def settle(self, written_at_s: float) -> None:
+        return
+
+    def prepare(self) -> tuple[RoundTrip, ...]:
+        return ()
+
+    def watch(self, folder: Path) -> Watch | None:
+        return None

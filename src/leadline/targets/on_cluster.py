@@ -1,0 +1,80 @@
+"""What targets on a Ceph cluster have in common: its conditions, its health, its tools."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from leadline import errors
+from leadline.archive.records import RoundTrip
+from leadline.ceph.access import INSTALL_CLIENT, CephAccess
+from leadline.errors import LeadlineError
+from leadline.plan.models import Target
+from leadline.runner.ports import Watch
+from leadline.targets.cluster import OpenCluster
+
+# An operation that a cluster cannot serve never comes back by itself.
+_OPERATION_S = "20"
+_TOOL_S = 60.0
+
+
+class OnCluster:
+    """A target of the plan on one of its clusters."""
+
+    def __init__(self, target: Target, cluster: OpenCluster) -> None:
+        self.name = target.name
+        self.cluster = cluster
+        self._rtt_s = target.parsed.inter_zone_rtt_s
+
+    def volume(self) -> object:
+        return ("ceph", self.cluster.name)
+
+    def settle(self, written_at_s: float) -> None:
+        self.cluster.settle(written_at_s)
+
+    def prepare(self) -> tuple[RoundTrip, ...]:
+        return self.cluster.put_in_force(self._rtt_s)
+
+    def watch(self, folder: Path) -> Watch | None:
+        return self.cluster.watch(folder)
+
+
+def ask(
+    access: CephAccess, program: str, arguments: Sequence[str], what: str, bound_s: float = _TOOL_S
+) -> str:
+    """stdout of one of Ceph's programs. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
+    patience = ("--rados-osd-op-timeout", _OPERATION_S, "--rados-mon-op-timeout", _OPERATION_S)
+    return asked(access.command(program, *patience, *arguments), program, what, bound_s)
+
+
+def asked(command: Sequence[str], program: str, what: str, bound_s: float) -> str:
+    """stdout of a command. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=bound_s, stdin=subprocess.DEVNULL
+        )
+    except FileNotFoundError as error:
+        raise LeadlineError(
+            errors.CEPH_MISSING,
+            f"there is no {error.filename!r} on this machine",
+            hint=INSTALL_CLIENT,
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise LeadlineError(
+            errors.CEPH_FAILED,
+            f"{what}: {program} gives no answer within {bound_s:g} s",
+            hint="look at the cluster's health: its I/O may not come back",
+        ) from error
+    if done.returncode == 127 and "nsenter" in done.stderr:
+        raise LeadlineError(
+            errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=INSTALL_CLIENT
+        )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise LeadlineError(
+            errors.CEPH_FAILED,
+            f"{what}: {program} ended with status {done.returncode}",
+            context=said[-3:],
+        )
+    return done.stdout

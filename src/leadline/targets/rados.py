@@ -1,0 +1,90 @@
+"""Objects of our own in a pool, all of whose names begin with the run's token."""
+
+from __future__ import annotations
+
+import secrets
+
+from leadline.archive.records import CacheDrop, Created
+from leadline.ceph.access import CephAccess
+from leadline.engines.rados_bench import cleanup_command
+from leadline.errors import LeadlineError
+from leadline.plan.footprint import Footprint
+from leadline.plan.models import Target
+from leadline.runner.ports import Journal, RadosPool
+from leadline.targets.cluster import OpenCluster
+from leadline.targets.on_cluster import OnCluster, asked
+from leadline.targets.pools import find_pool, require_application, require_room
+
+_REMOVED_WITHIN_S = 300.0
+
+
+class RadosTarget(OnCluster):
+    """`rados:POOL`."""
+
+    def __init__(self, target: Target, cluster: OpenCluster) -> None:
+        super().__init__(target, cluster)
+        self._pool = target.parsed.pool
+        self._objects = ""
+        self._created: Created | None = None
+        self._journal: Journal | None = None
+
+    @property
+    def location(self) -> RadosPool:
+        assert self._objects, "acquire comes first"
+        return RadosPool(pool=self._pool, objects=self._objects, access=self.cluster.access)
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        self.cluster.refuse_unfit()
+        require_application(find_pool(self.cluster, self._pool, where), "rados", where)
+        require_room(self.cluster, self._pool, footprint, claimed_bytes, where)
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        token = secrets.token_hex(8)
+        objects = f"leadline-{run}-{token}"
+        self._created = Created(
+            target=self.name,
+            cluster=self.cluster.name,
+            path=f"rados:{self._pool}/{objects}",
+            token=token,
+        )
+        self._journal = journal
+        journal.note_created(self._created)
+        self._objects = objects
+
+    def present(self) -> bool:
+        self.cluster.require_pool(self._pool)
+        return True
+
+    def drop_caches(self) -> CacheDrop | None:
+        return None  # those of the cluster are not ours to drop
+
+    def allocated_bytes(self) -> int | None:
+        return None  # told of a pool only, which others use too
+
+    def filesystem(self) -> str:
+        return ""
+
+    def note_files(self) -> None:
+        return
+
+    def release(self) -> tuple[str, ...]:
+        if self._created is None:
+            return ()
+        problems = remove_objects(self.cluster.access, self._created)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(self._created)
+            self._created = None
+        return problems
+
+
+def remove_objects(access: CephAccess, created: Created) -> tuple[str, ...]:
+    """Remove the objects of a run; what could not be done as sentences."""
+    pool, _, objects = created.path.removeprefix("rados:").partition("/")
+    location = RadosPool(pool=pool, objects=objects, access=access)
+    try:
+        asked(cleanup_command(location), "rados", "removing objects", _REMOVED_WITHIN_S)
+    except LeadlineError as error:
+        said = "; ".join([error.fact, *error.context[-1:]])
+        return (f"{created.path} could not be removed: {said}",)
+    return ()

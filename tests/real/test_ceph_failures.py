@@ -1,0 +1,222 @@
+"""What happens to a run when the cluster under it fails. Each drill has a lab of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from leadline.archive.reader import Run
+from leadline.archive.records import TrialStatus
+from leadline.archive.runs import find_run
+from tests.real.conftest import Ended, fio_processes, wait_for
+
+pytestmark = [pytest.mark.real, pytest.mark.root]
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A process of the lab, with all that is needed to start it again as it was."""
+
+    pid: int
+    command: list[bytes]
+    environment: dict[bytes, bytes]
+
+    @classmethod
+    def of(cls, pid: int) -> Daemon:
+        proc = Path(f"/proc/{pid}")
+        pairs = (proc / "environ").read_bytes().rstrip(b"\0").split(b"\0")
+        return cls(
+            pid=pid,
+            command=(proc / "cmdline").read_bytes().rstrip(b"\0").split(b"\0"),
+            environment=dict(pair.split(b"=", 1) for pair in pairs if b"=" in pair),
+        )
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def start_again(self, network: str) -> None:
+        subprocess.run(
+            ["setsid", "--fork", "nsenter", f"--net={network}", "--", *self.command],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+
+
+@dataclass(frozen=True)
+class Drill:
+    """A lab to break, and a way to call Leadline."""
+
+    call: Callable[..., Ended]
+    runs: Path
+
+    def status(self) -> dict[str, object]:
+        ended = self.call("lab", "status", "drill", "--format", "json")
+        found: dict[str, object] = json.loads(ended.out)["labs"][0]
+        return found
+
+    def daemon(self, name: str) -> Daemon:
+        processes = self.status()["processes"]
+        assert isinstance(processes, list)
+        return Daemon.of(next(one["pid"] for one in processes if one["name"] == name))
+
+    def network(self, number: int) -> str:
+        zones = self.status()["zones"]
+        assert isinstance(zones, list)
+        return str(zones[number]["namespace"])
+
+    @property
+    def run(self) -> Run:
+        return find_run("@latest", self.runs)
+
+    def trial_is_going_on(self) -> bool:
+        """fio runs and the prefill is over."""
+        staged = list(self.runs.glob("*/.staging/trials-*/job.fio"))
+        return bool(staged) and bool(fio_processes(self.runs))
+
+
+@pytest.fixture
+def drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: no failure of a real cluster is tested here")
+    with tempfile.TemporaryDirectory(prefix="ll-drill-") as labs:
+
+        def call(*arguments: object) -> Ended:
+            return process(*arguments, LEADLINE_LABS=labs)
+
+        description = tmp_path / "lab.yaml"
+        description.write_text("store: bluestore-in-memory\nosd_size: 1G\npools: [rep3, rep2]\n")
+        up = call("lab", "up", "drill", description)
+        assert up.status == 0, up.err
+        yield Drill(call=call, runs=tmp_path / "runs")
+        if list(Path(labs).iterdir()):
+            down = call("lab", "down", "drill")
+            assert down.status == 0, down.err
+        assert not list(Path(labs).iterdir())
+        assert not fio_processes(tmp_path)
+
+
+def plan(folder: Path, pool: str, runtime: str) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(
+        f"clusters: {{drill: {{lab: drill}}}}\ntargets: [rbd:{pool}]\nrepeats: 1\ngrace: 3s\n"
+        f"workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 16M, runtime: {runtime}}}]\n"
+    )
+    return path
+
+
+def while_running(
+    drill: Drill, folder: Path, pool: str, runtime: str, break_it: Callable[[], None]
+) -> Ended:
+    """A run of one trial during which something breaks."""
+    ended: list[Ended] = []
+    thread = threading.Thread(
+        target=lambda: ended.append(drill.call("run", plan(folder, pool, runtime)))
+    )
+    thread.start()
+    try:
+        wait_for(drill.trial_is_going_on, 60)
+        time.sleep(1.5)
+        break_it()
+    finally:
+        thread.join(200)
+    assert ended, "the run came to an end"
+    return ended[0]
+
+
+def test_an_osd_killed_during_a_trial_is_told_beside_the_numbers(
+    drill: Drill, tmp_path: Path
+) -> None:
+    victim = drill.daemon("osd.1")
+    ended = while_running(drill, tmp_path, "rep3", "8s", victim.kill)
+    (trial,) = drill.run.trials
+    assert trial.record.status is TrialStatus.COMPLETED, ended.err
+    findings = json.loads(drill.call("audit", "@latest", "--format", "json").out)["findings"]
+    (told,) = [one for one in findings if one["code"] == "cluster-not-healthy"]
+    assert told["severity"] in ("warning", "error")
+    assert "OSD_DOWN" in told["message"]
+    assert drill.run.left_behind == ()
+    assert drill.call("verify", "@latest").status == 0
+
+
+def test_data_that_is_out_of_reach_ends_the_trial_as_hung_and_is_cleaned_up_later(
+    drill: Drill, tmp_path: Path
+) -> None:
+    victims = [drill.daemon("osd.1"), drill.daemon("osd.2")]
+
+    def both_down() -> None:
+        for victim in victims:
+            victim.kill()
+
+    networks = [drill.network(1), drill.network(2)]
+    ended = while_running(drill, tmp_path, "rep2", "4s", both_down)
+    assert ended.status == 4, ended.err
+    (trial,) = drill.run.trials
+    assert trial.record.status is TrialStatus.HUNG
+    assert trial.record.signals
+    assert "error[trial-hung]" in ended.err
+    assert not fio_processes(drill.runs)
+    (left,) = drill.run.left_behind
+    assert left.path in ended.err, "what could not be removed is told"
+    findings = json.loads(drill.call("audit", "@latest", "--format", "json").out)["findings"]
+    assert any(
+        one["code"] == "cluster-not-healthy" and one["severity"] == "error" for one in findings
+    )
+    for victim, network in zip(victims, networks, strict=True):
+        victim.start_again(network)
+
+    def cleaned() -> bool:
+        drill.call("clean", "@latest")
+        return not drill.run.left_behind
+
+    wait_for(cleaned, 120)
+    assert drill.call("verify", "@latest").status == 0
+
+
+def test_a_monitor_that_restarts_does_not_end_a_trial(drill: Drill, tmp_path: Path) -> None:
+    monitor, network = drill.daemon("mon.a"), drill.network(0)
+
+    def restart() -> None:
+        monitor.kill()
+        time.sleep(1.0)
+        monitor.start_again(network)
+
+    ended = while_running(drill, tmp_path, "rep3", "8s", restart)
+    (trial,) = drill.run.trials
+    assert trial.record.status is TrialStatus.COMPLETED, ended.err
+    assert drill.run.left_behind == ()
+    assert drill.run.complete
+
+
+def test_a_lab_that_is_killed_whole_leaves_an_archive_and_nothing_else(
+    drill: Drill, tmp_path: Path
+) -> None:
+    processes = drill.status()["processes"]
+    assert isinstance(processes, list)
+
+    def kill_all() -> None:
+        for one in processes:
+            os.kill(one["pid"], signal.SIGKILL)
+
+    ended = while_running(drill, tmp_path, "rep3", "4s", kill_all)
+    assert ended.status == 4, ended.err
+    (trial,) = drill.run.trials
+    assert trial.record.status in (TrialStatus.HUNG, TrialStatus.FAILED)
+    assert not fio_processes(drill.runs)
+    assert drill.run.left_behind, "the image was not reached any more, and is told of"
+    # With the lab gone there is nothing of it to clean up.
+    assert drill.call("lab", "down", "drill").status == 0
+    assert drill.call("clean", "@latest").status == 0
+    assert drill.run.left_behind == ()

@@ -1,0 +1,300 @@
+"""Pools of a real cluster as targets: measured, refused where they must be, left as they were."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from leadline.archive.reader import Run
+from leadline.archive.records import TrialStatus
+from leadline.archive.runs import find_run
+from leadline.ceph.access import CephAccess
+from leadline.ceph.connection import Connection
+from leadline.lab.cluster import open_lab
+from leadline.lab.locate import lab_access, labs_folder
+from tests.real.conftest import Ended, sh
+
+pytestmark = [pytest.mark.real, pytest.mark.root]
+
+SHORT = ("--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")
+
+
+@pytest.fixture(scope="module")
+def access(lab: str) -> CephAccess:
+    return lab_access(lab)
+
+
+@pytest.fixture
+def connection(access: CephAccess) -> Iterator[Connection]:
+    with Connection(access) as opened:
+        yield opened
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[..., Path]:
+    """A plan on the lab with these targets and one short workload."""
+
+    def write(lab: str, *targets: str, workload: str = "{name: w, pattern: randwrite}") -> Path:
+        path = tmp_path / "plan.yaml"
+        path.write_text(
+            f"clusters: {{here: {{lab: {lab}}}}}\n"
+            f"targets: {json.dumps([json.loads(one) if one[0] == '{' else one for one in targets])}"
+            f"\nworkloads: [{workload}]\n"
+            "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\ngrace: 3s\n"
+        )
+        return path
+
+    return write
+
+
+def archive(tmp_path: Path) -> Run:
+    return find_run("@latest", tmp_path / "runs")
+
+
+def images(access: CephAccess, pool: str) -> list[str]:
+    found: list[str] = json.loads(sh(*access.command("rbd", "ls", "--format", "json", pool)))
+    return found
+
+
+def objects(access: CephAccess, pool: str) -> set[str]:
+    """Names of all objects but those that librbd keeps once it has been in a pool."""
+    listed = sh(*access.command("rados", "-p", pool, "ls", "--all")).splitlines()
+    names = {line.rpartition("\t")[2] for line in listed}
+    return names - {"rbd_info", "rbd_trash", "rbd_directory", "rbd_children"}
+
+
+def test_every_kind_of_target_is_measured_and_left_as_it_was(
+    lab: str, access: CephAccess, process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    mount = open_lab(lab, labs_folder(None)).cephfs
+    assert mount is not None
+    before = {pool: objects(access, pool) for pool in ("rep3", "rep2", "ec-2-1")}
+    targets = {
+        "rep3": "rbd:rep3",
+        "ec": "rbd:rep3?data_pool=ec-2-1",
+        "fs": "cephfs:cephfs-rep2",
+        "objects": "rados:rep2",
+    }
+    options = [part for name, url in targets.items() for part in ("--target", f"{name}={url}")]
+    job = tmp_path / "plan.yaml"
+    job.write_text(
+        "targets: []\nworkloads: [{name: stream, phases: [{pattern: read}, {pattern: write}], "
+        "block_size: 64k, iodepth: 4}]\n"
+    )
+    ended = process("run", job, *options, "--lab", lab, *SHORT, "--quiet")
+    assert ended.status in (0, 1), ended.err
+    run = archive(tmp_path)
+    assert {one.record.target for one in run.trials} == set(targets)
+    for trial in run.trials:
+        record = trial.record
+        assert record.status is TrialStatus.COMPLETED, record.problem
+        assert trial.cluster, "the cluster's health was recorded"
+        assert {trip.source for trip in record.round_trips} <= {"az1", "az2", "az3"}
+        assert min(trip.min_s for trip in record.round_trips) >= 0.00099
+        if record.target in ("rep3", "ec"):
+            assert record.extent is not None
+            assert record.extent.allocated_bytes == record.extent.span_bytes == 16 << 20
+    assert process("verify", "@latest").status == 0
+    assert run.left_behind == ()
+    for pool, there in before.items():
+        left = objects(access, pool) - there
+        assert not left, f"left in {pool}"
+        assert not [image for image in images(access, pool) if image.startswith("leadline-")]
+    assert not list((mount / "cephfs-rep2").iterdir())
+    for moment in ("start", "end"):
+        inventory = run.cluster(moment, lab)
+        assert inventory is not None
+        assert inventory.pool("ec-2-1") is not None
+
+
+def test_the_cells_of_an_erasure_coded_pool_of_a_lab_need_no_second_name(
+    lab: str, process: Callable[..., Ended], plan: Callable[..., Path]
+) -> None:
+    ended = process("run", plan(lab, "rbd:ec-2-1"), "--quiet", "--format", "json")
+    assert ended.status in (0, 1), ended.err
+    assert json.loads(ended.out)["trials"] == 1
+
+
+@pytest.fixture
+def own_image(access: CephAccess, tmp_path: Path) -> Iterator[str]:
+    """An image of the user's, full of the user's data."""
+    content = tmp_path / "data"
+    content.write_bytes(os.urandom(16 << 20))
+    sh(*access.command("rbd", "import", "--no-progress", content, "rep3/users-own"))
+    yield "rep3/users-own"
+    sh(*access.command("rbd", "rm", "--no-progress", "rep3/users-own"))
+
+
+def content_of(access: CephAccess, image: str) -> str:
+    done = subprocess.run(
+        access.command("rbd", "export", "--no-progress", image, "-"), capture_output=True
+    )
+    assert done.returncode == 0
+    return hashlib.sha256(done.stdout).hexdigest()
+
+
+def test_an_image_of_the_users_is_written_only_by_consent_and_never_removed(
+    lab: str,
+    access: CephAccess,
+    own_image: str,
+    process: Callable[..., Ended],
+    plan: Callable[..., Path],
+) -> None:
+    before = content_of(access, own_image)
+    path = plan(lab, f"rbd:{own_image}")
+    refused = process("run", path, "--quiet")
+    assert refused.status == 2
+    assert "error[image-not-consented]" in refused.err
+    assert f"--destroy-data rbd:{own_image}" in refused.err
+    slip = process("run", path, "--quiet", "--destroy-data", "rbd:rep3/other")
+    assert "error[usage]" in slip.err
+    reading = plan(lab, f"rbd:{own_image}", workload="{name: r, pattern: randread}")
+    assert process("run", reading, "--quiet", "--no-prefill").status in (0, 1)
+    assert content_of(access, own_image) == before
+    path = plan(lab, f"rbd:{own_image}")
+    consented = process("run", path, "--quiet", "--destroy-data", f"rbd:{own_image}")
+    assert consented.status in (0, 1), consented.err
+    assert content_of(access, own_image) != before
+    assert "users-own" in images(access, "rep3")
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "status", "said"),
+    [
+        ("rbd:rep33", "pool-missing", 2, "its pools: rep3, rep2, ec-2-1"),
+        ("rbd:cephfs-rep3", "pool-unsuitable", 3, "is for cephfs"),
+        ("rbd:rep3/nobody", "target-invalid", 2, "leave the image out (rbd:rep3)"),
+        ("rbd:rep2?data_pool=nowhere", "pool-missing", 2, "no pool 'nowhere'"),
+        ("cephfs:/tmp", "not-cephfs", 3, "not on CephFS"),
+        ("cephfs:cephfs-rep9", "target-invalid", 2, "No such file"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
+    lab: str,
+    process: Callable[..., Ended],
+    plan: Callable[..., Path],
+    tmp_path: Path,
+    target: str,
+    code: str,
+    status: int,
+    said: str,
+) -> None:
+    ended = process("run", plan(lab, target), "--quiet")
+    assert ended.status == status, ended.err
+    assert f"error[{code}]" in ended.err
+    assert said in ended.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_optional_target_is_left_out_with_the_reason(
+    lab: str, process: Callable[..., Ended], plan: Callable[..., Path], tmp_path: Path
+) -> None:
+    optional = '{"target": "rbd:rep3-enc", "name": "encrypted", "optional": true}'
+    ended = process("run", plan(lab, "rbd:rep3", optional))
+    assert ended.status in (0, 1), ended.err
+    assert "left out: encrypted: " in ended.err
+    (gone,) = archive(tmp_path).plan.left_out
+    assert gone.target == "encrypted"
+    assert "has no pool 'rep3-enc'" in gone.reason
+    assert "Left out" in process("show", "@latest").out
+
+
+def test_pools_without_application_or_overwrites_and_a_paused_cluster_are_refused(
+    lab: str,
+    connection: Connection,
+    process: Callable[..., Ended],
+    plan: Callable[..., Path],
+) -> None:
+    connection.mon("osd erasure-code-profile set", name="bare", profile=["k=2", "m=1"])
+    connection.mon(
+        "osd pool create",
+        pool="bare",
+        pg_num=8,
+        pool_type="erasure",
+        erasure_code_profile="bare",
+    )
+    try:
+        none = process("run", plan(lab, "rbd:rep3?data_pool=bare"), "--quiet")
+        assert "error[pool-unsuitable]" in none.err
+        assert "does not take overwrites" in none.err
+        bare = process("run", plan(lab, "rados:bare"), "--quiet")
+        assert "error[pool-unsuitable]" in bare.err
+        assert "ceph osd pool application enable bare rados" in bare.err
+    finally:
+        connection.mon(
+            "osd pool delete", pool="bare", pool2="bare", yes_i_really_really_mean_it=True
+        )
+        connection.mon("osd erasure-code-profile rm", name="bare")
+    connection.mon("osd set", key="pause")
+    try:
+        paused = process("run", plan(lab, "rbd:rep3"), "--quiet")
+    finally:
+        connection.mon("osd unset", key="pause")
+    assert paused.status == 4
+    assert "error[cluster-unfit]" in paused.err
+
+
+def test_a_delay_is_put_in_force_for_its_trials_and_then_undone(
+    lab: str, process: Callable[..., Ended], plan: Callable[..., Path], tmp_path: Path
+) -> None:
+    ended = process(
+        "run",
+        plan(
+            lab,
+            '{"target": "rbd:rep3", "name": "near"}',
+            '{"target": "rbd:rep3?inter_zone_rtt=20ms", "name": "far"}',
+            '{"target": "rbd:rep3?inter_zone_rtt=20ms&read_policy=localize", "name": "local"}',
+            workload="{name: r, pattern: randread}",
+        ),
+        "--quiet",
+    )
+    assert ended.status in (0, 1), ended.err
+    run = archive(tmp_path)
+    trips = {
+        one.record.target.partition("@")[0]: min(trip.min_s for trip in one.record.round_trips)
+        for one in run.trials
+    }
+    assert trips["far"] >= 0.0199
+    assert trips["local"] >= 0.0199
+    assert trips["near"] < 0.0199
+    means = {
+        row.target.partition("@")[0]: row.value
+        for row in run.measurements()
+        if row.metric.value == "latency_mean"
+    }
+    # Two thirds of the primaries are a round trip away, and a replica is always near.
+    assert means["near"] < means["far"]
+    assert means["local"] < means["far"]
+    assert open_lab(lab, labs_folder(None)).description.inter_zone_rtt_s == pytest.approx(1e-3)
+
+
+def test_a_cluster_that_is_not_there_is_told_within_its_time(
+    process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    conf = tmp_path / "ceph.conf"
+    target = ("--target", "rbd:rep3", "--profile", "quick", "--ceph-conf", conf)
+    missing = process("run", *target)
+    assert missing.status == 3
+    assert "error[ceph-unreachable]" in missing.err
+    conf.write_text("[global]\nmon_host = [v2:127.0.0.1:1]\n")
+    silent = process("run", *target)
+    assert silent.status == 3
+    assert "error[ceph-unreachable]" in silent.err
+    denied = process("run", *target, "--keyring", tmp_path / "no.keyring")
+    assert denied.status == 3
+    assert "error[ceph-denied]" in denied.err
+
+
+def test_a_virtual_machines_image_refuses_jobs_that_would_fight_for_its_lock(
+    lab: str, process: Callable[..., Ended], plan: Callable[..., Path]
+) -> None:
+    target = "rbd:rep3?features=virtualization"
+    two = plan(lab, target, workload="{name: w, pattern: randwrite, numjobs: 2, size: 4M}")
+    assert "error[target-unsuitable]" in process("run", two, "--quiet").err
+    assert process("run", plan(lab, target), "--quiet").status in (0, 1)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadline.plan.target_url import TargetKind, parse_target_url
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "pool", "image"),
+    [
+        ("rbd:rep3", TargetKind.RBD, "rep3", ""),
+        ("rbd:rep3/disk-1", TargetKind.RBD, "rep3", "disk-1"),
+        ("rados:.rgw.root", TargetKind.RADOS, ".rgw.root", ""),
+    ],
+)
+def test_a_pool_and_an_image_are_told_apart(
+    url: str, kind: TargetKind, pool: str, image: str
+) -> None:
+    parsed = parse_target_url(url)
+    assert (parsed.kind, parsed.pool, parsed.image) == (kind, pool, image)
+
+
+def test_options_are_kept_and_written_again_as_they_were() -> None:
+    url = "rbd:rep3?data_pool=ec-2-1&inter_zone_rtt=500us"
+    parsed = parse_target_url(url)
+    assert parsed.options == {"data_pool": "ec-2-1", "inter_zone_rtt": "500us"}
+    assert parsed.inter_zone_rtt_s == pytest.approx(500e-6)
+    assert str(parsed) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("rbd:", "is not rbd:POOL or rbd:POOL/IMAGE"),
+        ("rbd:a/b/c", "is not rbd:POOL or rbd:POOL/IMAGE"),
+        ("rbd:-p", "is not rbd:POOL"),
+        ("rbd:pool@snap", "is not rbd:POOL"),
+        ("rados:a/b", "is not rados:POOL"),
+        ("cephfs:", "is not cephfs:/mounted/path"),
+        ("rbd:p?date_pool=x", "did you mean 'data_pool'?"),
+        ("rados:p?data_pool=x", "'rados' targets have no option 'data_pool'"),
+        ("rbd:p?data_pool", "needs one value"),
+        ("rbd:p?data_pool=", "needs one value"),
+        ("rbd:p?data_pool=a&data_pool=b", "needs one value"),
+        ("rbd:p?data_pool=-x", "is no name of a pool"),
+        ("rbd:p?read_policy=nearest", "default, balance or localize"),
+        ("rbd:p?crush_location=zone:a", "with read_policy=localize only"),
+        ("rbd:p?inter_zone_rtt=fast", "duration"),
+    ],
+)
+def test_what_is_no_target_is_refused_with_a_sentence(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_target_url(url)
+
+
+def test_a_path_may_hold_a_question_mark_where_there_are_no_options() -> None:
+    assert parse_target_url("dir:/what?/now").location == "/what?/now"
+    assert parse_target_url("cephfs:/mnt/x?inter_zone_rtt=1ms").location == "/mnt/x"
+
+
+@given(st.text(max_size=40))
+def test_any_text_gives_a_target_that_is_written_as_it_is_read_or_a_sentence(text: str) -> None:
+    for scheme in TargetKind:
+        with suppress(ValueError):
+            parsed = parse_target_url(f"{scheme.value}:{text}")
+            assert parse_target_url(str(parsed)) == parsed
