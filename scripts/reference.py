@@ -29,6 +29,7 @@ from leadline.cli.main import VERBS, cli
 from leadline.findings import Severity
 from leadline.plan import expand, models
 from leadline.plan.footprint import footprint_of
+from leadline.plan.lab_description import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.units import (
     format_block_size,
@@ -241,6 +242,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "leadline": "Version of the plan format.",
             "name": "Added to the run's id: `perf-YYYYMMDD-HHMMSS-NAME`.",
             "description": "For people; shown in reports.",
+            "clusters": "Ceph clusters that targets lie on, by names of your own.",
             "targets": "Where I/O goes: URLs, or entries as below.",
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
             "defaults": "Settings for workloads that do not have their own.",
@@ -256,8 +258,37 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         models.TargetDocument,
         "An entry of `targets`. A bare URL stands for `{target: URL}`.",
         {
-            "target": "`dir:/path` or `device:/dev/x`; the path is absolute.",
-            "name": "What results call it.",
+            "target": "`dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL` or "
+            "`cephfs:/mounted/path`, with [options](../guides/measure-ceph.md#options).",
+            "name": "What results call it; behind it `@CLUSTER` where the plan has several.",
+            "clusters": "Names of clusters: one or a list.",
+            "optional": "Where it cannot be used it is left out, with the reason in the archive.",
+        },
+    ),
+    "A cluster": (
+        models.ClusterDocument,
+        "An entry of `clusters`: either `lab` or `ceph_conf`.",
+        {
+            "ceph_conf": "Path of its configuration.",
+            "keyring": "Path of the key of `id`, unless the configuration names it.",
+            "id": "The Ceph user, without `client.`.",
+            "lab": "The name of a [lab](../guides/use-a-lab.md) that is up, or the description of "
+            "one that is up for this run only.",
+        },
+    ),
+    "A lab": (
+        LabDocument,
+        "What a description of a lab takes, in a plan and in the file for `leadline lab up`.",
+        {
+            "topology": "Zones, or racks of one zone.",
+            "hosts_per_domain": "Hosts in each zone or rack.",
+            "osds_per_host": "OSDs on each host.",
+            "store": "BlueStore on a file, on a file in memory, or memstore.",
+            "osd_size": "Size of each OSD.",
+            "inter_zone_rtt": "Round-trip time between zones, on top of what the network takes.",
+            "encryption": "msgr2 in secure mode on every connection; needs `authentication`.",
+            "authentication": "cephx.",
+            "pools": "Which of the pools it has.",
         },
     ),
     "Settings": (
@@ -314,6 +345,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
 
 _NESTED: Mapping[type[BaseModel], str] = {
     models.TargetDocument: "[targets](#a-target)",
+    models.ClusterDocument: "[clusters](#a-cluster)",
+    LabDocument: "[a lab](#a-lab)",
     models.WorkloadDocument: "[workloads](#a-workload)",
     models.PhaseDocument: "[phases](#a-phase)",
     models.LevelDocument: "[levels](#a-level)",
@@ -323,6 +356,13 @@ _DEFAULTS_IN_WORDS = {
     (models.PlanDocument, "seed"): "a random one, recorded",
     (models.PlanDocument, "name"): "none",
     (models.TargetDocument, "name"): "the URL",
+    (models.TargetDocument, "clusters"): "all of the plan",
+    (models.ClusterDocument, "id"): "`admin`",
+    (LabDocument, "topology"): "`multi-zone`",
+    (LabDocument, "store"): "`bluestore`",
+    (LabDocument, "osd_size"): "`4G`",
+    (LabDocument, "inter_zone_rtt"): "`1ms`; none in a single zone",
+    (LabDocument, "pools"): "all",
     (models.PhaseDocument, "name"): "the pattern",
     (models.WorkloadDocument, "levels"): "one level, from the settings",
 }
@@ -362,6 +402,12 @@ def plan() -> str:
 def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
     if (model, key) == (models.PlanDocument, "profile"):
         return "a name, or a list of names"
+    if (model, key) == (models.TargetDocument, "clusters"):
+        return "a name, or a list of names"
+    if (model, key) == (models.ClusterDocument, "lab"):
+        return "a name, or [a lab](#a-lab)"
+    if (model, key) in ((LabDocument, "osd_size"), (LabDocument, "inter_zone_rtt")):
+        return "size" if key == "osd_size" else "duration"
     return _type(field.annotation, list(field.metadata))
 
 
@@ -375,8 +421,12 @@ def _type(annotation: Any, metadata: list[Any]) -> str:
         return " or ".join(_type(one, metadata) for one in kinds)
     if origin is Literal:
         return ", ".join(code(one) for one in arguments)
+    if origin is dict:
+        return f"names of {_NESTED[arguments[1]]}"
     if origin is tuple:
         inner = arguments[0]
+        if inspect.isclass(inner) and issubclass(inner, StrEnum):
+            return f"list of {_type(inner, [])}"
         return f"list of {_NESTED.get(inner) or _type(inner, []) + 's'}"
     if annotation in _NESTED:
         return _NESTED[annotation]

@@ -19,7 +19,7 @@ from leadline.metrics import Metric, Op
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """`ratio` = other / base of the figures shown; `low` and `high` are the extremes of the same
-    ratio over pairs of trials of one block (`pairs` of them)."""
+    ratio over pairs of trials of one block (`pairs` of them, which may be none)."""
 
     ratio: float
     low: float
@@ -38,10 +38,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One subject, workload, level and operation at two places. `busy` is the largest share of
-    this machine's cores that was busy in a median trial of either."""
+    """One subject, workload, level and operation at two places. `depth` counts the I/Os that were
+    to be in flight (None: a user's own job file knows). `busy` is the largest share of this
+    machine's cores that was busy in a median trial of either, starting and ending the engine
+    included."""
 
     subject: str
+    depth: int | None
     base: CellFigure
     other: CellFigure
     changes: Mapping[Metric, Change]
@@ -85,7 +88,7 @@ def side_by_side(run: Run, figures: Sequence[CellFigure]) -> tuple[SideBySide, .
             key = (subject, figure.workload, figure.level, figure.op)
             at.setdefault(key, {})[place] = figure
     blocks = {trial.id: trial.block for trial in run.plan.trials}
-    busy = _busy(run)
+    busy, depths = _busy(run), _depths(run)
     base = places[0]
     return tuple(
         SideBySide(
@@ -94,6 +97,7 @@ def side_by_side(run: Run, figures: Sequence[CellFigure]) -> tuple[SideBySide, .
             rows=tuple(
                 Row(
                     subject=subject,
+                    depth=depths.get((*_at(here[base]), here[base].op)),
                     base=here[base],
                     other=here[other],
                     changes=_changes(here[base], here[other], blocks),
@@ -134,10 +138,13 @@ def _change(base: MetricFigure, other: MetricFigure, blocks: Mapping[str, int]) 
         return None
     ours, theirs = _by_block(base, blocks), _by_block(other, blocks)
     ratios = [theirs[block] / ours[block] for block in ours if block in theirs and ours[block]]
-    if not ratios:
-        return None
+    ratio = other.value / base.value
+    # A percentile of all trials together may be had where no trial alone has the I/Os for it.
     return Change(
-        ratio=other.value / base.value, low=min(ratios), high=max(ratios), pairs=len(ratios)
+        ratio=ratio,
+        low=min(ratios, default=ratio),
+        high=max(ratios, default=ratio),
+        pairs=len(ratios),
     )
 
 
@@ -161,6 +168,16 @@ def _round_trip(run: Run, place: str) -> float | None:
 
 def _at(figure: CellFigure) -> tuple[str, str, str]:
     return figure.target, figure.planned_workload, figure.level
+
+
+def _depths(run: Run) -> Mapping[tuple[str, str, str, Op | None], int]:
+    """I/Os asked to be in flight, by cell and operation; a mixed phase's operations share them."""
+    return {
+        (cell.target, cell.workload.name, cell.level, op): phase.iodepth * phase.numjobs
+        for cell in run.plan.cells
+        for phase in cell.workload.phases
+        for op in (*phase.pattern.ops, Op.TOTAL)
+    }
 
 
 def _busy(run: Run) -> Mapping[tuple[str, str, str], float]:

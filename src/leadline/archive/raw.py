@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.archive import layout
 from leadline.formats.fio_json import parse_fio_json
+from leadline.formats.fio_log import Window, parse_iops_log
 from leadline.formats.output import EngineOutput, FormatError
-from leadline.formats.rados_bench import read_rados_bench
-from leadline.formats.rbd_bench import read_rbd_bench
+from leadline.formats.rados_bench import read_rados_bench, read_rados_bench_windows
+from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
+from leadline.metrics import Op
 
 
 def read_output(engine: str, folder: Path) -> EngineOutput:
@@ -22,3 +25,18 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
     except OSError as error:
         raise FormatError("empty-result", "fio wrote no output file") from error
     return parse_fio_json(content)
+
+
+def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
+    """IOPS per second and operation, as far as the engine tells them; empty otherwise.
+
+    Raises FormatError with the line of a log that is not understood.
+    """
+    if engine == "rados bench":
+        return read_rados_bench_windows(folder)
+    if engine == "rbd bench":
+        return read_rbd_bench_windows(folder)
+    series: dict[Op, tuple[Window, ...]] = {}
+    for path in sorted(folder.glob("*_iops*.log")):
+        series.update(parse_iops_log(path.read_text("utf-8", "replace")))
+    return series

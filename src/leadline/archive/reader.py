@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.raw import read_output
+from leadline.archive.raw import read_output, read_windows
 from leadline.archive.records import (
     Created,
     Derived,
@@ -25,7 +25,7 @@ from leadline.archive.records import (
 )
 from leadline.errors import LeadlineError
 from leadline.formats.ceph_status import ClusterSample, MissedSample, parse_cluster_log
-from leadline.formats.fio_log import Window, parse_iops_log
+from leadline.formats.fio_log import Window
 from leadline.formats.output import EngineOutput, FormatError
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.ceph_reading import cluster_inventory
@@ -64,14 +64,8 @@ class StoredTrial:
 
     @cached_property
     def iops_windows(self) -> Mapping[Op, tuple[Window, ...]]:
-        """IOPS per second and operation, of all logs of the trial; empty where there are none.
-
-        Raises FormatError with the line of a log that is not understood.
-        """
-        series: dict[Op, tuple[Window, ...]] = {}
-        for path in sorted(self.folder.glob("*_iops*.log")):
-            series.update(parse_iops_log(path.read_text("utf-8", "replace")))
-        return series
+        """IOPS per second and operation. Raises FormatError where they are not understood."""
+        return read_windows(self.record.engine, self.folder)
 
     @cached_property
     def cluster(self) -> tuple[ClusterSample | MissedSample, ...]:

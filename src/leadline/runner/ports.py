@@ -62,7 +62,7 @@ class RbdImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RadosPool:
-    """Objects of our own in a Ceph pool; `objects` is what all their names begin with."""
+    """Objects of our own in a Ceph pool: all lie in the RADOS namespace `objects`."""
 
     shape: ClassVar[Shape] = Shape.SPAN
     pool: str

@@ -1,4 +1,4 @@
-"""Objects of our own in a pool, all of whose names begin with the run's token."""
+"""Objects of our own in a pool, all in a RADOS namespace of the run's own."""
 
 from __future__ import annotations
 

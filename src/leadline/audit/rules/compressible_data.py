@@ -9,6 +9,9 @@ from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.metrics import Op
 
+# Ceph's own tools write one pattern and have no option for another.
+_CEPH_TOOLS = ("rados-bench", "rbd-bench")
+
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
     written = next((one for one in evidence.job.operations if one.op is Op.WRITE), None)
@@ -21,7 +24,9 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         evidence={"io_bytes": written.io_bytes},
         message=f"The buffers written were {what}: storage that compresses, deduplicates or "
         "detects zeros stores less than the figures say.",
-        remedy="Write incompressible buffers (`refill_buffers=1`, no `zero_buffers`), as generated "
+        remedy="Use fio, whose buffers do not compress."
+        if evidence.job.options.engine in _CEPH_TOOLS
+        else "Write incompressible buffers (`refill_buffers=1`, no `zero_buffers`), as generated "
         "workloads do.",
     )
 

@@ -9,9 +9,21 @@ from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 
 _SWITCHES = ("gtod_reduce", "disable_lat", "disable_clat")
+# Tools that measure none: nobody is misled, as there is no number either.
+_WITHOUT = {"rbd-bench": "rbd bench"}
 
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
+    tool = _WITHOUT.get(evidence.job.options.engine)
+    if tool is not None:
+        yield Doubt(
+            severity=Severity.INFO,
+            latency_only=True,
+            evidence={"total_ios": evidence.total_ios},
+            message=f"{tool} measures no latency; IOPS and bandwidth stand.",
+            remedy="Use fio on the same image to measure latency (`engine: auto`).",
+        )
+        return
     switched = [key for key in _SWITCHES if evidence.job.options.flag(key)]
     why = f"{' and '.join(switched)} switched it off" if switched else "the result holds only zeros"
     for one in evidence.job.operations:
