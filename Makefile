@@ -1,11 +1,12 @@
 # Two commands for a stranger: `make demo` and `make test`. Each does all of its own set-up.
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 
-.PHONY: help demo test test-deep setup check format bench clean
+.PHONY: help demo test test-ceph test-deep setup check format bench clean
 
 help:
 	@echo "make demo       two real Ceph clusters, single-zone beside multi-zone, in five minutes"
-	@echo "make test       every test that fits in ten minutes, real fio and a browser included"
+	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
+	@echo "make test-ceph  what is real but slower: failure drills, pools and labs"
 	@echo "make test-deep  what takes longer: a bare Debian 12 from nothing"
 	@echo "make bench      Leadline's own speed and memory, as ratios"
 	@echo "make setup      only the set-up; afterwards 'uv run leadline ...' works"
@@ -21,7 +22,11 @@ demo:
 test:
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
-	uv run --frozen pytest
+	uv run --frozen pytest -m "not slow"
+
+test-ceph:
+	@scripts/setup.sh test
+	uv run --frozen pytest -m slow
 
 check:
 	uv run --frozen ruff check .

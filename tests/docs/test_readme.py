@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,29 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
         printed += done.stdout
     assert (tmp_path / "result.html").stat().st_size > 10_000
     assert list((tmp_path / "pool").iterdir()) == []
-    shown = (ROOT / "README.md").read_text("utf-8").partition("```text\n")[2].partition("```")[0]
+    minute = (ROOT / "README.md").read_text("utf-8").partition("## One minute")[2]
+    shown = minute.partition("```text\n")[2].partition("```")[0]
     for row in re.findall(r"^(\S+) +(read|write|total) +[\d,]+", shown, re.MULTILINE):
         assert re.search(rf"^{row[0]} +{row[1]} +[\d,]+", printed, re.MULTILINE), row
+
+
+@pytest.mark.root
+def test_the_lines_about_ceph_do_what_they_say(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: the README's lines about Ceph do NOT get tested")
+    text = (ROOT / "README.md").read_text("utf-8").partition("And Ceph, yours")[2]
+    lines = re.findall(r"^uv run leadline (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    assert [line.split()[0] for line in lines] == ["lab", "inventory", "run", "lab"]
+    with tempfile.TemporaryDirectory(prefix="ll-readme-") as labs:
+        for line in lines:
+            short = ["--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1"]
+            call = [*shlex.split(line), *(short if line.startswith("run") else [])]
+            done = subprocess.run(
+                [sys.executable, "-m", "leadline", *call],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                env=os.environ | {"NO_COLOR": "1", "LEADLINE_LABS": labs},
+            )
+            assert done.returncode in ((0, 1) if line.startswith("run") else (0,)), done.stderr
+        assert not list(Path(labs).iterdir())

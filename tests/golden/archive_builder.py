@@ -14,6 +14,7 @@ from leadline.archive.records import (
     Extent,
     Problem,
     Processor,
+    RoundTrip,
     RunStatus,
     Session,
     TrialRecord,
@@ -54,8 +55,10 @@ def make_run(
     run_id: str = "perf-20261121-025500",
     status: RunStatus = RunStatus.COMPLETE,
     inventory: bool = True,
+    round_trip_s: Callable[[str], float | None] = lambda target: None,
 ) -> Run:
-    """An archive of `plan` whose trials repeat the recorded outputs; `fails` says which fail."""
+    """An archive of `plan` whose trials repeat the recorded outputs; `fails` says which fail,
+    `round_trip_s` what ping said before a target's trials."""
     plan = plan or small_plan()
     session = Session(
         started_at=CREATED,
@@ -82,7 +85,8 @@ def make_run(
                 output = parse_fio_json((staged / layout.FIO_OUTPUT).read_bytes())
                 assert isinstance(output, EngineOutput)
                 (staged / layout.DERIVED).write_bytes(layout.encode(derive(output)))
-            RunWriter.write_trial(staged, _record(plan, trial.position, failed))
+            trip = round_trip_s(cell.target)
+            RunWriter.write_trial(staged, _record(plan, trial.position, failed, trip))
     if inventory:
         writer.write_inventory("start", host(plan))
         writer.write_inventory("end", host(plan))
@@ -91,7 +95,7 @@ def make_run(
     return Run(writer.path)
 
 
-def _record(plan: Plan, position: int, failed: bool) -> TrialRecord:
+def _record(plan: Plan, position: int, failed: bool, trip_s: float | None) -> TrialRecord:
     trial = plan.trials[position]
     cell = plan.cells[trial.cell]
     asked = cell.workload.duration_s
@@ -116,6 +120,19 @@ def _record(plan: Plan, position: int, failed: bool) -> TrialRecord:
             method="posix_fadvise", resident_before_bytes=1 << 20, resident_after_bytes=0
         ),
         extent=Extent(span_bytes=1 << 26, written_bytes=1 << 26, allocated_bytes=1 << 26),
+        round_trips=()
+        if trip_s is None
+        else tuple(
+            RoundTrip(
+                source="az1",
+                destination=zone,
+                asked_s=trip_s,
+                min_s=trip_s,
+                median_s=trip_s * (1 + number / 100),
+                samples=50,
+            )
+            for number, zone in enumerate(("az2", "az3"), start=1)
+        ),
         problem=problem if failed else None,
     )
 

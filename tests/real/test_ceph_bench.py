@@ -28,7 +28,7 @@ from tests.real.conftest import wait_for
 from tests.unit.engines.bench_doubles import workload
 from tests.unit.formats.test_rados_bench import found
 
-pytestmark = [pytest.mark.real, pytest.mark.root]
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
 SPAN = 64 << 20
 FOOTPRINT = Footprint(files=(SPAN,), span=SPAN, job_file_bytes=0, writes=True)

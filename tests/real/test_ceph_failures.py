@@ -20,7 +20,7 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from tests.real.conftest import Ended, fio_processes, wait_for
 
-pytestmark = [pytest.mark.real, pytest.mark.root]
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from leadline.report.contracts import SCHEMAS
 from tests.real.conftest import Ended
 from tests.unit.ceph.pool_contract import PoolContract, quiet
 
-pytestmark = [pytest.mark.real, pytest.mark.root]
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 Process = Callable[..., Ended]
 
 

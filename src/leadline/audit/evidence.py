@@ -6,7 +6,7 @@ Built from an archive, or from a bare fio output (an imported file) of which not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leadline import errors
 from leadline.archive.reader import Run, StoredTrial
@@ -53,6 +53,7 @@ class TrialEvidence:
     output: EngineOutput | FormatError | None = None
     windows: Mapping[Op, tuple[Window, ...]] | FormatError
     memory_bytes: int | None = None
+    on_lab: bool = False
     cluster: tuple[ClusterSample | MissedSample, ...] | FormatError = ()
 
     @property
@@ -244,9 +245,19 @@ def of_run(run: Run) -> RunEvidence:
             key=lambda trial: trial.position,
         )
         place = Place(target=cell.target, workload=cell.workload.name, level=cell.level)
-        trials = tuple(_of_trial(trial.id, cell, stored.get(trial.id), memory) for trial in planned)
+        on_lab = _on_lab(run, cell)
+        trials = tuple(
+            replace(_of_trial(trial.id, cell, stored.get(trial.id), memory), on_lab=on_lab)
+            for trial in planned
+        )
         cells.append(CellEvidence(place=place, cell=cell, trials=trials))
     return RunEvidence(place=Place(), cells=tuple(cells))
+
+
+def _on_lab(run: Run, cell: Cell) -> bool:
+    """Whether the cell's target lies on a lab, whose daemons run on the load generator."""
+    names = {target.cluster for target in run.plan.targets if target.name == cell.target}
+    return any(one.name in names and one.lab is not None for one in run.plan.clusters)
 
 
 def every(run: RunEvidence) -> Iterator[Evidence]:

@@ -18,6 +18,11 @@ LATENCY_BUSY = 0.60
 # Engines that poll burn their core by design.
 _POLLING = ("hipri", "sqthread_poll", "hipri_percentage")
 
+_LAB = (
+    "Read a lab's figures beside those of another lab on the same machine, not by themselves; less "
+    "depth leaves more of the processor idle."
+)
+
 
 def check(trial: TrialEvidence) -> Iterator[Doubt]:
     jobs = trial.jobs
@@ -46,10 +51,11 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     processor = trial.record.processor if trial.record else None
     if processor is not None:
         deepest = max(evidence.asked_depth for evidence in jobs)
-        yield from _machine(processor, trial.record.wall_s if trial.record else 0.0, deepest)
+        wall_s = trial.record.wall_s if trial.record else 0.0
+        yield from _machine(processor, wall_s, deepest, on_lab=trial.on_lab)
 
 
-def _machine(processor: Processor, wall_s: float, depth: int) -> Iterator[Doubt]:
+def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -> Iterator[Doubt]:
     engine = processor.engine_cpu_s / (wall_s * processor.cores) if wall_s else 0.0
     numbers = {
         "busy_share": processor.busy_share,
@@ -69,18 +75,27 @@ def _machine(processor: Processor, wall_s: float, depth: int) -> Iterator[Doubt]
         yield Doubt(
             severity=Severity.WARNING,
             evidence=numbers,
-            message=f"All {processor.cores} cores were {processor.busy_share:.0%} busy: the load "
-            "generator could not have done more, whatever the storage can do.",
-            remedy="Use a machine with more cores or several of them, and stop other work on it.",
+            message=f"All {processor.cores} cores were {processor.busy_share:.0%} busy"
+            + (
+                ", with the lab's daemons and the load together: the figure is of this processor."
+                if on_lab
+                else ": the load generator could not have done more, whatever the storage can do."
+            ),
+            remedy=_LAB
+            if on_lab
+            else "Use a machine with more cores or several of them, and stop other work on it.",
         )
     elif depth == 1 and processor.busy_share > LATENCY_BUSY and engine < processor.busy_share / 2:
         yield Doubt(
             severity=Severity.WARNING,
             latency_only=True,
             evidence=numbers,
-            message=f"The cores were {processor.busy_share:.0%} busy, most of it with other work "
-            "than the engine's, so that the latency holds time spent waiting for a core.",
-            remedy="Stop other work on this machine and measure the latency again.",
+            message=f"The cores were {processor.busy_share:.0%} busy, most of it with "
+            + ("the lab's daemons" if on_lab else "other work than the engine's")
+            + ", so that the latency holds time spent waiting for a core.",
+            remedy=_LAB
+            if on_lab
+            else "Stop other work on this machine and measure the latency again.",
         )
 
 
