@@ -25,8 +25,8 @@ from leadline.lab import processes
 from leadline.lab.cephfs import mounts_below
 from leadline.lab.cluster import Lab, bring_up, open_lab
 from leadline.lab.down import take_down
+from leadline.lab.forwarder import NetworkUnavailable
 from leadline.lab.locate import lab_access
-from leadline.lab.network import NetworkUnavailable
 from leadline.lab.state import MEMORY, read_state
 from leadline.lab.survey import Condition, look, survey
 from leadline.plan.lab_description import LabDescription, LabPool, Store, Topology

@@ -7,7 +7,8 @@ from itertools import combinations
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.lab.network import NetworkUnavailable, RoundTrip, ZoneNetwork
+from leadline.lab.forwarder import NetworkUnavailable
+from leadline.lab.network import RoundTrip, ZoneNetwork
 from leadline.lab.state import RoundTripRecord
 
 PINGS = 50

@@ -25,6 +25,7 @@ from leadline.lab import cephfs, keys, measure, network, pools, processes, requi
 from leadline.lab.conf import MDS, MGR, MON, Addresses, Paths, render
 from leadline.lab.daemons import Daemons, ask, failed
 from leadline.lab.down import mark_memory, take_down
+from leadline.lab.forwarder import NetworkUnavailable
 from leadline.lab.locate import access_of
 from leadline.lab.state import LabState, Phase, ProcessRecord, Step, paths_of, write_state
 from leadline.lab.topology import Place, domains, places
@@ -201,7 +202,7 @@ class _Raising:
         self.observe("network of the zones")
         try:
             zones = network.start(self.paths.network, self.domains, self.environment)
-        except network.NetworkUnavailable as unavailable:
+        except NetworkUnavailable as unavailable:
             self._save(network_note=unavailable.reason)
             self._step("network")
             return _Net(

@@ -44,8 +44,8 @@ def _section(found: SideBySide, marks: Marks) -> Section:
         *(() if alike else (Column(title="workload"),)),
         Column(title="level"),
         Column(title="op"),
-        Column(title=base, kind=Kind.NUMBER, unit="IOPS or MiB/s"),
-        Column(title=other, kind=Kind.NUMBER, unit="IOPS or MiB/s"),
+        Column(title=base, kind=Kind.NUMBER),
+        Column(title=other, kind=Kind.NUMBER),
         Column(title="change", kind=Kind.NUMBER),
         Column(title="of pairs", kind=Kind.NUMBER, rank=2),
         Column(title="p99 change", kind=Kind.NUMBER, rank=3),
@@ -88,9 +88,10 @@ def _said(found: SideBySide) -> list[str]:
     pairs = {change.pairs for row in found.rows for change in row.changes.values()}
     if pairs:
         said.append(
-            f"change: of the medians; of pairs: its range over {count_text(max(pairs), 'pair')} of "
-            "trials that ran in the same block, which is no confidence interval; added mean: what "
-            "a mean I/O took longer; in RTTs: that in added round trips between zones"
+            "rates are IOPS unless MiB/s is said; change: of the medians; of pairs: its range over "
+            f"{count_text(max(pairs), 'pair')} of trials that ran in the same block, which is no "
+            "confidence interval; added mean: what a mean I/O took longer; in RTTs: that in added "
+            "round trips between zones"
         )
     if found.alone:
         said.append(f"on one of the two only: {listed(visible(one) for one in found.alone)}")

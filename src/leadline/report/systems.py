@@ -50,13 +50,15 @@ def _section(run: Run, name: str) -> Section:
         said.append(Paragraph(text="The archive holds no inventory of it."))
         return Section(heading=heading, id=anchor, blocks=tuple(said), folded=True)
     document = inventory_document(start, f"at the start of {visible(run.id)}")
-    items = (*document.summary, *_since(start, end))
+    items = (document.title, *document.summary, *_since(start, end))
     said.append(Bullets(items=items))
     return Section(
         heading=heading,
         id=anchor,
         blocks=tuple(said),
-        sections=tuple(_named(section, anchor) for section in document.sections),
+        sections=tuple(
+            _named(section, anchor) for section in document.sections if not section.folded
+        ),
         folded=True,
     )
 

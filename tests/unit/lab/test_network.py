@@ -15,12 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from leadline.lab import network
+from leadline.lab import forwarder, network
+from leadline.lab.forwarder import SOURCE, NetworkUnavailable, build
 from leadline.lab.network import (
-    NetworkUnavailable,
     Zone,
     ZoneNetwork,
-    build,
     one_way_ns,
     parse_ping,
     render_delays,
@@ -204,7 +203,7 @@ def test_what_does_not_compile_leaves_nothing_in_the_cache(
 ) -> None:
     broken = tmp_path / "zonelink.c"
     broken.write_text("#include <no/such/header.h>\n")
-    monkeypatch.setattr(network, "SOURCE", broken)
+    monkeypatch.setattr(forwarder, "SOURCE", broken)
     with pytest.raises(NetworkUnavailable, match=r"cannot compile zonelink\.c .*no/such/header"):
         build()
     assert list((cache / "leadline").iterdir()) == []
@@ -235,7 +234,7 @@ def test_a_program_that_others_could_have_put_there_is_not_used(cache: Path) -> 
 @needs_compiler
 def test_the_forwarder_compiles_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "zonelink", network.SOURCE],
+        ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "zonelink", SOURCE],
         capture_output=True,
         text=True,
     )

@@ -50,7 +50,7 @@
   const box = document.getElementById("filter");
   const count = document.getElementById("filter-count");
   if (box) {
-    const groups = [...document.querySelectorAll("[data-workload]")].map((section) => ({
+    const groups = [...document.querySelectorAll("#results [data-workload]")].map((section) => ({
       section,
       name: section.dataset.workload.toLowerCase(),
       rows: [...section.querySelectorAll("table.filterable tbody tr, .dots > li")].map((row) => ({
