@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from leadline import errors
 from leadline.cli.options import format_option
+from leadline.cli.steps import steps, stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.lab_description import LabOverrides, Store, Topology
 from leadline.report.lab_output import (
@@ -28,7 +25,6 @@ from leadline.report.lab_output import (
 from leadline.units import format_duration, format_latency, format_size
 
 _HEALTH_TIMEOUT_S = 5.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 labs_option = click.option(
     "--labs",
@@ -97,7 +93,10 @@ def up(
     overrides = LabOverrides(**given)  # type: ignore[arg-type]
     wanted = load_description(description, overrides)
     folder = labs_folder(labs)
-    with _stopping(name), _progress(quiet=quiet) as observe:
+    with (
+        stopping(f"what there was of the lab {name!r} is removed"),
+        steps(f"lab {name}", quiet=quiet) as observe,
+    ):
         lab = bring_up(name, wanted, folder, observe, keep=keep)
     for note in _notes(lab.network_note, lab.cephfs_note):
         click.echo(f"note: {note}", err=True)
@@ -235,47 +234,6 @@ def shell(name: str, labs: Path | None, words: tuple[str, ...]) -> None:
         raise LeadlineError(
             errors.USAGE, f"{line[0]!r} cannot be started: {error.strerror}"
         ) from error
-
-
-class _Stopped(KeyboardInterrupt):
-    """A signal asked us to stop."""
-
-
-@contextmanager
-def _stopping(name: str) -> Iterator[None]:
-    """The first signal stops what goes on; from then on, taking the lab down is let finish."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for one in _SIGNALS:
-            signal.signal(one, signal.SIG_IGN)
-        raise _Stopped(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
-    try:
-        yield
-    except _Stopped as stopped:
-        raise LeadlineError(
-            errors.INTERRUPTED,
-            f"stopped by {stopped}; what there was of the lab {name!r} is removed",
-        ) from stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What is waited for: a line that changes on a terminal, lines on a pipe."""
-    if quiet:
-        yield lambda what: None
-    elif sys.stderr.isatty():
-        from rich.console import Console
-        from rich.markup import escape
-
-        with Console(stderr=True).status("lab") as waiting:
-            yield lambda what: waiting.update(escape(what))
-    else:
-        yield lambda what: click.echo(f"waiting for: {what}", err=True)
 
 
 def _notes(network: str, cephfs: str) -> list[str]:

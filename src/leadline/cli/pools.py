@@ -15,12 +15,11 @@ from leadline.cli.options import format_option
 from leadline.cli.pools_answer import (
     described,
     print_answer,
-    progress,
-    stopping,
     tell_steps,
     warn,
     with_what,
 )
+from leadline.cli.steps import steps, stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.report.pools_output import OnePoolOutput
 from leadline.units import parse_duration
@@ -118,7 +117,7 @@ def create(
             hindrance = unfit(inventory)
             if hindrance is not None:
                 raise hindrance.error()
-            with stopping("what it had made is undone"), progress(quiet=quiet) as note:
+            with stopping("what it had made is undone"), steps("pools", quiet=quiet) as note:
                 create_pools(connection, answer.recipes, note=note, warn=warn, wait_s=wait_s)
         state = read_state(connection)
     made = "would make" if dry_run else "made"
@@ -192,7 +191,7 @@ def remove(
         traces = list(stray.values()) if every else [stray[one] for one in asked if one in stray]
         images = _require_consent(access, before, going, destroy)
         if not dry_run and (going or traces):
-            with stopping("what it had not removed yet stays"), progress(quiet=quiet) as note:
+            with stopping("what it had not removed yet stays"), steps("pools", quiet=quiet) as note:
                 remove_images(access, images)
                 remove_pools(connection, going, traces, note=note, warn=warn)
         after = read_state(connection)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from leadline import errors
-from leadline.errors import LeadlineError
 from leadline.report.pools_output import OnePoolOutput, PoolsOutput
 
 if TYPE_CHECKING:
     from leadline.ceph.pool_recipes import Answer
     from leadline.ceph.pool_state import OurPool, PoolState
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def described(name: str, outcome: str, reason: str, state: PoolState) -> OnePoolOutput:
@@ -100,41 +92,3 @@ def print_answer(
 
 def warn(what: str) -> None:
     click.echo(f"note: {what}", err=True)
-
-
-class _Stopped(KeyboardInterrupt):
-    """A signal asked us to stop."""
-
-
-@contextmanager
-def stopping(told: str) -> Iterator[None]:
-    """The first signal stops what goes on; from then on, undoing it is let finish."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for one in _SIGNALS:
-            signal.signal(one, signal.SIG_IGN)
-        raise _Stopped(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
-    try:
-        yield
-    except _Stopped as stopped:
-        raise LeadlineError(errors.INTERRUPTED, f"stopped by {stopped}; {told}") from stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What goes on: a line that changes on a terminal, lines on a pipe."""
-    if quiet:
-        yield lambda what: None
-    elif sys.stderr.isatty():
-        from rich.console import Console
-        from rich.markup import escape
-
-        with Console(stderr=True).status("pools") as waiting:
-            yield lambda what: waiting.update(escape(what))
-    else:
-        yield lambda what: click.echo(what, err=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from leadline import errors
 from leadline.archive import layout
@@ -20,6 +21,7 @@ from leadline.archive.records import Problem, TrialStatus
 from leadline.ceph.access import INSTALL_CLIENT
 from leadline.engines.supervise import LADDER, Ended, supervise
 from leadline.errors import ErrorKind, LeadlineError
+from leadline.formats.bench_request import BenchRequest
 from leadline.plan.models import Workload
 from leadline.runner.ports import Execution, Job
 from leadline.runner.stop import StopRequest
@@ -316,3 +318,15 @@ class Runtime(StopRequest):
     @property
     def impatient(self) -> bool:
         return self._user.impatient
+
+
+def request_text(tool: Literal["rados bench", "rbd bench"], workload: Workload) -> str:
+    """What a trial asks of a tool. The tools seed their offsets with the time, and cannot be given
+    a seed."""
+    return BenchRequest(
+        tool=tool,
+        phases=workload.phases,
+        runtime_s=workload.runtime_s,
+        ramp_s=workload.ramp_s,
+        direct=workload.direct,
+    ).text()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.engines.bench import Invocations, Program, Runtime, check_common, refuse
+from leadline.engines.bench import Invocations, Program, Runtime, check_common, refuse, request_text
 from leadline.errors import LeadlineError
 from leadline.formats.bench_request import BenchRequest, fill_phase, parse_bench_request
 from leadline.formats.output import FormatError
@@ -72,14 +72,7 @@ class RbdBenchEngine:
         return self.likely(workload, location)
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
-        # The tool seeds its offsets with the time; there is no way to give it the seed.
-        return BenchRequest(
-            tool="rbd bench",
-            phases=workload.phases,
-            runtime_s=workload.runtime_s,
-            ramp_s=workload.ramp_s,
-            direct=workload.direct,
-        ).text()
+        return request_text("rbd bench", workload)
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         # Blocks that divide the span, so that not a byte more is written.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive.records import RoundTrip
+from leadline.archive.records import CacheDrop, Created, RoundTrip
 from leadline.ceph.access import INSTALL_CLIENT, CephAccess
 from leadline.errors import LeadlineError
 from leadline.plan.models import Target
-from leadline.runner.ports import Watch
+from leadline.runner.ports import Journal, Watch
 from leadline.targets.cluster import OpenCluster
 
 # An operation that a cluster cannot serve never comes back by itself.
@@ -38,6 +39,48 @@ class OnCluster:
 
     def watch(self, folder: Path) -> Watch | None:
         return self.cluster.watch(folder)
+
+
+class InPool(OnCluster, ABC):
+    """A target in a pool: what Leadline makes there is noted first, and removed behind the run."""
+
+    def __init__(self, target: Target, cluster: OpenCluster) -> None:
+        super().__init__(target, cluster)
+        self._pool = target.parsed.pool
+        self._created: Created | None = None
+        self._journal: Journal | None = None
+
+    def _note(self, path: str, token: str, journal: Journal) -> None:
+        """Before it is made."""
+        created = Created(target=self.name, cluster=self.cluster.name, path=path, token=token)
+        journal.note_created(created)
+        self._created, self._journal = created, journal
+
+    @abstractmethod
+    def _remove(self, created: Created) -> tuple[str, ...]:
+        """Remove it; what could not be done as sentences."""
+
+    def present(self) -> bool:
+        self.cluster.require_pool(self._pool)
+        return True
+
+    def drop_caches(self) -> CacheDrop | None:
+        return None  # the client has none, and those of the cluster are not ours to drop
+
+    def filesystem(self) -> str:
+        return ""
+
+    def note_files(self) -> None:
+        return
+
+    def release(self) -> tuple[str, ...]:
+        if self._created is None:
+            return ()
+        problems = self._remove(self._created)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(self._created)
+            self._created = None
+        return problems
 
 
 def ask(

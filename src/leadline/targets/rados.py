@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from leadline.archive.records import CacheDrop, Created
+from leadline.archive.records import Created
 from leadline.ceph.access import CephAccess
 from leadline.engines.rados_bench import cleanup_command
 from leadline.errors import LeadlineError
@@ -12,21 +12,18 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.runner.ports import Journal, RadosPool
 from leadline.targets.cluster import OpenCluster
-from leadline.targets.on_cluster import OnCluster, asked
+from leadline.targets.on_cluster import InPool, asked
 from leadline.targets.pools import find_pool, require_application, require_room
 
 _REMOVED_WITHIN_S = 300.0
 
 
-class RadosTarget(OnCluster):
+class RadosTarget(InPool):
     """`rados:POOL`."""
 
     def __init__(self, target: Target, cluster: OpenCluster) -> None:
         super().__init__(target, cluster)
-        self._pool = target.parsed.pool
         self._objects = ""
-        self._created: Created | None = None
-        self._journal: Journal | None = None
 
     @property
     def location(self) -> RadosPool:
@@ -42,40 +39,14 @@ class RadosTarget(OnCluster):
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         token = secrets.token_hex(8)
         objects = f"leadline-{run}-{token}"
-        self._created = Created(
-            target=self.name,
-            cluster=self.cluster.name,
-            path=f"rados:{self._pool}/{objects}",
-            token=token,
-        )
-        self._journal = journal
-        journal.note_created(self._created)
+        self._note(f"rados:{self._pool}/{objects}", token, journal)
         self._objects = objects
-
-    def present(self) -> bool:
-        self.cluster.require_pool(self._pool)
-        return True
-
-    def drop_caches(self) -> CacheDrop | None:
-        return None  # those of the cluster are not ours to drop
 
     def allocated_bytes(self) -> int | None:
         return None  # told of a pool only, which others use too
 
-    def filesystem(self) -> str:
-        return ""
-
-    def note_files(self) -> None:
-        return
-
-    def release(self) -> tuple[str, ...]:
-        if self._created is None:
-            return ()
-        problems = remove_objects(self.cluster.access, self._created)
-        if not problems and self._journal is not None:
-            self._journal.note_removed(self._created)
-            self._created = None
-        return problems
+    def _remove(self, created: Created) -> tuple[str, ...]:
+        return remove_objects(self.cluster.access, created)
 
 
 def remove_objects(access: CephAccess, created: Created) -> tuple[str, ...]:

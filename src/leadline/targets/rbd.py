@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from leadline import errors
-from leadline.archive.records import CacheDrop, Created
+from leadline.archive.records import Created
 from leadline.ceph.access import CephAccess
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import PoolType
@@ -16,7 +16,7 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.runner.ports import Journal, RbdImage
 from leadline.targets.cluster import OpenCluster
-from leadline.targets.on_cluster import OnCluster, ask
+from leadline.targets.on_cluster import InPool, ask
 from leadline.targets.pools import (
     find_pool,
     require_application,
@@ -39,21 +39,18 @@ _WATCHED_S = 45.0
 _WALK_S = 1800.0
 
 
-class RbdTarget(OnCluster):
+class RbdTarget(InPool):
     """`rbd:POOL[/IMAGE]`. `destroy` is what the user consented to lose, word for word."""
 
     def __init__(self, target: Target, cluster: OpenCluster, destroy: Sequence[str]) -> None:
         super().__init__(target, cluster)
         self._url = target.parsed
         self._may_write = f"rbd:{self._url.location}" in destroy
-        self._pool = self._url.pool
         self._data_pool = self._url.options.get("data_pool", "")
         self._features = self._url.options.get("features", "layering")
         self._image = self._url.image
         self._writes = True
         self._access: CephAccess | None = None
-        self._created: Created | None = None
-        self._journal: Journal | None = None
         self._allocated: int | None = None
 
     @property
@@ -139,15 +136,7 @@ class RbdTarget(OnCluster):
             return
         token = secrets.token_hex(8)
         image = f"leadline-{run}-{token}"
-        created = Created(
-            target=self.name,
-            cluster=self.cluster.name,
-            path=f"rbd:{self._pool}/{image}",
-            token=token,
-        )
-        self._journal = journal
-        journal.note_created(created)
-        self._created = created
+        self._note(f"rbd:{self._pool}/{image}", token, journal)
         objects = -(-footprint.span // _OBJECT_BYTES)
         data = ("--data-pool", self._data_pool) if self._data_pool else ()
         features = (f"--image-feature={one}" for one in _FEATURES[self._features].split(","))
@@ -183,30 +172,11 @@ class RbdTarget(OnCluster):
         self._allocated = int(json.loads(told)["images"][0]["used_size"])
         super().settle(written_at_s)
 
-    def present(self) -> bool:
-        self.cluster.require_pool(self._pool)
-        return True
-
-    def drop_caches(self) -> CacheDrop | None:
-        return None  # the client has none, and those of the cluster are not ours to drop
-
     def allocated_bytes(self) -> int | None:
         return self._allocated
 
-    def filesystem(self) -> str:
-        return ""
-
-    def note_files(self) -> None:
-        return
-
-    def release(self) -> tuple[str, ...]:
-        if self._created is None:
-            return ()
-        problems = remove_image(self.cluster.access, self._created)
-        if not problems and self._journal is not None:
-            self._journal.note_removed(self._created)
-            self._created = None
-        return problems
+    def _remove(self, created: Created) -> tuple[str, ...]:
+        return remove_image(self.cluster.access, created)
 
     def _rbd(self, what: str, *arguments: str) -> str:
         return ask(self.cluster.access, "rbd", arguments, what, _WALK_S)
