@@ -25,11 +25,6 @@ DERIVED = "derived.json"
 FIO_OUTPUT = "fio.json"
 JOB_FILE = "job.fio"
 STDERR = "stderr.txt"
-# Of Ceph's own tools: what was asked of them, and the output of each invocation by its phase
-# (and pass over the data), both counted from 1.
-BENCH_REQUEST = "bench.json"
-RADOS_BENCH_OUTPUT = "rados-bench-{phase}-{pass_}.json"
-RBD_BENCH_OUTPUT = "rbd-bench-{phase}.txt"
 CLUSTER = "cluster.jsonl"
 
 # Not part of the sealed content: the lock and what a killed session left half made.

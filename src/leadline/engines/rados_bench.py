@@ -15,12 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive import layout
 from leadline.engines.bench import Invocations, Program, check_common, refuse, request_text
 from leadline.errors import LeadlineError
-from leadline.formats.bench_request import BenchRequest, fill_phase, parse_bench_request
+from leadline.formats.bench_request import (
+    REQUEST_FILE,
+    BenchRequest,
+    fill_phase,
+    parse_bench_request,
+)
 from leadline.formats.output import FormatError
-from leadline.formats.rados_bench import parse_pass
+from leadline.formats.rados_bench import OUTPUT_FILE, parse_pass
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.plan.target_url import TargetKind
@@ -124,7 +128,7 @@ class RadosBenchEngine:
             request.phases[0],
             seconds=_FILL_S if request.fill_bytes else math.ceil(request.runtime_s),
             run_name=_FILL if request.fill_bytes else _run_name(request.phases[0], 1),
-            output=folder / layout.RADOS_BENCH_OUTPUT.format(phase=1, pass_=1),
+            output=folder / OUTPUT_FILE.format(phase=1, pass_=1),
             objects=request.fill_bytes // OBJECT_BYTES,
         )
 
@@ -136,7 +140,7 @@ class RadosBenchEngine:
         progress: Callable[[Progress], None],
     ) -> Execution:
         # With --format json the tool says nothing until its end: there are no rates to tell.
-        (folder / layout.BENCH_REQUEST).write_text(job.text, encoding="utf-8")
+        (folder / REQUEST_FILE).write_text(job.text, encoding="utf-8")
         invocations = Invocations(job=job, folder=folder, stop=stop, tool=self.name)
         try:
             request, location = _request(job), _pool(job.location)
@@ -228,7 +232,7 @@ def _phase(
         return
     if request.ramp_s:
         # The tool has no ramp. This is a run of its own, whose figures are kept and not read.
-        name = layout.RADOS_BENCH_OUTPUT.format(phase=number, pass_="ramp")
+        name = OUTPUT_FILE.format(phase=number, pass_="ramp")
         invocations.run(
             _bench(
                 location,
@@ -246,7 +250,7 @@ def _phase(
     ran_s, passes = 0.0, 0
     while not passes or (ran_s < _WHOLE * request.runtime_s and time.monotonic() < until):
         passes += 1
-        output = invocations.folder / layout.RADOS_BENCH_OUTPUT.format(phase=number, pass_=passes)
+        output = invocations.folder / OUTPUT_FILE.format(phase=number, pass_=passes)
         command = _bench(
             location,
             phase,

@@ -14,11 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive import layout
 from leadline.engines.bench import Invocations, Program, Runtime, check_common, refuse, request_text
 from leadline.errors import LeadlineError
-from leadline.formats.bench_request import BenchRequest, fill_phase, parse_bench_request
+from leadline.formats.bench_request import (
+    REQUEST_FILE,
+    BenchRequest,
+    fill_phase,
+    parse_bench_request,
+)
 from leadline.formats.output import FormatError
+from leadline.formats.rbd_bench import OUTPUT_FILE
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.plan.target_url import TargetKind
@@ -94,7 +99,7 @@ class RbdBenchEngine:
         stop: StopRequest,
         progress: Callable[[Progress], None],
     ) -> Execution:
-        (folder / layout.BENCH_REQUEST).write_text(job.text, encoding="utf-8")
+        (folder / REQUEST_FILE).write_text(job.text, encoding="utf-8")
         invocations = Invocations(job=job, folder=folder, stop=stop, tool=self.name)
         try:
             request, image = parse_bench_request(job.text.encode()), _image(job.location)
@@ -103,12 +108,12 @@ class RbdBenchEngine:
             return invocations.execution()
         for number, phase in enumerate(request.phases, start=1):
             command = _bench(image, request, phase)
-            name = layout.RBD_BENCH_OUTPUT.format(phase=number)
+            name = OUTPUT_FILE.format(phase=number)
             if request.ramp_s:
                 # The tool has no ramp. This is a run of its own, whose figures are not read.
                 invocations.run(
                     command,
-                    output=folder / layout.RBD_BENCH_OUTPUT.format(phase=f"{number}-ramp"),
+                    output=folder / OUTPUT_FILE.format(phase=f"{number}-ramp"),
                     runtime=Runtime(request.ramp_s, _BEGINS, stop),
                 )
             invocations.run(

@@ -7,7 +7,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from leadline.archive import layout
 from leadline.formats.output import FormatError, JobOptions
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase
@@ -15,6 +14,10 @@ from leadline.plan.models import Pattern, Phase
 # rbd bench repeats one random byte, rados bench the letter z behind a short head (measured,
 # docs/internals/ceph-bench-engines.md). Said in fio's word, since the meaning is the same.
 BUFFERS = {"rbd bench": "one random byte", "rados bench": "z"}
+
+
+# What was asked of the tool, in a trial's folder.
+REQUEST_FILE = "bench.json"
 
 
 class BenchRequest(BaseModel):
@@ -85,7 +88,7 @@ def parse_bench_request(content: bytes) -> BenchRequest:
 def read_bench_request(folder: Path, tool: Literal["rados bench", "rbd bench"]) -> BenchRequest:
     """The request of a trial's folder. Raises FormatError."""
     try:
-        content = (folder / layout.BENCH_REQUEST).read_bytes()
+        content = (folder / REQUEST_FILE).read_bytes()
     except OSError as error:
         raise FormatError("empty-result", f"{tool} was not asked for anything") from error
     request = parse_bench_request(content)

@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from leadline.archive import layout
 from leadline.formats.bench_request import BenchRequest, read_bench_request, read_output_file
 from leadline.formats.fio_log import Window
 from leadline.formats.output import EngineOutput, FormatError, JobResult, Latency, Operation
@@ -25,6 +24,8 @@ from leadline.metrics import Op
 from leadline.plan.models import Phase
 
 TOOL: Final = "rados bench"
+# Of each invocation by its phase and pass over the data, both counted from 1.
+OUTPUT_FILE = "rados-bench-{phase}-{pass_}.json"
 # The tool gives times and rates with six decimals, IOPS cut to whole ones.
 _TIME_STEP_S = 1e-6
 _IOPS_STEP = 1.0
@@ -102,10 +103,10 @@ def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]
     found = []
     for number, phase in enumerate(request.phases, start=1):
         passes: list[Pass] = []
-        path = folder / layout.RADOS_BENCH_OUTPUT.format(phase=number, pass_=1)
+        path = folder / OUTPUT_FILE.format(phase=number, pass_=1)
         while not passes or path.exists():
             passes.append(_checked(parse_pass(read_output_file(path, TOOL)), phase))
-            path = folder / layout.RADOS_BENCH_OUTPUT.format(phase=number, pass_=len(passes) + 1)
+            path = folder / OUTPUT_FILE.format(phase=number, pass_=len(passes) + 1)
         found.append((phase, passes))
     return found
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leadline.archive import layout
 from leadline.formats.bench_request import (
     BUFFERS,
     BenchRequest,
@@ -30,6 +29,8 @@ from leadline.metrics import Op
 from leadline.plan.models import Phase
 
 TOOL: Final = "rbd bench"
+# Of each invocation by its phase, counted from 1.
+OUTPUT_FILE = "rbd-bench-{phase}.txt"
 _HEADER = re.compile(
     r"bench +type (?P<type>read|write|readwrite)"
     r"(?: read:write=(?P<read>\d+):(?P<write>\d+))?"
@@ -136,7 +137,7 @@ def rbd_bench_windows(bench: Bench) -> Mapping[Op, tuple[Window, ...]]:
 def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, Bench]]:
     found = []
     for number, phase in enumerate(request.phases, start=1):
-        path = folder / layout.RBD_BENCH_OUTPUT.format(phase=number)
+        path = folder / OUTPUT_FILE.format(phase=number)
         bench = parse_bench(read_output_file(path, TOOL))
         asked = (phase.pattern.value, phase.block_size, phase.iodepth)
         if (bench.rw, bench.io_size, bench.depth) != asked:
