@@ -269,8 +269,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         models.ClusterDocument,
         "An entry of `clusters`: either `lab` or `ceph_conf`.",
         {
-            "ceph_conf": "Path of its configuration.",
-            "keyring": "Path of the key of `id`, unless the configuration names it.",
+            "ceph_conf": "Its configuration; the path is relative to the plan's folder.",
+            "keyring": "The key of `id`, unless the configuration names it; relative likewise.",
             "id": "The Ceph user, without `client.`.",
             "lab": "The name of a [lab](../guides/use-a-lab.md) that is up, or the description of "
             "one that is up for this run only.",

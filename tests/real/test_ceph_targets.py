@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from leadline.analysis.cells import figures
+from leadline.analysis.side_by_side import side_by_side
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
@@ -18,7 +22,7 @@ from leadline.ceph.access import CephAccess
 from leadline.ceph.connection import Connection
 from leadline.lab.cluster import open_lab
 from leadline.lab.locate import lab_access, labs_folder
-from tests.real.conftest import Ended, sh
+from tests.real.conftest import Ended, command, environment, sh, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 
@@ -298,3 +302,91 @@ def test_a_virtual_machines_image_refuses_jobs_that_would_fight_for_its_lock(
     two = plan(lab, target, workload="{name: w, pattern: randwrite, numjobs: 2, size: 4M}")
     assert "error[target-unsuitable]" in process("run", two, "--quiet").err
     assert process("run", plan(lab, target), "--quiet").status in (0, 1)
+
+
+IN_LABS = """\
+clusters:
+  near: {lab: {topology: single-zone, store: memstore, osd_size: 1G, pools: [rep3]}}
+  far: {lab: {inter_zone_rtt: 5ms, store: memstore, osd_size: 1G, pools: [rep3]}}
+targets: [{target: "rbd:rep3", name: rep3}]
+workloads: [{name: w, pattern: randwrite, size: 16M}]
+defaults: {runtime: 2s, block_size: 4k}
+repeats: 2
+"""
+
+
+def labs_there(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_a_run_brings_its_labs_up_and_down_and_puts_them_side_by_side(
+    process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(IN_LABS)
+    with tempfile.TemporaryDirectory(prefix="ll-own-") as labs:
+        ended = process("run", plan, LEADLINE_LABS=labs)
+        assert ended.status in (0, 1), ended.err
+        assert labs_there(Path(labs)) == []
+    run = archive(tmp_path)
+    assert run.complete
+    assert run.left_behind == ()
+    assert process("verify", "@latest").status == 0
+    assert "far beside near" in ended.out
+    assert "one I/O at a time pays for the way: a mean write" in ended.out
+    (found,) = side_by_side(run, figures(run, ()))
+    assert found.added_rtt_s is not None
+    assert found.added_rtt_s > 0.004
+    (row,) = found.rows
+    added = row.extra_latency_s()
+    assert added is not None
+    assert added > 0.004, "a write waits for a replica in another zone"
+
+
+def test_a_run_killed_with_its_labs_up_is_resumed_with_new_ones_and_leaves_none(
+    process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(IN_LABS)
+    with tempfile.TemporaryDirectory(prefix="ll-own-") as labs:
+        child = subprocess.Popen(
+            command("run", plan),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(tmp_path / "runs") | {"LEADLINE_LABS": labs},
+        )
+        wait_for(lambda: list((tmp_path / "runs").glob("*/trials/t*")), 90)
+        child.kill()
+        child.wait()
+        killed = labs_there(Path(labs))
+        assert len(killed) == 2
+        ended = process("run", "--resume", "@latest", LEADLINE_LABS=labs)
+        assert ended.status in (0, 1), ended.err
+        assert all(f"lab:{name}" in ended.err for name in killed)
+        assert labs_there(Path(labs)) == []
+    run = archive(tmp_path)
+    assert run.complete
+    assert run.left_behind == ()
+    assert process("verify", "@latest").status == 0
+
+
+def test_a_signal_while_labs_come_up_takes_them_down(
+    process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(IN_LABS)
+    with tempfile.TemporaryDirectory(prefix="ll-own-") as labs:
+        child = subprocess.Popen(
+            command("run", plan),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(tmp_path / "runs") | {"LEADLINE_LABS": labs},
+        )
+        wait_for(lambda: labs_there(Path(labs)), 30)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+        assert child.returncode == 130, said
+        assert "error[interrupted]" in said
+        assert labs_there(Path(labs)) == []
+    assert not (tmp_path / "runs").exists()

@@ -178,11 +178,8 @@ def command(
                 session=session,
             )
             to_do = loaded.trials
-        created = [
-            Created(target="", path=LAB + lab.name, token=lab.state.token) for lab in brought_up
-        ]
-        for entry in created:
-            writer.note_created(entry)
+        for lab in brought_up:
+            writer.note_created(Created(target="", path=LAB + lab.name, token=lab.state.token))
         try:
             outcome = carry_out(
                 plan=loaded,
@@ -196,6 +193,10 @@ def command(
             )
         finally:
             writer.close()
+    if brought_up:
+        # They are down, and what was in them is gone: nothing of it is left to clean.
+        with RunWriter.tidying(writer.path) as tidying:
+            remove_leftovers(tidying.run, tidying)
     return _told(writer, outcome, output, quiet=quiet)
 
 

@@ -107,7 +107,19 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     if faults.found:
         raise PlanInvalid(faults.found)
     assert plan_document is not None
-    return expand(plan_document, profiles, job_files, forced)
+    return expand(_located(plan_document, base), profiles, job_files, forced)
+
+
+def _located(document: models.PlanDocument, base: Path) -> models.PlanDocument:
+    """Files of clusters are named from the plan's own folder, as job files are."""
+
+    def located(cluster: models.ClusterDocument) -> models.ClusterDocument:
+        named = {key: getattr(cluster, key) for key in ("ceph_conf", "keyring")}
+        found = {key: str((base / path).absolute()) for key, path in named.items() if path}
+        return cluster.model_copy(update=found)
+
+    clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
+    return document.model_copy(update={"clusters": clusters})
 
 
 def _read(path: Path) -> Positioned:

@@ -89,6 +89,15 @@ def test_without_a_word_the_cluster_is_the_one_that_cephs_programs_take(
     assert plan.cluster("ceph").ceph_conf == "/somewhere/ceph.conf"
 
 
+def test_files_of_a_cluster_are_named_from_the_plans_folder(tmp_path: Path) -> None:
+    text = (
+        "clusters: {a: {ceph_conf: c/ceph.conf, keyring: /k}}\ntargets: [rbd:p]\nprofile: quick\n"
+    )
+    cluster = loaded(tmp_path, text).cluster("a")
+    assert cluster.ceph_conf == str(tmp_path / "c" / "ceph.conf")
+    assert cluster.keyring == "/k"
+
+
 def test_a_plan_without_ceph_has_no_cluster() -> None:
     plan = load_plan(None, Overrides(targets=["dir:/mnt"], profiles=["quick"]))
     assert plan.clusters == ()
