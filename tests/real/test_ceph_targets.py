@@ -304,6 +304,48 @@ def test_a_virtual_machines_image_refuses_jobs_that_would_fight_for_its_lock(
     assert process("run", plan(lab, target), "--quiet").status in (0, 1)
 
 
+def test_a_cluster_with_keys_and_encryption_is_measured_by_its_conf_and_keyring(
+    process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    description = tmp_path / "lab.yaml"
+    description.write_text(
+        "authentication: true\nencryption: true\nstore: memstore\nosd_size: 1G\n"
+        "pools: [rep3, cephfs-rep3]\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="ll-keys-") as labs:
+        up = process("lab", "up", "keys", description, "--format", "json", LEADLINE_LABS=labs)
+        assert up.status == 0, up.err
+        try:
+            (lab,) = json.loads(up.out)["labs"]
+
+            def run(keyring: Path, target: str) -> subprocess.CompletedProcess[str]:
+                """As a client in the cluster's network, which knows of no lab."""
+                ask = ("--target", target, "--ceph-conf", lab["conf"], "--keyring", keyring)
+                call = command("run", *ask, "--profile", "quick", *SHORT, "--quiet")
+                namespace = f"--net={lab['zones'][0]['namespace']}"
+                return subprocess.run(
+                    ["nsenter", namespace, "--", *call],
+                    capture_output=True,
+                    text=True,
+                    env=environment(tmp_path / "runs"),
+                )
+
+            for target in ("rbd:rep3", f"cephfs:{lab['cephfs']}/cephfs-rep3"):
+                done = run(Path(lab["keyring"]), target)
+                assert done.returncode in (0, 1), done.stderr
+            secret = Path(lab["keyring"]).read_text().split("key = ")[1].split()[0]
+            kept = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+            assert kept
+            assert not [path for path in kept if secret.encode() in path.read_bytes()]
+            wrong = tmp_path / "wrong.keyring"
+            wrong.write_text(f"[client.admin]\n\tkey = {secret[:-6]}AAAA==\n")
+            denied = run(wrong, "rbd:rep3")
+            assert denied.returncode == 3
+            assert "error[ceph-denied]" in denied.stderr
+        finally:
+            assert process("lab", "down", "keys", LEADLINE_LABS=labs).status == 0
+
+
 IN_LABS = """\
 clusters:
   near: {lab: {topology: single-zone, store: memstore, osd_size: 1G, pools: [rep3]}}

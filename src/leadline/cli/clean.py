@@ -18,11 +18,12 @@ from leadline.targets.open import remove_leftovers
 @runs_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 def command(run: str | None, runs: Path | None, dry_run: bool) -> Exit:
-    """Remove the folders that a killed run (kill -9, power cut) left on its targets.
+    """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
+    folders, RBD images, objects, and labs that were brought up for the run.
 
-    Only folders that the archive tells of and that carry the run's own mark are touched; files
-    that Leadline did not make stay. Without a run, all runs are looked at. The archive itself
-    keeps all its results.
+    Only what the archive tells of and carries the run's own mark is touched; files that Leadline
+    did not make stay. Without a run, all runs are looked at. The archive itself keeps all its
+    results.
 
     \b
     Example:

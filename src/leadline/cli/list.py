@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,6 +10,8 @@ import click
 from leadline.archive.runs import list_runs, runs_folder
 from leadline.cli.options import format_option, runs_option
 from leadline.errors import Exit
+
+_NAMES_SHOWN = 4
 
 
 @click.command()
@@ -39,10 +42,16 @@ def command(runs: Path | None, output: str) -> Exit:
             one.run,
             one.status,
             f"{one.trials}/{one.trials_planned}",
-            ", ".join(one.targets),
+            _few(one.targets) if output == "text" else ", ".join(one.targets),
             ", ".join(one.profiles),
         )
         for one in found.runs
     ]
     click.echo(render_rows(columns, rows, output))
     return Exit.ANSWERED
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

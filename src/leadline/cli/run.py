@@ -58,8 +58,8 @@ _FAILURES_TOLD = 4
     "--destroy-data",
     "destroy",
     multiple=True,
-    metavar="DEVICE",
-    help="Consent to the loss of what is on this block device; must name it exactly.",
+    metavar="DEVICE|rbd:POOL/IMAGE",
+    help="Consent to the loss of what is on this device or image; must name it exactly.",
 )
 @click.option(
     "--overwrite-signatures",
@@ -92,14 +92,15 @@ def command(
 ) -> Exit:
     """Carry out a plan, or profiles on targets, into an archive; then audit and show it.
 
-    Every trial is kept raw. Ctrl-C stops cleanly and says how to resume. A directory target gets
-    a folder of Leadline's own, removed on every way out; a block device is written only with
-    --destroy-data naming it.
+    Every trial is kept raw. Ctrl-C stops cleanly and says how to resume. Directories, CephFS and
+    pools get a folder, an image or objects of Leadline's own, removed on every way out; a block
+    device, or an RBD image of yours, is written only with --destroy-data naming it.
 
     \b
     Example:
         leadline run --target dir:/mnt/pool --profile quick --repeats 3
-        leadline run plans/demo.yaml
+        leadline run --lab mine --target rep3=rbd:rep3 --profile quick
+        leadline run plans/multi-zone-study.yaml
         leadline run --resume @latest
     """
     overrides = Overrides(**given)  # type: ignore[arg-type]

@@ -141,7 +141,9 @@ _OSD = {
         "compression=kNoCompression,max_write_buffer_number=4,"
         "min_write_buffer_number_to_merge=1,recycle_log_file_num=4,"
         "write_buffer_size=16777216,writable_file_max_buffer_size=0,"
-        "compaction_readahead_size=2097152,max_background_compactions=2"
+        "compaction_readahead_size=2097152,max_background_compactions=2,"
+        # Else the log of a small store grows until the store is full.
+        "max_total_wal_size=67108864"
     ),
 }
 _MDS = {"mds_beacon_interval": "1", "mds_cache_memory_limit": str(128 << 20)}

@@ -56,6 +56,10 @@ class CephfsTarget(OnCluster, DirectoryTarget):
                 f"to measure what is there: dir:{self.parent}",
             )
 
+    def release(self) -> tuple[str, ...]:
+        # A mount that goes with its lab may not answer any more.
+        return () if self.cluster.temporary else DirectoryTarget.release(self)
+
     def present(self) -> bool:
         mount = mount_of(self.parent)
         return bool(mount and mount.filesystem in FILESYSTEMS) and DirectoryTarget.present(self)

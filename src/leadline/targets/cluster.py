@@ -41,10 +41,15 @@ _COMMAND_S = 10.0
 class OpenCluster:
     """One cluster. Nothing is asked of it before something needs to be known."""
 
-    def __init__(self, name: str, access: CephAccess, lab: Lab | None = None) -> None:
+    def __init__(
+        self, name: str, access: CephAccess, lab: Lab | None = None, *, temporary: bool = False
+    ) -> None:
+        """`temporary`: a lab that is up for this run only, and takes all that is in it along."""
         self.name = name
         self.access = access
         self.lab = lab
+        self.temporary = temporary
+        self.silent = False
         self._folder = tempfile.TemporaryDirectory(prefix="leadline-ceph-")
         self._own_rtt_s = lab.description.inter_zone_rtt_s if lab else 0.0
 
@@ -191,7 +196,7 @@ def opened(
                 lab = bring_up(_lab_name(cluster.name), cluster.lab, folder, note)
                 stack.callback(lab.down)
                 brought_up(lab)
-                found[cluster.name] = OpenCluster(cluster.name, lab.access, lab)
+                found[cluster.name] = OpenCluster(cluster.name, lab.access, lab, temporary=True)
             elif cluster.lab is not None:
                 lab = open_lab(cluster.lab, folder)
                 found[cluster.name] = OpenCluster(cluster.name, lab.access, lab)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,9 +75,15 @@ class InPool(OnCluster, ABC):
         return
 
     def release(self) -> tuple[str, ...]:
-        if self._created is None:
+        if self._created is None or self.cluster.temporary:
             return ()
+        if self.cluster.silent:
+            why = f"the cluster {self.cluster.name!r} did not answer before"
+            return (f"{self._created.path} was not removed: {why}",)
+        began = time.monotonic()
         problems = self._remove(self._created)
+        # Each of many images would wait as long, and in vain.
+        self.cluster.silent = bool(problems) and time.monotonic() - began > float(_OPERATION_S) / 2
         if not problems and self._journal is not None:
             self._journal.note_removed(self._created)
             self._created = None

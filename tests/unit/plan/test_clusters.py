@@ -93,9 +93,9 @@ def test_files_of_a_cluster_are_named_from_the_plans_folder(tmp_path: Path) -> N
     text = (
         "clusters: {a: {ceph_conf: c/ceph.conf, keyring: /k}}\ntargets: [rbd:p]\nprofile: quick\n"
     )
-    cluster = loaded(tmp_path, text).cluster("a")
-    assert cluster.ceph_conf == str(tmp_path / "c" / "ceph.conf")
-    assert cluster.keyring == "/k"
+    found = loaded(tmp_path, text).cluster("a")
+    assert found.ceph_conf == str(tmp_path / "c" / "ceph.conf")
+    assert found.keyring == "/k"
 
 
 def test_a_plan_without_ceph_has_no_cluster() -> None:
