@@ -16,8 +16,8 @@ from leadline.archive.verify import verify
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS
 from leadline.targets.directory import OWNER_FILE
-from tests.cli.conftest import Leadline
-from tests.conftest import Said
+from tests.cli.conftest import QUICK, Leadline
+from tests.conftest import RECORDED, Said
 
 
 def test_help_names_every_verb_and_each_explains_itself(leadline: Leadline) -> None:
@@ -137,3 +137,28 @@ def test_one_damaged_archive_does_not_hide_the_others(
     listed = json.loads(leadline("list", "--format", "json").out)["runs"]
     assert [run["status"] for run in listed] == ["damaged", "complete"]
     assert "damaged" in leadline("list").out
+
+
+@pytest.mark.parametrize("verb", ["lab", "pools"])
+def test_a_verb_with_verbs_of_its_own_names_them(leadline: Leadline, verb: str) -> None:
+    said = leadline(verb)
+    assert said.status == 2
+    assert said.out == ""
+    first, *lines = said.err.splitlines()
+    assert first == f"error[usage]: `leadline {verb}` needs a verb of its own"
+    assert any(line.split()[0] == "list" for line in lines)
+    assert lines[-1] == f"hint: `leadline {verb} VERB --help`"
+
+
+def test_a_long_list_of_targets_is_cut_for_people_and_whole_for_programs(
+    leadline: Leadline, tmp_path: Path
+) -> None:
+    targets = []
+    for number in range(6):
+        (tmp_path / f"t{number}").mkdir()
+        targets += ["--target", f"t{number}=dir:{tmp_path}/t{number}"]
+    ran = leadline("run", *targets, *QUICK, "--repeats", "1", "--replay", RECORDED, "--quiet")
+    assert ran.status in (0, 1), ran.err
+    assert "t0, t1, t2, t3 and 2 more" in leadline("list").out
+    (listed,) = json.loads(leadline("list", "--format", "json").out)["runs"]
+    assert listed["targets"] == [f"t{number}" for number in range(6)]

@@ -125,6 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LeadlineError as error:
         click.echo(str(error), err=True)
         status = error.kind.exit
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(str(_no_verb_of_its_own(error)), err=True)
+        status = Exit.WRONG_REQUEST
     except click.UsageError as error:
         verb = f" {given[0]}" if given and given[0] in VERBS else ""
         where = error.ctx.command_path if error.ctx else f"leadline{verb}"
@@ -158,6 +161,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(str(told), err=True)
         status = told.kind.exit
     return int(status)
+
+
+def _no_verb_of_its_own(error: click.exceptions.NoArgsIsHelpError) -> LeadlineError:
+    """`leadline lab` and its like, which click would answer with a page of help."""
+    assert error.ctx is not None
+    command = error.ctx.command
+    assert isinstance(command, click.Group)
+    verbs = [f"{name:<9}{one.get_short_help_str(90)}" for name, one in command.commands.items()]
+    path = error.ctx.command_path
+    return LeadlineError(
+        USAGE, f"`{path}` needs a verb of its own", context=verbs, hint=f"`{path} VERB --help`"
+    )
 
 
 def _forget_stdout() -> None:
