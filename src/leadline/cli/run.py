@@ -45,6 +45,7 @@ from leadline.runner.stop import stop_on_signals
 from leadline.runner.trial import now
 from leadline.targets.cluster import needed, opened
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
+from leadline.targets.rbd import client_settings
 
 _FAILURES_TOLD = 4
 
@@ -280,7 +281,8 @@ def _likely_location(plan: Plan, target: Target) -> Location:
     )
     if url.kind is TargetKind.RADOS:
         return RadosPool(pool=url.pool, objects=own, access=access)
-    return RbdImage(pool=url.pool, image=url.image or own, access=access)
+    settings = client_settings(url, "WHERE-THIS-CLIENT-IS")
+    return RbdImage(pool=url.pool, image=url.image or own, access=access, settings=settings)
 
 
 def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:

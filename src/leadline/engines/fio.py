@@ -208,7 +208,12 @@ class FioEngine:
         return lines[0].strip() if lines else f"exit status {tried.returncode}"
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
-        return job_text(workload, location.shape, seed)
+        text = job_text(workload, location.shape, seed)
+        if isinstance(location, RbdImage):
+            # fio has no options for these; they are in the configuration that it is given.
+            client = [f"# client: {key} = {value}" for key, value in location.settings]
+            text = "\n".join([*client, text])
+        return text
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         engine = EngineChoice.LIBAIO if EngineChoice.LIBAIO in self.engines else EngineChoice.PSYNC

@@ -12,6 +12,7 @@ from leadline.archive.records import TrialStatus
 from leadline.formats.output import EngineOutput
 from leadline.inventory.models import BlockDevice, HostInventory, TargetInventory
 from leadline.plan.models import Cell as PlanCell
+from leadline.plan.target_url import TargetKind
 from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
 from leadline.report.wording import NOT_SHOWN, count_text, listed, place, share_text, visible
 from leadline.units import format_block_size, format_duration, format_size
@@ -141,6 +142,11 @@ def _caches(run: Run) -> str:
     if not run.plan.drop_caches:
         return "not dropped, as the plan asks"
     drops = [drop for trial in run.trials if (drop := trial.record.cache_drop)]
+    in_pools = {TargetKind.RBD, TargetKind.RADOS}
+    if {target.parsed.kind for target in run.plan.targets} <= in_pools:
+        return (
+            "this machine had none of the data: librbd's is off; those of the OSDs are not dropped"
+        )
     if not drops:
         return "to be dropped before each trial; no drop is recorded"
     left = max(drop.resident_after_bytes for drop in drops)
@@ -164,7 +170,10 @@ def _targets(run: Run, host: HostInventory | None) -> Table:
     rows = []
     for target in run.plan.targets:
         found = known.get(target.name)
-        named = [target.name, target.url, *_below(found)]
+        below = _below(found)
+        if target.cluster and (found is None or found.mount is None):
+            below = ("Ceph", NOT_SHOWN, f"cluster {target.cluster}", NOT_SHOWN)
+        named = [target.name, target.url, *below]
         rows.append(tuple(word(text) for text in named))
     titles = ("target", "URL", "filesystem", "mount point", "device", "mount options")
     return Table(

@@ -48,12 +48,14 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RbdImage:
-    """An image of a Ceph pool, reached by librbd."""
+    """An image of a Ceph pool, reached by librbd; `settings` of the client go before the
+    cluster's own configuration."""
 
     shape: ClassVar[Shape] = Shape.SPAN
     pool: str
     image: str
     access: CephAccess
+    settings: tuple[tuple[str, str], ...] = ()
     read_only: bool = False
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph import PoolType
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
+from leadline.plan.target_url import TargetUrl
 from leadline.runner.ports import Journal, RbdImage
 from leadline.targets.cluster import OpenCluster
 from leadline.targets.on_cluster import InPool, ask
@@ -50,6 +51,8 @@ class RbdTarget(InPool):
         self._features = self._url.options.get("features", "layering")
         self._image = self._url.image
         self._writes = True
+        self._span = 0
+        self._settings: tuple[tuple[str, str], ...] = ()
         self._access: CephAccess | None = None
         self._allocated: int | None = None
 
@@ -60,11 +63,14 @@ class RbdTarget(InPool):
             pool=self._pool,
             image=self._image,
             access=self._access,
+            settings=self._settings,
             read_only=not self._writes,
         )
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
+        here = self.cluster.lab.client_location if self.cluster.lab else ""
+        self._settings = client_settings(self._url, here, where)
         self.cluster.refuse_unfit()
         self._choose_pools(where)
         metadata = find_pool(self.cluster, self._pool, where)
@@ -131,7 +137,8 @@ class RbdTarget(InPool):
             )
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        self._access = self.cluster.client(self._client_settings())
+        self._access = self.cluster.client(dict(self._settings))
+        self._span = footprint.span
         if self._url.image:
             return
         token = secrets.token_hex(8)
@@ -146,30 +153,17 @@ class RbdTarget(InPool):
         self._rbd("labelling an image", "image-meta", "set", spec, OWNER_KEY, f"{run} {token}")
         self._image = image
 
-    def _client_settings(self) -> dict[str, str]:
-        # The client's cache would answer reads and take writes in the cluster's stead, as the page
-        # cache does for files; direct I/O on a mapped image has none either.
-        settings = {"rbd_cache": "false"}
-        policy = self._url.options.get("read_policy", "default")
-        if policy != "default":
-            settings["rbd_read_from_replica_policy"] = policy
-        if policy == "localize":
-            given = self._url.options.get("crush_location", "")
-            own = self.cluster.lab.client_location if self.cluster.lab else ""
-            if not (given or own):
-                raise LeadlineError(
-                    errors.TARGET_INVALID,
-                    "read_policy=localize needs to know where this client is",
-                    context=[f"target {self.name!r}"],
-                    hint="add &crush_location=zone:NAME (TYPE:NAME, more of them with |)",
-                )
-            settings["crush_location"] = given.replace(":", "=").replace("|", ",") or own
-        return settings
-
     def settle(self, written_at_s: float) -> None:
         spec = f"{self._pool}/{self._image}"
         told = self._rbd("looking at what is written", "du", "--format", "json", spec)
         self._allocated = int(json.loads(told)["images"][0]["used_size"])
+        if self._allocated < self._span:
+            raise LeadlineError(
+                errors.PREFILL_FAILED,
+                f"the image {spec} holds {format_size(self._allocated)} of the "
+                f"{format_size(self._span)} that were written",
+                hint="reads of what it does not hold would be answered without I/O",
+            )
         super().settle(written_at_s)
 
     def allocated_bytes(self) -> int | None:
@@ -180,6 +174,30 @@ class RbdTarget(InPool):
 
     def _rbd(self, what: str, *arguments: str) -> str:
         return ask(self.cluster.access, "rbd", arguments, what, _WALK_S)
+
+
+def client_settings(
+    url: TargetUrl, here: str, where: Sequence[str] = ()
+) -> tuple[tuple[str, str], ...]:
+    """What the client is told over the cluster's own configuration; `here` is its place in the
+    CRUSH tree, where a lab knows it. Raises LeadlineError(`target-invalid`)."""
+    # The client's cache would answer reads and take writes in the cluster's stead, as the page
+    # cache does for files; direct I/O on a mapped image has none either.
+    settings = {"rbd_cache": "false"}
+    policy = url.options.get("read_policy", "default")
+    if policy != "default":
+        settings["rbd_read_from_replica_policy"] = policy
+    if policy == "localize":
+        given = url.options.get("crush_location", "").replace(":", "=").replace("|", ",")
+        if not (given or here):
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                "read_policy=localize needs to know where this client is",
+                context=where,
+                hint="add &crush_location=zone:NAME (TYPE:NAME, more of them with |)",
+            )
+        settings["crush_location"] = given or here
+    return tuple(settings.items())
 
 
 def remove_image(access: CephAccess, created: Created) -> tuple[str, ...]:
