@@ -18,7 +18,7 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
-from tests.real.conftest import Ended, fio_processes, wait_for
+from tests.real.conftest import Ended, command, environment, fio_processes, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
@@ -61,6 +61,7 @@ class Drill:
 
     call: Callable[..., Ended]
     runs: Path
+    labs: str
 
     def status(self) -> dict[str, object]:
         ended = self.call("lab", "status", "drill", "--format", "json")
@@ -100,7 +101,7 @@ def drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
         description.write_text("store: bluestore-in-memory\nosd_size: 1G\npools: [rep3, rep2]\n")
         up = call("lab", "up", "drill", description)
         assert up.status == 0, up.err
-        yield Drill(call=call, runs=tmp_path / "runs")
+        yield Drill(call=call, runs=tmp_path / "runs", labs=labs)
         if list(Path(labs).iterdir()):
             down = call("lab", "down", "drill")
             assert down.status == 0, down.err
@@ -111,7 +112,7 @@ def drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
 def plan(folder: Path, pool: str, runtime: str) -> Path:
     path = folder / "plan.yaml"
     path.write_text(
-        f"clusters: {{drill: {{lab: drill}}}}\ntargets: [rbd:{pool}]\nrepeats: 1\ngrace: 3s\n"
+        f"clusters: {{drill: {{lab: drill}}}}\ntargets: [{pool}]\nrepeats: 1\ngrace: 3s\n"
         f"workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 16M, runtime: {runtime}}}]\n"
     )
     return path
@@ -140,7 +141,7 @@ def test_an_osd_killed_during_a_trial_is_told_beside_the_numbers(
     drill: Drill, tmp_path: Path
 ) -> None:
     victim = drill.daemon("osd.1")
-    ended = while_running(drill, tmp_path, "rep3", "8s", victim.kill)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "8s", victim.kill)
     (trial,) = drill.run.trials
     assert trial.record.status is TrialStatus.COMPLETED, ended.err
     findings = json.loads(drill.call("audit", "@latest", "--format", "json").out)["findings"]
@@ -161,7 +162,7 @@ def test_data_that_is_out_of_reach_ends_the_trial_as_hung_and_is_cleaned_up_late
             victim.kill()
 
     networks = [drill.network(1), drill.network(2)]
-    ended = while_running(drill, tmp_path, "rep2", "4s", both_down)
+    ended = while_running(drill, tmp_path, "rbd:rep2", "4s", both_down)
     assert ended.status == 4, ended.err
     (trial,) = drill.run.trials
     assert trial.record.status is TrialStatus.HUNG
@@ -193,7 +194,7 @@ def test_a_monitor_that_restarts_does_not_end_a_trial(drill: Drill, tmp_path: Pa
         time.sleep(1.0)
         monitor.start_again(network)
 
-    ended = while_running(drill, tmp_path, "rep3", "8s", restart)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "8s", restart)
     (trial,) = drill.run.trials
     assert trial.record.status is TrialStatus.COMPLETED, ended.err
     assert drill.run.left_behind == ()
@@ -210,7 +211,7 @@ def test_a_lab_that_is_killed_whole_leaves_an_archive_and_nothing_else(
         for one in processes:
             os.kill(one["pid"], signal.SIGKILL)
 
-    ended = while_running(drill, tmp_path, "rep3", "4s", kill_all)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "4s", kill_all)
     assert ended.status == 4, ended.err
     (trial,) = drill.run.trials
     assert trial.record.status in (TrialStatus.HUNG, TrialStatus.FAILED)
@@ -220,3 +221,24 @@ def test_a_lab_that_is_killed_whole_leaves_an_archive_and_nothing_else(
     assert drill.call("lab", "down", "drill").status == 0
     assert drill.call("clean", "@latest").status == 0
     assert drill.run.left_behind == ()
+
+
+def test_a_delay_left_by_a_killed_run_is_put_back_by_clean(drill: Drill, tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        command("run", plan(tmp_path, "'rbd:rep3?inter_zone_rtt=20ms'", "20s")),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(drill.runs) | {"LEADLINE_LABS": drill.labs},
+    )
+    try:
+        wait_for(drill.trial_is_going_on, 60)
+    finally:
+        child.kill()
+        child.wait()
+    assert drill.status()["inter_zone_rtt_s"] == pytest.approx(0.02)
+    assert {one.path.partition(":")[0] for one in drill.run.left_behind} == {"rbd", "delay"}
+    wait_for(lambda: not fio_processes(drill.runs), 20)
+    cleaned = drill.call("clean", "@latest")
+    assert cleaned.status == 0, cleaned.err
+    assert drill.run.left_behind == ()
+    assert drill.status()["inter_zone_rtt_s"] == pytest.approx(0.001)

@@ -9,6 +9,7 @@ from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import mount_of
+from leadline.runner.ports import Journal
 from leadline.targets.cluster import OpenCluster
 from leadline.targets.directory import DirectoryTarget
 from leadline.targets.on_cluster import OnCluster
@@ -56,9 +57,14 @@ class CephfsTarget(OnCluster, DirectoryTarget):
                 f"to measure what is there: dir:{self.parent}",
             )
 
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self.cluster.keep(journal)
+        DirectoryTarget.acquire(self, footprint, run, journal)
+
     def release(self) -> tuple[str, ...]:
+        left = self.cluster.restore()
         # A mount that goes with its lab may not answer any more.
-        return () if self.cluster.temporary else DirectoryTarget.release(self)
+        return left if self.cluster.temporary else (*left, *DirectoryTarget.release(self))
 
     def present(self) -> bool:
         mount = mount_of(self.parent)

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive.records import RoundTrip
+from leadline.archive.records import Created, RoundTrip
 from leadline.ceph.access import CephAccess
 from leadline.ceph.connection import Connection
 from leadline.errors import LeadlineError
@@ -28,7 +28,10 @@ from leadline.plan.lab_description import LabDescription
 from leadline.plan.models import Cluster, Plan
 from leadline.probes.ceph import capture
 from leadline.probes.ceph_watch import ClusterWatch
+from leadline.runner.ports import Journal
 
+# In the journal of a run: the delay of a lab, which is to be put back.
+DELAY = "delay:"
 # Replicas answer reads of an object only once they know that its last write is stable; without
 # this pause 20-30 % of localized reads went back to the primary (facts/ceph-lab.md, 5).
 SETTLE_S = 5.0
@@ -50,6 +53,8 @@ class OpenCluster:
         self.lab = lab
         self.temporary = temporary
         self.silent = False
+        self._journal: Journal | None = None
+        self._changed: Created | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="leadline-ceph-")
         self._own_rtt_s = lab.description.inter_zone_rtt_s if lab else 0.0
 
@@ -111,6 +116,7 @@ class OpenCluster:
         if wanted == self.lab.description.inter_zone_rtt_s:
             measured = measure_round_trips(self.lab.network)
         else:
+            self._note_change(self.lab.name)
             self.lab = self.lab.set_inter_zone_rtt(wanted)
             measured = self.lab.round_trips
         return tuple(
@@ -124,6 +130,29 @@ class OpenCluster:
             )
             for one in measured
         )
+
+    def keep(self, journal: Journal) -> None:
+        """Where changes are noted before they are made."""
+        self._journal = journal
+
+    def _note_change(self, lab: str) -> None:
+        """Of a lab that is not ours to leave changed."""
+        if self.temporary or self._changed or self._journal is None:
+            return
+        path = f"{DELAY}{lab}"
+        changed = Created(target="", cluster=self.name, path=path, token=repr(self._own_rtt_s))
+        self._journal.note_created(changed)
+        self._changed = changed
+
+    def restore(self) -> tuple[str, ...]:
+        """Put a lab's own delay in force again; what could not be done as sentences."""
+        if self._changed is None:
+            return ()
+        problems = restore_delay(self._changed)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(self._changed)
+            self._changed = None
+        return problems
 
     def settle(self, written_at_s: float) -> None:
         """Wait until all placement groups are active and clean, and SETTLE_S have gone by since
@@ -167,14 +196,24 @@ class OpenCluster:
         return dumps
 
     def close(self) -> None:
-        """Let go of the cluster; a lab's own delay is in force again."""
-        lab = self.lab
-        if lab is not None and lab.description.inter_zone_rtt_s != self._own_rtt_s:
-            lab.set_inter_zone_rtt(self._own_rtt_s)
+        """Let go of the cluster."""
         for name in ("connection", "_watching"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         self._folder.cleanup()
+
+
+def restore_delay(changed: Created) -> tuple[str, ...]:
+    """Give a lab the delay back that its own description has; what could not be done as
+    sentences. A lab that is gone needs none."""
+    name = changed.path.removeprefix(DELAY)
+    try:
+        open_lab(name, labs_folder(None)).set_inter_zone_rtt(float(changed.token))
+    except LeadlineError as error:
+        if error.kind is errors.LAB_NOT_FOUND:
+            return ()
+        return (f"the delay of the lab {name!r} was not put back: {error.fact}",)
+    return ()
 
 
 @contextmanager

@@ -53,6 +53,7 @@ class InPool(OnCluster, ABC):
 
     def _note(self, path: str, token: str, journal: Journal) -> None:
         """Before it is made."""
+        self.cluster.keep(journal)
         created = Created(target=self.name, cluster=self.cluster.name, path=path, token=token)
         journal.note_created(created)
         self._created, self._journal = created, journal
@@ -75,11 +76,12 @@ class InPool(OnCluster, ABC):
         return
 
     def release(self) -> tuple[str, ...]:
+        left = self.cluster.restore()
         if self._created is None or self.cluster.temporary:
-            return ()
+            return left
         if self.cluster.silent:
             why = f"the cluster {self.cluster.name!r} did not answer before"
-            return (f"{self._created.path} was not removed: {why}",)
+            return (*left, f"{self._created.path} was not removed: {why}")
         began = time.monotonic()
         problems = self._remove(self._created)
         # Each of many images would wait as long, and in vain.
@@ -87,7 +89,7 @@ class InPool(OnCluster, ABC):
         if not problems and self._journal is not None:
             self._journal.note_removed(self._created)
             self._created = None
-        return problems
+        return (*left, *problems)
 
 
 def ask(

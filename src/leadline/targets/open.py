@@ -17,7 +17,7 @@ from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Journal, Target
 from leadline.targets.cephfs import CephfsTarget
-from leadline.targets.cluster import OpenCluster, access_of
+from leadline.targets.cluster import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.device import DeviceTarget
 from leadline.targets.directory import DirectoryTarget, remove_folder
 from leadline.targets.rados import RadosTarget, remove_objects
@@ -101,6 +101,8 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
             name = created.path.removeprefix(LAB)
             take_down(lab_folder(name, labs_folder(None)), created.token)
             return ()
+        if created.path.startswith(DELAY):
+            return restore_delay(created)
         for scheme, remove in removers.items():
             if created.path.startswith(scheme):
                 access = _access(plan, created.cluster)

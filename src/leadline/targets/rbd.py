@@ -140,6 +140,7 @@ class RbdTarget(InPool):
         self._access = self.cluster.client(dict(self._settings))
         self._span = footprint.span
         if self._url.image:
+            self.cluster.keep(journal)
             return
         token = secrets.token_hex(8)
         image = f"leadline-{run}-{token}"
