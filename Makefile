@@ -22,7 +22,8 @@ demo:
 test:
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
-	uv run --frozen pytest -m "not slow"
+	uv run --frozen pytest -n 2 tests/unit tests/contract tests/cli tests/golden tests/architecture
+	uv run --frozen pytest -m "not slow" tests/docs tests/browser tests/real
 
 test-ceph:
 	@scripts/setup.sh test

@@ -26,6 +26,7 @@ from tests.real.conftest import Ended, command, environment, sh, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 
+PROFILE = ["k=2", "m=1", "crush-root=lab", "crush-failure-domain=osd"]
 SHORT = ("--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")
 
 
@@ -215,7 +216,7 @@ def test_pools_without_application_or_overwrites_and_a_paused_cluster_are_refuse
     process: Callable[..., Ended],
     plan: Callable[..., Path],
 ) -> None:
-    connection.mon("osd erasure-code-profile set", name="bare", profile=["k=2", "m=1"])
+    connection.mon("osd erasure-code-profile set", name="bare", profile=PROFILE)
     connection.mon(
         "osd pool create",
         pool="bare",
@@ -227,7 +228,8 @@ def test_pools_without_application_or_overwrites_and_a_paused_cluster_are_refuse
         none = process("run", plan(lab, "rbd:rep3?data_pool=bare"), "--quiet")
         assert "error[pool-unsuitable]" in none.err
         assert "does not take overwrites" in none.err
-        bare = process("run", plan(lab, "rados:bare"), "--quiet")
+        writing = plan(lab, "rados:bare", workload="{name: w, pattern: write}")
+        bare = process("run", writing, "--quiet")
         assert "error[pool-unsuitable]" in bare.err
         assert "ceph osd pool application enable bare rados" in bare.err
     finally:
@@ -304,6 +306,7 @@ def test_a_virtual_machines_image_refuses_jobs_that_would_fight_for_its_lock(
     assert process("run", plan(lab, target), "--quiet").status in (0, 1)
 
 
+@pytest.mark.slow
 def test_a_cluster_with_keys_and_encryption_is_measured_by_its_conf_and_keyring(
     process: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -385,6 +388,7 @@ def test_a_run_brings_its_labs_up_and_down_and_puts_them_side_by_side(
     assert added > 0.004, "a write waits for a replica in another zone"
 
 
+@pytest.mark.slow
 def test_a_run_killed_with_its_labs_up_is_resumed_with_new_ones_and_leaves_none(
     process: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -412,6 +416,7 @@ def test_a_run_killed_with_its_labs_up_is_resumed_with_new_ones_and_leaves_none(
     assert process("verify", "@latest").status == 0
 
 
+@pytest.mark.slow
 def test_a_signal_while_labs_come_up_takes_them_down(
     process: Callable[..., Ended], tmp_path: Path
 ) -> None:

@@ -115,7 +115,8 @@ class RadosBenchEngine:
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         """4 MiB objects that hold the span. Every block size then reads the same objects."""
         size = _objects(footprint.span) * OBJECT_BYTES
-        phase = fill_phase(OBJECT_BYTES, FILL_DEPTH, size)
+        # The tool begins as many objects as its depth, whatever their number shall be.
+        phase = fill_phase(OBJECT_BYTES, min(FILL_DEPTH, size // OBJECT_BYTES), size)
         return BenchRequest(
             tool="rados bench", phases=(phase,), direct=direct, fill_bytes=size
         ).text()

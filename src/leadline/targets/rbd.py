@@ -24,6 +24,7 @@ from leadline.targets.pools import (
     require_overwrites,
     require_room,
 )
+from leadline.targets.rados import remove_objects
 from leadline.units import format_size
 
 OWNER_KEY = "leadline.owner"
@@ -165,7 +166,30 @@ class RbdTarget(InPool):
                 f"{format_size(self._span)} that were written",
                 hint="reads of what it does not hold would be answered without I/O",
             )
+        if "rbd_read_from_replica_policy" in dict(self._settings) and not self._data_pool:
+            self._write_others()
         super().settle(written_at_s)
+
+    def _write_others(self) -> None:
+        """Small objects into every placement group, and away again. A replica answers reads of an
+        object only once a later write in its placement group has told it that the object's own
+        last write is stable (can_serve_replica_read in Ceph's PGLog); behind a prefill there is
+        none, and every localized read would go to the primary after all."""
+        names = f"{self._image}-{secrets.token_hex(4)}"
+        created = Created(
+            target=self.name,
+            cluster=self.cluster.name,
+            path=f"rados:{self._pool}/{names}",
+            token=names,
+        )
+        if self._journal is not None:
+            self._journal.note_created(created)
+        write = ("--pool", self._pool, "--namespace", names, "bench", "2", "write")
+        small = ("-b", "4096", "-t", "16", "--no-cleanup")
+        ask(self.cluster.access, "rados", (*write, *small), "writing other objects")
+        problems = remove_objects(self.cluster.access, created)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(created)
 
     def allocated_bytes(self) -> int | None:
         return self._allocated
