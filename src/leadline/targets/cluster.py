@@ -32,8 +32,8 @@ from leadline.runner.ports import Journal
 
 # In the journal of a run: the delay of a lab, which is to be put back.
 DELAY = "delay:"
-# Replicas answer reads of an object only once they know that its last write is stable; without
-# this pause 20-30 % of localized reads went back to the primary (facts/ceph-lab.md, 5).
+# Time for OSDs to write back what they deferred of a prefill. A convention: it was not measured
+# how long they take.
 SETTLE_S = 5.0
 SETTLED_WITHIN_S = 120.0
 # A cluster that cannot serve an I/O keeps its client waiting for ever; the trial's own bound ends
