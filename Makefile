@@ -23,7 +23,8 @@ test:
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
 	uv run --frozen pytest -n 2 tests/unit tests/contract tests/cli tests/golden tests/architecture
-	uv run --frozen pytest -m "not slow" tests/docs tests/browser tests/real
+	uv run --frozen pytest -m "not slow" -n 2 tests/docs tests/browser
+	uv run --frozen pytest -m "not slow" tests/real
 
 test-ceph:
 	@scripts/setup.sh test

@@ -118,6 +118,7 @@ def test_every_kind_of_target_is_measured_and_left_as_it_was(
         assert inventory.pool("ec-2-1") is not None
 
 
+@pytest.mark.slow
 def test_the_cells_of_an_erasure_coded_pool_of_a_lab_need_no_second_name(
     lab: str, process: Callable[..., Ended], plan: Callable[..., Path]
 ) -> None:
@@ -197,6 +198,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_an_optional_target_is_left_out_with_the_reason(
     lab: str, process: Callable[..., Ended], plan: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -210,6 +212,7 @@ def test_an_optional_target_is_left_out_with_the_reason(
     assert "Left out" in process("show", "@latest").out
 
 
+@pytest.mark.slow
 def test_pools_without_application_or_overwrites_and_a_paused_cluster_are_refused(
     lab: str,
     connection: Connection,
@@ -280,6 +283,7 @@ def test_a_delay_is_put_in_force_for_its_trials_and_then_undone(
     assert open_lab(lab, labs_folder(None)).description.inter_zone_rtt_s == pytest.approx(1e-3)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_told_within_its_time(
     process: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -297,6 +301,7 @@ def test_a_cluster_that_is_not_there_is_told_within_its_time(
     assert "error[ceph-denied]" in denied.err
 
 
+@pytest.mark.slow
 def test_a_virtual_machines_image_refuses_jobs_that_would_fight_for_its_lock(
     lab: str, process: Callable[..., Ended], plan: Callable[..., Path]
 ) -> None:
@@ -364,6 +369,7 @@ def labs_there(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_run_brings_its_labs_up_and_down_and_puts_them_side_by_side(
     process: Callable[..., Ended], tmp_path: Path
 ) -> None:

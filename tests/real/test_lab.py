@@ -220,6 +220,7 @@ def _started_until(moment: str, tmp_path: Path) -> subprocess.Popen[bytes]:
     return child
 
 
+@pytest.mark.slow
 def test_a_signal_takes_the_half_built_lab_down(labs: Path, tmp_path: Path) -> None:
     child = _started_until("stores of the OSDs", tmp_path)
     pids, namespaces = facts(labs / "half")
@@ -229,6 +230,7 @@ def test_a_signal_takes_the_half_built_lab_down(labs: Path, tmp_path: Path) -> N
     prove_clean(labs / "half", pids, namespaces)
 
 
+@pytest.mark.slow
 def test_down_ends_an_up_that_goes_on(process: Process, labs: Path, tmp_path: Path) -> None:
     child = _started_until("stores of the OSDs", tmp_path)
     assert look(labs / "half").condition is Condition.COMING_UP
@@ -237,6 +239,7 @@ def test_down_ends_an_up_that_goes_on(process: Process, labs: Path, tmp_path: Pa
     prove_clean(labs / "half", [], [])
 
 
+@pytest.mark.slow
 def test_two_labs_at_once_one_of_them_on_the_loopback_device(
     labs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +293,7 @@ def has_network(folder: Path) -> bool:
     return state is not None and state.network is not None
 
 
+@pytest.mark.slow
 def test_authentication_encryption_racks_and_stores_in_memory(labs: Path) -> None:
     description = LabDescription(
         topology=Topology.SINGLE_ZONE,

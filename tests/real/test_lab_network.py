@@ -22,7 +22,7 @@ from leadline.lab import network
 from leadline.lab.forwarder import NetworkUnavailable
 from leadline.lab.network import ZoneNetwork, start, why_unavailable
 
-pytestmark = [pytest.mark.real, pytest.mark.root]
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
 ZONES = ("az1", "az2", "az3")
 
