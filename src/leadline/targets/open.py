@@ -9,9 +9,8 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Created
 from leadline.ceph.access import CephAccess
 from leadline.errors import LeadlineError
-from leadline.lab.cluster import open_lab
 from leadline.lab.down import take_down
-from leadline.lab.locate import lab_folder, labs_folder
+from leadline.lab.locate import lab_access, lab_folder, labs_folder
 from leadline.plan import models
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
@@ -120,7 +119,8 @@ def _access(plan: Plan, name: str) -> CephAccess | None:
     if not isinstance(cluster.lab, str):
         return None  # brought up for the run: it is taken down by itself
     try:
-        return open_lab(cluster.lab, labs_folder(None)).access
+        # Not all of its daemons need be alive for that.
+        return lab_access(cluster.lab)
     except LeadlineError as error:
         if error.kind is errors.LAB_NOT_FOUND:
             return None
