@@ -162,7 +162,7 @@ def test_data_that_is_out_of_reach_ends_the_trial_as_hung_and_is_cleaned_up_late
             victim.kill()
 
     networks = [drill.network(1), drill.network(2)]
-    ended = while_running(drill, tmp_path, "rbd:rep2", "4s", both_down)
+    ended = while_running(drill, tmp_path, "rbd:rep2", "10s", both_down)
     assert ended.status == 4, ended.err
     (trial,) = drill.run.trials
     assert trial.record.status is TrialStatus.HUNG
@@ -211,7 +211,7 @@ def test_a_lab_that_is_killed_whole_leaves_an_archive_and_nothing_else(
         for one in processes:
             os.kill(one["pid"], signal.SIGKILL)
 
-    ended = while_running(drill, tmp_path, "rbd:rep3", "4s", kill_all)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "10s", kill_all)
     assert ended.status == 4, ended.err
     (trial,) = drill.run.trials
     assert trial.record.status in (TrialStatus.HUNG, TrialStatus.FAILED)
