@@ -139,6 +139,13 @@ JOB_FILE_INVALID = _kind(
 FORMAT_INVALID = _kind(
     "format-invalid", Exit.WRONG_REQUEST, "A tool's output cannot be understood; says where."
 )
+IMPORT_KIND_UNKNOWN = _kind(
+    "import-kind-unknown", Exit.WRONG_REQUEST, "No importer has that name; names the nearest."
+)
+IMPORT_REFUSED = _kind(
+    "import-refused", Exit.WRONG_REQUEST, "Nothing that was named is a result that can be read."
+)
+RUN_EXISTS = _kind("run-exists", Exit.WRONG_REQUEST, "A run of that name is there already.")
 RUN_NOT_FOUND = _kind(
     "run-not-found", Exit.WRONG_REQUEST, "No run, or more than one, has the name given."
 )

@@ -180,7 +180,8 @@ def _figure(
         row.histogram for row in by_metric[Metric.LATENCY_MEAN] if row.histogram is not None
     ]
     # A part of the trials' I/Os would pass for all of them.
-    whole = len(histograms) == len({row.trial for row in rows}) and bool(histograms)
+    trials = {row.trial for row in rows}
+    whole = len(histograms) == len(trials) and bool(histograms)
     merged = LatencyHistogram.merged(histograms) if whole else None
     made = []
     touching = doubts.touching(
@@ -221,7 +222,7 @@ def summarise(
     if not trials:
         done = completed if completed is not None else 0
         absence = "the completed trials did not report it" if done else "no completed trial"
-    elif metric.quantile is not None:
+    elif metric.quantile is not None and (merged is not None or len(trials) > 1 or not values):
         value, absence = _percentile(metric.quantile, merged)
     elif value is None:
         absence = "not measured"
@@ -244,6 +245,7 @@ def summarise(
 
 
 def _percentile(q: float, merged: LatencyHistogram | None) -> tuple[float | None, str]:
+    # One trial may have a percentile that its tool printed; several of those have no sum.
     if merged is None:
         return None, "no latency histogram of every trial"
     needed = samples_needed(q)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from leadline.archive.records import Derived, DerivedOperation
-from leadline.formats.output import EngineOutput
+from leadline.formats.output import EngineOutput, by_name
 
 
 def derive(output: EngineOutput) -> Derived:
     """Derived numbers of one output; same input, same bytes."""
     operations = []
-    for job in output.jobs:
-        for operation in job.with_total():
+    for name, together in by_name(output.jobs).items():
+        for operation in together:
             histogram = operation.total.histogram if operation.total else None
             operations.append(
                 DerivedOperation(
-                    job=job.name,
+                    job=name,
                     op=operation.op.value,
                     metrics={key.value: value for key, value in operation.metrics().items()},
                     histogram_ns=tuple(histogram.values_ns.tolist()) if histogram else (),

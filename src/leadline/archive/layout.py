@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel
 
 from leadline.archive.records import FileDigest
+from leadline.units import format_size
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -26,6 +29,10 @@ FIO_OUTPUT = "fio.json"
 JOB_FILE = "job.fio"
 STDERR = "stderr.txt"
 CLUSTER = "cluster.jsonl"
+IMPORTED = "imported"
+
+# A file of more cannot be a result; whoever made it may mean to fill our memory.
+LARGEST_FILE_BYTES = 512 << 20
 
 # Not part of the sealed content: the lock and what a killed session left half made.
 _UNSEALED = (LOCK, MANIFEST)
@@ -39,6 +46,21 @@ def system_folder(session: str, moment: str, number: int) -> str:
 def encode(record: BaseModel) -> bytes:
     """A record as stored: indented JSON with the contract's field names, one line break behind."""
     return record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+
+
+def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
+    """The first `most` bytes of a file that may be a stranger's: a link, a device, a pipe or
+    something larger than memory is not read. Raises OSError that says why."""
+    # Non-blocking: opening a pipe would wait for a writer that never comes.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if about.st_size > LARGEST_FILE_BYTES:
+            size, limit = format_size(about.st_size), format_size(LARGEST_FILE_BYTES)
+            raise OSError(errno.EFBIG, f"it has {size}, and {limit} are the most", str(path))
+        return stream.read(most)
 
 
 def digest(content: bytes) -> FileDigest:

@@ -21,9 +21,13 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
     if engine == "rbd bench":
         return read_rbd_bench(folder)
     try:
-        content = (folder / layout.FIO_OUTPUT).read_bytes()
-    except OSError as error:
+        content = layout.read_content(folder / layout.FIO_OUTPUT)
+    except FileNotFoundError as error:
         raise FormatError("empty-result", "fio wrote no output file") from error
+    except OSError as error:
+        raise FormatError(
+            "unreadable-result", f"fio's output cannot be read: {error.strerror}"
+        ) from error
     return parse_fio_json(content)
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from leadline import errors
 from leadline.archive import layout
+from leadline.archive.imported import ImportedFiles
 from leadline.archive.raw import read_output, read_windows
 from leadline.archive.records import (
     Created,
@@ -39,11 +40,12 @@ Record = TypeVar("Record", bound=BaseModel)
 
 
 class StoredTrial:
-    """One attempt at a trial, as stored in `folder`."""
+    """One attempt at a trial, as stored in `folder`; `imported` are the archive's foreign files."""
 
-    def __init__(self, folder: Path, cell: Cell | None) -> None:
+    def __init__(self, folder: Path, cell: Cell | None, imported: ImportedFiles) -> None:
         self.folder = folder
         self.cell = cell
+        self._imported = imported
 
     @cached_property
     def record(self) -> TrialRecord:
@@ -52,6 +54,9 @@ class StoredTrial:
     @cached_property
     def output(self) -> EngineOutput | FormatError:
         """The engine's output, or why it cannot be read."""
+        source = self.record.source
+        if source is not None:
+            return self._imported.result(source).output
         try:
             return read_output(self.record.engine, self.folder)
         except FormatError as error:
@@ -63,8 +68,17 @@ class StoredTrial:
         return read_record(path, Derived) if path.exists() else None
 
     @cached_property
+    def together(self) -> EngineOutput | None:
+        """Of an imported trial that is one of several sections: the whole execution."""
+        source = self.record.source
+        return self._imported.result(source).together if source is not None else None
+
+    @cached_property
     def iops_windows(self) -> Mapping[Op, tuple[Window, ...]]:
         """IOPS per second and operation. Raises FormatError where they are not understood."""
+        source = self.record.source
+        if source is not None:
+            return self._imported.result(source).windows
         return read_windows(self.record.engine, self.folder)
 
     @cached_property
@@ -74,7 +88,7 @@ class StoredTrial:
         Raises FormatError with the line of the record that is not understood.
         """
         path = self.folder / layout.CLUSTER
-        return parse_cluster_log(path.read_bytes()) if path.exists() else ()
+        return parse_cluster_log(layout.read_content(path)) if path.exists() else ()
 
     def measurements(self) -> Iterator[Measurement]:
         """Rows of the measurements table; a job file of several sections gives one workload
@@ -124,6 +138,11 @@ class Run:
     def plan(self) -> Plan:
         return read_record(self.path / layout.PLAN, Plan)
 
+    @cached_property
+    def imported(self) -> ImportedFiles:
+        """The foreign files of an archive whose results were imported."""
+        return ImportedFiles(self.path)
+
     @property
     def id(self) -> str:
         return self.manifest.run
@@ -137,7 +156,7 @@ class Run:
     @cached_property
     def attempts(self) -> tuple[StoredTrial, ...]:
         """Every stored attempt in the order of the plan, later attempts behind earlier ones."""
-        stored = [StoredTrial(folder, None) for folder in self.trial_folders]
+        stored = [StoredTrial(folder, None, self.imported) for folder in self.trial_folders]
         planned = {trial.id: trial for trial in self.plan.trials}
         for attempt in stored:
             trial = planned.get(attempt.record.trial)
@@ -218,10 +237,14 @@ class Run:
 def read_record(path: Path, model: type[Record]) -> Record:
     """A record of an archive. Raises LeadlineError(`archive-damaged`) that says where."""
     try:
-        return model.model_validate(orjson.loads(path.read_bytes()))
+        return model.model_validate(orjson.loads(layout.read_content(path)))
     except OSError as error:
         raise LeadlineError(
-            errors.ARCHIVE_DAMAGED, f"the archive lacks {path.name}", context=[str(path)]
+            errors.ARCHIVE_DAMAGED,
+            f"the archive lacks {path.name}"
+            if isinstance(error, FileNotFoundError)
+            else f"the archive's {path.name} cannot be read: {error.strerror}",
+            context=[str(path)],
         ) from error
     except orjson.JSONDecodeError as error:
         raise LeadlineError(

@@ -91,8 +91,22 @@ class RoundTrip(Record):
     samples: int
 
 
+class ImportSource(Record):
+    """Where an imported trial's figures stand: result number `part`, counted from 0, of the
+    `files` in the archive's `folder`, read as `kind`. `names` are what the files were called."""
+
+    kind: str
+    folder: str
+    files: tuple[str, ...]
+    names: tuple[str, ...]
+    part: int
+
+
 class TrialRecord(Record):
-    """One execution of a cell. Times are ISO 8601 in UTC, durations seconds."""
+    """One execution of a cell. Times are ISO 8601 in UTC, durations seconds.
+
+    Of an imported trial (`source`) the times are empty and the durations 0 where nobody told.
+    """
 
     schema_: Literal["leadline/trial/1"] = Field(default="leadline/trial/1", alias="schema")
     trial: str
@@ -117,6 +131,7 @@ class TrialRecord(Record):
     extent: Extent | None = None
     round_trips: tuple[RoundTrip, ...] = ()
     problem: Problem | None = None
+    source: ImportSource | None = None
     files: dict[str, FileDigest] = Field(default_factory=dict)
 
     @property
@@ -168,13 +183,17 @@ class Session(Record):
 
 
 class Manifest(Record):
-    """The archive's own description. `files` holds the digest of every file when sealed."""
+    """The archive's own description. `files` holds the digest of every file when sealed.
+
+    `cluster_label` is what imported results say, or their importer, of the cluster they are of.
+    """
 
     schema_: Literal["leadline/archive/1"] = Field(default="leadline/archive/1", alias="schema")
     run: str
     status: RunStatus
     created_at: str
     trials_planned: int
+    cluster_label: str = ""
     sessions: tuple[Session, ...]
     problems: tuple[Problem, ...] = ()
     files: dict[str, FileDigest] = Field(default_factory=dict)

@@ -21,7 +21,7 @@ def list_runs(folder: Path) -> list[Run]:
     """Every run below a folder, oldest first (a run's id begins with its time)."""
     if not folder.is_dir():
         return []
-    return [Run(path.parent) for path in sorted(folder.glob("*/" + layout.MANIFEST))]
+    return [Run(path.parent) for path in sorted(folder.glob("[!.]*/" + layout.MANIFEST))]
 
 
 def find_run(name: str, folder: Path) -> Run:

@@ -58,7 +58,7 @@ def verify(run: Run) -> Verification:
     stored = set()
     for folder in run.trial_folders:
         where = str(folder.relative_to(run.path))
-        attempt = StoredTrial(folder, None)
+        attempt = StoredTrial(folder, None, run.imported)
         try:
             stored.add(attempt.record.trial)
         except LeadlineError as error:

@@ -10,9 +10,12 @@ from typing import Any
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.audit.evidence import Evidence, every, of_output, of_run, of_trials
+from leadline.audit.evidence import Evidence, every, of_trials
+from leadline.audit.gathering import of_output, of_run
+from leadline.audit.neighbours import with_neighbours
 from leadline.audit.rule import Rule
 from leadline.audit.rules import (
+    averaged_percentiles,
     bimodal_latency,
     cache_served_reads,
     capped_by_limit,
@@ -22,15 +25,18 @@ from leadline.audit.rules import (
     concurrent_jobs,
     empty_result,
     engine_error,
+    exceeds_ceiling,
     inconsistent_figures,
     latency_inconsistent,
     latency_not_measured,
     not_steady,
+    phases_summed,
     queue_depth_not_reached,
     short_runtime,
     single_trial,
     too_few_samples,
     truncated_result,
+    unfamiliar_output,
     unstable_repeats,
     unwritten_reads,
 )
@@ -43,12 +49,16 @@ RULES: tuple[Rule[Any], ...] = (
     empty_result.RULE,
     truncated_result.RULE,
     engine_error.RULE,
+    unfamiliar_output.RULE,
     inconsistent_figures.RULE,
     latency_inconsistent.RULE,
     latency_not_measured.RULE,
+    averaged_percentiles.RULE,
+    phases_summed.RULE,
     concurrent_jobs.RULE,
     unwritten_reads.RULE,
     cache_served_reads.RULE,
+    exceeds_ceiling.RULE,
     compressible_data.RULE,
     queue_depth_not_reached.RULE,
     short_runtime.RULE,
@@ -65,7 +75,7 @@ RULES: tuple[Rule[Any], ...] = (
 
 def audit(run: Run) -> tuple[Finding, ...]:
     """Every finding on a run, the gravest first, then in the order of the plan. Deterministic."""
-    return _ask(every(of_run(run)))
+    return _ask(every(with_neighbours(of_run(run))))
 
 
 def audit_output(output: EngineOutput | FormatError) -> tuple[Finding, ...]:

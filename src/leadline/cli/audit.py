@@ -1,42 +1,104 @@
-"""`leadline audit`: which numbers of a run can be believed?"""
+"""`leadline audit`: which numbers can be believed?"""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from leadline.archive import layout
+from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
 from leadline.audit.registry import audit, trusted
-from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.cli.options import format_option, runs_option
 from leadline.errors import Exit
+from leadline.findings import Finding
 
 
 @click.command()
-@run_argument
+@click.argument("what", nargs=-1, metavar="[RUN|FILE...]")
 @runs_option
-@format_option("text", "json", "markdown")
-def command(run: str, runs: Path | None, output: str) -> Exit:
-    """Say which numbers of a run can be believed, and why the others cannot.
+@click.option(
+    "--kind",
+    default="auto",
+    show_default=True,
+    help="What the files are; `leadline import --help` lists the kinds.",
+)
+@format_option("text", "json", "markdown", "junit")
+def command(what: tuple[str, ...], runs: Path | None, kind: str, output: str) -> Exit:
+    """Say which numbers of a run, or of anybody's result files, can be believed, and why the
+    others cannot. Files are audited as they are; nothing is kept of them.
 
     Ends with exit status 1 if any finding is an error: such numbers enter no ranking.
 
     \b
     Example:
         leadline audit @latest
+        leadline audit results/*.json --format junit
         leadline explain queue-depth-not-reached
     """
-    found = find_run(run, runs_folder(runs))
+    if len(what) > 1 or (what and _is_file(what[0])):
+        return _audit_files([Path(one) for one in what], kind, output)
+    found = find_run(what[0] if what else "@latest", runs_folder(runs))
     findings = audit(found)
     if output == "json":
         from leadline.report.contracts import audit_output
 
         click.echo(audit_output(found, findings).model_dump_json(by_alias=True, indent=2))
     else:
-        from leadline.analysis.cells import figures
-        from leadline.report.build import findings_document
+        _print([(found, findings)], output)
+    return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
 
-        document = findings_document(found, figures(found, findings), findings)
+
+def _is_file(name: str) -> bool:
+    path = Path(name)
+    return path.exists() and not (path / layout.MANIFEST).is_file()
+
+
+def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
+    from leadline.cli.import_ import tell_refused
+    from leadline.cli.session import this_session
+    from leadline.cli.steps import stopping
+    from leadline.importing.archives import Labels, import_results
+    from leadline.importing.gather import gather
+
+    for path in paths:
+        if not path.exists():
+            # A word that is neither a file nor alone may be a run, or a file with a typing error.
+            find_run(str(path), runs_folder(None))
+    with stopping("nothing was kept"), tempfile.TemporaryDirectory(prefix="leadline-") as folder:
+        name = paths[0].name if len(paths) == 1 else f"{len(paths)} files"
+        imported = import_results(
+            gather(kind, paths), Path(folder), Labels(run=name), this_session()
+        )
+        audited = [(run, audit(run)) for run in imported.runs]
+        findings = [finding for _, found in audited for finding in found]
+        findings.sort(key=lambda finding: -finding.severity.order)
+        if output == "json":
+            from leadline.report.contracts import audit_output
+
+            told = audit_output(None, findings, imported.refused)
+            click.echo(told.model_dump_json(by_alias=True, indent=2))
+        else:
+            _print(audited, output)
+        tell_refused(imported.refused)
+    unread = any(one.expected for one in imported.refused)
+    return Exit.ANSWERED if trusted(findings) and not unread else Exit.NEGATIVE
+
+
+def _print(audited: Sequence[tuple[Run, tuple[Finding, ...]]], output: str) -> None:
+    if output == "junit":
+        from leadline.report.junit import junit
+
+        click.echo(junit(audited))
+        return
+    from leadline.analysis.cells import figures
+    from leadline.report.build import findings_document
+
+    for run, findings in audited:
+        document = findings_document(run, figures(run, findings), findings)
         if output == "markdown":
             from leadline.report.markdown import render as markdown
 
@@ -45,4 +107,3 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
             from leadline.report.terminal import render, standard_output
 
             render(standard_output(), document, trials=True)
-    return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE

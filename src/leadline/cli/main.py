@@ -21,9 +21,10 @@ from leadline.errors import BUG, INTERRUPTED, OUTPUT_UNWRITABLE, USAGE, Exit, Le
 VERBS = {
     "check": "Show what a plan would do: its matrix, time, bytes written, and all its faults.",
     "run": "Carry out a plan, or a profile on targets, into an archive; audit it; show it.",
+    "import": "Import anybody's results (fio, kbench, rados bench, tables ...) and audit them.",
     "list": "List the runs.",
     "show": "Show what a run measured, with every doubt beside its number.",
-    "audit": "Say which numbers of a run can be believed, and why not.",
+    "audit": "Say which numbers of a run, or of anybody's files, can be believed, and why not.",
     "explain": "Explain an audit rule: what it checks, its physics, what to do.",
     "verify": "Check an archive's checksums and recompute its numbers from raw.",
     "report": "Write a run as a page (HTML), Markdown, JSON or CSV.",
@@ -66,7 +67,9 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command = importlib.import_module(f"leadline.cli.{name}").command
+        # `import` is a word of Python's own.
+        module = "import_" if name == "import" else name
+        command = importlib.import_module(f"leadline.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
-import socket
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from leadline import __version__, errors
+from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
@@ -20,6 +18,7 @@ from leadline.archive.writer import RunWriter
 from leadline.ceph.access import CephAccess
 from leadline.cli.options import format_option, plan_options, runs_option
 from leadline.cli.progress import progress
+from leadline.cli.session import this_session
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
@@ -42,7 +41,6 @@ from leadline.runner.ports import (
 )
 from leadline.runner.ports import Target as OpenTarget
 from leadline.runner.stop import stop_on_signals
-from leadline.runner.trial import now
 from leadline.targets.cluster import needed, opened
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.rbd import client_settings
@@ -138,13 +136,7 @@ def command(
         click.echo(_commands(loaded, trials, engines))
         return Exit.ANSWERED
 
-    session = Session(
-        started_at=now(),
-        hostname=socket.gethostname(),
-        leadline_version=__version__,
-        python_version=platform.python_version(),
-        command=tuple(sys.argv),
-    )
+    session = this_session()
     brought_up: list[Lab] = []
 
     def note(sentence: str) -> None:

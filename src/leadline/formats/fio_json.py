@@ -1,177 +1,388 @@
-"""fio's JSON and json+ output (fio 3.x): what each job group did, with its latency histograms.
+"""fio's JSON and json+ output (fio 2.1 to 3.4x): what each job group did, with its latency
+histograms.
 
-The parser is total: it returns results or raises FormatError with the position. Units are taken
-from the keys that fio 3 writes (`*_ns` nanoseconds, `bw_bytes` bytes/s); anything else is refused
-rather than guessed.
+The parser is total: it returns results, with notes of what it could not vouch for, or raises
+FormatError with the position. What changed between versions:
+
+- `io_bytes` is in KiB in fio 2 and in bytes since 2.99, which also writes `io_kbytes`; `bw` is in
+  KiB/s in all of them, `bw_bytes` came with 3.6;
+- latencies are in microseconds (`lat`) in fio 2 and in nanoseconds (`lat_ns`) since 2.99;
+- `total_ios` is missing in 2.1, the options of the jobs before 2.15.
+
+Not read: fsync latencies (`sync`), latencies by priority, the means of fio's samples over time
+(`iops_mean`), latency shares by class (`latency_us`), and what fio derived from what is read.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-import orjson
-
+from leadline.formats import fio_json_keys
+from leadline.formats.fio_json_figures import (
+    Notes,
+    count,
+    latency,
+    member,
+    members,
+    number,
+    scaled,
+    unreadable,
+)
+from leadline.formats.json_text import JsonDocument, Repeat, find_json, key_path
 from leadline.formats.output import (
+    DiskUse,
     EngineOutput,
     FormatError,
     JobOptions,
     JobResult,
-    Latency,
+    NoteKind,
     Operation,
 )
 from leadline.metrics import Op
-from leadline.stats.histogram import LatencyHistogram
 
-OLDEST_MAJOR = 3
+_VERSION: Final = re.compile(r"fio-(\d{1,4})\.(\d{1,4})(?:\.\d+)?(?:-\d+-g[0-9a-f]+)?(?:-dirty)?")
+_OLDEST, _NEWEST = (2, 1), (3, 49)
+_IN_NANOSECONDS: Final = (2, 99)
+# The kernel counts in sectors of 512 bytes whatever the disk's own are.
+_SECTOR: Final = 512
+_ALL_CLIENTS: Final = "All clients"
+_OPTIONS: Final = ("job options", "global options")
+_OPS: Final = (("read", Op.READ), ("write", Op.WRITE), ("trim", Op.TRIM), ("mixed", Op.TOTAL))
+_NS_LATENCIES: Final = frozenset(f"{name}_ns" for name in fio_json_keys.LATENCIES)
+_KEYS_NS: Final = fio_json_keys.OPERATION | _NS_LATENCIES
+_KEYS_US: Final = _KEYS_NS | set(fio_json_keys.LATENCIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioDocument:
+    """One execution's output. `places` are the JSON paths of `output.jobs`, one for each."""
+
+    output: EngineOutput
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioText:
+    """The documents of one file; `fault` is why there are no more behind them, if it was not the
+    file's end."""
+
+    documents: tuple[FioDocument, ...]
+    fault: FormatError | None = None
 
 
 def parse_fio_json(content: bytes) -> EngineOutput:
-    """Parse a whole file. Raises FormatError with condition `empty-result`, `truncated-result` or
-    `unreadable-result`.
+    """Parse a file of one execution. Raises FormatError with condition `empty-result`,
+    `truncated-result` or `unreadable-result`.
     """
+    outputs = parse_fio_documents(content)
+    if len(outputs) > 1:
+        raise FormatError(
+            "unreadable-result", f"fio's output holds {len(outputs)} executions where one is due"
+        )
+    return outputs[0]
+
+
+def parse_fio_documents(content: bytes) -> tuple[EngineOutput, ...]:
+    """Parse a file of one or several executions. Raises FormatError as `parse_fio_json`."""
+    text = read_fio_text(content)
+    if text.fault is not None:
+        raise text.fault
+    return tuple(document.output for document in text.documents)
+
+
+def read_fio_text(content: bytes) -> FioText:
+    """What can be read of a file: at least one document, or it raises FormatError."""
     if not content.strip():
         raise FormatError("empty-result", f"fio's output is empty ({len(content)} bytes)")
-    document, noise = _document(content)
-    version = _get(document, "fio version", str, "$")
-    match = re.match(r"fio-(\d+)\.(\d+)", version)
-    if not match or int(match.group(1)) < OLDEST_MAJOR:
-        raise FormatError(
-            "unreadable-result", f"output of {version!r} is not read; it needs fio 3.0 or newer"
+    text = find_json(content, fio_json_keys.MARKS, fio_json_keys.FLAT)
+    if not text.documents:
+        raise text.fault or _no_json(content)
+    return FioText(documents=tuple(map(_document, text.documents)), fault=text.fault)
+
+
+def _no_json(content: bytes) -> FormatError:
+    first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
+    begins = (f"line 1; it begins: {first!r}",)
+    if re.search(rb'\{\s*["}]', content):
+        return FormatError(
+            "unreadable-result", "this holds JSON, but no output of fio", context=begins
         )
-    shared = _texts(document.get("global options", {}), "$['global options']")
-    entries = _get(document, "jobs", list, "$")
-    jobs = tuple(_job(entry, shared, f"$.jobs[{index}]") for index, entry in enumerate(entries))
-    timestamp = document.get("timestamp_ms")
-    return EngineOutput(
+    return FormatError("truncated-result", "fio's output holds no JSON", context=begins)
+
+
+def _document(found: JsonDocument) -> FioDocument:
+    content, notes = found.content, Notes()
+    for repeat in found.repeats:
+        _settle(repeat, notes)
+    version = content.get("fio version") or ""
+    if not isinstance(version, str):
+        raise unreadable("$['fio version']", f"text is expected, not {type(version).__name__}")
+    release = _release(version, notes)
+    notes.unknown(content, fio_json_keys.DOCUMENT, "$", scope="", level="an execution")
+    listed = "client_stats" if "client_stats" in content else "jobs"
+    entries = members(content, listed, "$")
+    if entries is None:
+        raise unreadable(f"$.{listed}", "the list of jobs is missing")
+    shared = _shared_options(content, notes)
+    jobs: list[JobResult] = []
+    places: list[str] = []
+    for index, entry in enumerate(entries):
+        place = f"$.{listed}[{index}]"
+        # The sum over clients stands behind them; it may be all that somebody kept.
+        if entry.get("jobname") == _ALL_CLIENTS and "client_stats" in content and jobs:
+            notes.tell(NoteKind.LEFT_OUT, place, "the sum over all clients, which are read")
+            continue
+        jobs.append(_job(entry, shared, release, place, notes))
+        places.append(place)
+    milliseconds = scaled(content, "timestamp_ms", "$", notes, 1e3)
+    seconds = number(content, "timestamp", "$", notes)
+    output = EngineOutput(
         version=version,
-        timestamp_s=timestamp / 1000 if isinstance(timestamp, int) else None,
-        noise=noise,
-        jobs=jobs,
+        timestamp_s=seconds if milliseconds is None else milliseconds,
+        noise=found.noise,
+        jobs=tuple(jobs),
+        disks=_disks(content, notes),
+        notes=notes.all,
     )
+    return FioDocument(output=output, places=tuple(places))
 
 
-def _document(content: bytes) -> tuple[dict[str, Any], str]:
-    start = content.find(b"{")
-    if start < 0:
-        first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
-        raise FormatError(
-            "truncated-result", "fio's output holds no JSON", context=(f"it begins: {first!r}",)
+def _settle(repeat: Repeat, notes: Notes) -> None:
+    """Decide what a key that stands twice says: nothing, if its values are not one and the same."""
+    if repeat.within == "percentile" and repeat.key == "0.00":
+        return  # fio 2 fills its list of percentiles up with these
+    fact = f"stands {len(repeat.values)} times"
+    if repeat.same:
+        fact += " with the same value"
+    elif repeat.within in _OPTIONS and repeat.key == "filename":
+        # fio adds each to the job's files, and takes several in one option with colons.
+        repeat.parent[repeat.key] = ":".join(map(str, repeat.values))
+        fact += "; all are the job's files"
+    elif repeat.within in _OPTIONS:
+        fact += "; the last one counted for fio"
+    else:
+        repeat.parent[repeat.key] = None
+        fact += " with different values, of which none was read"
+    notes.tell(NoteKind.REPEATED_FIELD, repeat.where, fact)
+
+
+def _release(version: str, notes: Notes) -> tuple[int, int] | None:
+    """Major and minor version; None, with a note, where the text does not tell them."""
+    match = _VERSION.match(version)
+    release = (int(match[1]), int(match[2])) if match else None
+    known = release is not None and _OLDEST <= release <= _NEWEST
+    if not known or not _VERSION.fullmatch(version):
+        shown = version if len(version) <= 60 else version[:60] + "..."
+        notes.tell(
+            NoteKind.UNKNOWN_VERSION,
+            "$['fio version']",
+            f"output of {shown!r} was never seen; it was read as fio's of a near version"
+            if version
+            else "the version is missing",
         )
-    end = content.rfind(b"}") + 1
-    try:
-        document = orjson.loads(content[start:end])
-    except orjson.JSONDecodeError as error:
-        line = content.count(b"\n", 0, start) + error.lineno
-        cut = (
-            end == 0 or error.pos >= len(content[start:end].decode("utf-8", "replace").rstrip()) - 1
-        )
-        condition = "truncated-result" if cut else "unreadable-result"
-        raise FormatError(
-            condition,
-            "fio's output is cut off" if cut else "fio's output is not JSON",
-            context=(f"line {line}, column {error.colno}: {error.msg}",),
-        ) from error
-    if not isinstance(document, dict):
-        raise FormatError("unreadable-result", "fio's output is JSON, but not an object")
-    return document, content[:start].decode("utf-8", "replace").strip()
+    return release
 
 
-def _get(mapping: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
-    value = mapping.get(key)
-    wanted = (int, float) if kind is float else kind
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        found = "is missing" if key not in mapping else f"is {type(value).__name__}"
-        raise FormatError(
-            "unreadable-result", f"{where}[{key!r}] {found}; expected {kind.__name__}"
-        )
-    return value
+def _shared_options(content: Mapping[str, Any], notes: Notes) -> Mapping[str, dict[str, str]]:
+    """The [global] options by client; under an empty name where all jobs share them."""
+    where = key_path("$", "global options")
+    if not isinstance(content.get("global options"), list):
+        options = member(content, "global options", "$")
+        return {"": _texts(options or {}, where, notes)}
+    shared = {}
+    for index, one in enumerate(members(content, "global options", "$") or ()):
+        options = {key: value for key, value in one.items() if key not in ("hostname", "port")}
+        shared[_host(one)] = _texts(options, f"{where}[{index}]", notes)
+    return shared
 
 
-def _number(mapping: Mapping[str, Any], key: str, where: str) -> float:
-    value = float(_get(mapping, key, float, where))
-    if not math.isfinite(value) or value < 0:
-        raise FormatError("unreadable-result", f"{where}[{key!r}] is {value}, which cannot be")
-    return value
+def _host(entry: Mapping[str, Any]) -> str:
+    """`hostname:port` of the client that an entry is of; empty where it names none."""
+    name, port = entry.get("hostname"), entry.get("port")
+    if not isinstance(name, str) or not name:
+        return ""
+    return f"{name}:{port}" if type(port) is int else name
 
 
-def _texts(value: object, where: str) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise FormatError("unreadable-result", f"{where} is {type(value).__name__}; expected dict")
-    return {str(key): str(text) for key, text in value.items()}
+def _texts(options: Mapping[str, Any], where: str, notes: Notes) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for key, value in options.items():
+        if isinstance(value, str):
+            texts[key] = value
+        elif value is None or isinstance(value, int | float):
+            texts[key] = "" if value is None else str(int(value) if value is True else value)
+        else:
+            notes.tell(
+                NoteKind.UNKNOWN_FIELD, key_path(where, key), "an option is text; it was not read"
+            )
+    return texts
 
 
-def _job(entry: object, shared: Mapping[str, str], where: str) -> JobResult:
-    if not isinstance(entry, dict):
-        raise FormatError("unreadable-result", f"{where} is not an object")
-    own = _texts(entry.get("job options", {}), f"{where}['job options']")
-    operations = []
-    for op in (Op.READ, Op.WRITE, Op.TRIM):
-        part = entry.get(op.value)
-        if isinstance(part, dict) and part.get("total_ios", 0):
-            operations.append(_operation(op, part, f"{where}.{op.value}"))
-    levels = entry.get("iodepth_level", {})
+def _job(
+    entry: Mapping[str, Any],
+    shared: Mapping[str, dict[str, str]],
+    release: tuple[int, int] | None,
+    where: str,
+    notes: Notes,
+) -> JobResult:
+    name = entry.get("jobname")
+    if not isinstance(name, str):
+        raise unreadable(f"{where}.jobname", "the job's name is missing or no text")
+    notes.unknown(entry, fio_json_keys.JOB, where, scope=name, level="a job")
+    # The sum over clients bears the last one's name.
+    host = "" if name == _ALL_CLIENTS else _host(entry)
+    own = member(entry, "job options", where)
+    common = shared.get(host, shared.get("", {}))
+    cpu = ("usr_cpu", "sys_cpu") if "usr_cpu" in entry else ("usr_cp", "sys_cp")
     return JobResult(
-        name=str(_get(entry, "jobname", str, where)),
-        group=int(_number(entry, "groupid", where)) if "groupid" in entry else 0,
-        error=int(_get(entry, "error", int, where)),
-        options=JobOptions(raw={**shared, **own}),
-        job_runtime_s=_number(entry, "job_runtime", where) / 1e3 if "job_runtime" in entry else 0.0,
-        elapsed_s=_number(entry, "elapsed", where) if "elapsed" in entry else 0.0,
-        user_cpu=_number(entry, "usr_cpu", where) / 100,
-        system_cpu=_number(entry, "sys_cpu", where) / 100,
-        depth_levels={
-            str(depth): float(share) / 100
-            for depth, share in (levels.items() if isinstance(levels, dict) else ())
-        },
-        operations=tuple(operations),
+        name=name,
+        group=count(entry, "groupid", where, notes) or 0,
+        error=_error(entry, where, notes),
+        options=JobOptions(
+            raw={**common, **_texts(own or {}, key_path(where, "job options"), notes)},
+            # The sum over clients has no options of its own beside the shared ones.
+            whole=own is not None or (bool(common) and name != _ALL_CLIENTS),
+        ),
+        job_runtime_s=scaled(entry, "job_runtime", where, notes, 1e3) or 0.0,
+        elapsed_s=number(entry, "elapsed", where, notes) or 0.0,
+        user_cpu=scaled(entry, cpu[0], where, notes, 100),
+        system_cpu=scaled(entry, cpu[1], where, notes, 100),
+        depth_levels=_depth_levels(entry, where, notes),
+        operations=_operations(entry, release, where, notes, scope=name),
+        host=host,
+        steady=_steady(entry, where, notes, scope=name),
     )
 
 
-def _operation(op: Op, part: Mapping[str, Any], where: str) -> Operation:
-    if "bw_bytes" in part:
-        bandwidth = _number(part, "bw_bytes", where)
-    else:  # fio before 3.6 gives only KiB/s
-        bandwidth = _number(part, "bw", where) * 1024
+def _error(entry: Mapping[str, Any], where: str, notes: Notes) -> int:
+    error = entry.get("error")
+    if type(error) is int:
+        return error
+    if error is not None:
+        raise unreadable(f"{where}.error", f"a number is expected, not {type(error).__name__}")
+    # All versions write it.
+    notes.tell(NoteKind.LEFT_OUT, f"{where}.error", "missing: whether the job failed is not told")
+    return 0
+
+
+def _depth_levels(entry: Mapping[str, Any], where: str, notes: Notes) -> dict[str, float]:
+    given = member(entry, "iodepth_level", where) or {}
+    where = f"{where}.iodepth_level"
+    levels = {depth: scaled(given, depth, where, notes, 100) for depth in given}
+    return {depth: share for depth, share in levels.items() if share is not None}
+
+
+def _steady(entry: Mapping[str, Any], where: str, notes: Notes, *, scope: str) -> bool:
+    state = member(entry, "steadystate", where)
+    if state is None:
+        return False
+    where = f"{where}.steadystate"
+    notes.unknown(state, fio_json_keys.STEADY_STATE, where, scope=scope, level="a steady state")
+    return bool(number(state, "attained", where, notes))
+
+
+def _operations(
+    entry: Mapping[str, Any],
+    release: tuple[int, int] | None,
+    where: str,
+    notes: Notes,
+    *,
+    scope: str,
+) -> tuple[Operation, ...]:
+    """The operations that did I/O. `unified_rw_reporting` makes them one; asked for both (`both`),
+    fio writes that one beside those that it is the sum of."""
+    found: list[Operation] = []
+    for key, op in _OPS:
+        part = member(entry, key, where)
+        if part is None:
+            continue
+        place = f"{where}.{key}"
+        # fio 3 writes no latencies in microseconds, and no fio both: somebody put such a key there.
+        modern = release is not None and release >= _IN_NANOSECONDS
+        known = _KEYS_NS if modern or _NS_LATENCIES & part.keys() else _KEYS_US
+        notes.unknown(part, known, place, scope=scope, level="an operation")
+        told = [part.get(figure) for figure in ("total_ios", "io_bytes")]
+        if not any(told if told[0] is None else told[:1]):
+            continue
+        if op is Op.TOTAL and found:
+            notes.tell(NoteKind.LEFT_OUT, place, "the sum over operations, which are read")
+            continue
+        if known is _KEYS_NS:
+            part = {name: value for name, value in part.items() if name in known}
+        found.append(_operation(op, part, release, place, notes, scope=scope))
+    return tuple(found)
+
+
+def _operation(
+    op: Op,
+    part: Mapping[str, Any],
+    release: tuple[int, int] | None,
+    where: str,
+    notes: Notes,
+    *,
+    scope: str,
+) -> Operation:
+    bandwidth = number(part, "bw_bytes", where, notes)
+    if "bw_bytes" not in part and (kibibytes := number(part, "bw", where, notes)) is not None:
+        bandwidth = kibibytes * 1024
+    total = latency(part, "lat", where, notes, scope=scope)
+    alone = total is None or total.histogram is None
     return Operation(
         op=op,
-        iops=_number(part, "iops", where),
+        iops=number(part, "iops", where, notes),
         bandwidth_bps=bandwidth,
-        total_ios=int(_number(part, "total_ios", where)),
-        io_bytes=int(_number(part, "io_bytes", where)),
-        runtime_s=_number(part, "runtime", where) / 1e3,
-        short_ios=int(part.get("short_ios", 0)),
-        dropped_ios=int(part.get("drop_ios", 0)),
-        submission=_latency(part, "slat_ns", where),
-        completion=_latency(part, "clat_ns", where),
-        total=_latency(part, "lat_ns", where),
+        total_ios=count(part, "total_ios", where, notes),
+        io_bytes=_io_bytes(part, release, where, notes),
+        runtime_s=scaled(part, "runtime", where, notes, 1e3),
+        short_ios=count(part, "short_ios", where, notes) or 0,
+        dropped_ios=count(part, "drop_ios", where, notes) or 0,
+        submission=latency(part, "slat", where, notes, scope=scope, histogram_needed=False),
+        completion=latency(part, "clat", where, notes, scope=scope, histogram_needed=alone),
+        total=total,
     )
 
 
-def _latency(part: Mapping[str, Any], key: str, where: str) -> Latency | None:
-    """None where fio measured nothing: the key is absent, or all zero though I/Os were done
-    (gtod_reduce, disable_lat)."""
-    if key not in part:
+def _io_bytes(
+    part: Mapping[str, Any], release: tuple[int, int] | None, where: str, notes: Notes
+) -> int | None:
+    told = count(part, "io_bytes", where, notes)
+    if told is None or "io_kbytes" in part or (release and release >= _IN_NANOSECONDS):
+        return told
+    if release is None:
+        notes.tell(
+            NoteKind.UNKNOWN_VERSION,
+            f"{where}.io_bytes",
+            "KiB or bytes, by the version, which is not known; it was not read",
+        )
         return None
-    where = f"{where}.{key}"
-    entry = _get(part, key, dict, where)
-    mean, largest = _number(entry, "mean", where), _number(entry, "max", where)
-    if mean == 0 and largest == 0:
-        return None
-    bins = entry.get("bins")
-    histogram = None
-    if isinstance(bins, dict) and bins:
-        try:
-            histogram = LatencyHistogram.from_bins({int(ns): int(n) for ns, n in bins.items()})
-        except (ValueError, OverflowError) as error:
-            raise FormatError("unreadable-result", f"{where}.bins: {error}") from error
-    return Latency(
-        min_s=_number(entry, "min", where) / 1e9,
-        max_s=largest / 1e9,
-        mean_s=mean / 1e9,
-        stddev_s=_number(entry, "stddev", where) / 1e9,
-        count=int(entry.get("N", part.get("total_ios", 0))),
-        histogram=histogram,
-    )
+    return told * 1024
+
+
+def _disks(content: Mapping[str, Any], notes: Notes) -> tuple[DiskUse, ...]:
+    found = []
+    for index, entry in enumerate(members(content, "disk_util", "$") or ()):
+        where = f"$.disk_util[{index}]"
+        notes.unknown(entry, fio_json_keys.DISK, where, scope="", level="a disk")
+        name, host = entry.get("name"), _host(entry)
+        ios = [count(entry, key, where, notes) for key in ("read_ios", "write_ios")]
+        if not isinstance(name, str) or ios[0] is None or ios[1] is None:
+            notes.tell(NoteKind.LEFT_OUT, where, "a disk without its name or its counts of I/Os")
+            continue
+        sectors = [count(entry, f"{op}_sectors", where, notes) for op in ("read", "write")]
+        moved = [None if one is None else one * _SECTOR for one in sectors]
+        found.append(
+            DiskUse(
+                name=f"{host}/{name}" if host else name,
+                read_ios=ios[0],
+                write_ios=ios[1],
+                read_merges=count(entry, "read_merges", where, notes) or 0,
+                write_merges=count(entry, "write_merges", where, notes) or 0,
+                read_bytes=moved[0],
+                write_bytes=moved[1],
+                busy_share=scaled(entry, "util", where, notes, 100),
+            )
+        )
+    return tuple(found)

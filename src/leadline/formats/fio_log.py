@@ -1,14 +1,37 @@
-"""fio's per-interval logs (`write_iops_log`, `write_lat_log` with `log_avg_msec`)."""
+"""fio's logs of one value per I/O or per interval (`write_iops_log`, `write_bw_log`,
+`write_lat_log`, with or without `log_avg_msec`).
+
+A line is `time ms, value, direction, block size` and, by version and options, an offset, a
+priority and an issue time. The block size is that of an I/O, or 0 in a log of intervals. One file
+holds several jobs, one behind the other, where `per_job_logs=0`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import math
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
+from leadline.formats.fio_histogram_log import DIRECTIONS
 from leadline.formats.output import FormatError
 from leadline.metrics import Op
 
-_DIRECTIONS = {0: Op.READ, 1: Op.WRITE, 2: Op.TRIM}
+_LINE = re.compile(
+    rb"\s*(\d{1,15})\s*,\s*(-?\d{1,19}(?:\.\d{1,9})?)\s*,\s*([012])\s*(?:,\s*(\d{1,15})\s*)?"
+    rb"((?:,\s*(?:\d{1,20}|0x[0-9a-fA-F]{1,8})\s*){0,3})"
+)
+_LONGEST_LINE = 512
+# Lines that tell how long an interval is.
+_TELLING = 2000
+# A log of `log_unix_epoch` counts from 1970; no job ran for three years.
+_EPOCH_MS = 10**11
+# 11 days of seconds: more windows than that are no one's load, and much memory.
+_MOST_WINDOWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,26 +42,66 @@ class Window:
     value: float
 
 
+class Line(NamedTuple):
+    """One line; `block` is 0 where the line is of an interval. `columns` counts what stands in
+    it; `priority` says that one of them is written in the way that only fio 3 has."""
+
+    number: int
+    time_ms: int
+    value: float
+    op: Op
+    block: int
+    columns: int
+    priority: bool
+
+
+def read_lines(name: str, content: bytes) -> Iterator[Line]:
+    """The lines of a log, without holding them. Raises FormatError with the line."""
+    columns = 0
+    for number, raw in enumerate(io.BytesIO(content), start=1):
+        text = raw.lstrip(b"\xef\xbb\xbf") if number == 1 else raw
+        if not text.strip():
+            continue
+        match = _LINE.fullmatch(text) if len(text) <= _LONGEST_LINE else None
+        rest = match.group(5) if match else b""
+        found = 3 + (match.group(4) is not None) + rest.count(b",") if match else 0
+        if match is None or (columns and found != columns):
+            cut = bool(columns) and not raw.endswith(b"\n")
+            raise FormatError(
+                "truncated-result" if cut else "unreadable-result",
+                f"{name} ends within a line" if cut else f"a line of {name} is none of a fio log",
+                context=(f"line {number}: {raw[:80]!r}",),
+            )
+        columns = found
+        yield Line(
+            number,
+            int(match.group(1)),
+            float(match.group(2)),
+            DIRECTIONS[int(match.group(3))],
+            int(match.group(4) or 0),
+            found,
+            b"x" in rest,
+        )
+
+
 def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window, ...]]:
     """IOPS per window and direction, the jobs of the log added up.
 
-    Several jobs write into one file, one behind the other, so lines are gathered by window. A last
-    window that is shorter than half of `window_s` is left out: its rate is of a few I/Os.
-    Raises FormatError with the line.
+    For a log whose intervals are windows (`log_avg_msec`). Several jobs write into one file, one
+    behind the other, so lines are gathered by window. A last window that is shorter than half of
+    `window_s` is left out: its rate is of a few I/Os. Raises FormatError with the line.
     """
     sums: dict[Op, dict[int, float]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        fields = [field.strip() for field in line.split(",")]
-        try:
-            end_ms, value, direction = int(fields[0]), float(fields[1]), int(fields[2])
-            op = _DIRECTIONS[direction]
-        except (ValueError, IndexError, KeyError) as error:
+        match = _LINE.fullmatch(line.encode("utf-8", "replace"))
+        if match is None:
             raise FormatError(
                 "unreadable-result", f"line {number} of a fio log is not understood: {line[:80]!r}"
-            ) from error
+            )
+        end_ms, value = int(match.group(1)), float(match.group(2))
         window = round(end_ms / 1000 / window_s)
         if abs(end_ms / 1000 - window * window_s) < window_s / 2 and window > 0:
-            slot = sums.setdefault(op, {})
+            slot = sums.setdefault(DIRECTIONS[int(match.group(3))], {})
             slot[window] = slot.get(window, 0.0) + value
     return {
         op: tuple(
@@ -46,3 +109,232 @@ def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window
         )
         for op, slots in sums.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One direction of a log. `rate` is the mean of the values over the time of the log, in a log
+    of I/Os their number per second, and `byte_rate` their bytes; jobs are added up; None where a
+    value or the time cannot be. `silent` counts intervals without a line. `amounts` are value x
+    seconds (I/Os) by window of the log's `window_ms`."""
+
+    rate: float | None
+    byte_rate: float | None
+    ios: int
+    io_bytes: int
+    silent: int
+    amounts: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A whole log. `each_io`: its lines are I/Os, else intervals of `interval_ms`. `jobs` follow
+    each other in it. `backwards` and `impossible` are lines where the clock went back or a value
+    is negative, 0 for none; `by_clock`: times count from 1970."""
+
+    each_io: bool
+    interval_ms: float
+    window_ms: float
+    span_s: float
+    jobs: int
+    by_clock: bool
+    only_fio_3: bool
+    backwards: int
+    impossible: int
+    series: Mapping[Op, Series]
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What adds up of one direction while a log is read; `job_*` of the job at hand."""
+
+    amounts: dict[int, float]
+    last_ms: float = 0.0
+    job_amount: float = 0.0
+    job_bytes: int = 0
+    rate: float = 0.0
+    byte_rate: float = 0.0
+    ios: int = 0
+    io_bytes: int = 0
+    silent: int = 0
+    timeless: bool = False
+
+
+def read_log(name: str, content: bytes) -> Log:
+    """Adds a log up, in memory that grows with its windows alone. Raises FormatError with the line.
+
+    A line of an interval stands for the time since the line before it, as fio writes one when an
+    interval is over. It writes none for an interval without an I/O in the direction
+    (`__add_samples` in stat.c), so after a gap of more than half an interval the line stands for
+    one interval, and the gap for none done. With `log_max_value`, of which the file says nothing,
+    values are not means but largest ones.
+    """
+    head = list(islice(read_lines(name, content), _TELLING))
+    if not head:
+        raise FormatError("empty-result", f"{name} is empty", context=("line 1",))
+    first = head[0]
+    by_clock = first.time_ms > _EPOCH_MS
+    start_ms = first.time_ms if by_clock else 0
+    each_io = first.block > 0
+    interval_ms = 0.0 if each_io else _interval_ms(head, start_ms)
+    # Shorter windows than intervals would be one value told twice.
+    window_ms = 1000.0 * max(1, math.ceil(0.95 * interval_ms / 1000))
+    reader = _Reader(start_ms, interval_ms, window_ms, each_io)
+    for line in read_lines(name, content):
+        if (line.block > 0) != each_io:
+            raise FormatError(
+                "unreadable-result",
+                f"{name} mixes lines of single I/Os with lines of intervals",
+                context=(f"line {line.number}: the block size is {line.block}",),
+            )
+        reader.take(line)
+    reader.end_job()
+    sound = not reader.impossible and not reader.backwards
+    return Log(
+        each_io=each_io,
+        interval_ms=interval_ms,
+        window_ms=window_ms,
+        span_s=reader.span_ms / 1000,
+        jobs=reader.jobs,
+        by_clock=by_clock,
+        only_fio_3=first.columns > 5 or first.priority,
+        backwards=reader.backwards,
+        impossible=reader.impossible,
+        series={
+            op: Series(
+                rate=sums.rate if sound and not sums.timeless else None,
+                byte_rate=sums.byte_rate if each_io and sound and not sums.timeless else None,
+                ios=sums.ios,
+                io_bytes=sums.io_bytes,
+                silent=sums.silent,
+                amounts=sums.amounts,
+            )
+            for op, sums in reader.sums.items()
+        },
+    )
+
+
+def _interval_ms(lines: Iterable[Line], start_ms: int) -> float:
+    """The usual time from one line of a direction to the next; of a log with one line all of it."""
+    before: dict[Op, int] = {}
+    gaps: list[int] = []
+    only = 0
+    for line in lines:
+        since = line.time_ms - before.get(line.op, line.time_ms)
+        if since > 0:
+            gaps.append(since)
+        before[line.op] = line.time_ms
+        only = max(only, line.time_ms - start_ms)
+    return max(1.0, statistics.median(gaps) if gaps else only)
+
+
+class _Reader:
+    """Adds lines up, job by job."""
+
+    def __init__(self, start_ms: int, interval_ms: float, window_ms: float, each_io: bool) -> None:
+        self.sums: dict[Op, _Sums] = {}
+        self.jobs = 0
+        self.span_ms = 0
+        self.backwards = 0
+        self.impossible = 0
+        self._start_ms, self._interval_ms = start_ms, interval_ms
+        self._window_ms, self._each_io = window_ms, each_io
+        self._first_ms = self._last_ms = -1
+        self._seen: set[Op] = set()
+
+    def take(self, line: Line) -> None:
+        time_ms = line.time_ms - self._start_ms
+        sums = self.sums.setdefault(line.op, _Sums({}))
+        if self._first_ms >= 0 and self._restarts(time_ms, line.op, sums):
+            self.end_job()
+        if self._first_ms < 0:
+            self._first_ms = time_ms
+        if time_ms < self._last_ms:
+            # Lines of two directions that end together may change places by a tick.
+            if self._last_ms - time_ms > max(self._interval_ms, 1):
+                self.backwards = self.backwards or line.number
+            time_ms = self._last_ms
+        self._last_ms = time_ms
+        if line.value < 0:
+            self.impossible = self.impossible or line.number
+        self._seen.add(line.op)
+        if self._each_io:
+            sums.ios += 1
+            sums.io_bytes += line.block
+            sums.job_amount += 1
+            sums.job_bytes += line.block
+            _add(sums.amounts, int(time_ms // self._window_ms), 1.0)
+            return
+        gap_ms = time_ms - sums.last_ms
+        held_ms = gap_ms
+        if gap_ms >= 1.5 * self._interval_ms > 0:
+            held_ms = self._interval_ms
+            sums.silent += round(gap_ms / self._interval_ms) - 1
+        sums.last_ms = time_ms
+        sums.job_amount += line.value * held_ms / 1000
+        self._spread(sums.amounts, line.value, time_ms - held_ms, time_ms)
+
+    def end_job(self) -> None:
+        """What a job did in the time that it ran is its rate; the jobs' rates are added."""
+        if self._last_ms < 0:
+            return
+        self.jobs += 1
+        self.span_ms = max(self.span_ms, self._last_ms)
+        for op in self._seen:
+            sums = self.sums[op]
+            if self._last_ms:
+                sums.rate += sums.job_amount * 1000 / self._last_ms
+                sums.byte_rate += sums.job_bytes * 1000 / self._last_ms
+            else:
+                sums.timeless = True
+            sums.job_amount, sums.job_bytes, sums.last_ms = 0.0, 0, 0.0
+        self._seen.clear()
+        self._first_ms = self._last_ms = -1
+
+    def _restarts(self, time_ms: int, op: Op, sums: _Sums) -> bool:
+        """Another job's lines begin: the time falls back to where jobs begin, or an interval is
+        told twice. A small step back is a clock's."""
+        if not self._each_io and op in self._seen and time_ms == sums.last_ms:
+            return True
+        begin = max(self._last_ms / 2, 2 * self._first_ms + self._interval_ms / 2)
+        return time_ms < self._last_ms and time_ms <= begin
+
+    def _spread(
+        self, amounts: dict[int, float], value: float, from_ms: float, to_ms: float
+    ) -> None:
+        """A value held over less than two windows, into at most three."""
+        while from_ms < to_ms:
+            window = int(from_ms // self._window_ms)
+            end_ms = min(to_ms, (window + 1) * self._window_ms)
+            _add(amounts, window, value * (end_ms - from_ms) / 1000)
+            if end_ms <= from_ms:
+                return
+            from_ms = end_ms
+
+
+def _add(amounts: dict[int, float], window: int, amount: float) -> None:
+    if window < _MOST_WINDOWS:
+        amounts[window] = amounts.get(window, 0.0) + amount
+
+
+def windows(logs: Iterable[Log]) -> Mapping[Op, tuple[Window, ...]]:
+    """I/Os per second in windows of equal length, the logs added up, intervals without a line as
+    none; the last window only if it is whole. Empty where intervals differ or the logs are too
+    long to hold."""
+    given = tuple(logs)
+    lengths = {log.window_ms for log in given}
+    ends = [int((log.span_s * 1000 + 0.05 * log.window_ms) // log.window_ms) for log in given]
+    if len(lengths) != 1 or max(ends) > _MOST_WINDOWS:
+        return {}
+    length_s = lengths.pop() / 1000
+    found: dict[Op, tuple[Window, ...]] = {}
+    for op in sorted({op for log in given for op in log.series}):
+        parts = [log.series[op].amounts for log in given if op in log.series]
+        found[op] = tuple(
+            Window(
+                end_s=(number + 1) * length_s,
+                value=sum(part.get(number, 0.0) for part in parts) / length_s,
+            )
+            for number in range(max(ends))
+        )
+    return found

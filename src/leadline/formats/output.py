@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
 
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.metrics import PERCENTILES, Metric, Op
 from leadline.stats.histogram import LatencyHistogram, samples_needed
 from leadline.units import parse_duration, parse_fio_size
+
+Number = TypeVar("Number", int, float)
+_NONE: Mapping[float, float] = MappingProxyType({})
+_NO_LEVELS: Mapping[str, float] = MappingProxyType({})
 
 
 class FormatError(LeadlineError):
@@ -23,57 +30,88 @@ class FormatError(LeadlineError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """A latency statistic in seconds over `count` I/Os; the histogram where json+ gave one."""
+    """A latency statistic in seconds over `count` I/Os; None where the tool does not tell.
 
-    min_s: float
-    max_s: float
-    mean_s: float
-    stddev_s: float
-    count: int
-    histogram: LatencyHistogram | None
+    `histogram` is there where the tool gave one (fio's json+). `percentiles` are those that the
+    tool printed itself, seconds by quantile in (0, 1); they cannot be merged with others.
+    """
+
+    min_s: float | None = None
+    max_s: float | None = None
+    mean_s: float | None = None
+    stddev_s: float | None = None
+    count: int | None = None
+    histogram: LatencyHistogram | None = None
+    percentiles: Mapping[float, float] = field(default_factory=lambda: _NONE)
+
+    def quantile_s(self, q: float) -> float | None:
+        """A percentile in seconds: from the histogram, else as the tool printed it; None where
+        neither tells it."""
+        if self.histogram is not None:
+            return self.histogram.quantile_s(q) if self.histogram.count else None
+        return self.percentiles.get(q)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What one direction of one job group did. Latencies are None where fio did not measure."""
+    """What one direction of one job group did. None where the tool does not tell; latencies are
+    None, too, where it did not measure."""
 
     op: Op
-    iops: float
-    bandwidth_bps: float
-    total_ios: int
-    io_bytes: int
-    runtime_s: float
-    short_ios: int
-    dropped_ios: int
-    submission: Latency | None
-    completion: Latency | None
-    total: Latency | None
+    iops: float | None = None
+    bandwidth_bps: float | None = None
+    total_ios: int | None = None
+    io_bytes: int | None = None
+    runtime_s: float | None = None
+    short_ios: int = 0
+    dropped_ios: int = 0
+    submission: Latency | None = None
+    completion: Latency | None = None
+    total: Latency | None = None
 
     def metrics(self) -> dict[Metric, float | None]:
-        """Every metric in base units; None where not measured or with too few samples to show."""
-        latency = self.total
+        """Every metric in base units; None where not measured or with too few samples to show.
+
+        Latency is total latency. Percentiles come from its histogram; without one, from what the
+        tool printed: of total latency, else of completion latency, which is all that fio prints
+        percentiles of by default.
+        """
+        latency = self.total or self.completion
         values: dict[Metric, float | None] = {
             Metric.IOPS: self.iops,
             Metric.BANDWIDTH: self.bandwidth_bps,
             Metric.LATENCY_MEAN: latency.mean_s if latency else None,
         }
-        histogram = latency.histogram if latency else None
         for metric in PERCENTILES:
             quantile = metric.quantile
             assert quantile is not None
-            shown = histogram is not None and histogram.count >= samples_needed(quantile)
-            values[metric] = histogram.quantile_s(quantile) if shown and histogram else None
+            values[metric] = self.percentile_s(quantile)
         return values
+
+    def percentile_s(self, q: float) -> float | None:
+        """A percentile that may be shown: None where nobody tells it, or of too few I/Os."""
+        for latency in (self.total, self.completion):
+            if latency is None:
+                continue
+            value = latency.quantile_s(q)
+            if value is not None:
+                counted = latency.histogram.count if latency.histogram else None
+                known = counted or latency.count or self.total_ios
+                return value if known is None or known >= samples_needed(q) else None
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
     """A job's effective options (fio's [global] overridden by the job's own), as fio echoes them.
 
-    `raw` holds every option as text; the typed ones are those that the audit reasons with.
+    `raw` holds every option as text, by fio's names whichever tool it was; the typed ones are
+    those that the audit reasons with. `whole`: these are all that were given, so that a missing
+    one has fio's default; otherwise nobody knows it (a summary, a text without options).
     """
 
     raw: Mapping[str, str]
+    whole: bool = True
 
     def text(self, key: str, default: str = "") -> str:
         return self.raw.get(key, default)
@@ -92,21 +130,25 @@ class JobOptions:
         return self.raw.get("rw", self.raw.get("readwrite", "read")).split(":")[0]
 
     @property
-    def engine(self) -> str:
-        """fio's default engine is psync on Linux."""
-        return self.raw.get("ioengine", "psync")
+    def engine(self) -> str | None:
+        """fio's default engine is psync on Linux. None where it is not known."""
+        return self.raw.get("ioengine", "psync" if self.whole else None)
 
     @property
-    def iodepth(self) -> int:
-        return self.integer("iodepth", 1)
+    def iodepth(self) -> int | None:
+        return self._known_integer("iodepth")
 
     @property
-    def numjobs(self) -> int:
-        return self.integer("numjobs", 1)
+    def numjobs(self) -> int | None:
+        return self._known_integer("numjobs")
+
+    def _known_integer(self, key: str) -> int | None:
+        return self.integer(key, 1) if self.whole or key in self.raw else None
 
     @property
-    def direct(self) -> bool:
-        return self.flag("direct")
+    def direct(self) -> bool | None:
+        known = self.whole or bool({"direct", "buffered"} & self.raw.keys())
+        return self.flag("direct") or self.raw.get("buffered") == "0" if known else None
 
     def size(self, key: str) -> int | None:
         """Bytes of a size option; None where absent, a percentage or a list."""
@@ -126,22 +168,25 @@ class JobOptions:
 class JobResult:
     """One job, or a group of equal jobs reported as one (an entry of fio's `jobs`).
 
-    CPU shares are of one core, averaged over the group's jobs (0.25 = 25 %); None from an engine
-    that does not tell.
-    `depth_levels` maps fio's depth classes (`1`, `2`, ... `>=64`) to the share of I/Os submitted at
-    that depth.
+    `host` is the client that ran it, where several did. `steady`: fio's own steady-state
+    detection ended the job, on purpose. Runtime and elapsed time are 0 where not told. CPU shares
+    are of one core, averaged over the group's jobs (0.25 = 25 %); None from an engine that does
+    not tell. `depth_levels` maps fio's depth classes (`1`, `2`, ... `>=64`) to the share of I/Os
+    submitted at that depth.
     """
 
     name: str
-    group: int
-    error: int
+    group: int = 0
+    error: int = 0
     options: JobOptions
-    job_runtime_s: float
-    elapsed_s: float
-    user_cpu: float | None
-    system_cpu: float | None
-    depth_levels: Mapping[str, float]
+    job_runtime_s: float = 0.0
+    elapsed_s: float = 0.0
+    user_cpu: float | None = None
+    system_cpu: float | None = None
+    depth_levels: Mapping[str, float] = field(default_factory=lambda: _NO_LEVELS)
     operations: tuple[Operation, ...]
+    host: str = ""
+    steady: bool = False
 
     @property
     def core_share(self) -> float | None:
@@ -152,29 +197,94 @@ class JobResult:
 
     def with_total(self) -> tuple[Operation, ...]:
         """The operations, and their total where reads and writes ran at the same time."""
-        if len(self.operations) < 2:
-            return self.operations
-        return (*self.operations, _total(self.operations))
+        return _with_total(self.operations)
+
+
+class NoteKind(StrEnum):
+    """Why a parser tells of something: it does not know it, or it cannot be."""
+
+    UNKNOWN_FIELD = "unknown-field"
+    UNKNOWN_VERSION = "unknown-version"
+    REPEATED_FIELD = "repeated-field"
+    IMPOSSIBLE_VALUE = "impossible-value"
+    LEFT_OUT = "left-out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that a parser met and did not understand, or did not take, and where it stands: a
+    JSON path, or `line 12`. What a note speaks of is never part of a figure in silence."""
+
+    kind: NoteKind
+    where: str
+    fact: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUse:
+    """What the kernel counted for a disk below the jobs' files while all jobs of one execution ran
+    (fio's `disk_util`): I/Os after merging, and I/Os merged into others. `busy_share` of time."""
+
+    name: str
+    read_ios: int
+    write_ios: int
+    read_merges: int = 0
+    write_merges: int = 0
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    busy_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOutput:
-    """What one execution of an engine left. `noise` is text before the part that tells figures."""
+    """What one execution of an engine left. `noise` is text before the part that tells figures.
+    `notes` are what the parser could not vouch for."""
 
     version: str
-    timestamp_s: float | None
-    noise: str
+    timestamp_s: float | None = None
+    noise: str = ""
     jobs: tuple[JobResult, ...]
+    disks: tuple[DiskUse, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
-def _total(operations: tuple[Operation, ...]) -> Operation:
+def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:
+    """The operations of each job name, with a total where a job did reads and writes at once.
+
+    Entries of one name are processes or clients of one job: they ran together and are added up.
+    """
+    entries: dict[str, list[JobResult]] = {}
+    for job in jobs:
+        entries.setdefault(job.name, []).append(job)
+    return {name: _together(given) for name, given in entries.items()}
+
+
+def _together(jobs: Sequence[JobResult]) -> tuple[Operation, ...]:
+    if len(jobs) == 1:
+        return jobs[0].with_total()
+    ops = dict.fromkeys(one.op for job in jobs for one in job.operations)
+    added = tuple(
+        summed(op, [one for job in jobs for one in job.operations if one.op is op]) for op in ops
+    )
+    mixed = any(len(job.operations) > 1 for job in jobs)
+    return _with_total(added) if mixed else added
+
+
+def _with_total(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    if len(operations) < 2 or any(one.op is Op.TOTAL for one in operations):
+        return operations
+    return (*operations, summed(Op.TOTAL, operations))
+
+
+def summed(op: Op, operations: Sequence[Operation]) -> Operation:
+    """Operations that ran at the same time, as one: rates and counts added, latencies pooled."""
     return Operation(
-        op=Op.TOTAL,
-        iops=sum(part.iops for part in operations),
-        bandwidth_bps=sum(part.bandwidth_bps for part in operations),
-        total_ios=sum(part.total_ios for part in operations),
-        io_bytes=sum(part.io_bytes for part in operations),
-        runtime_s=max(part.runtime_s for part in operations),
+        op=op,
+        iops=_sum([part.iops for part in operations]),
+        bandwidth_bps=_sum([part.bandwidth_bps for part in operations]),
+        total_ios=_sum([part.total_ios for part in operations]),
+        io_bytes=_sum([part.io_bytes for part in operations]),
+        runtime_s=_extreme(max, [part.runtime_s for part in operations]),
         short_ios=sum(part.short_ios for part in operations),
         dropped_ios=sum(part.dropped_ios for part in operations),
         submission=_merged([part.submission for part in operations]),
@@ -183,20 +293,49 @@ def _total(operations: tuple[Operation, ...]) -> Operation:
     )
 
 
-def _merged(given: list[Latency | None]) -> Latency | None:
+def _sum(values: Sequence[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None
+
+
+def _extreme(
+    pick: Callable[[Sequence[float]], float], values: Sequence[float | None]
+) -> float | None:
+    known = [value for value in values if value is not None]
+    return pick(known) if known and len(known) == len(values) else None
+
+
+def _merged(given: Sequence[Latency | None]) -> Latency | None:
+    """Latencies of I/Os that belong together; printed percentiles have no sum and are left out."""
     parts = [part for part in given if part]
-    if len(parts) < len(given):
+    if not parts or len(parts) < len(given):
         return None
-    count = sum(part.count for part in parts)
-    mean = sum(part.mean_s * part.count for part in parts) / count if count else 0.0
-    # Pooled variance: within each part, and of the parts' means round the common mean.
-    squares = sum(part.count * (part.stddev_s**2 + (part.mean_s - mean) ** 2) for part in parts)
+    count = _sum([part.count for part in parts])
+    mean, stddev = _moments(parts, count)
     histograms = [part.histogram for part in parts if part.histogram]
     return Latency(
-        min_s=min(part.min_s for part in parts),
-        max_s=max(part.max_s for part in parts),
+        min_s=_extreme(min, [part.min_s for part in parts]),
+        max_s=_extreme(max, [part.max_s for part in parts]),
         mean_s=mean,
-        stddev_s=math.sqrt(squares / count) if count else 0.0,
+        stddev_s=stddev,
         count=count,
         histogram=LatencyHistogram.merged(histograms) if len(histograms) == len(parts) else None,
     )
+
+
+def _moments(parts: Sequence[Latency], count: int | None) -> tuple[float | None, float | None]:
+    """Mean and pooled standard deviation: within each part, and of the parts' means."""
+    if count is None:
+        return None, None
+    if not count:
+        return 0.0, 0.0
+    means = [(part.mean_s, part.count) for part in parts if part.mean_s is not None]
+    if len(means) < len(parts):
+        return None, None
+    mean = sum(value * (number or 0) for value, number in means) / count
+    squares = 0.0
+    for part in parts:
+        if part.stddev_s is None or part.mean_s is None:
+            return mean, None
+        squares += (part.count or 0) * (part.stddev_s**2 + (part.mean_s - mean) ** 2)
+    return mean, math.sqrt(squares / count)

@@ -31,24 +31,42 @@ _TIME_STEP_S = 1e-6
 _IOPS_STEP = 1.0
 _AGREE = 0.005
 _MIB = 1 << 20
+# What nobody has run or counted: a file that says so would only cost memory.
+_LONGEST_S = 30 * 86400.0
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """I/Os finished by each second told, and by the end of one invocation."""
+
+    seconds: tuple[tuple[int, int], ...]
+    ios: int
+    ran_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """One invocation: a write, or a read of objects written before. `seconds` pairs the second
-    with the I/Os finished by then; `stddev_s` is NaN where the tool gives none (reads)."""
+    with the I/Os finished by then; `stddev_s` is None where the tool gives none (reads).
+    `told_iops` is the tool's own figure, cut to whole I/Os per second."""
 
     op: Op
     op_size: int
     depth: int | None
     ios: int
     ran_s: float
+    told_iops: float
     bandwidth_bps: float
     mean_s: float
     min_s: float
     max_s: float
-    stddev_s: float
+    stddev_s: float | None
     seconds: tuple[tuple[int, int], ...]
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(seconds=self.seconds, ios=self.ios, ran_s=self.ran_s)
 
 
 def parse_rados_bench(content: bytes, request: BenchRequest) -> EngineOutput:
@@ -78,11 +96,11 @@ def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
     """IOPS of each second and operation. Raises FormatError."""
     series: dict[Op, tuple[Window, ...]] = {}
     for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
-        series[phase.pattern.ops[0]] = rados_bench_windows(passes)
+        series[phase.pattern.ops[0]] = rados_bench_windows([one.progress for one in passes])
     return series
 
 
-def rados_bench_windows(passes: Sequence[Pass]) -> tuple[Window, ...]:
+def rados_bench_windows(passes: Sequence[Progress]) -> tuple[Window, ...]:
     """IOPS of each whole second, the passes one behind the other.
 
     I/Os between two points that the tool tells (the seconds and the end of a pass) are taken as
@@ -130,10 +148,46 @@ def _checked(one: Pass, phase: Phase) -> Pass:
 
 
 def parse_pass(content: bytes) -> Pass:
-    """One invocation's output, with or without the line `hints = 1` before it."""
+    """One invocation's output, with or without the line `hints = 1` before it. Raises FormatError,
+    also where figures that the tool gives twice do not agree."""
     if not content.strip():
         raise FormatError("empty-result", f"the output of {TOOL} is empty")
-    document = _document(content)
+    one = read_pass(json_document(content))
+    rate, slack = _rate(one.ios, one.ran_s)
+    if not rate - _IOPS_STEP - slack <= one.told_iops <= rate + slack:
+        raise FormatError(
+            "unreadable-result",
+            f"$['average_iops'] is {one.told_iops:g}, and {one.ios} I/Os in {one.ran_s} s are "
+            f"{rate:.1f} per second",
+        )
+    if abs(one.bandwidth_bps - rate * one.op_size) > slack * one.op_size + 1:
+        raise FormatError(
+            "unreadable-result",
+            f"$['bandwidth'] is {one.bandwidth_bps / _MIB:.6f} MiB/s, and {one.ios} I/Os of "
+            f"{one.op_size} bytes in {one.ran_s} s are {rate * one.op_size / _MIB:.6f}",
+        )
+    return one
+
+
+def _rate(ios: int, ran_s: float) -> tuple[float, float]:
+    """I/Os per second, and how far a figure that the tool printed may be off."""
+    rate = ios / ran_s if ran_s else 0.0
+    return rate, rate * (_AGREE + (_TIME_STEP_S / ran_s if ran_s else 0.0))
+
+
+def exact_iops(ios: int, ran_s: float, told_iops: float | None) -> float | None:
+    """I/Os by time, of which the tool prints the whole part only, or nothing (old releases);
+    its own figure where the two contradict each other, for the audit to say so."""
+    if not ran_s:
+        return told_iops
+    rate, slack = _rate(ios, ran_s)
+    if told_iops is None or rate - _IOPS_STEP - slack <= told_iops <= rate + slack:
+        return rate
+    return told_iops
+
+
+def read_pass(document: Mapping[str, Any]) -> Pass:
+    """The figures of one invocation as they stand in its JSON. Raises FormatError."""
     made = [key for key in ("total_writes_made", "total_reads_made") if key in document]
     if len(made) != 1:
         raise FormatError(
@@ -145,45 +199,32 @@ def parse_pass(content: bytes) -> Pass:
         (Op.WRITE, "write_size") if made[0] == "total_writes_made" else (Op.READ, "read_size")
     )
     ios, ran_s = _integer(document, made[0]), _number(document, "total_time_run")
+    if (ran_s <= 0 and ios) or ran_s > _LONGEST_S:
+        raise FormatError("unreadable-result", f"$['total_time_run'] is {ran_s} for {ios} I/Os")
     op_size = _integer(document, size_key)
-    mean_s, min_s = _number(document, "average_latency"), _number(document, "min_latency")
+    if ios * op_size > _LARGEST:
+        raise FormatError("unreadable-result", f"$[{size_key!r}] is {op_size} for {ios} I/Os")
     # Older releases wrote a colon into this key.
     largest = "max_latency" if "max_latency" in document else "max_latency:"
-    bandwidth = _number(document, "bandwidth") * _MIB
-    stddev = _number(document, "stddev_latency") if "stddev_latency" in document else math.nan
-    if ran_s <= 0 and ios:
-        raise FormatError("unreadable-result", f"$['total_time_run'] is {ran_s} for {ios} I/Os")
-    rate = ios / ran_s if ran_s else 0.0
-    slack = rate * (_AGREE + (_TIME_STEP_S / ran_s if ran_s else 0.0))
-    told = _number(document, "average_iops")
-    if not rate - _IOPS_STEP - slack <= told <= rate + slack:
-        raise FormatError(
-            "unreadable-result",
-            f"$['average_iops'] is {told:g}, and {ios} I/Os in {ran_s} s are {rate:.1f} per second",
-        )
-    if abs(bandwidth - rate * op_size) > slack * op_size + 1:
-        raise FormatError(
-            "unreadable-result",
-            f"$['bandwidth'] is {bandwidth / _MIB:.6f} MiB/s, and {ios} I/Os of {op_size} bytes "
-            f"in {ran_s} s are {rate * op_size / _MIB:.6f}",
-        )
-    depth = "concurrent_ios"
+    depth, stddev = "concurrent_ios", "stddev_latency"
     return Pass(
         op=op,
         op_size=op_size,
         depth=_integer(document, depth) if depth in document else None,
         ios=ios,
         ran_s=ran_s,
-        bandwidth_bps=bandwidth,
-        mean_s=mean_s,
-        min_s=min_s,
+        told_iops=_number(document, "average_iops"),
+        bandwidth_bps=_number(document, "bandwidth") * _MIB,
+        mean_s=_number(document, "average_latency"),
+        min_s=_number(document, "min_latency"),
         max_s=_number(document, largest),
-        stddev_s=stddev,
+        stddev_s=_number(document, stddev) if stddev in document else None,
         seconds=_seconds(document, ios, ran_s),
     )
 
 
-def _document(content: bytes) -> dict[str, Any]:
+def json_document(content: bytes) -> dict[str, Any]:
+    """The JSON object in an output, whatever stands before and behind it. Raises FormatError."""
     start = content.find(b"{")
     if start < 0:
         first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
@@ -224,14 +265,14 @@ def _number(mapping: Mapping[str, Any], key: str, where: str = "$") -> float:
         raise FormatError(
             "unreadable-result", f"{where}[{key!r}] is {str(given)[:40]!r}; expected a number"
         ) from error
-    if not math.isfinite(value) or value < 0:
+    if not math.isfinite(value * _MIB) or value < 0:
         raise FormatError("unreadable-result", f"{where}[{key!r}] is {given}, which cannot be")
     return value
 
 
 def _integer(mapping: Mapping[str, Any], key: str, where: str = "$") -> int:
     value = _number(mapping, key, where)
-    if value != int(value):
+    if value > _LARGEST or value != int(value):
         raise FormatError(
             "unreadable-result", f"{where}[{key!r}] is {value}; expected a whole number"
         )
@@ -306,7 +347,7 @@ def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
         min_s=min(one.min_s for one in busy),
         max_s=max(one.max_s for one in busy),
         mean_s=sum(one.mean_s * one.ios for one in busy) / ios,
-        stddev_s=busy[0].stddev_s if len(busy) == 1 else math.nan,
+        stddev_s=busy[0].stddev_s if len(busy) == 1 else None,
         count=ios,
         histogram=None,
     )

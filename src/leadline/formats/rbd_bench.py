@@ -32,22 +32,25 @@ TOOL: Final = "rbd bench"
 # Of each invocation by its phase, counted from 1.
 OUTPUT_FILE = "rbd-bench-{phase}.txt"
 _HEADER = re.compile(
-    r"bench +type (?P<type>read|write|readwrite)"
-    r"(?: read:write=(?P<read>\d+):(?P<write>\d+))?"
-    r" io_size (?P<size>\d+) io_threads (?P<depth>\d+) bytes (?P<bytes>\d+)"
-    r" pattern (?P<pattern>random|sequential|full sequential)"
+    # Before Kraken the command was bench-write, and it could not read.
+    r"(?:bench +type (?P<type>read|write|readwrite)|bench-write +)"
+    r"(?: read:write=(?P<read>\d{1,3}):(?P<write>\d{1,3}))?"
+    r" ?io_size (?P<size>\d{1,12}) io_threads (?P<depth>\d{1,9}) bytes (?P<bytes>\d{1,20})"
+    r" pattern (?P<pattern>random|rand|sequential|seq|full sequential)"
 )
-_RATE = r"(?P<rate>\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_RATE = r"(?P<rate>\d{1,18}(?:\.\d{1,18})?(?:e[+-]?\d{1,2})?)"
 # Older releases print bytes/s as a bare number, later ones with a binary unit.
-_BYTES = r"(?P<bytes>\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?: (?P<unit>[KMGTPE]i)?B/s)?"
-_SECOND = re.compile(rf" *(?P<second>\d+) +(?P<ops>\d+) +{_RATE} +{_BYTES}")
+_BYTES = r"(?P<bytes>\d{1,18}(?:\.\d{1,18})?(?:e[+-]?\d{1,2})?)(?: (?P<unit>[KMGTPE]i)?B/s)?"
+_SECOND = re.compile(rf" *(?P<second>\d{{1,9}}) +(?P<ops>\d{{1,15}}) +{_RATE} +{_BYTES}")
 _SUMMARY = re.compile(
-    rf"elapsed: +(?P<elapsed>\d+) +ops: +(?P<ops>\d+) +ops/sec: +{_RATE} +bytes/sec: +{_BYTES}"
+    rf"elapsed: +(?P<elapsed>\d{{1,9}}) +ops: +(?P<ops>\d{{1,15}}) +ops/sec: +{_RATE}"
+    rf" +bytes/sec: +{_BYTES}"
 )
 _PART = re.compile(
-    rf"(?P<op>read|write)_ops: +(?P<ops>\d+) +(?P=op)_ops/sec: +{_RATE}"
+    rf"(?P<op>read|write)_ops: +(?P<ops>\d{{1,15}}) +(?P=op)_ops/sec: +{_RATE}"
     rf" +(?P=op)_bytes/sec: +{_BYTES}"
 )
+_LONGEST_LINE = 300
 _UNITS = {None: 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50}
 _UNITS |= {"Ei": 1 << 60}
 _COLUMNS = "SEC       OPS   OPS/SEC   BYTES/SEC"
@@ -60,6 +63,8 @@ _RW = {
     ("write", False): "write",
     ("readwrite", False): "rw",
 }
+# Longer than anybody lets it run: a file that says so would only cost memory.
+_LONGEST_S = 30 * 86400
 # Bytes/s have two digits (1.0 to 9.9) or are whole units, cut or rounded by release.
 _BYTES_AGREE = 0.06
 
@@ -83,7 +88,22 @@ class Bench:
 def parse_rbd_bench(content: bytes) -> EngineOutput:
     """Parse a whole output. Raises FormatError with condition `empty-result`, `truncated-result`
     or `unreadable-result`."""
-    bench = parse_bench(content)
+    return rbd_bench_output(parse_bench(content))
+
+
+def is_header(line: str) -> bool:
+    """Whether an invocation begins with this line."""
+    return len(line) < _LONGEST_LINE and _HEADER.fullmatch(line.strip()) is not None
+
+
+def is_summary(line: str) -> bool:
+    """Whether a line is of the summary that ends an invocation."""
+    text = line.strip() if len(line) < _LONGEST_LINE else ""
+    return _SUMMARY.fullmatch(text) is not None or _PART.fullmatch(text) is not None
+
+
+def rbd_bench_output(bench: Bench) -> EngineOutput:
+    """One invocation of which nothing is known but its own output."""
     raw = {
         "rw": bench.rw,
         "bs": str(bench.io_size),
@@ -150,8 +170,9 @@ def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, Bench]]:
     return found
 
 
-def parse_bench(content: bytes) -> Bench:
-    """One invocation's output. Raises FormatError with the line."""
+def parse_bench(content: bytes, *, first_line: int = 1) -> Bench:
+    """One invocation's output, which begins in that line of its file. Raises FormatError with the
+    line."""
     if not content.strip():
         raise FormatError("empty-result", f"the output of {TOOL} is empty")
     # The tool's own words end with a line break; without one the last line may be a part.
@@ -159,16 +180,16 @@ def parse_bench(content: bytes) -> Bench:
     lines = content.decode("utf-8", "replace").splitlines()
     header = _HEADER.fullmatch(lines[0].strip())
     if header is None:
-        raise _unreadable(1, lines[0], cut=cut and len(lines) == 1)
+        raise _unreadable(first_line, lines[0], cut=cut and len(lines) == 1)
     seconds: list[tuple[int, int]] = []
     summary: re.Match[str] | None = None
     parts: dict[Op, tuple[int, float]] = {}
     io_size = int(header["size"])
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines[1:], start=first_line + 1):
         text = line.strip()
         if not text or text == _COLUMNS:
             continue
-        last = cut and number == len(lines)
+        last = cut and number == first_line + len(lines) - 1
         if summary is not None and (part := _PART.fullmatch(text)):
             op = Op(part["op"])
             if op in parts:
@@ -185,7 +206,7 @@ def parse_bench(content: bytes) -> Bench:
         raise FormatError(
             "truncated-result",
             f"{TOOL} printed no summary: it did not come to its end",
-            context=(f"line {len(lines)}: {lines[-1][:120]!r}",),
+            context=(f"line {first_line + len(lines) - 1}: {lines[-1][:120]!r}",),
         )
     return _bench(header, summary, parts, tuple(seconds))
 
@@ -196,7 +217,7 @@ def _bench(
     parts: dict[Op, tuple[int, float]],
     seconds: tuple[tuple[int, int], ...],
 ) -> Bench:
-    kind = header["type"]
+    kind = header["type"] or "write"
     ops, rate = int(summary["ops"]), float(summary["rate"])
     wanted = _OPS[kind]
     done = parts
@@ -214,20 +235,24 @@ def _bench(
         raise FormatError(
             "unreadable-result", f"the operations of the summary do not add up to {ops}"
         )
+    elapsed_s = int(summary["elapsed"])
+    if elapsed_s > _LONGEST_S or (seconds and seconds[-1][0] > elapsed_s + 2):
+        last = f", with a line of second {seconds[-1][0]}" if seconds else ""
+        raise FormatError("unreadable-result", f"{elapsed_s} s elapsed{last}: that cannot be")
     if (ops and not rate) or (seconds and seconds[-1][1] > ops):
         raise FormatError(
             "unreadable-result", f"the summary's {ops} I/Os at {rate:g} per second cannot be"
         )
     # Whole seconds are printed; the rates were made of the exact time.
-    ran_s = ops / rate if ops else float(summary["elapsed"])
-    if ops and not int(summary["elapsed"]) - 0.01 <= ran_s <= int(summary["elapsed"]) + 1.01:
+    ran_s = ops / rate if ops else float(elapsed_s)
+    if ops and not elapsed_s - 0.01 <= ran_s <= elapsed_s + 1.01:
         raise FormatError(
             "unreadable-result",
-            f"{ops} I/Os at {rate:g} per second take {ran_s:.3f} s, and {summary['elapsed']} s "
+            f"{ops} I/Os at {rate:g} per second take {ran_s:.3f} s, and {elapsed_s} s "
             "are said to have elapsed",
         )
     return Bench(
-        rw=_RW[kind, header["pattern"] == "random"],
+        rw=_RW[kind, header["pattern"].startswith("rand")],
         io_size=int(header["size"]),
         depth=int(header["depth"]),
         io_total=int(header["bytes"]),

@@ -86,11 +86,15 @@ def _subtitle(run: Run) -> str:
     last = manifest.sessions[-1].ended_at if manifest.sessions else None
     took = elapsed(manifest.created_at, last)
     host = run.inventory("start")
+    label = run.manifest.cluster_label
     parts = [
         visible(plan.description) or visible(plan.name),
         f"profile {visible(listed(plan.profiles))}" if plan.profiles else "",
         f"on {visible(host.hostname)}" if host else "",
-        moment(manifest.created_at) + (f", took {took}" if took else ""),
+        f"cluster {visible(label)}" if label else "",
+        ("imported " if plan.imported else "")
+        + moment(manifest.created_at)
+        + (f", took {took}" if took else ""),
     ]
     return " · ".join(part for part in parts if part)
 

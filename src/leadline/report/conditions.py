@@ -61,6 +61,8 @@ def engine_texts(run: Run) -> str:
 
 def condition_blocks(run: Run) -> tuple[Block, ...]:
     """Host, procedure, targets and sessions."""
+    if run.plan.imported:
+        return _imported(run)
     start, end = run.inventory("start"), run.inventory("end")
     host = start or end
     blocks: list[Block] = []
@@ -74,6 +76,37 @@ def condition_blocks(run: Run) -> tuple[Block, ...]:
         blocks.append(_devices(host.block_devices))
     blocks.append(_sessions(run))
     return tuple(blocks)
+
+
+def _imported(run: Run) -> tuple[Block, ...]:
+    """What is known of results that others made: the files, and who put them here when."""
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for trial in run.trials:
+        source = trial.record.source
+        if source is None:
+            continue
+        name = ", ".join(source.names)
+        version = trial.record.engine_version or _UNKNOWN
+        texts = (name, source.kind, version, moment(trial.record.ended_at))
+        rows.setdefault((name, source.folder), [word(text) for text in texts])
+    label = run.manifest.cluster_label
+    pairs = [("cluster", visible(label))] if label else []
+    pairs.append(("imported", moment(run.manifest.created_at)))
+    return (
+        Paragraph(
+            text="Others measured this. What they did not write down is not known: the machines, "
+            "what ran beside, what was written and cached before. Percentiles are those that "
+            "their tool printed (fio prints them of completion latency) where it kept no "
+            "histogram."
+        ),
+        KeyValues(pairs=tuple(pairs)),
+        Table(
+            id="files",
+            caption="Files, kept byte for byte in the archive",
+            columns=tuple(Column(title=text) for text in ("file", "kind", "version", "ended")),
+            rows=tuple(tuple(row) for row in rows.values()),
+        ),
+    )
 
 
 def _host(
@@ -122,7 +155,7 @@ def _io_engines(run: Run) -> str:
             continue
         seen.add(cell)
         if isinstance(trial.output, EngineOutput):
-            found |= {visible(job.options.engine) for job in trial.output.jobs}
+            found |= {visible(job.options.engine or _UNKNOWN) for job in trial.output.jobs}
     return f"ioengine {listed(sorted(found))}" if found else ""
 
 
@@ -143,7 +176,7 @@ def _caches(run: Run) -> str:
         return "not dropped, as the plan asks"
     drops = [drop for trial in run.trials if (drop := trial.record.cache_drop)]
     in_pools = {TargetKind.RBD, TargetKind.RADOS}
-    if {target.parsed.kind for target in run.plan.targets} <= in_pools:
+    if {target.kind for target in run.plan.targets} <= in_pools:
         return (
             "this machine had none of the data: librbd's is off; those of the OSDs are not dropped"
         )
@@ -228,6 +261,8 @@ def _sessions(run: Run) -> Table:
 
 def matrix_blocks(run: Run) -> tuple[Block, ...]:
     """Settings of every workload and level, and users' job files as they are."""
+    if run.plan.imported:
+        return (_recorded_matrix(run),)
     cells: dict[tuple[str, str], PlanCell] = {}
     for cell in run.plan.cells:
         cells.setdefault((cell.workload.name, cell.level), cell)
@@ -267,6 +302,24 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
     return (*((table,) if rows else ()), *codes)
 
 
+def _recorded_matrix(run: Run) -> Table:
+    """What imported results tell of their loads, in fio's words."""
+    rows = []
+    for cell in run.plan.cells:
+        recorded = cell.workload.recorded
+        options = recorded.options if recorded else {}
+        told = " ".join(f"{key}={value}" for key, value in options.items())
+        texts = (cell.target, cell.workload.name, cell.level or NOT_SHOWN, told or _UNKNOWN)
+        rows.append(tuple(word(text) for text in texts))
+    titles = ("target", "workload", "level", "options as told")
+    return Table(
+        id="matrix",
+        caption="",
+        columns=tuple(Column(title=text) for text in titles),
+        rows=tuple(rows),
+    )
+
+
 def unfinished_table(run: Run) -> Table | None:
     """Trials that did not complete, and why; None where all did."""
     rows = []
@@ -303,6 +356,8 @@ def reproduction_blocks(run: Run) -> tuple[Block, ...]:
         blocks.append(Code(text="\n".join(commands), caption="Commands of the sessions"))
     else:
         blocks.append(Paragraph(text="The archive holds no command."))
+    if run.plan.imported:
+        return tuple(blocks)
     blocks.append(
         Paragraph(
             text=f"The seed {run.plan.seed} gives the same order of trials and the same offsets."

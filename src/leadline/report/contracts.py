@@ -16,6 +16,7 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.verify import Verification
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
+from leadline.formats.importer import Refused
 from leadline.plan.faults import Fault
 from leadline.plan.footprint import footprint_of
 from leadline.plan.models import Plan
@@ -56,6 +57,32 @@ class RunOutput(Output):
     findings: list[FindingOutput]
 
 
+class ImportedRun(Output):
+    """`trials` counts those that hold figures; `cluster` is empty where nobody named it."""
+
+    run: str
+    path: str
+    cluster: str
+    trials: int
+    findings: list[FindingOutput]
+
+
+class RefusedOutput(Output):
+    """A file that was not imported. `context` says where in it the reason stands."""
+
+    file: str
+    reason: str
+    context: list[str]
+
+
+class ImportOutput(Output):
+    """One run for each cluster that the files name."""
+
+    schema_: Literal["leadline/import/1"] = Field(default="leadline/import/1", alias="schema")
+    runs: list[ImportedRun]
+    refused: list[RefusedOutput]
+
+
 class TrialValueOutput(Output):
     trial: str
     value: float | None
@@ -86,12 +113,14 @@ class ShowOutput(Output):
 
 
 class AuditOutput(Output):
-    """`trusted`: no finding is an error."""
+    """`trusted`: no finding is an error, and no file that was named could not be read. `run` is
+    empty where files were audited; `refused` are those that no importer takes."""
 
     schema_: Literal["leadline/audit/1"] = Field(default="leadline/audit/1", alias="schema")
     run: str
     trusted: bool
     findings: list[FindingOutput]
+    refused: list[RefusedOutput]
 
 
 class ProblemOutput(Output):
@@ -168,6 +197,7 @@ class CheckOutput(Output):
 SCHEMAS: dict[str, type[BaseModel]] = {
     "audit": AuditOutput,
     "check": CheckOutput,
+    "import": ImportOutput,
     "inventory": InventoryOutput,
     "lab": LabOutput,
     "list": ListOutput,
@@ -238,12 +268,39 @@ def _measurement(figure: CellFigure, metric: MetricFigure, *, trials: bool) -> M
     )
 
 
-def audit_output(run: Run, findings: Sequence[Finding]) -> AuditOutput:
+def audit_output(
+    run: Run | None, findings: Sequence[Finding], refused: Sequence[Refused] = ()
+) -> AuditOutput:
+    """`run` is None where files were audited."""
+    errors = any(finding.severity is Severity.ERROR for finding in findings)
     return AuditOutput(
-        run=run.id,
-        trusted=not any(finding.severity is Severity.ERROR for finding in findings),
+        run=run.id if run else "",
+        trusted=not errors and not any(one.expected for one in refused),
         findings=[finding_output(finding) for finding in findings],
+        refused=[_refused(one) for one in refused],
     )
+
+
+def import_output(
+    audited: Iterable[tuple[Run, Sequence[Finding]]], refused: Iterable[Refused]
+) -> ImportOutput:
+    return ImportOutput(
+        runs=[
+            ImportedRun(
+                run=run.id,
+                path=str(run.path),
+                cluster=run.manifest.cluster_label,
+                trials=_completed(run),
+                findings=[finding_output(finding) for finding in findings],
+            )
+            for run, findings in audited
+        ],
+        refused=[_refused(one) for one in refused],
+    )
+
+
+def _refused(one: Refused) -> RefusedOutput:
+    return RefusedOutput(file=one.file, reason=one.reason, context=list(one.context))
 
 
 def verify_output(verification: Verification) -> VerifyOutput:

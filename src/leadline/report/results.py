@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.archive.reader import Run
+from leadline.formats.output import JobOptions
 from leadline.metrics import Metric
 from leadline.plan.models import Workload
 from leadline.report.conditions import word
@@ -76,7 +77,10 @@ def _said(workload: Workload | None) -> list[str]:
 
 def rate_metric(workload: Workload | None) -> Metric:
     """IOPS, or bandwidth for a workload of large blocks."""
-    blocks = [phase.block_size for phase in workload.phases] if workload else []
+    blocks: list[float] = [phase.block_size for phase in workload.phases] if workload else []
+    if workload and workload.recorded:
+        size = JobOptions(raw=workload.recorded.options).size("bs")
+        blocks = [size] if size else []
     streaming = bool(blocks) and min(blocks) >= _STREAMING_BYTES
     return Metric.BANDWIDTH if streaming else Metric.IOPS
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Phase, Workload
+from leadline.plan.models import Phase, Recorded, Workload
 from leadline.units import (
     format_bandwidth,
     format_block_size,
@@ -127,8 +127,25 @@ def phase_text(phase: Phase) -> str:
     )
 
 
+# What tells a load, in the order in which people say it.
+_SAID_FIRST = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "ioengine", "direct", "size")
+
+
+def recorded_text(recorded: Recorded) -> str:
+    """What an imported result tells of its load, in fio's words."""
+    told = [
+        f"{key}={visible(recorded.options[key])}"
+        for key in (*_SAID_FIRST, "runtime")
+        if key in recorded.options
+    ]
+    what = " ".join(told) or "its settings are not told"
+    return f"imported from {visible(recorded.tool)}: {what}"
+
+
 def workload_text(workload: Workload) -> str:
     """What a workload does, in one sentence without a full stop."""
+    if workload.recorded:
+        return recorded_text(workload.recorded)
     if workload.job_file:
         what = f"the job file {visible(workload.job_file.path)}"
         return f"{what}, {format_duration(workload.duration_s)} in all"

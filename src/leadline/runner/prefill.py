@@ -116,7 +116,7 @@ def _execute(
         except FormatError:
             return execution, 0
     written = sum(
-        operation.io_bytes
+        operation.io_bytes or 0
         for entry in output.jobs
         for operation in entry.operations
         if operation.op is Op.WRITE

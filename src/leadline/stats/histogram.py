@@ -23,13 +23,24 @@ class LatencyHistogram:
     @classmethod
     def from_bins(cls, bins: Mapping[int, int]) -> LatencyHistogram:
         """From {nanoseconds: count}, in any order; raises ValueError on a negative entry."""
-        values = np.fromiter(bins.keys(), dtype=np.int64, count=len(bins))
-        counts = np.fromiter(bins.values(), dtype=np.int64, count=len(bins))
-        if len(bins) and (values.min() < 0 or counts.min() < 0):
+        return cls.from_arrays(
+            np.fromiter(bins.keys(), dtype=np.int64, count=len(bins)),
+            np.fromiter(bins.values(), dtype=np.int64, count=len(bins)),
+        )
+
+    @classmethod
+    def from_arrays(
+        cls, values_ns: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+    ) -> LatencyHistogram:
+        """From different values in any order and the count of each; raises ValueError on a
+        negative entry. The arrays become the histogram's own."""
+        if len(values_ns) and (values_ns.min() < 0 or counts.min() < 0):
             raise ValueError("a histogram cannot have negative values or counts")
-        order = np.argsort(values)
-        keep = order[counts[order] > 0]
-        return cls(values[keep], counts[keep])
+        if not counts.all() or (values_ns[1:] <= values_ns[:-1]).any():
+            order = np.argsort(values_ns)
+            keep = order[counts[order] > 0]
+            values_ns, counts = values_ns[keep], counts[keep]
+        return cls(values_ns, counts)
 
     @classmethod
     def merged(cls, parts: Iterable[LatencyHistogram]) -> LatencyHistogram:

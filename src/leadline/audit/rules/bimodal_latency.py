@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from leadline.audit.evidence import JobEvidence
+from leadline.audit.rounding import rounding
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
+from leadline.formats.output import Operation
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
 
@@ -16,12 +18,17 @@ from leadline.units import format_latency
 APART = 10.0
 # One stall of a second can lift the mean of a short run; a second mode is more than a few I/Os.
 FEWEST_SLOW = 10
+_REMEDY = (
+    "Judge by percentiles, and ask what answers the fast I/Os (a cache?) and what delays the slow "
+    "ones."
+)
 
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
     for one in evidence.job.operations:
         histogram = one.total.histogram if one.total else None
         if histogram is None or not histogram.count:
+            yield from _printed(evidence, one)
             continue
         median, mean = histogram.quantile_s(0.5), histogram.mean_s()
         slow = int(histogram.counts[histogram.values_ns > mean * 1e9].sum())
@@ -43,9 +50,38 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
             message=f"Latencies have two modes, about {format_latency(low)} and "
             f"{format_latency(high)}; {share:.2%} of the I/Os are slow and make most of the mean "
             f"of {format_latency(mean)}.",
-            remedy="Judge by percentiles, and ask what answers the fast I/Os (a cache?) and what "
-            "delays the slow ones.",
+            remedy=_REMEDY,
         )
+
+
+def _printed(evidence: JobEvidence, one: Operation) -> Iterator[Doubt]:
+    """The same from percentiles that a tool printed, which name no modes."""
+    for latency in (one.total, one.completion):
+        if latency is None or latency.mean_s is None:
+            continue
+        median, mean = latency.quantile_s(0.5), latency.mean_s
+        if not median or median * (1 + rounding(median)) >= mean / APART:
+            continue
+        # The lowest percentile above the mean tells how many I/Os are slow at least.
+        above = [q for q, value in latency.percentiles.items() if value > mean]
+        count = latency.count or one.total_ios or evidence.total_ios
+        if not above or (count is not None and (1 - min(above)) * count < FEWEST_SLOW):
+            continue
+        yield Doubt(
+            severity=Severity.INFO,
+            op=one.op,
+            latency_only=True,
+            evidence={
+                "latency_p50_s": median,
+                "latency_mean_s": mean,
+                "slow_share": 1 - min(above),
+            },
+            message=f"Half of the I/Os took at most {format_latency(median)} and the mean is "
+            f"{format_latency(mean)}: at least {1 - min(above):.2%} of them are of another kind, "
+            "much slower, and make most of it.",
+            remedy=_REMEDY,
+        )
+        return
 
 
 def _modes(histogram: LatencyHistogram, mean_s: float) -> tuple[float, float]:

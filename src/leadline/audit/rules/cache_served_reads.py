@@ -4,49 +4,176 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import FILE_ENGINES, JobEvidence
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.execution import FILE_ENGINES
+from leadline.audit.latency import mean_s, median_s
+from leadline.audit.physics import fastest_read, may_read_ahead
+from leadline.audit.rounding import rounding
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.formats.output import Operation
 from leadline.metrics import Op
-from leadline.units import format_size
+from leadline.units import format_latency, format_size
 
 # Resident pages after the drop that may be ignored, as a share of what the trial reads.
 RESIDENT = 0.01
 # Buffered reads of more than the file: what exceeds it was read before, and may be in memory.
 REREAD = 1.1
+# What memory is shown to hold counts for a result that read it at least twice over.
+READ_OVER = 2.0
+# Share of the reads that the disks below did: less means a cache, more than the second means none.
+SPARED, UNSPARED = 0.5, 0.9
+# A hard disk turns once in 4 to 8 ms; a random read below this was answered by somebody's memory.
+HARD_DISK_S = 1e-3
+# Memory copies no slower than this: a median above tells that half of the reads came from storage.
+HIT_S, COPY_BPS = 10e-6, 2e9
 MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _DIRECT = "Use direct I/O (`direct: true`), or a span several times larger than memory."
+_LARGER = (
+    "Measure with a span several times larger than the memory on the way, and direct I/O; find "
+    "the cache (page cache, rbd cache, the hypervisor's, the storage node's) and say so beside it."
+)
 
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
     read = next((one for one in evidence.job.operations if one.op is Op.READ), None)
-    record = evidence.trial.record
-    if read is None or evidence.job.options.engine not in FILE_ENGINES:
+    if read is None or evidence.merged_sections:
         return
-    extent = record.extent if record else None
-    if extent is not None and extent.filesystem in MEMORY_FILESYSTEMS:
-        yield Doubt(
-            severity=Severity.WARNING,
-            op=Op.READ,
-            evidence={"span_bytes": extent.span_bytes},
-            message=f"The target lies on {extent.filesystem}: what was measured is memory.",
-            remedy="Point the target at the storage that you mean, if it is not memory.",
-        )
-    elif not evidence.job.options.direct:
-        span = extent.span_bytes if extent and extent.span_bytes else _span(evidence)
-        doubt = _warm_start(evidence, span) if record is not None else None
-        if doubt is None and span:
-            doubt = _reread(read, span)
+    # The surest first: one finding says what is the matter.
+    for look in (_on_memory, _resident, _too_fast, _disks_spared, _held, _hard_disks, _warm_start):
+        doubt = look(evidence, read)
         if doubt is not None:
             yield doubt
+            return
+    doubt = _reread(evidence, read)
+    if doubt is not None:
+        yield doubt
 
 
-def _warm_start(evidence: JobEvidence, span: int | None) -> Doubt | None:
-    """The data was in the page cache before the first read."""
-    record, memory = evidence.trial.record, evidence.trial.memory_bytes
+def _on_memory(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    record = evidence.trial.record
+    extent = record.extent if record else None
+    if extent is None or extent.filesystem not in MEMORY_FILESYSTEMS:
+        return None
+    return Doubt(
+        severity=Severity.WARNING,
+        op=Op.READ,
+        evidence={"span_bytes": extent.span_bytes},
+        message=f"The target lies on {extent.filesystem}: what was measured is memory.",
+        remedy="Point the target at the storage that you mean, if it is not memory.",
+    )
+
+
+def _too_fast(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    """Half of the reads took less than storage can."""
+    half, limit = median_s(read, evidence.job.options), fastest_read(evidence)
+    record = evidence.trial.record
+    extent = record.extent if record else None
+    if extent is not None and extent.filesystem in MEMORY_FILESYSTEMS:
+        return None
+    if not half or limit is None or half * (1 + rounding(half)) >= limit.seconds:
+        return None
+    ahead = may_read_ahead(evidence)
+    numbers = {"latency_p50_s": half, "limit_s": limit.seconds}
+    mean = mean_s(read, evidence.job.options)
+    if mean is not None:
+        numbers["latency_mean_s"] = mean
+    return Doubt(
+        severity=Severity.WARNING if ahead else Severity.ERROR,
+        op=Op.READ,
+        evidence=numbers,
+        message=f"Half of the reads took at most {format_latency(half)}, less than the "
+        f"{format_latency(limit.seconds)} that {limit.reason}: memory answered them"
+        + (", a cache or what was read ahead." if ahead else "."),
+        remedy=_LARGER,
+    )
+
+
+def _disks_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    """The disks below did far fewer reads than the jobs."""
+    counted = evidence.trial.whole.disk_reads if evidence.trial.whole else None
+    if counted is None or counted[1] >= SPARED * counted[0]:
+        return None
+    asked, done = counted
+    whole = evidence.trial.whole
+    # The disks count for all jobs together, and it is not known which of several were spared.
+    several = whole is not None and len(whole.runtimes) > 1
+    return Doubt(
+        severity=Severity.WARNING if several else Severity.ERROR,
+        op=Op.READ,
+        evidence={"reads": asked, "disk_reads": done, "disk_share": done / asked},
+        message=f"The jobs did {asked:,} reads and the disks below them {done:,} "
+        f"({done / asked:.0%}): memory answered the others.",
+        remedy=_DIRECT,
+    )
+
+
+def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    """Another result of the target shows that a file of this size lay in memory whole."""
+    held, span, size = (
+        evidence.trial.held_bytes,
+        evidence.span_bytes,
+        evidence.job.options.size("size"),
+    )
+    moved = _bytes(evidence, read)
+    if held is None or span is None or size is None or moved is None:
+        return None
+    if size > held or moved < READ_OVER * span:
+        return None
+    return Doubt(
+        severity=Severity.ERROR,
+        op=Op.READ,
+        evidence={
+            "read_bytes": moved,
+            "span_bytes": span,
+            "held_bytes": held,
+            "reread_share": 1 - span / moved,
+        },
+        message=f"Random reads of {format_size(held)} of this target took less than storage can "
+        "on average, so memory held all of it; "
+        f"this result read {format_size(moved)} from at most {format_size(span)}, so that at least "
+        f"{1 - span / moved:.0%} of it had been read before.",
+        remedy=_LARGER,
+    )
+
+
+def _hard_disks(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    pool, half = evidence.trial.pool, median_s(read, evidence.job.options)
+    random = evidence.pattern in ("randread", "randrw")
+    if pool is None or pool.flash or not random or not half or half >= HARD_DISK_S:
+        return None
+    return Doubt(
+        severity=Severity.WARNING,
+        op=Op.READ,
+        evidence={"latency_p50_s": half, "limit_s": HARD_DISK_S, "hard_disks": pool.hard_disks},
+        message=f"Half of the random reads took at most {format_latency(half)} on hard disks "
+        f"(device class hdd of the pool {pool.pool}), which need {format_latency(HARD_DISK_S)} and "
+        "more: memory answered them, or the class is wrong.",
+        remedy="Measure with a span larger than the memory of the OSDs; give the OSDs their right "
+        "device class.",
+    )
+
+
+def _resident(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    """The data was in the page cache before the first read, as mincore(2) told."""
+    record = evidence.trial.record
     drop = record.cache_drop if record else None
-    resident = drop.resident_after_bytes if drop else None
+    return _cached_start(evidence, drop.resident_after_bytes) if drop else None
+
+
+def _warm_start(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    """Nobody looked whether the data was in the page cache before the first read."""
+    record = evidence.trial.record
+    seen = record is not None and not evidence.trial.imported
+    if not seen or (record and record.cache_drop) or _from_disks(evidence):
+        return None
+    return _cached_start(evidence, None)
+
+
+def _cached_start(evidence: JobEvidence, resident: int | None) -> Doubt | None:
+    span, memory = _laid_out(evidence), evidence.trial.memory_bytes
+    if not _buffered(evidence):
+        return None
     if resident is not None and span is not None and resident <= RESIDENT * span:
         return None
     held = span is None or memory is None or span <= memory
@@ -65,33 +192,55 @@ def _warm_start(evidence: JobEvidence, span: int | None) -> Doubt | None:
     )
 
 
-def _reread(read: Operation, span: int) -> Doubt | None:
+def _reread(evidence: JobEvidence, read: Operation) -> Doubt | None:
     """More was read than there is: the excess was in memory if memory can hold it."""
-    if read.io_bytes <= REREAD * span:
+    span, moved = _laid_out(evidence), read.io_bytes
+    if not _buffered(evidence) or not span or moved is None or moved <= REREAD * span:
         return None
-    again = 1 - span / read.io_bytes
-    latency = read.total
-    numbers = {"read_bytes": read.io_bytes, "span_bytes": span, "reread_share": again}
-    if latency and latency.histogram:
-        numbers |= {
-            "latency_p50_s": latency.histogram.quantile_s(0.5),
-            "latency_mean_s": latency.mean_s,
-        }
+    half = median_s(read, evidence.job.options)
+    slow = HIT_S + (evidence.block_size or 0) / COPY_BPS
+    # fio drops the pages of its files each time that it begins them again (`invalidate`).
+    if _from_disks(evidence) or (half is not None and half > slow and not evidence.sequential):
+        return None
+    again = 1 - span / moved
+    numbers: dict[str, float] = {"read_bytes": moved, "span_bytes": span, "reread_share": again}
+    if half is not None:
+        numbers["latency_p50_s"] = half
     return Doubt(
         severity=Severity.WARNING,
         op=Op.READ,
         evidence=numbers,
-        message=f"{format_size(read.io_bytes)} were read through the page cache from "
+        message=f"{format_size(moved)} were read through the page cache from "
         f"{format_size(span)}: at least {again:.0%} of it had been read before, so memory may "
         "have answered.",
         remedy=_DIRECT,
     )
 
 
-def _span(evidence: JobEvidence) -> int | None:
-    """Bytes that the entry's jobs lie on, by the options; jobs may share them."""
-    size = evidence.job.options.size("size")
-    return size * evidence.processes if size else None
+def _buffered(evidence: JobEvidence) -> bool:
+    """Whether the reads are known to have gone through the page cache."""
+    options = evidence.job.options
+    return options.engine in FILE_ENGINES and options.direct is False
+
+
+def _from_disks(evidence: JobEvidence) -> bool:
+    """Whether the disks' own counters say that nearly all reads came from them."""
+    counted = evidence.trial.whole.disk_reads if evidence.trial.whole else None
+    return counted is not None and counted[1] >= UNSPARED * counted[0]
+
+
+def _laid_out(evidence: JobEvidence) -> int | None:
+    record = evidence.trial.record
+    extent = record.extent if record else None
+    return extent.span_bytes if extent and extent.span_bytes else evidence.span_bytes
+
+
+def _bytes(evidence: JobEvidence, read: Operation) -> float | None:
+    """Bytes read; from the bandwidth and the time where they were not counted."""
+    if read.io_bytes is not None:
+        return read.io_bytes
+    ran = read.runtime_s or evidence.job.options.seconds("runtime")
+    return read.bandwidth_bps * ran if read.bandwidth_bps is not None and ran else None
 
 
 RULE = Rule(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from leadline.audit.evidence import CellEvidence, RunEvidence
+from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.formats.output import Operation
+from leadline.metrics import Op
 from leadline.units import format_bandwidth, format_iops
 
 # Published caps repeat to 0.2 % (kubestr on NFS) and 1 % (CephFS); real storage does not.
@@ -17,6 +18,8 @@ SAME = 1.02
 FEWEST_CELLS = 3
 # Neighbouring block sizes may rightly give the same rate; a factor of four is a different load.
 BLOCK_RATIO = 4
+# One direction alone needs more: each of reads and writes the same over this factor.
+DIRECTION_BLOCK_RATIO = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,69 +31,115 @@ class _Rate:
 
 
 def check(run: RunEvidence) -> Iterator[Doubt]:
-    kinds: tuple[tuple[str, Callable[[Operation], float], Callable[[float], str]], ...] = (
-        ("iops", lambda one: one.iops, lambda value: f"{format_iops(value)} IOPS"),
-        (
-            "bandwidth_bps",
-            lambda one: one.bandwidth_bps,
-            lambda value: f"{format_bandwidth(value)} MiB/s",
-        ),
-    )
-    for target in dict.fromkeys(cell.place.target for cell in run.cells):
-        cells = [cell for cell in run.cells if cell.place.target == target]
-        for name, pick, shown in kinds:
-            group = _flat(_rates(cells, pick))
+    targets: dict[str, list[CellEvidence]] = {}
+    for cell in run.cells:
+        targets.setdefault(cell.place.target, []).append(cell)
+    for target, cells in targets.items():
+        for name, pick, shown in _KINDS:
+            rates = sorted(_rates(cells, pick), key=lambda rate: rate.value)
+            group = _flat(rates)
             if group:
-                value = statistics.median(rate.value for rate in group)
-                blocks = [rate.block_bytes for rate in group]
-                yield Doubt(
-                    severity=Severity.WARNING,
-                    target=target,
-                    evidence={
-                        name: value,
-                        "cells": len({rate.cell for rate in group}),
-                        "smallest_block_bytes": min(blocks),
-                        "largest_block_bytes": max(blocks),
-                    },
-                    message=f"{len({rate.cell for rate in group})} cells give {shown(value)} "
-                    f"within {SAME - 1:.0%}, reads and writes, whatever their block size: a limit "
-                    "(QoS, cloud tier, network link) was measured, not the storage.",
-                    remedy="Find the limit and lift it, or state it; capped cells cannot show a "
-                    "difference between targets.",
-                )
+                yield _doubt(target, name, shown, group, "reads and writes, ")
+            elif name == "iops":
+                for group in _flat_by_direction(rates):
+                    yield _doubt(target, name, shown, group, f"all {group[0].direction}s, ")
 
 
-def _rates(cells: list[CellEvidence], pick: Callable[[Operation], float]) -> list[_Rate]:
+_KINDS: tuple[tuple[str, Callable[[Operation], float | None], Callable[[float], str]], ...] = (
+    ("iops", lambda one: one.iops, lambda value: f"{format_iops(value)} IOPS"),
+    (
+        "bandwidth_bps",
+        lambda one: one.bandwidth_bps,
+        lambda value: f"{format_bandwidth(value)} MiB/s",
+    ),
+)
+
+
+def _doubt(
+    target: str, name: str, shown: Callable[[float], str], group: Sequence[_Rate], what: str
+) -> Doubt:
+    value = statistics.median(rate.value for rate in group)
+    blocks = [rate.block_bytes for rate in group]
+    cells = len({rate.cell for rate in group})
+    return Doubt(
+        severity=Severity.WARNING,
+        target=target,
+        evidence={
+            name: value,
+            "cells": cells,
+            "smallest_block_bytes": min(blocks),
+            "largest_block_bytes": max(blocks),
+        },
+        message=f"{cells} cells give {shown(value)} within {SAME - 1:.0%}, {what}whatever their "
+        "block size: a limit (QoS, cloud tier, network link) was measured, not the storage.",
+        remedy="Find the limit and lift it, or state it; capped cells cannot show a "
+        "difference between targets.",
+    )
+
+
+def _rates(cells: list[CellEvidence], pick: Callable[[Operation], float | None]) -> Iterator[_Rate]:
     """One rate per cell and phase: the median of its trials, reads and writes of a mix added."""
-    rates = []
     for number, cell in enumerate(cells):
-        phases: dict[str, list[Operation]] = {}
+        phases: dict[str, list[tuple[float, float, Op]]] = {}
         throttled = False
         for trial in cell.sound:
             for job in trial.jobs:
                 throttled = throttled or job.throttled
                 pooled = job.pooled
-                if pooled is not None:
-                    phases.setdefault(job.job.name, []).append(pooled)
-        for operations in phases.values() if not throttled else ():
-            value = statistics.median(pick(one) for one in operations)
-            first = operations[0]
-            rates.append(_Rate(value, first.io_bytes / first.total_ios, first.op.value, number))
-    return rates
+                value, block = (pick(pooled), _block(job, pooled)) if pooled else (None, None)
+                if pooled is not None and value and block:
+                    phases.setdefault(job.job.name, []).append((value, block, pooled.op))
+        for found in phases.values() if not throttled else ():
+            value = statistics.median(value for value, _, _ in found)
+            yield _Rate(value, found[0][1], found[0][2].value, number)
 
 
-def _flat(rates: list[_Rate]) -> list[_Rate]:
-    """The largest group of equal rates that differ in block size and direction; else empty."""
-    best: list[_Rate] = []
-    for lowest in rates:
-        group = [rate for rate in rates if lowest.value <= rate.value <= SAME * lowest.value]
-        blocks = [rate.block_bytes for rate in group]
-        enough = len({rate.cell for rate in group}) >= FEWEST_CELLS
-        directions = {rate.direction for rate in group}
-        apart = max(blocks) >= BLOCK_RATIO * min(blocks) and len(directions) > 1
-        if enough and apart and lowest.value > 0 and len(group) > len(best):
+def _block(job: JobEvidence, one: Operation) -> float | None:
+    """Bytes of an I/O, counted or as asked; None where nobody tells."""
+    if one.io_bytes and one.total_ios:
+        return one.io_bytes / one.total_ios
+    return job.block_size
+
+
+def _flat(rates: Sequence[_Rate]) -> Sequence[_Rate]:
+    """The largest group of equal rates that differ in block size and direction; else empty.
+    `rates` are sorted by value."""
+    best: Sequence[_Rate] = ()
+    for group in _equal(rates):
+        if len(group) <= len(best) or len({rate.direction for rate in group}) < 2:
+            continue
+        if len({rate.cell for rate in group}) >= FEWEST_CELLS and _apart(group, BLOCK_RATIO):
             best = group
     return best
+
+
+def _flat_by_direction(rates: Sequence[_Rate]) -> list[Sequence[_Rate]]:
+    """A group of equal rates of reads and one of writes, each over very different block sizes;
+    empty unless there are both, since one direction alone can be a disk's own nature."""
+    found: list[Sequence[_Rate]] = []
+    for direction in (Op.READ.value, Op.WRITE.value):
+        mine = [rate for rate in rates if rate.direction == direction]
+        groups = [group for group in _equal(mine) if _apart(group, DIRECTION_BLOCK_RATIO)]
+        if not groups:
+            return []
+        found.append(max(groups, key=len))
+    return found
+
+
+def _equal(rates: Sequence[_Rate]) -> Iterator[Sequence[_Rate]]:
+    """For each rate, those equal to it or a little more; a group within another is left out."""
+    end = 0
+    for begin, lowest in enumerate(rates):
+        before = end
+        while end < len(rates) and rates[end].value <= SAME * lowest.value:
+            end += 1
+        if end > before:
+            yield rates[begin:end]
+
+
+def _apart(group: Sequence[_Rate], ratio: float) -> bool:
+    blocks = [rate.block_bytes for rate in group]
+    return max(blocks) >= ratio * min(blocks)
 
 
 RULE = Rule(

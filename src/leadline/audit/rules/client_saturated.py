@@ -35,7 +35,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         if (
             used is not None
             and used >= USED_UP
-            and job.options.iodepth > 1
+            and (job.options.iodepth or 1) > 1
             and not polling
             and job.operations
         ):
@@ -50,7 +50,8 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             )
     processor = trial.record.processor if trial.record else None
     if processor is not None:
-        deepest = max(evidence.asked_depth for evidence in jobs)
+        # A depth that is not known is taken for more than one: the latency is then nobody's.
+        deepest = max(evidence.asked_depth or 2 for evidence in jobs)
         wall_s = trial.record.wall_s if trial.record else 0.0
         yield from _machine(processor, wall_s, deepest, on_lab=trial.on_lab)
 

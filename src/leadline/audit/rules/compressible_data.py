@@ -21,7 +21,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     yield Doubt(
         severity=Severity.WARNING,
         op=Op.WRITE,
-        evidence={"io_bytes": written.io_bytes},
+        evidence={} if written.io_bytes is None else {"io_bytes": written.io_bytes},
         message=f"The buffers written were {what}: storage that compresses, deduplicates or "
         "detects zeros stores less than the figures say.",
         remedy="Use fio, whose buffers do not compress."

@@ -11,6 +11,8 @@ from leadline.formats.output import FormatError
 
 _AGAIN = "Complete the run with `leadline run --resume`, and compare nothing with this cell before."
 
+_SOURCE = "Get the result from its source again, or have the cell measured anew."
+
 
 def check(trial: TrialEvidence) -> Iterator[Doubt]:
     if trial.output is None:
@@ -27,7 +29,9 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             yield Doubt(
                 severity=Severity.ERROR,
                 message=f"The trial left no result: {trial.output.fact}.",
-                remedy="Read the trial's stderr.txt, then run the trial again.",
+                remedy=_SOURCE
+                if trial.imported
+                else "Read the trial's stderr.txt, then run the trial again.",
             )
         return
     done = {one.op for job in trial.output.jobs for one in job.operations}
@@ -36,7 +40,9 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             severity=Severity.ERROR,
             evidence={"total_ios": 0},
             message="The engine ended without an error and did no I/O at all.",
-            remedy="Read the job as it was run (job.fio in the trial's folder): size, runtime and "
+            remedy=_SOURCE
+            if trial.imported
+            else "Read the job as it was run (job.fio in the trial's folder): size, runtime and "
             "target must allow at least one I/O.",
         )
     elif trial.sound and trial.cell is not None:

@@ -23,7 +23,9 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             yield Doubt(
                 severity=Severity.ERROR,
                 message=f"The engine's output is not a result: {output.fact}.",
-                remedy="Look at the raw output in the trial's folder and at the engine's version.",
+                remedy="Get the file from its source again."
+                if trial.imported
+                else "Look at the raw output in the trial's folder and at the engine's version.",
             )
     elif output is not None:
         for job in output.jobs:
@@ -31,7 +33,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
                 yield Doubt(
                     severity=Severity.ERROR,
                     evidence={"error": job.error},
-                    message=f"fio's job {job.name!r} ended with error {job.error} "
+                    message=f"The job {job.name!r} ended with error {job.error} "
                     f"({_meaning(job.error)}); its figures cover the I/Os before the error.",
                     remedy="Cure the error, which the target's logs tell more about, and run the "
                     "trial again.",

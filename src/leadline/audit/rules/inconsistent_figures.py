@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from leadline.audit.evidence import JobEvidence
+from leadline.audit.evidence import JobEvidence, TrialEvidence
+from leadline.audit.latency import told
+from leadline.audit.rounding import rounding
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import Latency, Operation
+from leadline.formats.output import EngineOutput, Latency, NoteKind, Operation
 
 # Real fio 3.x results agree to 0.1 % (methodology, 11,500 files); the rest is a margin.
 TOLERANCE = 0.005
@@ -15,85 +18,176 @@ TOLERANCE = 0.005
 BANDWIDTH_STEP_BPS = 1024.0
 # fio gives runtimes in whole milliseconds.
 RUNTIME_STEP_S = 0.001
+# fio's percentiles are the middle of a bin of its histogram; fio 2 gives whole microseconds.
+BIN = 1 / 64
+LATENCY_STEP_S = 1e-6
+# A run whose time is not told is taken for as short as the shortest that people publish.
+SHORT_RUN_S = 10.0
+SHOWN = 5
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    # I/Os in flight when a ramp ends count for latency or bytes, not for IOPS: up to the depth.
-    slack = evidence.asked_depth + 1
-    for one in evidence.job.operations:
-        faults = [*_rates(one, slack, _block_size(evidence)), *_latencies(one, slack)]
-        if faults:
-            yield Doubt(
-                severity=Severity.ERROR,
-                op=one.op,
-                evidence={
-                    "iops": one.iops,
-                    "runtime_s": one.runtime_s,
-                    "total_ios": one.total_ios,
-                    "bandwidth_bps": one.bandwidth_bps,
-                    "io_bytes": one.io_bytes,
-                },
-                message=f"The figures contradict each other: {'; '.join(faults)}.",
-                remedy="Take the result from the raw output of the tool again; do not use it "
-                "while its origin (edited, added up, other units) is not known.",
-            )
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    yield from _impossible(trial)
+    for evidence in trial.jobs:
+        # I/Os in flight when a ramp ends count for latency or bytes, not for IOPS: up to the depth.
+        slack = (evidence.asked_depth or evidence.job.options.iodepth or 1) + 1
+        for one in evidence.job.operations:
+            faults = [*_rates(one, slack, evidence.block_size), *_latencies(one, slack)]
+            if faults:
+                yield _contradiction(evidence, one, faults)
+
+
+def _contradiction(evidence: JobEvidence, one: Operation, faults: list[str]) -> Doubt:
+    numbers = {
+        "iops": one.iops,
+        "runtime_s": one.runtime_s,
+        "total_ios": one.total_ios,
+        "bandwidth_bps": one.bandwidth_bps,
+        "io_bytes": one.io_bytes,
+    }
+    return Doubt(
+        severity=Severity.ERROR,
+        op=one.op,
+        workload=evidence.place.workload,
+        evidence={key: value for key, value in numbers.items() if value is not None},
+        message=f"The figures contradict each other: {'; '.join(faults)}.",
+        remedy="Take the result from the raw output of the tool again; do not use it "
+        "while its origin (edited, added up, other units) is not known.",
+    )
+
+
+def _impossible(trial: TrialEvidence) -> Iterator[Doubt]:
+    """Values that the parser left out, since they cannot be."""
+    output = trial.output
+    notes = output.notes if isinstance(output, EngineOutput) else ()
+    found = [note for note in notes if note.kind is NoteKind.IMPOSSIBLE_VALUE]
+    if found:
+        told_of = "; ".join(f"{note.where}: {note.fact}" for note in found[:SHOWN])
+        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        yield Doubt(
+            severity=Severity.ERROR,
+            evidence={"values": len(found)},
+            message=f"The output holds values that cannot be: {told_of}{more}.",
+            remedy="Take the result from the raw output of the tool again; one that holds such "
+            "values was damaged or edited, or its tool is broken.",
+        )
 
 
 def _rates(one: Operation, slack: int, block_size: int | None) -> Iterator[str]:
-    if not one.runtime_s:
+    if one.runtime_s:
+        relative = TOLERANCE + RUNTIME_STEP_S / one.runtime_s
+        if one.iops is not None and one.total_ios is not None:
+            ios = one.iops * one.runtime_s
+            if abs(ios - one.total_ios) > relative * one.total_ios + 1:
+                yield f"{one.iops:.1f} IOPS for {one.runtime_s:.3f} s are {ios:.0f} I/Os, not " + (
+                    str(one.total_ios)
+                )
+        if one.bandwidth_bps is not None and one.io_bytes is not None:
+            moved = one.bandwidth_bps * one.runtime_s
+            allowed = relative * one.io_bytes + BANDWIDTH_STEP_BPS * one.runtime_s
+            if abs(moved - one.io_bytes) > allowed:
+                yield f"the bandwidth times the runtime is {moved:.0f} bytes, not {one.io_bytes}"
+    if block_size is None:
         return
-    relative = TOLERANCE + RUNTIME_STEP_S / one.runtime_s
-    ios = one.iops * one.runtime_s
-    if abs(ios - one.total_ios) > relative * one.total_ios + 1:
-        yield f"{one.iops:.1f} IOPS for {one.runtime_s:.3f} s are {ios:.0f} I/Os, not " + str(
-            one.total_ios
-        )
-    moved = one.bandwidth_bps * one.runtime_s
-    if abs(moved - one.io_bytes) > relative * one.io_bytes + BANDWIDTH_STEP_BPS * one.runtime_s:
-        yield f"the bandwidth times the runtime is {moved:.0f} bytes, not {one.io_bytes}"
-    if block_size is not None:
+    if one.total_ios is not None and one.io_bytes is not None:
         sized = one.total_ios * block_size
         if abs(sized - one.io_bytes) > TOLERANCE * one.io_bytes + slack * block_size:
             yield (
                 f"{one.total_ios} I/Os of {block_size} bytes are {sized} bytes, not {one.io_bytes}"
             )
+    elif one.iops and one.bandwidth_bps:
+        yield from _rounded_rates(one, slack, block_size)
+
+
+def _rounded_rates(one: Operation, slack: int, block_size: int) -> Iterator[str]:
+    """Rates without counts, which were rounded or cut to a few digits each."""
+    iops, bandwidth_bps = one.iops or 0.0, one.bandwidth_bps or 0.0
+    moved = iops * block_size
+    allowed = TOLERANCE + rounding(iops) + rounding(bandwidth_bps, of_bytes=True)
+    allowed += slack / (iops * (one.runtime_s or SHORT_RUN_S))
+    if abs(moved / bandwidth_bps - 1) > allowed:
+        yield (
+            f"{iops:.6g} IOPS of {block_size} bytes are {moved / (1 << 20):.4g} MiB/s, not "
+            f"{bandwidth_bps / (1 << 20):.4g}"
+        )
 
 
 def _latencies(one: Operation, slack: int) -> Iterator[str]:
-    parts = (("submission", one.submission), ("completion", one.completion), ("total", one.total))
-    for name, latency in parts:
-        if latency is not None:
-            yield from _latency(name, latency, one, slack)
+    for name, latency in told(one):
+        yield from _latency(name, latency, one, slack)
+        yield from _percentiles(name, latency)
 
 
 def _latency(name: str, latency: Latency, one: Operation, slack: int) -> Iterator[str]:
-    # fio keeps the mean as a float and the extremes as whole nanoseconds.
-    if not latency.min_s - 1e-9 <= latency.mean_s <= latency.max_s + 1e-9:
-        yield (
-            f"the mean {name} latency {latency.mean_s * 1e6:.3f} us lies outside its extremes "
-            f"{latency.min_s * 1e6:.3f} to {latency.max_s * 1e6:.3f} us"
-        )
-    if abs(latency.count - one.total_ios) > TOLERANCE * one.total_ios + slack:
-        yield f"{latency.count} {name} latencies of {one.total_ios} I/Os"
+    low, mean, high = latency.min_s, latency.mean_s, latency.max_s
+    # fio keeps the mean as a float and the extremes as whole nanoseconds; tables round both.
+    if mean is not None:
+        too_low = low is not None and mean < low * (1 - rounding(low) - rounding(mean)) - 1e-9
+        too_high = high is not None and mean > high * (1 + rounding(high) + rounding(mean)) + 1e-9
+        if too_low or too_high:
+            yield (
+                f"the mean {name} latency {mean * 1e6:.3f} us lies outside its extremes "
+                f"{_microseconds(low)} to {_microseconds(high)} us"
+            )
+    if latency.count is None:
+        return
+    done = one.total_ios
+    if done is not None and abs(latency.count - done) > TOLERANCE * done + slack:
+        yield f"{latency.count} {name} latencies of {done} I/Os"
     counted = latency.histogram.count if latency.histogram else latency.count
     if abs(counted - latency.count) > TOLERANCE * latency.count + 1:
         yield f"the {name} histogram holds {counted} of {latency.count} latencies"
 
 
-def _block_size(evidence: JobEvidence) -> int | None:
-    """The one block size of the entry; None where there are several or nobody knows."""
-    raw = evidence.job.options.raw
-    mixed = {"bsrange", "blocksize_range", "bssplit", "bs_unaligned", "kb_base"} & raw.keys()
-    text = raw.get("bs", raw.get("blocksize", ""))
-    # `4kb` is 4096 bytes to fio and 4000 to others: no ground for an accusation.
-    if mixed or "," in text or text.lower().endswith("b") or evidence.merged_sections:
-        return None
-    return evidence.job.options.size("bs" if "bs" in raw else "blocksize")
+def _percentiles(name: str, latency: Latency) -> Iterator[str]:
+    """Printed percentiles; those of a histogram cannot be out of order."""
+    printed = sorted(latency.percentiles.items())
+    for (q, low), (higher, high) in pairwise(printed):
+        if low > high * (1 + rounding(low) + rounding(high)):
+            yield (
+                f"p{q * 100:.6g} of the {name} latency is {low * 1e6:.3f} us, more than "
+                f"p{higher * 100:.6g} with {high * 1e6:.3f} us"
+            )
+            return
+    if not printed:
+        return
+    lowest, highest = printed[0][1], printed[-1][1]
+    margin = BIN + rounding(lowest) + rounding(highest)
+    if latency.max_s is not None and highest > latency.max_s * (1 + margin) + LATENCY_STEP_S:
+        yield (
+            f"p{printed[-1][0] * 100:.6g} of the {name} latency is {highest * 1e6:.3f} us, above "
+            f"its maximum of {_microseconds(latency.max_s)} us"
+        )
+    if latency.min_s is not None and lowest < latency.min_s * (1 - margin) - LATENCY_STEP_S:
+        yield (
+            f"p{printed[0][0] * 100:.6g} of the {name} latency is {lowest * 1e6:.3f} us, below "
+            f"its minimum of {_microseconds(latency.min_s)} us"
+        )
+    least = _least_mean_s(printed)
+    mean = latency.mean_s
+    if mean is not None and mean * (1 + margin + rounding(mean)) + LATENCY_STEP_S < least:
+        yield (
+            f"the mean {name} latency is {mean * 1e6:.3f} us, and its percentiles allow no less "
+            f"than {least * 1e6:.3f} us"
+        )
+
+
+def _least_mean_s(printed: list[tuple[float, float]]) -> float:
+    """The mean that percentiles allow at least: between two of them no I/O is faster than the
+    lower one."""
+    quantiles = [*(q for q, _ in printed), 1.0]
+    return sum(
+        (after - q) * value for (q, value), after in zip(printed, quantiles[1:], strict=True)
+    )
+
+
+def _microseconds(seconds: float | None) -> str:
+    return "?" if seconds is None else f"{seconds * 1e6:.3f}"
 
 
 RULE = Rule(
     code="inconsistent-figures",
     summary="Rates, counts, bytes and latencies of one result contradict each other.",
-    looks_at=JobEvidence,
+    looks_at=TrialEvidence,
     check=check,
 )

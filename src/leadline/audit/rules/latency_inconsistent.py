@@ -18,12 +18,14 @@ MOST_HIDDEN_JOBS = 64
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
     reached, asked = evidence.in_flight, evidence.asked_depth
     # mmap counts the time of page faults differently: 1.24 was measured.
-    if reached is None or evidence.job.options.engine == "mmap":
+    if reached is None or asked is None or evidence.job.options.engine == "mmap":
         return
     if evidence.merged_sections or evidence.edges_matter:
         return
     ratio = reached / asked
-    if ratio <= HIGHEST or _hidden_jobs(ratio):
+    if ratio <= HIGHEST * (1 + evidence.in_flight_rounding):
+        return
+    if evidence.jobs_hidden and _whole(ratio):
         return
     yield Doubt(
         severity=Severity.ERROR,
@@ -31,7 +33,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
             "in_flight": reached,
             "asked": asked,
             "ratio": ratio,
-            "iops": sum(one.iops for one in evidence.job.operations),
+            "iops": sum(one.iops or 0.0 for one in evidence.parts),
         },
         message=f"IOPS times mean latency say that {reached:.1f} I/Os were in flight, and only "
         f"{asked} were allowed: the IOPS or the latency are wrong.",
@@ -40,7 +42,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     )
 
 
-def _hidden_jobs(ratio: float) -> bool:
+def _whole(ratio: float) -> bool:
     whole = round(ratio)
     return 2 <= whole <= MOST_HIDDEN_JOBS and abs(ratio / whole - 1) <= WHOLE
 

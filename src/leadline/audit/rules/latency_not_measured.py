@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
+from leadline.audit.latency import told
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 
@@ -14,29 +15,37 @@ _WITHOUT = {"rbd-bench": "rbd bench"}
 
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    tool = _WITHOUT.get(evidence.job.options.engine)
+    options = evidence.job.options
+    tool = _WITHOUT.get(options.engine or "")
     if tool is not None:
         yield Doubt(
             severity=Severity.INFO,
             latency_only=True,
-            evidence={"total_ios": evidence.total_ios},
+            evidence=_counted(evidence.total_ios),
             message=f"{tool} measures no latency; IOPS and bandwidth stand.",
             remedy="Use fio on the same image to measure latency (`engine: auto`).",
         )
         return
-    switched = [key for key in _SWITCHES if evidence.job.options.flag(key)]
+    if not options.whole:
+        return  # a summary that tells no latency misleads nobody
+    switched = [key for key in _SWITCHES if options.flag(key)]
     why = f"{' and '.join(switched)} switched it off" if switched else "the result holds only zeros"
     for one in evidence.job.operations:
-        if one.total is None:
+        if not any(name != "submission" for name, _ in told(one)):
+            ios = f"{one.total_ios} " if one.total_ios is not None else ""
             yield Doubt(
                 severity=Severity.ERROR,
                 op=one.op,
                 latency_only=True,
-                evidence={"total_ios": one.total_ios},
-                message=f"The latency of {one.total_ios} {one.op.value}s was not measured: {why}; "
+                evidence=_counted(one.total_ios),
+                message=f"The latency of {ios}{one.op.value}s was not measured: {why}; "
                 "IOPS and bandwidth stand.",
                 remedy="Leave gtod_reduce and disable_lat out of the job to measure latency.",
             )
+
+
+def _counted(ios: int | None) -> dict[str, float]:
+    return {} if ios is None else {"total_ios": ios}
 
 
 RULE = Rule(

@@ -33,8 +33,9 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     # The archive's logs are by operation: two jobs with the same one cannot be told apart.
     if not mine or any(owners.count(op) > 1 for op in mine):
         return
-    ran = max(one.runtime_s for one in evidence.job.operations)
-    rates = per_second(windows, mine, ran, several=evidence.job.options.numjobs > 1)
+    # Where the time is not told, it is that of the log.
+    ran = evidence.longest_s or 0.0
+    rates = per_second(windows, mine, ran, several=evidence.job.options.numjobs != 1)
     if len(rates) < FEWEST_WINDOWS:
         return
     steady, jump = steadiness(rates), change_point(rates)

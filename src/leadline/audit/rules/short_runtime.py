@@ -16,11 +16,10 @@ _OTHER_ENDS = ("steadystate", "ss", "io_size", "io_limit", "number_ios", "fill_d
 
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    asked = _asked_s(evidence)
-    if not asked or any(key in evidence.job.options.raw for key in _OTHER_ENDS):
+    asked, ran = _asked_s(evidence), evidence.longest_s
+    if not asked or ran is None or evidence.job.steady:
         return
-    ran = max((one.runtime_s for one in evidence.job.operations), default=0.0)
-    if ran >= ENOUGH * asked:
+    if any(key in evidence.job.options.raw for key in _OTHER_ENDS) or ran >= ENOUGH * asked:
         return
     yield Doubt(
         severity=Severity.WARNING if ran >= HALF * asked else Severity.ERROR,
@@ -34,19 +33,19 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
 
 def _asked_s(evidence: JobEvidence) -> float | None:
     """Seconds that the job had to last; None where it may rightly end before."""
-    cell, options = evidence.trial.cell, evidence.job.options
-    if cell is not None and cell.workload.job_file is None:
-        return cell.workload.runtime_s
+    trial, options = evidence.trial, evidence.job.options
+    if trial.ours and trial.cell is not None:
+        return trial.cell.workload.runtime_s
     asked = options.seconds("runtime")
     if asked is None or options.flag("time_based"):
         return asked
     # Without time_based a job is over when its size is done; only one that had more to do is short.
-    size = options.size("size")
-    if size is None:
+    size, processes = options.size("size"), evidence.processes
+    moved = [one.io_bytes for one in evidence.parts if one.io_bytes is not None]
+    if size is None or processes is None or len(moved) < len(evidence.parts):
         return None
-    done = sum(one.io_bytes for one in evidence.job.operations)
-    to_do = size * evidence.processes * max(1, options.integer("loops", 1))
-    return asked if done < ENOUGH * to_do else None
+    to_do = size * processes * max(1, options.integer("loops", 1))
+    return asked if sum(moved) < ENOUGH * to_do else None
 
 
 RULE = Rule(

@@ -13,10 +13,12 @@ from leadline.stats.histogram import samples_needed
 
 def check(evidence: CellEvidence) -> Iterator[Doubt]:
     for series in evidence.series:
-        # Reports take percentiles from the trials' merged histograms, so those are counted.
-        counted = series.histogram.count or series.samples
-        hidden = [metric for metric in PERCENTILES if counted < _needed(metric)]
-        if not counted or not hidden:
+        counted = series.latencies
+        if not counted:
+            continue
+        had = [metric for metric in PERCENTILES if metric.quantile in series.quantiles]
+        hidden = [metric for metric in had if counted < _needed(metric)]
+        if not hidden:
             continue
         needed = {f"needed_for_{_short(metric)}": float(_needed(metric)) for metric in hidden}
         yield Doubt(
@@ -24,7 +26,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
             op=series.op,
             workload=series.workload,
             latency_only=True,
-            evidence={"latencies": counted, "trials": len(series.iops)} | needed,
+            evidence={"latencies": counted, "trials": len(series.rates)} | needed,
             message=f"{counted:,} {series.op.value}s are too few for "
             f"{' and '.join(_short(metric) for metric in hidden)}, which "
             f"{'is' if len(hidden) == 1 else 'are'} not shown: a percentile needs ten I/Os beyond "

@@ -11,6 +11,7 @@ from leadline.findings import Severity
 from leadline.formats.output import FormatError
 
 _AGAIN = "Run the trial again and let it end (`leadline run --resume`)."
+_SOURCE = "Get the whole file from its source, or have the run repeated to its end."
 
 
 def check(trial: TrialEvidence) -> Iterator[Doubt]:
@@ -31,21 +32,23 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             yield Doubt(
                 severity=Severity.ERROR,
                 message=f"{output.fact}{_where(output)}.",
-                remedy=_AGAIN,
+                remedy=_SOURCE if trial.imported else _AGAIN,
             )
     elif trial.cut_by_signal:
         yield Doubt(
             severity=Severity.ERROR,
             message="fio was told by a signal to stop early; what it wrote then has error 0 and "
             "describes a part of the run.",
-            remedy=_AGAIN,
+            remedy=_SOURCE if trial.imported else _AGAIN,
         )
     elif isinstance(trial.windows, FormatError):
         yield Doubt(
             severity=Severity.WARNING,
             message=f"A per-second log of the trial cannot be read ({trial.windows.fact}), so that "
             "nothing is known about how steady the trial was.",
-            remedy="Check the archive with `leadline verify`.",
+            remedy="Get the log from its source again."
+            if trial.imported
+            else "Check the archive with `leadline verify`.",
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from leadline.audit.evidence import CellEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
+from leadline.units import format_bandwidth
 
 # Methodology; 180 groups of three on a production Ceph cluster: median 1.6 %, 90 % below 13.5 %.
 VARIATION = 0.10
@@ -19,7 +20,7 @@ PAIR_RANGE = 0.20
 
 def check(evidence: CellEvidence) -> Iterator[Doubt]:
     for series in evidence.series:
-        rates = series.iops
+        rates, name = series.rates, "bandwidth_bps" if series.in_bytes else "iops"
         if len(rates) < 2:
             continue
         mean, median = statistics.fmean(rates), statistics.median(rates)
@@ -46,11 +47,15 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
                 evidence={
                     "trials": len(rates),
                     "variation": variation,
-                    "median_iops": median,
-                    "extreme_iops": extreme,
+                    f"median_{name}": median,
+                    f"extreme_{name}": extreme,
                 },
-                message=f"The {len(rates)} trials {how}: {min(rates):,.0f} to {max(rates):,.0f} "
-                "IOPS.",
+                message=f"The {len(rates)} trials {how}: "
+                + (
+                    f"{format_bandwidth(min(rates))} to {format_bandwidth(max(rates))} MiB/s."
+                    if series.in_bytes
+                    else f"{min(rates):,.0f} to {max(rates):,.0f} IOPS."
+                ),
                 remedy="Repeat more often, and look for what changes between trials: other load, "
                 "caches, burst credits.",
             )

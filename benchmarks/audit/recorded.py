@@ -1,0 +1,51 @@
+"""The recorded runs: one compressed tree each, byte for byte what fio and Leadline wrote."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+RECORDED = Path(__file__).parent / "recorded"
+MADE = "made.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeRun:
+    """A run as it lies in a folder: what to audit of it, and the share of the processor that other
+    work took while it was made."""
+
+    name: str
+    audited: tuple[Path, ...]
+    others_share: float
+
+
+def pack(folder: Path) -> None:
+    RECORDED.mkdir(exist_ok=True)
+    with tarfile.open(RECORDED / f"{folder.name}.tar.xz", "w:xz", preset=9) as packed:
+        packed.add(folder, arcname=folder.name, filter=_anonymous)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Whose file it was and when it was made say nothing, and would differ every time."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mtime = 0
+    return member
+
+
+def unpack(folder: Path) -> None:
+    """All recorded runs into `folder`, one folder each."""
+    for path in sorted(RECORDED.glob("*.tar.xz")):
+        with tarfile.open(path) as packed:
+            packed.extractall(folder, filter="data")
+
+
+def made_run(folder: Path) -> MadeRun:
+    made = json.loads((folder / MADE).read_text())
+    return MadeRun(
+        name=made["name"],
+        audited=tuple(folder / name for name in made["audited"]),
+        others_share=made["load"]["others_share"],
+    )

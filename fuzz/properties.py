@@ -1,0 +1,114 @@
+"""What holds of every result that a parser makes, of whatever bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+from leadline.archive.derive import derive
+from leadline.formats.fio_log import Window
+from leadline.formats.importer import Importer, Result
+from leadline.formats.output import (
+    DiskUse,
+    EngineOutput,
+    FormatError,
+    JobResult,
+    Latency,
+    Operation,
+)
+from leadline.stats.histogram import LatencyHistogram
+
+_CONDITIONS = frozenset({"empty-result", "truncated-result", "unreadable-result"})
+_MEASURED = (Operation, Latency, Window, DiskUse)
+# A job's numbers that are no measurement: fio's error and group may be negative.
+_NAMES = frozenset({"error", "group"})
+
+
+class Broken(AssertionError):
+    """A parser did what no parser may do."""
+
+
+def read(importer: Importer, contents: Mapping[str, bytes]) -> tuple[Result, ...] | None:
+    """The results, checked; None where the parser refused the input as it may."""
+    try:
+        results = importer.read(contents)
+    except FormatError as error:
+        _check_refusal(error)
+        return None
+    if not results:
+        raise Broken("no result, and no error")
+    for result in results:
+        _check(result)
+    return results
+
+
+def told(results: tuple[Result, ...] | None) -> object:
+    """Something that is equal for equal results; errors compare by what they say."""
+    if results is None:
+        return None
+    return [
+        (
+            one.workload,
+            one.target,
+            one.cluster,
+            one.tool,
+            str(one.output) if isinstance(one.output, FormatError) else one.output,
+            one.windows,
+            one.together,
+        )
+        for one in results
+    ]
+
+
+def _check(result: Result) -> None:
+    if isinstance(result.output, FormatError):
+        _check_refusal(result.output)
+        return
+    for name, value, measured in _numbers(result, "result", measured=False):
+        if not math.isfinite(value):
+            raise Broken(f"{name} is {value}")
+        if measured and value < 0:
+            raise Broken(f"{name} is {value}, which is negative")
+    for output in (result.output, result.together):
+        if output is not None:
+            _check_derived(output)
+
+
+def _check_refusal(error: FormatError) -> None:
+    if error.condition not in _CONDITIONS:
+        raise Broken(f"the condition {error.condition!r} is none")
+    if len(str(error)) > 5000:
+        raise Broken(f"an error of {len(str(error))} characters")
+
+
+def _check_derived(output: EngineOutput) -> None:
+    """Numbers that are sums over jobs and directions, as an archive keeps them."""
+    for operation in derive(output).operations:
+        for metric, value in operation.metrics.items():
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise Broken(f"{operation.op} {metric} is derived as {value}")
+
+
+def _numbers(thing: object, where: str, *, measured: bool) -> Iterator[tuple[str, float, bool]]:
+    """Every number below `thing`: where it stands, and whether it must not be negative."""
+    if isinstance(thing, bool):
+        return
+    if isinstance(thing, int | float):
+        yield where, thing, measured
+    elif isinstance(thing, LatencyHistogram):
+        for number in (*thing.values_ns.tolist(), *thing.counts.tolist()):
+            yield where, number, True
+    elif is_dataclass(thing):
+        for field in fields(thing):
+            counts = isinstance(thing, _MEASURED) or (
+                isinstance(thing, JobResult) and field.name not in _NAMES
+            )
+            inner = getattr(thing, field.name)
+            yield from _numbers(inner, f"{where}.{field.name}", measured=counts)
+    elif isinstance(thing, Mapping):
+        for key, inner in thing.items():
+            yield from _numbers(inner, f"{where}[{key!r:.40}]", measured=measured)
+    elif isinstance(thing, list | tuple):
+        for number, inner in enumerate(thing):
+            yield from _numbers(inner, f"{where}[{number}]", measured=measured)

@@ -1,0 +1,215 @@
+"""What is fuzzed: every importer, an import with its audit, an archive's records, a plan."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fuzz.bundles import pack, unpack
+from fuzz.properties import Broken, read, told
+from leadline.archive import layout
+from leadline.archive.reader import Run
+from leadline.archive.records import Session
+from leadline.archive.verify import verify
+from leadline.errors import LeadlineError
+from leadline.formats.importers import KINDS, importer
+from leadline.importing.archives import Labels, import_results
+from leadline.importing.gather import HEAD_BYTES, gather
+
+ROOT = Path(__file__).resolve().parent.parent
+_RECORDED = ROOT / "tests" / "recorded"
+_CORPUS = ROOT.parent / "shared" / "corpus"
+_SHARED_MEMORY = Path("/dev/shm")
+LARGEST_INPUT = 48 << 10
+# One input in so many is read twice, to see that it gives the same results.
+_READ_TWICE = 8
+_SESSION = Session(started_at="", hostname="", leadline_version="", python_version="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuzzTarget:
+    """`test` raises where an input does what none may; `seeds` are inputs to begin with; `kinds`
+    are the importers that it asks."""
+
+    name: str
+    kinds: tuple[str, ...] = ()
+    test: Callable[[bytes], None]
+    seeds: Callable[[], Iterator[bytes]]
+
+
+def importer_seeds(kind: str) -> Iterator[bytes]:
+    """Real files of a kind, as far as they are small; a bundle of several as one input."""
+    places = [place for place in (_RECORDED, _CORPUS) if place.is_dir()]
+    for bundle in gather(kind, places).bundles:
+        try:
+            contents = bundle.contents()
+        except OSError:
+            continue
+        if sum(map(len, contents.values())) <= LARGEST_INPUT:
+            (first, *others) = contents
+            yield pack(contents) if others or kind in _BY_NAME else contents[first]
+
+
+# Kinds that tell something from a file's name.
+_BY_NAME = ("cbt", "fio-log")
+
+
+def _test_importer(kind: str, data: bytes) -> None:
+    chosen = importer(kind)
+    contents = unpack(data)
+    for name, content in contents.items():
+        if not isinstance(chosen.recognises(name, content[:HEAD_BYTES]), bool):
+            raise Broken("recognises answers with something else than yes or no")
+    bundled = [name for names in chosen.bundles(tuple(contents)) for name in names]
+    if len(bundled) != len(set(bundled)) or not set(bundled) <= set(contents):
+        raise Broken(f"bundles made {bundled[:10]} of {list(contents)[:10]}")
+    results = read(chosen, contents)
+    if zlib.crc32(data) % _READ_TWICE == 0 and told(read(chosen, contents)) != told(results):
+        raise Broken("the same input gave other results")
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder in memory where there is one: an import syncs what it writes."""
+    place = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="leadline-fuzz-", dir=place) as folder:
+        yield Path(folder)
+
+
+def judge(run: Run) -> None:
+    """All that the verbs do with a run. Raises LeadlineError."""
+    # The parsers above are all that is instrumented: what follows is loaded when it is needed.
+    from leadline.analysis.cells import figures
+    from leadline.audit.registry import audit
+    from leadline.report.build import run_document
+    from leadline.report.html import render as html
+    from leadline.report.markdown import render as markdown
+
+    findings = audit(run)
+    list(run.measurements())
+    document = run_document(run, figures(run, findings), findings)
+    markdown(document)
+    html(document)
+
+
+def _test_chain(data: bytes) -> None:
+    with _folder() as folder:
+        given = folder / "given"
+        given.mkdir()
+        for number, content in enumerate(unpack(data).values()):
+            (given / str(number)).write_bytes(content)
+        try:
+            imported = import_results(
+                gather("auto", [given]), folder / "runs", Labels(run="r"), _SESSION
+            )
+        except LeadlineError:
+            return
+        for run in imported.runs:
+            judge(run)
+            stored = verify(Run(run.path))
+            if not stored.ok:
+                raise Broken(f"a fresh import does not verify: {stored.problems[:3]}")
+
+
+def _chain_seeds() -> Iterator[bytes]:
+    for kind in KINDS:
+        for number, seed in enumerate(importer_seeds(kind)):
+            if number < 8:
+                yield seed
+
+
+_RECORDS = (layout.MANIFEST, layout.PLAN, layout.TRIAL_RECORD, layout.DERIVED, layout.FIO_OUTPUT)
+
+
+def _sample(folder: Path) -> Path:
+    """A small archive of an import, with a single trial."""
+    source = _RECORDED / "quick" / "randread-4k-qd1" / "fio.json"
+    gathered = gather("fio-json", [source])
+    return import_results(gathered, folder, Labels(run="r"), _SESSION).runs[0].path
+
+
+def _records(archive: Path) -> Mapping[str, Path]:
+    trial = next((archive / layout.TRIALS).iterdir())
+    raw = next((archive / layout.IMPORTED).rglob("*.json"))
+    return {
+        layout.MANIFEST: archive / layout.MANIFEST,
+        layout.PLAN: archive / layout.PLAN,
+        layout.TRIAL_RECORD: trial / layout.TRIAL_RECORD,
+        layout.DERIVED: trial / layout.DERIVED,
+        layout.FIO_OUTPUT: raw,
+    }
+
+
+def _test_archive(data: bytes) -> None:
+    with _folder() as folder:
+        archive = Path(shutil.copytree(_kept_sample(), folder / "r"))
+        places = _records(archive)
+        for name, content in unpack(data).items():
+            if name in places:
+                places[name].write_bytes(content)
+        verify(Run(archive))
+        with contextlib.suppress(LeadlineError):
+            judge(Run(archive))
+
+
+_samples: dict[str, Path] = {}
+
+
+def _kept_sample() -> Path:
+    """One sample for all inputs of this process; its folder goes when the process does."""
+    if "archive" not in _samples:
+        _samples["archive"] = _sample(Path(_stack.enter_context(_folder())))
+    return _samples["archive"]
+
+
+_stack = contextlib.ExitStack()
+
+
+def _archive_seeds() -> Iterator[bytes]:
+    places = _records(_kept_sample())
+    whole = {name: place.read_bytes() for name, place in places.items()}
+    yield pack(whole)
+    for name, content in whole.items():
+        yield pack({name: content})
+
+
+def _test_plan(data: bytes) -> None:
+    from leadline.plan.loader import Overrides, load_plan
+
+    with _folder() as folder:
+        path = folder / "plan.yaml"
+        path.write_bytes(data)
+        with contextlib.suppress(LeadlineError):
+            load_plan(path, Overrides())
+
+
+def _plan_seeds() -> Iterator[bytes]:
+    for path in sorted(ROOT.rglob("*.yaml")):
+        if ".venv" not in path.parts and path.stat().st_size < LARGEST_INPUT:
+            yield path.read_bytes()
+
+
+TARGETS: Mapping[str, FuzzTarget] = {
+    one.name: one
+    for one in (
+        *(
+            FuzzTarget(
+                name=kind,
+                kinds=(kind,),
+                test=partial(_test_importer, kind),
+                seeds=partial(importer_seeds, kind),
+            )
+            for kind in KINDS
+        ),
+        FuzzTarget(name="chain", kinds=KINDS, test=_test_chain, seeds=_chain_seeds),
+        FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
+        FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
+    )
+}

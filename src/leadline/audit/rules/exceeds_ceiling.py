@@ -1,0 +1,79 @@
+"""exceeds-ceiling: more than the disks below could do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.audit.evidence import TrialEvidence
+from leadline.audit.media import PoolMedia
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.metrics import Op
+
+# Ceph refuses what its own bench of random 4 KiB writes gives above these, per OSD, as unrealistic
+# (osd_mclock_iops_capacity_threshold_hdd and _ssd).
+HARD_DISK_IOPS = 500.0
+FLASH_WRITE_IOPS = 80_000.0
+# Reads need no copies and no journal: 93,700 per OSD were published (30 OSDs, Reef, 2023), above
+# the threshold for writes, so that reads get twice as much.
+FLASH_READ_IOPS = 2 * FLASH_WRITE_IOPS
+_RANDOM = frozenset({"randread", "randwrite", "randrw"})
+
+
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    pool = trial.pool
+    if pool is None or trial.on_lab:
+        return
+    # Entries of one name ran together; several names may have run one after the other.
+    rates: dict[tuple[str, Op], float] = {}
+    for evidence in trial.jobs:
+        if evidence.pattern not in _RANDOM:
+            continue  # sequential I/Os are joined on the way
+        for one in evidence.job.operations:
+            key = (evidence.place.workload, one.op)
+            if one.iops is not None and one.op in (Op.READ, Op.WRITE):
+                rates[key] = rates.get(key, 0.0) + one.iops
+    for (workload, op), iops in rates.items():
+        ceiling = _ceiling(pool, op)
+        if iops <= ceiling:
+            continue
+        # A virtual disk passes for a rotating one, so that its class proves less.
+        certain = not pool.hard_disks
+        copies = f", {pool.copies} OSD writes for each" if op is Op.WRITE else ""
+        yield Doubt(
+            severity=Severity.ERROR if certain else Severity.WARNING,
+            op=op,
+            workload=workload,
+            evidence={
+                "iops": iops,
+                "ceiling_iops": ceiling,
+                "flash_osds": pool.flash,
+                "hard_disk_osds": pool.hard_disks,
+                "copies": pool.copies,
+            },
+            message=f"{iops:,.0f} random {op.value}s a second are more than the {ceiling:,.0f} "
+            f"that the OSDs of the pool {pool.pool} can do ({_osds(pool)}{copies}): a cache "
+            "answered"
+            + ("." if certain else ", or the OSDs' device class hdd is wrong (virtual disks)."),
+            remedy="Look for the cache (a span that fits memory, data never written, rbd cache), "
+            "and measure again without it.",
+        )
+
+
+def _ceiling(pool: PoolMedia, op: Op) -> float:
+    if op is Op.READ:
+        return pool.hard_disks * HARD_DISK_IOPS + pool.flash * FLASH_READ_IOPS
+    return (pool.hard_disks * HARD_DISK_IOPS + pool.flash * FLASH_WRITE_IOPS) / pool.copies
+
+
+def _osds(pool: PoolMedia) -> str:
+    parts = ((pool.flash, "flash"), (pool.hard_disks, "hard disk"))
+    return " and ".join(f"{number} {name}" for number, name in parts if number)
+
+
+RULE = Rule(
+    code="exceeds-ceiling",
+    summary="More than the disks below could do, by the inventory.",
+    looks_at=TrialEvidence,
+    check=check,
+)

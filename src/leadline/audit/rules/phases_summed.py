@@ -1,0 +1,95 @@
+"""phases-summed: a total of reads and writes that did not run at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.audit.evidence import TrialEvidence
+from leadline.audit.mixes import Split, read_share, share_apart, split_of
+from leadline.audit.rounding import rounding
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.formats.output import Operation
+from leadline.metrics import Op
+
+SAME = 0.01
+# fio gives the time elapsed in whole seconds, rounded up or down by version.
+ELAPSED_STEP_S = 1.0
+
+
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    split = split_of(trial)
+    if split is None or split.total is None or not _is_sum(split, split.total):
+        return
+    why = _apart(trial, split, split.total)
+    if why is None:
+        return
+    numbers = {
+        "read_iops": split.read.iops,
+        "write_iops": split.write.iops,
+        "total_iops": split.total.iops,
+        "read_bandwidth_bps": split.read.bandwidth_bps,
+        "write_bandwidth_bps": split.write.bandwidth_bps,
+        "total_bandwidth_bps": split.total.bandwidth_bps,
+    }
+    share = read_share(split)
+    yield Doubt(
+        severity=Severity.ERROR,
+        op=Op.TOTAL,
+        evidence={key: value for key, value in numbers.items() if value is not None}
+        | ({"read_share": share[0] / 100} if share else {}),
+        message=f"The total adds reads and writes that ran one after the other: {why}. At no time "
+        "did the storage give that much.",
+        remedy="Use the figures of reads and of writes; measure a mix (rw=randrw) to learn what "
+        "both give together.",
+    )
+
+
+def _is_sum(split: Split, total: Operation) -> bool:
+    """The total is the sum of what it is told for, and of at least one of the two."""
+    found = [
+        _same(split.read.iops, split.write.iops, total.iops, of_bytes=False),
+        _same(
+            split.read.bandwidth_bps,
+            split.write.bandwidth_bps,
+            total.bandwidth_bps,
+            of_bytes=True,
+        ),
+    ]
+    return False not in found and True in found
+
+
+def _same(
+    read: float | None, write: float | None, total: float | None, *, of_bytes: bool
+) -> bool | None:
+    if not read or not write or not total:
+        return None
+    return abs(total / (read + write) - 1) <= SAME + rounding(total, of_bytes=of_bytes)
+
+
+def _apart(trial: TrialEvidence, split: Split, total: Operation) -> str | None:
+    """How one knows that the two ran apart, as a clause; None where one does not."""
+    read_s, write_s = split.read.runtime_s or 0.0, split.write.runtime_s or 0.0
+    one_by_one = read_s + write_s
+    took = total.runtime_s or 0.0
+    if split.pure:
+        took = max(took, split.read_of.job.elapsed_s, split.write_of.job.elapsed_s)
+    if min(read_s, write_s) >= ELAPSED_STEP_S and took >= one_by_one - ELAPSED_STEP_S:
+        return f"{read_s:.0f} s of reads and {write_s:.0f} s of writes took {took:.0f} s"
+    if split.pure and not split.read_of.merged_sections:
+        return f"the loads were {split.read_of.pattern} and {split.write_of.pattern}"
+    if share_apart(trial):
+        share = read_share(split)
+        assert share is not None
+        return f"{share[0]:.1f} % of the I/Os were reads, which no mixed job was asked for"
+    if trial.phases_apart:
+        return "the same workload has other shares of reads on other targets, as no mixed job has"
+    return None
+
+
+RULE = Rule(
+    code="phases-summed",
+    summary="A total adds reads and writes which ran one after the other.",
+    looks_at=TrialEvidence,
+    check=check,
+)

@@ -1,0 +1,125 @@
+"""`leadline import`: anybody's results into archives of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from leadline import errors
+from leadline.archive.reader import Run
+from leadline.archive.runs import runs_folder
+from leadline.audit.registry import audit
+from leadline.cli.options import format_option, runs_option
+from leadline.cli.session import this_session
+from leadline.cli.steps import stopping
+from leadline.errors import Exit, LeadlineError
+from leadline.findings import Finding
+from leadline.formats.importer import Refused
+from leadline.formats.importers import GROUPS, KINDS
+from leadline.importing.archives import Labels, import_results
+from leadline.importing.gather import gather
+from leadline.report.wording import count_text, visible
+
+_REFUSED_TOLD = 10
+
+
+@click.command()
+@click.argument("kind", metavar="KIND")
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="PATH...",
+    type=click.Path(path_type=Path, exists=True),
+)
+@runs_option
+@click.option("--run", "name", help="The run's name; else `import-` and the time.")
+@click.option("--cluster", metavar="LABEL", help="The cluster that the results are of.")
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="The target that the results are of; else what the files say, else each file's name.",
+)
+@format_option("text", "json")
+def command(
+    kind: str,
+    paths: tuple[Path, ...],
+    runs: Path | None,
+    name: str | None,
+    cluster: str | None,
+    target: str | None,
+    output: str,
+) -> Exit:
+    """Import other tools' results, files or folders of them, as runs; then audit them.
+
+    KIND is auto (each file tells), fio (any output of fio), or one of KINDS.
+    The files are kept byte for byte. Results of several clusters become a run each, NAME-CLUSTER.
+    Ends with exit status 1 if a file that was named could not be read; the others are imported.
+
+    \b
+    Example:
+        leadline import auto results/ --run study
+        leadline import fio rep3/*.json --target rep3 --cluster single-zone
+        leadline import table published.csv --run published
+    """
+    if name is not None and not _may_name_a_folder(name):
+        raise LeadlineError(
+            errors.USAGE,
+            f"{name!r} cannot name a run",
+            hint="use letters, digits, dots, hyphens and underscores, a letter or digit first",
+        )
+    with stopping("nothing was imported"):
+        imported = import_results(
+            gather(kind, paths),
+            runs_folder(runs),
+            Labels(
+                run=name or f"import-{datetime.now(UTC):%Y%m%d-%H%M%S}",
+                cluster=cluster,
+                target=target,
+            ),
+            this_session(),
+        )
+    audited = [(run, audit(run)) for run in imported.runs]
+    if output == "json":
+        from leadline.report.contracts import import_output
+
+        click.echo(
+            import_output(audited, imported.refused).model_dump_json(by_alias=True, indent=2)
+        )
+    else:
+        _print(audited)
+    tell_refused(imported.refused)
+    return Exit.NEGATIVE if any(one.expected for one in imported.refused) else Exit.ANSWERED
+
+
+command.help = (command.help or "").replace("KINDS.", f"{', '.join(KINDS)}.")
+assert set(GROUPS) == {"auto", "fio"}, "the help names the groups"
+
+
+def _may_name_a_folder(name: str) -> bool:
+    plain = name.replace(".", "").replace("-", "").replace("_", "")
+    return name[:1].isalnum() and plain.isalnum() and len(name) <= 100
+
+
+def _print(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> None:
+    from leadline.report.imports import import_document
+    from leadline.report.terminal import render, standard_output
+
+    render(standard_output(), import_document(audited))
+    for run, _ in audited:
+        click.echo(f"archive: {run.path}", err=True)
+
+
+def tell_refused(refused: Iterable[Refused]) -> None:
+    """On stderr: first the files that the user may miss."""
+    ordered = sorted(refused, key=lambda one: not one.expected)
+    for one in ordered[:_REFUSED_TOLD]:
+        click.echo(f"refused: {visible(one.file)}: {visible(one.reason)}", err=True)
+        for line in one.context:
+            click.echo(f"  {visible(line)}", err=True)
+    if len(ordered) > _REFUSED_TOLD:
+        more = count_text(len(ordered) - _REFUSED_TOLD, "more file")
+        click.echo(f"refused: {more}; --format json names all", err=True)

@@ -1,0 +1,253 @@
+"""Figures in fio's JSON: numbers that can be, latencies in seconds, and notes of what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from leadline.formats import fio_json_keys
+from leadline.formats.json_text import key_path
+from leadline.formats.output import FormatError, Latency, Note, NoteKind
+from leadline.stats.histogram import LatencyHistogram
+
+# Nothing that fio counts reaches this: 292 years of nanoseconds, 8 EiB.
+_BEYOND: Final = 2**63
+# A file that is all doubts shall not become a report of millions of them.
+_MOST_NOTES: Final = 200
+_LONGEST_PERCENT: Final = 20
+_NS: Final = 1e9
+_US: Final = 1e6
+
+
+class Notes:
+    """The notes of one document, as they are found."""
+
+    def __init__(self) -> None:
+        self._told: list[Note] = []
+        self._unknown: set[tuple[str, str, str]] = set()
+        self._more = 0
+
+    def tell(self, kind: NoteKind, where: str, fact: str) -> None:
+        if len(self._told) < _MOST_NOTES:
+            self._told.append(Note(kind=kind, where=where, fact=fact))
+        else:
+            self._more += 1
+
+    def unknown(
+        self, entry: Mapping[str, Any], known: frozenset[str], where: str, *, scope: str, level: str
+    ) -> None:
+        """One note for each key that is not known, once in a scope (the jobs of one name)."""
+        if entry.keys() <= known:
+            return
+        for key in entry:
+            if key not in known and (scope, level, key) not in self._unknown:
+                self._unknown.add((scope, level, key))
+                self.tell(
+                    NoteKind.UNKNOWN_FIELD,
+                    key_path(where, key),
+                    f"fio is not known to write this of {level}; it was not read",
+                )
+
+    def impossible(self, where: str, value: object) -> None:
+        shown = str(value) if isinstance(value, float) else repr(value)
+        shown = shown if len(shown) <= 40 else shown[:40] + "..."
+        self.tell(NoteKind.IMPOSSIBLE_VALUE, where, f"{shown} cannot be; it was not read")
+
+    @property
+    def all(self) -> tuple[Note, ...]:
+        if not self._more:
+            return tuple(self._told)
+        more = f"{self._more} more notes are not told"
+        return (*self._told, Note(kind=NoteKind.LEFT_OUT, where="$", fact=more))
+
+
+def unreadable(where: str, fact: str) -> FormatError:
+    return FormatError(
+        "unreadable-result", f"fio's JSON is not understood: {fact}", context=(where,)
+    )
+
+
+def number(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> float | None:
+    """A figure as it is written; None where it is missing, or cannot be, which is noted.
+    Raises FormatError where it is no number."""
+    value = entry.get(key)
+    if value is None:
+        return None
+    if type(value) is not int and type(value) is not float:
+        fact = f"a number is expected, not {type(value).__name__}"
+        raise unreadable(key_path(where, key), fact)
+    if 0 <= value < _BEYOND:  # false for NaN, too
+        return value
+    notes.impossible(key_path(where, key), value)
+    return None
+
+
+def count(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> int | None:
+    """As `number`, of a figure that is whole."""
+    value = number(entry, key, where, notes)
+    if value is None or type(value) is int:
+        return value
+    if value.is_integer():
+        return int(value)
+    notes.impossible(key_path(where, key), value)
+    return None
+
+
+def scaled(
+    entry: Mapping[str, Any], key: str, where: str, notes: Notes, unit: float
+) -> float | None:
+    """As `number`, divided by the `unit` that it is written in."""
+    value = number(entry, key, where, notes)
+    return None if value is None else value / unit
+
+
+def member(entry: Mapping[str, Any], key: str, where: str) -> dict[str, Any] | None:
+    """An object in an object; None where it is missing. Raises FormatError if it is none."""
+    value = entry.get(key)
+    if value is None or isinstance(value, dict):
+        return value
+    raise unreadable(key_path(where, key), f"an object is expected, not {type(value).__name__}")
+
+
+def members(entry: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]] | None:
+    """A list of objects; None where it is missing. Raises FormatError if it is none."""
+    value = entry.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise unreadable(key_path(where, key), f"a list is expected, not {type(value).__name__}")
+    for index, one in enumerate(value):
+        if not isinstance(one, dict):
+            raise unreadable(
+                f"{key_path(where, key)}[{index}]",
+                f"an object is expected, not {type(one).__name__}",
+            )
+    return value
+
+
+def latency(
+    part: Mapping[str, Any],
+    name: str,
+    where: str,
+    notes: Notes,
+    *,
+    scope: str,
+    histogram_needed: bool = True,
+) -> Latency | None:
+    """`slat`, `clat` or `lat` of an operation, in nanoseconds or in the microseconds of fio 2.
+
+    None where fio measured nothing: the key is absent, or all is zero though I/Os were done
+    (gtod_reduce, disable_lat). A histogram that is not needed is left out, since making all three
+    would take longer than decoding the file, unless it contradicts the count.
+    """
+    unit = _NS
+    entry = member(part, key := f"{name}_ns", where)
+    if entry is None:
+        unit = _US
+        entry = member(part, key := name, where)
+    if not entry:
+        return None
+    where = f"{where}.{key}"
+    notes.unknown(entry, fio_json_keys.LATENCY, where, scope=scope, level="a latency")
+    mean, largest = entry.get("mean"), entry.get("max")
+    if not mean and not largest:
+        return None
+    told = count(entry, "N", where, notes)
+    counted, histogram = None, None
+    bins = member(entry, "bins", where)
+    if bins:
+        counted = _counted(bins, where, notes)
+        if counted is not None and (histogram_needed or told not in (None, counted)):
+            histogram = _histogram(bins, unit, where, notes)
+    return Latency(
+        min_s=scaled(entry, "min", where, notes, unit),
+        max_s=scaled(entry, "max", where, notes, unit),
+        mean_s=scaled(entry, "mean", where, notes, unit),
+        stddev_s=scaled(entry, "stddev", where, notes, unit),
+        count=counted if told is None else told,
+        histogram=histogram,
+        percentiles=_percentiles(entry, where, notes, unit),
+    )
+
+
+def _counted(bins: Mapping[str, Any], where: str, notes: Notes) -> int | None:
+    """The I/Os in a histogram; None, with a note, where its counts are no counts."""
+    try:
+        counted = sum(bins.values())
+    except TypeError:
+        counted = None
+    if type(counted) is int and 0 <= counted < _BEYOND:
+        return counted
+    notes.impossible(f"{where}.bins", counted if counted is not None else "counts that are none")
+    return None
+
+
+def _histogram(
+    bins: Mapping[str, Any], unit: float, where: str, notes: Notes
+) -> LatencyHistogram | None:
+    """None, with a note, where a bin is not a whole number of nanoseconds (or, of fio 2,
+    microseconds) that can be."""
+    try:
+        # numpy reads a list of digits four times as fast as int() does one after the other, but
+        # takes anything, and what is too great for it as the greatest that it has.
+        keys = ",".join(bins)
+        commas = keys.encode().translate(None, b"0123456789")
+        if commas != b"," * (len(bins) - 1) or "" in bins:
+            raise ValueError("not whole numbers")
+        values = np.fromstring(keys, dtype=np.int64, sep=",")
+        counts = np.fromiter(bins.values(), dtype=np.int64, count=len(bins))
+        if values.max() == np.iinfo(np.int64).max:
+            raise ValueError("too long")
+        if unit == _US:
+            if values.max() > _BEYOND // 1000:
+                raise ValueError("too long")
+            values *= 1000
+        return LatencyHistogram.from_arrays(values, counts)
+    except (ValueError, OverflowError):
+        notes.tell(
+            NoteKind.IMPOSSIBLE_VALUE,
+            f"{where}.bins",
+            "not all bins are counts of I/Os by latency; the histogram was not read",
+        )
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _quantile(percent: str) -> float | None:
+    """The quantile of a key such as `99.950000`; None if it is no such key."""
+    try:
+        # Rounded, so that 99.9 becomes the 0.999 that others ask for, to the bit.
+        quantile = round(float(percent) / 100, 12)
+    except ValueError:
+        return None
+    return quantile if 0 <= quantile <= 1 else None
+
+
+def _percentiles(
+    entry: Mapping[str, Any], where: str, notes: Notes, unit: float
+) -> dict[float, float]:
+    """Seconds by quantile. Not told where all are zero and the mean is not: fio 2 wrote them so
+    when it was not asked for them. fio 2 filled the list up with the percentile `0.00`."""
+    given = member(entry, "percentile", where)
+    if not given:
+        return {}
+    where = f"{where}.percentile"
+    found: dict[float, float] = {}
+    for percent, value in given.items():
+        quantile = _quantile(percent) if len(percent) <= _LONGEST_PERCENT else None
+        if quantile is None:
+            notes.tell(
+                NoteKind.UNKNOWN_FIELD,
+                key_path(where, percent),
+                "this is not a percentage; it was not read",
+            )
+        elif 0 < quantile < 1:  # the 100th is the maximum
+            # Most of a file's figures are these, and most are sound.
+            if type(value) is not int or not 0 <= value < _BEYOND:
+                value = number(given, percent, where, notes)
+            if value is not None:
+                found[quantile] = value / unit
+    return found if any(found.values()) or not entry.get("mean") else {}

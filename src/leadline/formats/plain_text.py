@@ -1,0 +1,110 @@
+"""Text that people pass on: its lines, the figures in it, and what a table in it is called."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from leadline.formats.output import FormatError, Note, NoteKind
+
+# A figure is shorter than this, whatever the tool.
+_LONGEST = 64
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
+_NOT_FINITE: Final = frozenset(
+    sign + word for sign in ("", "+", "-") for word in ("nan", "inf", "infinity")
+)
+# How far above a table its name may stand; between them are log lines of the tool's own.
+_ABOVE = 40
+_CAPTION = re.compile(r"(?:#{1,6}|[-*+])\s+(?P<marked>\S.*)|\*\*(?P<bold>[^*]+)\*\*:?")
+
+
+def lines_of(content: bytes) -> list[str]:
+    """Lines without their ends. A byte order mark is dropped, and bytes that are no UTF-8 become
+    U+FFFD."""
+    return [line.rstrip("\r") for line in content.decode("utf-8-sig", "replace").split("\n")]
+
+
+class Figures:
+    """Reads figures, and remembers what it could not take as one."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+
+    def note(self, kind: NoteKind, where: str, fact: str) -> None:
+        self.notes.append(Note(kind=kind, where=where, fact=fact))
+
+    def number(self, text: str, where: str, what: str, unit: float = 1.0) -> float | None:
+        """`text` times `unit`. None where it is empty, and, with a note, where it cannot be: not
+        finite, or negative. Raises FormatError(`unreadable-result`) where it is no number."""
+        given = text.strip()
+        if not given:
+            return None
+        if given.lower() in _NOT_FINITE:
+            value = math.nan
+        elif len(given) > _LONGEST or not (_NUMBER.fullmatch(given) or _GROUPED.fullmatch(given)):
+            raise FormatError(
+                "unreadable-result",
+                f"{what} is {given[:40]!r}; expected a number",
+                context=(where,),
+            )
+        else:
+            value = float(given.replace(",", "")) * unit
+        if not math.isfinite(value) or value < 0:
+            self.note(NoteKind.IMPOSSIBLE_VALUE, where, f"{what} is {given}, which cannot be")
+            return None
+        return value
+
+    def whole(self, text: str, where: str, what: str) -> int | None:
+        """As `number`, for what is counted; a fraction cannot be."""
+        value = self.number(text, where, what)
+        if value is not None and value != int(value):
+            self.note(NoteKind.IMPOSSIBLE_VALUE, where, f"{what} is {text.strip()}, not whole")
+            return None
+        return None if value is None else int(value)
+
+
+def caption_above(lines: Sequence[str], index: int, stop: int) -> str:
+    """The nearest Markdown heading, bold line or list item above a line, but below line `stop`;
+    empty where there is none."""
+    for line in reversed(lines[max(stop, index - _ABOVE) : index]):
+        found = _CAPTION.fullmatch(line.strip()[:200])
+        if found:
+            return (found["marked"] or found["bold"]).strip(" *:`")
+    return ""
+
+
+def distinct_targets(own: Sequence[str], captions: Sequence[str]) -> list[str]:
+    """A name for each table of a document: its own where all are different, else its caption, else
+    its number; an only table without a name stays without one."""
+    for names in (own, captions):
+        if len(own) == 1 or (all(names) and len(set(names)) == len(names)):
+            return list(names)
+    return [
+        f"{name or caption} (table {number})".lstrip()
+        for number, (name, caption) in enumerate(zip(own, captions, strict=True), start=1)
+    ]
+
+
+def distinct_names(rows: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
+    """Names of rows that have parameters: those in which rows of one name differ are added to it.
+    Rows that differ in none are repeats, and keep the same name."""
+    alike: dict[str, list[Mapping[str, str]]] = {}
+    for name, parameters in rows:
+        alike.setdefault(name, []).append(parameters)
+    differing = {
+        name: [
+            key
+            for key in dict.fromkeys(key for one in given for key in one)
+            if len({one.get(key, "") for one in given}) > 1
+        ]
+        for name, given in alike.items()
+    }
+    return [
+        " ".join(
+            [name, *(f"{key}={given[key]}" for key in differing[name] if given.get(key))]
+        ).strip()
+        for name, given in rows
+    ]

@@ -1,0 +1,362 @@
+"""Results into archives: whole or not at all, the raw files byte for byte beside what they say.
+
+An archive is made in a hidden folder beside the runs and renamed when it is sealed, so an import
+that is killed leaves nothing that looks like a run; the next import removes what it left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+
+from leadline import errors
+from leadline.archive import layout
+from leadline.archive.derive import derive
+from leadline.archive.reader import Run
+from leadline.archive.records import (
+    FileDigest,
+    ImportSource,
+    Manifest,
+    Problem,
+    RunStatus,
+    Session,
+    TrialRecord,
+    TrialStatus,
+)
+from leadline.errors import LeadlineError
+from leadline.formats.importer import Refused, Result
+from leadline.formats.output import EngineOutput, FormatError
+from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
+from leadline.importing.gather import Bundle, Gathered
+
+_STAGING = ".importing-"
+_NOT_IN_FILES = re.compile(r"[^A-Za-z0-9._+=@-]+")
+_LONGEST_FILE_NAME = 100
+# Up to here what was parsed for the archive is kept for the audit that follows.
+_REMEMBERED_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What the user calls the run, the cluster and the target, where they say so."""
+
+    run: str
+    cluster: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    runs: tuple[Run, ...]
+    refused: tuple[Refused, ...]
+
+
+def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Session) -> Imported:
+    """Archives in `folder`, one for each cluster that the files name.
+
+    Raises LeadlineError(`import-refused`) where no file gave a result, (`run-exists`), (`usage`)
+    where --cluster or --target would make one of several that the files tell apart, and
+    (`archive-unwritable`).
+    """
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(folder)
+        with _staging(folder) as staging:
+            intake = _Intake(staging, labels)
+            for bundle in gathered.bundles:
+                intake.take(bundle)
+            refused = (*gathered.refused, *intake.refused)
+            if not intake.drafts:
+                raise _nothing(refused)
+            return Imported(runs=intake.finish(folder, session), refused=refused)
+
+
+@dataclass(kw_only=True)
+class _Draft:
+    """An archive in the making, of one cluster."""
+
+    path: Path
+    trials: list[tuple[ImportedTrial, TrialRecord]] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    files: dict[str, FileDigest] = field(default_factory=dict)
+    parsed: dict[str, tuple[Result, ...]] = field(default_factory=dict)
+
+    def write(self, name: str, content: bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        self.files[name] = layout.digest(content)
+
+
+class _Intake:
+    """Takes bundle after bundle; only what the audit needs stays in memory."""
+
+    def __init__(self, staging: Path, labels: Labels) -> None:
+        self._staging = staging
+        self._labels = labels
+        self._bundles = 0
+        self._trials = 0
+        self._bytes = 0
+        self._clusters: set[str] = set()
+        self._targets: set[str] = set()
+        self.drafts: dict[str, _Draft] = {}
+        self.refused: list[Refused] = []
+
+    def take(self, bundle: Bundle) -> None:
+        first = next(iter(bundle.files))
+        try:
+            contents = bundle.contents()
+        except OSError as error:
+            self.refused.append(Refused(file=first, reason=f"cannot be read: {error.strerror}"))
+            return
+        try:
+            results = bundle.importer.read(contents)
+        except FormatError as error:
+            if error.condition == "unreadable-result":
+                self.refused.append(Refused(file=first, reason=error.fact, context=error.context))
+                return
+            results = (Result(workload="", output=error),)
+        self._bundles += 1
+        self._bytes += sum(map(len, contents.values()))
+        by_cluster: dict[str, list[int]] = {}
+        for part, result in enumerate(results):
+            by_cluster.setdefault(self._cluster(result), []).append(part)
+        for cluster, parts in by_cluster.items():
+            draft = self._draft(cluster)
+            folder, files = self._keep(draft, contents)
+            if self._bytes <= _REMEMBERED_BYTES:
+                draft.parsed[folder] = results
+            draft.kinds.append(bundle.importer.kind)
+            for part in parts:
+                source = ImportSource(
+                    kind=bundle.importer.kind,
+                    folder=folder,
+                    files=files,
+                    names=tuple(contents),
+                    part=part,
+                )
+                self._add(draft, first, source, results[part])
+
+    def _cluster(self, result: Result) -> str:
+        if result.cluster:
+            self._clusters.add(result.cluster)
+        if self._labels.cluster is None:
+            return result.cluster
+        if len(self._clusters) > 1:
+            raise _several("cluster", self._clusters)
+        return self._labels.cluster
+
+    def _target(self, result: Result, file: str) -> str:
+        if result.target:
+            self._targets.add(result.target)
+        if self._labels.target is None:
+            return result.target or file_stem(file)
+        if len(self._targets) > 1:
+            raise _several("target", self._targets)
+        return self._labels.target
+
+    def _draft(self, cluster: str) -> _Draft:
+        if cluster not in self.drafts:
+            path = self._staging / str(len(self.drafts))
+            (path / layout.TRIALS).mkdir(parents=True)
+            self.drafts[cluster] = _Draft(path=path)
+        return self.drafts[cluster]
+
+    def _keep(self, draft: _Draft, contents: Mapping[str, bytes]) -> tuple[str, tuple[str, ...]]:
+        folder = f"{layout.IMPORTED}/{self._bundles:04d}"
+        files = []
+        for number, (name, content) in enumerate(contents.items(), start=1):
+            file = _safe(name)
+            files.append(f"{number}-{file}" if len(contents) > 1 else file)
+            draft.write(f"{folder}/{files[-1]}", content)
+        return folder, tuple(files)
+
+    def _add(self, draft: _Draft, file: str, source: ImportSource, result: Result) -> None:
+        self._trials += 1
+        tool = result.tool or source.kind
+        target = self._target(result, file)
+        trial = imported_trial(self._trials, target, file, tool, result)
+        record = _record(trial, source, result)
+        if isinstance(result.output, EngineOutput):
+            derived = layout.encode(derive(result.output))
+            name = f"{layout.TRIALS}/{record.label}/{layout.DERIVED}"
+            draft.write(name, derived)
+            record = record.model_copy(update={"files": {layout.DERIVED: draft.files[name]}})
+        draft.trials.append((trial, record))
+
+    def finish(self, folder: Path, session: Session) -> tuple[Run, ...]:
+        """Seal every draft and put it in its place: all of them, or none."""
+        several = len(self.drafts) > 1
+        places = []
+        for cluster, draft in self.drafts.items():
+            suffix = f"-{_safe(cluster or 'unnamed')}" if several else ""
+            place = folder / f"{self._labels.run}{suffix}"
+            if place.exists() or place in places:
+                raise LeadlineError(
+                    errors.RUN_EXISTS,
+                    f"there is a run {place.name!r} in {folder} already",
+                    hint="give the run another name with --run; nothing was imported",
+                )
+            places.append(place)
+            _seal(draft, place.name, cluster, session)
+        _sync(self._staging)
+        runs = []
+        for draft, place in zip(self.drafts.values(), places, strict=True):
+            draft.path.rename(place)
+            run = Run(place)
+            for name, results in draft.parsed.items():
+                run.imported.remember(name, results)
+            runs.append(run)
+        layout.sync_folder(folder)
+        return tuple(runs)
+
+
+def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:
+    plan = imported_plan(name, draft.kinds, [trial for trial, _ in draft.trials])
+    draft.write(layout.PLAN, layout.encode(plan))
+    for planned, (_, record) in zip(plan.trials, draft.trials, strict=True):
+        level = plan.cells[planned.cell].level
+        placed = record.model_copy(update={"level": level, "block": planned.block})
+        draft.write(f"{layout.TRIALS}/{record.label}/{layout.TRIAL_RECORD}", layout.encode(placed))
+    manifest = Manifest(
+        run=name,
+        status=RunStatus.COMPLETE,
+        created_at=session.started_at,
+        trials_planned=len(plan.trials),
+        cluster_label=cluster,
+        sessions=(session,),
+        files=dict(sorted(draft.files.items())),
+    )
+    (draft.path / layout.MANIFEST).write_bytes(layout.encode(manifest))
+
+
+def _record(trial: ImportedTrial, source: ImportSource, result: Result) -> TrialRecord:
+    output = result.output
+    problem = None
+    ended = version = ""
+    wall_s = 0.0
+    if isinstance(output, FormatError):
+        problem = Problem(code=output.kind.code, fact=output.fact, context=output.context)
+    else:
+        version = output.version
+        wall_s = max((job.elapsed_s for job in output.jobs), default=0.0)
+        ended = _moment(output.timestamp_s)
+    return TrialRecord(
+        trial=trial.id,
+        attempt=1,
+        target=trial.target,
+        workload=trial.workload,
+        level="",
+        block=0,
+        status=TrialStatus.FAILED if problem else TrialStatus.COMPLETED,
+        engine=trial.tool,
+        engine_version=version,
+        started_at="",
+        ended_at=ended,
+        wall_s=wall_s,
+        asked_s=trial.options.seconds("runtime") or 0.0,
+        bound_s=0.0,
+        problem=problem,
+        source=source,
+    )
+
+
+def _moment(timestamp_s: float | None) -> str:
+    if timestamp_s is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(timestamp_s, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _safe(name: str) -> str:
+    """A file or run name that is safe anywhere; what it was called stands in the record."""
+    stem = _NOT_IN_FILES.sub("_", PurePath(name).name)[-_LONGEST_FILE_NAME:].lstrip(".-")
+    return stem or "file"
+
+
+def _several(what: str, found: set[str]) -> LeadlineError:
+    names = ", ".join(sorted(found)[:5])
+    return LeadlineError(
+        errors.USAGE,
+        f"the files tell {what}s apart ({names}), and --{what} would make them one",
+        hint=f"leave --{what} out, or import the files of each {what} by themselves",
+    )
+
+
+def _nothing(refused: Sequence[Refused]) -> LeadlineError:
+    told = []
+    for one in refused[:8]:
+        told.append(f"{one.file}: {one.reason}")
+        told += [f"  {line}" for line in one.context]
+    if len(refused) > 8:
+        told.append(f"and {len(refused) - 8:,} more")
+    fact = "no file gave a result" if refused else "there is no file to import"
+    return LeadlineError(
+        errors.IMPORT_REFUSED,
+        fact,
+        context=told,
+        hint="`leadline import --help` lists the kinds; name one to learn why a file is none",
+    )
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """What a killed import left; a living one holds its lock."""
+    for path in folder.glob(f"{_STAGING}*"):
+        try:
+            handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _staging(folder: Path) -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
+    handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(handle)
+
+
+def _sync(folder: Path) -> None:
+    """Everything on the folder's filesystem to its disk: one call where thousands of files would
+    take one each. syncfs(2) has no name in Python."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(handle):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LeadlineError(
+            errors.ARCHIVE_UNWRITABLE,
+            f"the archive cannot be written: {error.strerror or error}",
+            context=[str(error.filename or folder)],
+            hint="make room, or name another place with --runs; nothing was imported",
+        ) from error

@@ -1,0 +1,141 @@
+"""From the paths that a user names to bundles of files, each with the importer that reads it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.archive.layout import read_content
+from leadline.formats.importer import Importer, Refused
+from leadline.formats.importers import importers
+
+HEAD_BYTES = 64 << 10
+# Nobody's results are nested deeper or are more; a tree made to keep us busy is.
+_DEEPEST = 32
+_MOST_FILES = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """Files that make results together: paths by the name that the importer and the user see."""
+
+    importer: Importer
+    files: Mapping[str, Path]
+
+    def contents(self) -> dict[str, bytes]:
+        """Raises OSError."""
+        return {name: read_content(path) for name, path in self.files.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    bundles: tuple[Bundle, ...]
+    refused: tuple[Refused, ...]
+
+
+def gather(kind: str, paths: Sequence[Path]) -> Gathered:
+    """Files below `paths` as bundles; folders are walked in the order of names, links in them are
+    not followed. A file named itself is taken as being of `kind` even if nothing in it says so,
+    unless `kind` leaves a choice. Raises LeadlineError(`import-kind-unknown`).
+    """
+    choices = importers(kind)
+    refused: list[Refused] = []
+    files: dict[str, Path] = {}
+    named: set[str] = set()
+    for path in paths:
+        for short, found in _walk(path, refused):
+            if len(files) >= _MOST_FILES:
+                refused.append(Refused(file=str(path), reason=f"more than {_MOST_FILES:,} files"))
+                break
+            name = str(found) if short in files else short
+            files[name] = found.resolve() if found == path else found
+            if found == path:
+                named.add(name)
+    heads: dict[str, bytes] = {}
+    for name in list(files):
+        try:
+            heads[name] = read_content(files[name], HEAD_BYTES)
+        except OSError as error:
+            refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
+            del files[name]
+    bundles, left = _assign(choices, files, heads, named)
+    for name in left:
+        reason = _unrecognised(choices, heads[name])
+        refused.append(Refused(file=name, reason=reason, expected=name in named))
+    return Gathered(bundles=bundles, refused=tuple(refused))
+
+
+def _assign(
+    choices: Sequence[Importer],
+    files: Mapping[str, Path],
+    heads: Mapping[str, bytes],
+    named: set[str],
+) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
+    left = dict.fromkeys(files)
+    bundles: list[tuple[str, Bundle]] = []
+    for choice in choices:
+        mine = {
+            name
+            for name in left
+            if (len(choices) == 1 and name in named) or choice.recognises(name, heads[name])
+        }
+        if not mine:
+            continue
+        for names in choice.bundles(tuple(left)):
+            if mine.intersection(names):
+                made = Bundle(importer=choice, files={name: files[name] for name in names})
+                bundles.append((names[0], made))
+                for name in names:
+                    left.pop(name, None)
+    order = {name: number for number, name in enumerate(files)}
+    bundles.sort(key=lambda pair: order[pair[0]])
+    return tuple(bundle for _, bundle in bundles), tuple(left)
+
+
+def _walk(path: Path, refused: list[Refused]) -> Iterator[tuple[str, Path]]:
+    """Regular files at or below a path, named by their path from where the user pointed."""
+    if not path.is_dir():
+        yield path.name, path
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        depth = len(Path(folder).relative_to(path).parts)
+        if depth >= _DEEPEST and folders:
+            refused.append(Refused(file=folder, reason=f"is nested deeper than {_DEEPEST} folders"))
+            folders.clear()
+        for name in sorted(names):
+            found = Path(folder, name)
+            shown = str(found.relative_to(path))
+            mode = found.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                refused.append(
+                    Refused(file=shown, reason="is a link, which is not followed", expected=False)
+                )
+            elif stat.S_ISREG(mode):
+                yield shown, found
+            else:
+                refused.append(Refused(file=shown, reason="is not a regular file"))
+
+
+_PACKED = (
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x1f\x8b", "packed by gzip"),
+    (b"BZh", "packed by bzip2"),
+    (b"\xfd7zXZ", "packed by xz"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd"),
+)
+
+
+def _unrecognised(choices: Sequence[Importer], head: bytes) -> str:
+    for mark, what in _PACKED:
+        if head.startswith(mark):
+            return f"is {what}; unpack it first"
+    if not head.strip():
+        return f"is empty ({len(head)} bytes)"
+    if len(choices) == 1:
+        return f"holds nothing that looks like {choices[0].kind}"
+    first = head.lstrip(b"\xef\xbb\xbf \r\n\t").splitlines()[0][:60].decode("utf-8", "replace")
+    return f"is no result of a kind that is known; it begins {first!r}"

@@ -1,0 +1,423 @@
+"""Archives from strangers: every verb ends with an answer or an error, in bounded time and memory,
+and nothing that lies outside the archive comes into any output."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from leadline.cli.main import main
+from leadline.errors import Exit
+from tests.cli.conftest import Leadline
+from tests.conftest import RECORDED, Said
+
+SECRET = "outside-7431"
+# What no answer may hold: a terminal would obey it, or a browser.
+ESCAPE = "\x1b[31mred"
+MARKUP = "<script>alert(7431)</script>"
+LARGE = 2 << 30
+# So much that a verb which reads 2 GiB cannot hide it, and so little that none needs it.
+MEMORY = 400 << 20
+FORMS = ("html", "md", "json", "csv")
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    """A verb that waits for ever (a pipe without a writer) fails its test."""
+
+    def too_long(number: int, frame: FrameType | None) -> None:
+        raise AssertionError("the verb does not come to an end")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two archives: `own`, a run on recorded output, and `imported`, of another's file."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "target").mkdir()
+    runs = ("--runs", str(folder / "runs"))
+    given = ("--profile", "quick", "--repeats", "1", "--runtime", "2s", "--ramp", "0")
+    where = ("--target", f"dir:{folder / 'target'}", "--size", "64M", "--no-prefill", "--quiet")
+    assert main(["run", *given, *where, "--replay", str(RECORDED), "--name", "own", *runs]) < 2
+    (own,) = (folder / "runs").iterdir()
+    own.rename(folder / "runs" / "own")
+    file = RECORDED / "randread-4k-qd1" / "fio.json"
+    assert main(["import", "fio", str(file), "--run", "imported", *runs]) == 0
+    return folder / "runs"
+
+
+@pytest.fixture
+def runs(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "runs"))
+
+
+def judged(leadline: Leadline, run: str, tmp_path: Path) -> dict[str, Said]:
+    """What every verb that reads an archive says of `run`, reports as if they were printed.
+
+    None ends by a bug of ours, or with what lies outside the archive.
+    """
+    said = {"list": leadline("list"), "list json": leadline("list", "--format", "json")}
+    for verb in ("show", "audit", "verify"):
+        said[verb] = leadline(verb, run)
+        said[f"{verb} json"] = leadline(verb, run, "--format", "json")
+    said["audit junit"] = leadline("audit", run, "--format", "junit")
+    said["show csv"] = leadline("show", run, "--format", "csv")
+    for form in FORMS:
+        page = tmp_path / f"page.{form}"
+        told = leadline("report", run, "-o", page, "--force")
+        text = page.read_text() if told.status == 0 else ""
+        said[f"report {form}"] = Said(told.status, told.out + text, told.err)
+    for verb, one in said.items():
+        assert one.status != Exit.BUG, f"{verb}: {one.err}"
+        assert SECRET not in one.out + one.err, verb
+        if verb not in ("show csv", "report csv", "report json"):
+            assert "\x1b" not in one.out + one.err, f"{verb} prints a control character"
+    assert MARKUP not in said["report html"].out
+    return said
+
+
+def place(runs: Path, name: str) -> Path:
+    """A file or folder of an archive by a pattern; the first where there are several."""
+    return sorted(runs.glob(name))[0]
+
+
+# Every file that a verb reads, as the pattern that finds it.
+FILES = (
+    "own/manifest.json",
+    "own/plan.json",
+    "own/plan-as-given",
+    "own/created.jsonl",
+    "own/inventory/*-start.json",
+    "own/inventory/*-end.json",
+    "own/trials/*randread*/trial.json",
+    "own/trials/*randread*/derived.json",
+    "own/trials/*randread*/fio.json",
+    "own/trials/*randread*/*_iops.log",
+    "own/trials/*randread*/stderr.txt",
+    "imported/manifest.json",
+    "imported/plan.json",
+    "imported/trials/*/trial.json",
+    "imported/trials/*/derived.json",
+    "imported/imported/*/fio.json",
+)
+# Of these alone `verify` may say nothing: it ends when they cannot be read.
+FOLDERS = (
+    "own/trials",
+    "own/trials/*randread*",
+    "own/inventory",
+    "imported/trials/*",
+    "imported/imported",
+    "imported/imported/0001",
+)
+
+
+def tainted(content: bytes) -> bytes:
+    """The same, still well-formed, but with words that would be seen in an answer."""
+    for word in (
+        b"randread",
+        b"leadline run",
+        b'"run": "own',
+        b'"run": "imported',
+        b'hostname": "',
+    ):
+        content = content.replace(word, word.replace(b"randread", b"") + SECRET.encode())
+    return content
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_link_out_of_the_archive_is_not_followed(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    victim = place(runs, name)
+    outside = tmp_path / "outside"
+    outside.write_bytes(tainted(victim.read_bytes()))
+    victim.unlink()
+    victim.symlink_to(outside)
+    said = judged(leadline, name.split("/")[0], tmp_path)
+    assert said["verify"].status != 0
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_that_is_a_link_is_not_followed(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    victim = place(runs, name)
+    outside = tmp_path / "outside"
+    shutil.move(victim, outside)
+    for path in outside.rglob("*"):
+        if path.is_file():
+            path.write_bytes(tainted(path.read_bytes()))
+    victim.symlink_to(outside, target_is_directory=True)
+    said = judged(leadline, name.split("/")[0], tmp_path)
+    assert said["verify"].status != 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_pipe_keeps_nobody_waiting(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    victim = place(runs, name)
+    victim.unlink()
+    os.mkfifo(victim)
+    said = judged(leadline, name.split("/")[0], tmp_path)
+    assert said["verify"].status != 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_folder_in_the_place_of_a_file_is_an_error(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    victim = place(runs, name)
+    victim.unlink()
+    (victim / "deeper").mkdir(parents=True)
+    assert judged(leadline, name.split("/")[0], tmp_path)["verify"].status != 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_2_gib_is_refused_by_its_size(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    victim = place(runs, name)
+    os.truncate(victim, LARGE)
+    with limited_memory():
+        said = judged(leadline, name.split("/")[0], tmp_path)
+    assert said["verify"].status != 0
+
+
+def test_a_sealed_file_of_2_gib_is_not_hashed(
+    leadline: Leadline, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest, which is a stranger's too, says that the size is right."""
+    manifest = runs / "imported" / "manifest.json"
+    record = json.loads(manifest.read_text())
+    victim = place(runs, "imported/imported/*/fio.json")
+    record["files"]["imported/0001/fio.json"]["size_bytes"] = LARGE
+    manifest.write_text(json.dumps(record))
+    os.truncate(victim, LARGE)
+    hashed = []
+    digest = hashlib.file_digest
+
+    def watched(stream: Any, name: str) -> Any:
+        hashed.append(os.fstat(stream.fileno()).st_size)
+        return digest(stream, name)
+
+    monkeypatch.setattr("hashlib.file_digest", watched)
+    assert leadline("verify", "imported").status == 1
+    assert max(hashed, default=0) < LARGE
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith((".json", ".jsonl"))])
+def test_ten_million_brackets_are_refused(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    place(runs, name).write_bytes(b"[" * 10_000_000)
+    with limited_memory():
+        assert judged(leadline, name.split("/")[0], tmp_path)["verify"].status != 0
+
+
+class limited_memory:  # noqa: N801
+    """More address space than this is refused by the kernel, and a verb that wants it fails."""
+
+    def __enter__(self) -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        self._before = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, self._before[1]))
+
+    def __exit__(self, *_: object) -> None:
+        resource.setrlimit(resource.RLIMIT_AS, self._before)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../secret", "/etc/hostname", "trials/../../secret", "", ".", "a\x00b", ESCAPE, "x" * 5000],
+)
+def test_names_in_the_manifest_do_not_lead_out(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text(SECRET)
+    for run in ("own", "imported"):
+        manifest = runs / run / "manifest.json"
+        record = json.loads(manifest.read_text())
+        content = SECRET.encode()
+        record["files"][name] = {
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size_bytes": len(content),
+        }
+        manifest.write_text(json.dumps(record))
+        assert judged(leadline, run, tmp_path)["verify"].status != 0
+
+
+def numbers(record: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all numbers of a record."""
+    if isinstance(record, dict | list):
+        for key, inner in record.items() if isinstance(record, dict) else enumerate(record):
+            yield from numbers(inner, (*where, key))
+    elif isinstance(record, int | float) and not isinstance(record, bool):
+        yield where
+
+
+def changed(record: Any, where: tuple[Any, ...], value: object) -> Any:
+    copy = json.loads(json.dumps(record))
+    inner = copy
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = value
+    return copy
+
+
+VALUES = {
+    "1e308": 1e308,
+    "negative": -1,
+    "64 bits": 2**64 - 1,
+    "40 digits": 10**40,
+    "fraction": 0.5,
+    "zero": 0,
+    "text": "x",
+    "null": None,
+}
+RECORDS = (
+    "own/manifest.json",
+    "own/plan.json",
+    "own/inventory/*-start.json",
+    "own/trials/*mixed*/trial.json",
+    "own/trials/*mixed*/derived.json",
+    "imported/plan.json",
+    "imported/trials/*/trial.json",
+    "imported/trials/*/derived.json",
+)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("value", VALUES)
+def test_numbers_that_cannot_be_are_errors_or_do_no_harm(
+    name: str, value: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    """All numbers of a record one after the other, of long lists the first and the last."""
+    victim = place(runs, name)
+    content = victim.read_text()
+    record = json.loads(content)
+    shapes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for path in numbers(record):
+        shapes[tuple("#" if isinstance(key, int) else key for key in path)] = path
+    run = name.split("/")[0]
+    for path in shapes.values():
+        victim.write_text(json.dumps(changed(record, path, VALUES[value])))
+        for arguments in (
+            ("show", run),
+            ("show", run, "--format", "json"),
+            ("audit", run, "--format", "json"),
+            ("verify", run),
+            ("report", run, "-o", tmp_path / "page.html", "--force"),
+        ):
+            said = leadline(*arguments)
+            assert said.status != Exit.BUG, f"{path} as {value}: {arguments[0]}: {said.err}"
+            if arguments[-1] == "json" and said.status < Exit.WRONG_REQUEST:
+                json.loads(said.out, parse_constant=_no_json)
+
+
+def _no_json(word: str) -> object:
+    raise AssertionError(f"{word} is not JSON")
+
+
+@pytest.mark.parametrize(
+    "evil", [ESCAPE, MARKUP, "\u202egnp.exe", "a\nb\r\x85\u2028c", "\x00", "|` *"]
+)
+def test_names_of_all_kinds_do_no_harm(
+    evil: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    """Every text of every record of an archive, all at once and each by itself."""
+    for name in RECORDS:
+        victim = place(runs, name)
+        content = victim.read_text()
+        record = json.loads(content)
+        for path in texts(record):
+            victim.write_text(json.dumps(changed(record, path, evil)))
+            run = name.split("/")[0]
+            for arguments in (("show", run), ("audit", run), ("verify", run)):
+                said = leadline(*arguments)
+                assert said.status != Exit.BUG, f"{path}: {arguments[0]}: {said.err}"
+                shown = said.out + said.err
+                for bad in set(evil) & set("\x1b\x00\r\u202e\x85\u2028"):
+                    assert bad not in shown, f"{path}: {arguments[0]} prints {bad!r}"
+        victim.write_text(content)
+    replaced_everywhere(runs / "own", "randread-4k-qd1", evil)
+    replaced_everywhere(runs / "imported", '"fio"', json.dumps(evil), quoted=False)
+    for run in ("own", "imported"):
+        said = judged(leadline, run, tmp_path)
+        assert evil not in said["report html"].out or evil == "|` *"
+
+
+def texts(record: Any) -> list[tuple[Any, ...]]:
+    """The paths of texts, one for each shape of path, and of no list more than its last item."""
+    shapes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def walk(inner: Any, where: tuple[Any, ...]) -> None:
+        if isinstance(inner, dict | list):
+            for key, value in inner.items() if isinstance(inner, dict) else enumerate(inner):
+                walk(value, (*where, key))
+        elif isinstance(inner, str):
+            digests = where[-1] == "sha256"
+            shapes[("sha256",) if digests else tuple(map(str, where[-2:]))] = where
+
+    walk(record, ())
+    return list(shapes.values())
+
+
+def replaced_everywhere(run: Path, word: str, evil: str, *, quoted: bool = True) -> None:
+    new = json.dumps(evil)[1:-1] if quoted else evil
+    for path in run.rglob("*.json"):
+        path.write_text(path.read_text().replace(word, new))
+
+
+def test_keys_that_no_version_writes_are_told_without_harm(
+    leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    for name in RECORDS:
+        victim = place(runs, name)
+        content = victim.read_text()
+        victim.write_text(json.dumps(json.loads(content) | {ESCAPE + "\nhint: rm -rf /": 1}))
+        said = judged(leadline, name.split("/")[0], tmp_path)
+        assert said["verify"].status != 0
+        for one in said.values():
+            assert "\nhint: rm" not in one.err
+        victim.write_text(content)
+
+
+def test_a_run_may_be_called_anything_by_its_folder(
+    leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    for number, evil in enumerate((ESCAPE, MARKUP.replace("/", ""), "a\nb", "--format", "@latest")):
+        shutil.copytree(runs / "imported", runs / evil)
+        path = runs / evil
+        assert leadline("verify", path).status == 0
+        assert "\x1b" not in leadline("list").out
+        assert "\x1b" not in leadline("show", "nothing-like-it").err
+        page = tmp_path / f"page{number}.html"
+        assert leadline("report", path, "-o", page).status == 0
+        assert evil not in page.read_text() or evil.startswith(("--", "@"))
+
+
+def test_thousands_of_runs_that_are_none_hide_no_run(leadline: Leadline, runs: Path) -> None:
+    for number in range(300):
+        folder = runs / f"bad-{number}"
+        folder.mkdir()
+        (folder / "manifest.json").write_bytes(b"{" * (number % 7))
+    told = json.loads(leadline("list", "--format", "json").out)
+    assert sum(one["status"] == "damaged" for one in told["runs"]) == 300
+    assert {"own", "imported"} <= {Path(one["path"]).name for one in told["runs"]}
