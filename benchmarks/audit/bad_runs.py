@@ -86,8 +86,8 @@ def half_cached(bench: Bench) -> None:
 def cached_reads_run(bench: Bench) -> None:
     """A Leadline run of a job file that writes through the page cache, then reads from it."""
     (bench.data.parent / "out" / "job.fio").write_text(
-        "[global]\nioengine=psync\nsize=64M\nfilename=own.dat\n"
-        "[lay-out]\nrw=write\nbs=1M\n"
+        "[global]\nioengine=psync\nsize=64M\nfilename_format=own.dat\n"
+        "[lay-out]\nrw=write\nbs=1M\nruntime=30\n"
         "[reads]\nstonewall\nrw=randread\nbs=4k\ntime_based=1\nruntime=4\ninvalidate=0\n"
     )
     bench.leadline("repeats: 1\nworkloads: [{name: cached, job_file: job.fio}]\n")

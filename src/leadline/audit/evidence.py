@@ -215,8 +215,13 @@ class JobEvidence:
         worst = 0.0
         for one in self.parts:
             mean = mean_s(one, self.job.options)
-            worst = max(worst, rounding(one.iops or 0.0) + rounding(mean or 0.0))
+            worst = max(worst, self.rounding(one.iops or 0.0) + self.rounding(mean or 0.0))
         return worst
+
+    def rounding(self, value: float, *, of_bytes: bool = False) -> float:
+        """By which share a figure may be off for want of digits. An engine's own output, which
+        echoes its options, has them all: a round number there is one, or was typed in."""
+        return 0.0 if self.job.options.whole else rounding(value, of_bytes=of_bytes)
 
     @property
     def parts(self) -> tuple[Operation, ...]:
@@ -273,13 +278,6 @@ class JobEvidence:
         latency R each, so N is off by up to R / runtime = asked / I/Os, here more than 5 %."""
         done, asked = self.total_ios, self.asked_depth
         return done is not None and done < 20 * (asked or self.job.options.iodepth or 1)
-
-    @property
-    def pooled(self) -> Operation | None:
-        """The entry's operations as one; None without any."""
-        operations = self.job.with_total()
-        total = [one for one in operations if one.op is Op.TOTAL]
-        return (total or list(operations))[0] if operations else None
 
     @property
     def block_size(self) -> int | None:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rounding import rounding
 from leadline.formats.output import Operation
 from leadline.metrics import Op
 
@@ -67,7 +66,8 @@ def read_share(split: Split) -> tuple[float, float] | None:
     for read, write, of_bytes in pairs:
         if read and write:
             share = read / (read + write)
-            told = rounding(read, of_bytes=of_bytes) + rounding(write, of_bytes=of_bytes)
+            told = split.read_of.rounding(read, of_bytes=of_bytes)
+            told += split.write_of.rounding(write, of_bytes=of_bytes)
             off = _chance(split, share) + 100 * share * (1 - share) * told
             return 100 * share, off
     return None

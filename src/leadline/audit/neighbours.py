@@ -8,7 +8,6 @@ from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, Tria
 from leadline.audit.latency import mean_s
 from leadline.audit.mixes import share_apart
 from leadline.audit.physics import fastest_read
-from leadline.audit.rounding import rounding
 from leadline.metrics import Op
 
 
@@ -59,6 +58,6 @@ def _held(evidence: JobEvidence) -> int | None:
     read = next((one for one in evidence.job.operations if one.op is Op.READ), None)
     mean = mean_s(read, options) if read else None
     limit = fastest_read(evidence)
-    if not mean or limit is None or mean * (1 + rounding(mean)) >= limit.seconds:
+    if not mean or limit is None or mean * (1 + evidence.rounding(mean)) >= limit.seconds:
         return None
     return size

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.audit.evidence import Evidence, every, of_trials
+from leadline.audit.evidence import Evidence, JobEvidence, every, of_trials
 from leadline.audit.gathering import of_output, of_run
 from leadline.audit.neighbours import with_neighbours
 from leadline.audit.rule import Rule
@@ -108,6 +109,35 @@ def page(code: str) -> str:
 
 
 def _ask(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
-    found = [finding for one in evidence for rule in RULES for finding in rule.findings(one)]
+    found: list[Finding] = []
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for one in evidence:
+        for rule in RULES:
+            for finding in rule.findings(one):
+                if isinstance(one, JobEvidence):
+                    same = alike.setdefault(_kind(one, finding), [])
+                    same.append(len(found))
+                    if len(same) > 1:
+                        continue
+                found.append(finding)
+    for same in alike.values():
+        if len(same) > 1:
+            found[same[0]] = _for_all(found[same[0]], len(same))
     # A stable sort: within a gravity the order of the plan, then of RULES, stands.
     return tuple(sorted(found, key=lambda finding: -finding.severity.order))
+
+
+def _kind(evidence: JobEvidence, finding: Finding) -> tuple[object, ...]:
+    """What processes or clients of one job share: a doubt about each is told once."""
+    place = evidence.place
+    where = (place.target, place.workload, place.level, place.trial, evidence.job.name)
+    return (finding.code, finding.severity, finding.op, where)
+
+
+def _for_all(finding: Finding, entries: int) -> Finding:
+    rest = "one more entry" if entries == 2 else f"{entries - 1} more entries"
+    return replace(
+        finding,
+        message=f"{finding.message} The same holds for {rest} of the job (processes, clients).",
+        evidence={**finding.evidence, "entries": entries},
+    )

@@ -3,7 +3,8 @@
 Both hold one record per phase. Of the two columns of every figure the one of the last finisher is
 taken: until then the phase ran, while that of the first finisher (`[first]`, a stonewall) is of the
 time when all workers were still busy. Figures of the CSV are cut to whole I/Os and MiB per second,
-those of the JSON to whole bytes. In a mixed phase the figures without `rwmix read` are the writes
+those of the JSON to whole bytes; the CSV's sum of MiB, cut as well, says no more than its rate and
+is not taken for a count of bytes. In a mixed phase the figures without `rwmix read` are the writes
 (source/Statistics.cpp). Phases that move no data (MKDIRS, SYNC, STAT, RMFILES, ...) are left out.
 """
 
@@ -47,7 +48,7 @@ _PARAMETERS: Final[Mapping[str, str]] = {
     "random": "random_offsets",
     "IO depth": "io_depth",
 }
-# Under the CSV's names, what both hold of a phase. `bytes` are in the CSV's unit or the JSON's.
+# What both hold of a phase, except that the CSV has no `bytes`.
 _FIGURES: Final = ("IOPS", "bandwidth", "bytes", "min", "avg", "max")
 
 
@@ -62,7 +63,7 @@ class _Phase:
     time_ms: str
     main: Mapping[str, str]
     mixed_reads: Mapping[str, str]
-    byte_unit: float
+    bandwidth_unit: float
     where: str
     cut: bool = False
 
@@ -138,14 +139,14 @@ def _csv_phases(lines: Sequence[str]) -> list[_Phase]:
 
 def _csv_phase(row: Mapping[str, str], where: str, *, cut: bool) -> _Phase:
     def part(prefix: str) -> dict[str, str]:
-        columns = (
-            *("IOPS [last]", "MiB/s [last]", "MiB [last]"),
-            *("IO lat us [min]", "IO lat us [avg]", "IO lat us [max]"),
-        )
-        return {
-            figure: row.get(prefix + column, "").strip()
-            for figure, column in zip(_FIGURES, columns, strict=True)
+        columns = {
+            "IOPS": "IOPS [last]",
+            "bandwidth": "MiB/s [last]",
+            "min": "IO lat us [min]",
+            "avg": "IO lat us [avg]",
+            "max": "IO lat us [max]",
         }
+        return {figure: row.get(prefix + name, "").strip() for figure, name in columns.items()}
 
     return _Phase(
         operation=row.get("operation", "").strip(),
@@ -155,7 +156,7 @@ def _csv_phase(row: Mapping[str, str], where: str, *, cut: bool) -> _Phase:
         time_ms=row.get("time ms [last]", ""),
         main=part(""),
         mixed_reads=part("rwmix read "),
-        byte_unit=_MIB,
+        bandwidth_unit=_MIB,
         where=where,
         cut=cut,
     )
@@ -169,7 +170,7 @@ def _json_phases(lines: Sequence[str]) -> list[_Phase]:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            cut = number == len(lines) or not any(later.strip() for later in lines[number:])
+            cut = error.pos >= len(line.rstrip()) - 1
             raise FormatError(
                 "truncated-result" if cut else "unreadable-result",
                 "a record of elbencho's is " + ("cut off" if cut else "not JSON"),
@@ -226,7 +227,7 @@ def _json_phase(record: Mapping[str, Any], line: str) -> _Phase:
         time_ms=text(done, "elapsed_time_ms"),
         main=part(done, latency),
         mixed_reads=part(below(done, "rwmix_read"), below(latency, "rwmix_read")),
-        byte_unit=1.0,
+        bandwidth_unit=1.0,
         where=line,
     )
 
@@ -299,14 +300,14 @@ def _operation(
     op: Op, part: Mapping[str, str], phase: _Phase, figures: Figures, runtime_s: float | None
 ) -> Operation:
     def number(figure: str, unit: float = 1.0) -> float | None:
-        return figures.number(part[figure], phase.where, f"{figure} of {op.value}s", unit)
+        return figures.number(part.get(figure, ""), phase.where, f"{figure} of {op.value}s", unit)
 
     latency = Latency(min_s=number("min", _US), mean_s=number("avg", _US), max_s=number("max", _US))
-    moved = number("bytes", phase.byte_unit)
+    moved = number("bytes")
     return Operation(
         op=op,
         iops=number("IOPS"),
-        bandwidth_bps=number("bandwidth", phase.byte_unit),
+        bandwidth_bps=number("bandwidth", phase.bandwidth_unit),
         io_bytes=None if moved is None else int(moved),
         runtime_s=runtime_s,
         total=latency if latency.mean_s is not None else None,

@@ -201,7 +201,7 @@ def _goes_on(earlier: EngineOutput, later: EngineOutput) -> bool:
         return False
     passed_s = later.timestamp_s - earlier.timestamp_s
     before, after = _progress(earlier), _progress(later)
-    if passed_s < 0 or before.keys() != after.keys():
+    if passed_s <= 0 or before.keys() != after.keys():
         return False
     steps = [(after[key][0] - before[key][0], after[key][1] - before[key][1]) for key in before]
     behind = any(ios < 0 or ran_s < 0 for ios, ran_s in steps)

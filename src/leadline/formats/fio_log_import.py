@@ -31,7 +31,7 @@ from leadline.stats.histogram import LatencyHistogram
 
 # fio's get_log_name(): stem, kind, and the job's number with per_job_logs. People put "-" for "_".
 _NAME = re.compile(r"(.*)[_-](clat_hist|iops|bw|clat|slat|lat)(?:\.(\d{1,9}))?\.log")
-_LINE = re.compile(rb"\s*\d{1,15}\s*,\s*-?\d[\d.]*\s*,\s*[012]\s*(?:,[\s\w,]*)?")
+_LINE = re.compile(rb"\d{1,15}\s*,\s*-?\d[\d.]*\s*,\s*\d{1,15}\s*(?:,[\s\w,]*)?")
 _HISTOGRAM = "clat_hist"
 _LATENCIES = ("slat", "clat", "lat")
 _KIB = 1024
@@ -85,9 +85,9 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
         )
     if not any(file.content.strip() for file in files):
         raise FormatError("empty-result", "the logs are empty", context=("line 1",))
-    jobs = {
-        job: [file for file in files if file.job == job] for job in {file.job for file in files}
-    }
+    jobs: dict[int, list[_File]] = {}
+    for file in files:
+        jobs.setdefault(file.job, []).append(file)
     read = {job: _Logs.of(mine) for job, mine in sorted(jobs.items())}
     directions = {logs.directions for logs in read.values() if logs.directions}
     if len(directions) > 1:

@@ -9,6 +9,7 @@ number of I/Os.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -149,54 +150,52 @@ def _results(content: bytes) -> list[Result]:
             "the file is empty" if not content.strip() else "no line is of fio's terse output",
             context=("line 1",),
         )
-    return [_result(group, "\n".join(noise), jobs) for group in _executions(jobs)]
+    return _executions(jobs, "\n".join(noise))
 
 
-def _executions(jobs: Sequence[_Job]) -> list[list[_Job]]:
-    """Lines that are processes of one job in one execution, together.
+def _executions(jobs: Sequence[_Job], noise: str) -> list[Result]:
+    """A result for each job: lines that are processes of one job in one execution, together.
 
     Processes of a job have one line each without group_reporting; two runs in one file look the
     same. fio writes the disks' use of the whole execution into every line of it, so lines of one
     name and group are processes where that is the same; without it nobody knows.
     """
-    groups: dict[object, list[_Job]] = {}
+    runs: dict[object, list[_Job]] = {}
+    alike = Counter(job.result.name for job in jobs if not job.disks)
     for job in jobs:
-        key: object = job.line
-        if job.disks:
-            key = (job.version, job.result.name, job.result.group, job.disks)
-        groups.setdefault(key, []).append(job)
-    return list(groups.values())
-
-
-def _result(group: Sequence[_Job], noise: str, jobs: Sequence[_Job]) -> Result:
-    first = group[0]
-    notes = [note for job in group for note in job.notes]
-    alike = [job for job in jobs if job.result.name == first.result.name and not job.disks]
-    if not first.disks and len(alike) > 1:
-        notes.append(
-            Note(
-                kind=NoteKind.LEFT_OUT,
-                where=f"line {first.line}",
-                fact=f"whether the {len(alike)} lines of this name are processes of one job or "
-                "runs one after the other; each is a result",
+        runs.setdefault((job.version, job.disks) if job.disks else job.line, []).append(job)
+    results: list[Result] = []
+    for run in runs.values():
+        groups: dict[tuple[str, int], list[_Job]] = {}
+        for job in run:
+            groups.setdefault((job.result.name, job.result.group), []).append(job)
+        together = _output(run, noise, ()) if len(groups) > 1 else None
+        for group in groups.values():
+            notes = [note for job in group for note in job.notes]
+            count = alike[group[0].result.name]
+            if not group[0].disks and count > 1:
+                fact = f"whether the {count:,} lines of this name are processes of one job or "
+                fact += "runs one after the other; each is a result"
+                where = f"line {group[0].line}"
+                notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+            results.append(
+                Result(
+                    workload=group[0].result.name,
+                    output=_output(group, noise, notes),
+                    tool="fio",
+                    together=together,
+                )
             )
-        )
-    beside = [job for job in jobs if first.disks and job.disks == first.disks]
+    return results
 
-    def output(of: Sequence[_Job], told: Sequence[Note]) -> EngineOutput:
-        return EngineOutput(
-            version=first.version,
-            noise=noise,
-            jobs=tuple(job.result for job in of),
-            disks=first.disks,
-            notes=tuple(told),
-        )
 
-    return Result(
-        workload=first.result.name,
-        output=output(group, notes),
-        tool="fio",
-        together=output(beside, ()) if len(beside) > len(group) else None,
+def _output(jobs: Sequence[_Job], noise: str, notes: Sequence[Note]) -> EngineOutput:
+    return EngineOutput(
+        version=jobs[0].version,
+        noise=noise,
+        jobs=tuple(job.result for job in jobs),
+        disks=jobs[0].disks,
+        notes=tuple(notes),
     )
 
 

@@ -77,20 +77,17 @@ class _Block:
         if len(self.notes) < _MOST_NOTES:
             self.notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
 
-    @property
-    def identity(self) -> tuple[str, int, str]:
-        return self.name, self.group, self.pid
-
 
 @dataclass(slots=True)
 class _Execution:
     """One call of fio while it is read."""
 
     version: str = "fio"
-    headers: list[Header] = field(default_factory=list)
+    headers: dict[object, Header] = field(default_factory=dict)
     cloned: set[int] = field(default_factory=set)
     workers: int = 0
-    blocks: list[_Block] = field(default_factory=list)
+    blocks: dict[tuple[str, int, str], _Block] = field(default_factory=dict)
+    open: _Block | None = None
     summed_up: bool = False
     disks: list[DiskUse] = field(default_factory=list)
     noise: list[str] = field(default_factory=list)
@@ -139,9 +136,8 @@ def _executions(content: bytes) -> Iterator[_Execution]:
             run = _Execution()
         run.last_line = number
         if header:
-            one = lines.header(header)
-            if one not in run.headers:
-                run.headers.append(one)
+            one = lines.header(header, number=len(run.headers))
+            run.headers.setdefault((one.name, one.group, tuple(one.options.items())), one)
         elif job:
             _open_block(run, number, job)
         elif not _take(run, number, text):
@@ -156,23 +152,19 @@ def _identity(job: re.Match[str]) -> tuple[str, int, str]:
 def _another_run(run: _Execution, job: re.Match[str]) -> bool:
     """A job behind the summary is another execution's, unless fio has told of it before: it does
     so again and again under --status-interval."""
-    return run.summed_up and _identity(job) not in {block.identity for block in run.blocks}
+    return run.summed_up and _identity(job) not in run.blocks
 
 
 def _open_block(run: _Execution, number: int, job: re.Match[str]) -> None:
     name, group, pid = _identity(job)
     block = _Block(number, name, group, int(job["jobs"]), int(job["error"]), pid)
-    earlier = [one for one in run.blocks if one.identity == block.identity]
-    if earlier and pid != "0":
-        block.tell(
-            NoteKind.REPEATED_FIELD,
-            number,
-            f"the job stands in line {earlier[0].line}, too: the last one counts",
-        )
-        run.blocks.remove(earlier[0])
+    earlier = run.blocks.pop((name, group, pid), None)
+    if earlier:
+        fact = f"the job stands in line {earlier.line}, too: the last one counts"
+        block.tell(NoteKind.REPEATED_FIELD, number, fact)
         run.summed_up = False
         run.disks.clear()
-    run.blocks.append(block)
+    run.blocks[name, group, pid] = run.open = block
 
 
 def _take(run: _Execution, number: int, text: str) -> bool:
@@ -188,8 +180,8 @@ def _take(run: _Execution, number: int, text: str) -> bool:
         run.summed_up = True
     elif match := lines.DISK.fullmatch(text):
         run.disks.append(lines.disk(match))
-    elif run.blocks and not run.summed_up:
-        return _take_in_block(run.blocks[-1], number, text) or bool(_PROGRESS.fullmatch(text))
+    elif run.open and not run.summed_up:
+        return _take_in_block(run.open, number, text) or bool(_PROGRESS.fullmatch(text))
     else:
         return bool(_PROGRESS.fullmatch(text) or _SUMMARY.fullmatch(text))
     return True
@@ -253,34 +245,34 @@ def _direction(block: _Block, number: int, match: re.Match[str], *, old: bool) -
 
 def _results(run: _Execution) -> Iterator[Result]:
     groups: dict[tuple[int, str], list[_Block]] = {}
-    for block in run.blocks:
+    for block in run.blocks.values():
         if block.name == _ALL:
             where = f"line {block.line}"
             run.notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact="the sum of clients"))
         else:
             groups.setdefault((block.group, block.name), []).append(block)
-    made: dict[tuple[int, str], list[JobResult]] = {}
+    told = _Told.of(run)
+    made: dict[tuple[int, str], tuple[JobResult, ...]] = {}
     notes: dict[tuple[int, str], list[Note]] = {}
     for key, blocks in groups.items():
         if any(block.issued is None for block in blocks):
             continue
         notes[key] = [*run.notes, *(note for block in blocks for note in block.notes)]
-        options = _options(run, blocks, notes[key])
-        made[key] = [_job(block, options, run.version, notes[key]) for block in blocks]
+        options = told.options(blocks, notes[key])
+        made[key] = tuple(_job(block, options, run.version, notes[key]) for block in blocks)
     every = tuple(job for jobs in made.values() for job in jobs)
+    together = _output(run, every, ()) if len(made) > 1 else None
     for key, blocks in groups.items():
-        if key not in made:
-            yield Result(workload=key[1], output=_cut(run, blocks), tool="fio")
-            continue
+        whole = key in made
         yield Result(
             workload=key[1],
-            output=_output(run, tuple(made[key]), notes[key]),
+            output=_output(run, made[key], notes[key]) if whole else _cut(run, blocks),
             tool="fio",
-            together=_output(run, every, ()) if len(made) > 1 else None,
+            together=together if whole else None,
         )
-    for header in _silent(run, set(groups)):
+    for header in told.silent():
         yield Result(
-            workload=header.name.strip(),
+            workload=header.name,
             output=FormatError(
                 "empty-result" if run.summed_up else "truncated-result",
                 "the job is named and has no figures"
@@ -310,55 +302,103 @@ def _cut(run: _Execution, blocks: Sequence[_Block]) -> FormatError:
     )
 
 
-def _silent(run: _Execution, told: set[tuple[int, str]]) -> list[Header]:
-    """Jobs that a header names and no block tells of. Under group_reporting a block stands for
-    all jobs of its group."""
-    grouped = {block.group for block in run.blocks if block.jobs > 1}
-    return [
-        header
-        for header in run.headers
-        if (header.group, header.name.strip()) not in told and header.group not in grouped
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """What `count` headers share; `number` is the header's if it is one."""
+
+    options: Mapping[str, str]
+    count: int
+    number: int | None
+    block_size_told: bool
+
+    @classmethod
+    def of(cls, headers: Sequence[Header]) -> _Section:
+        shared = set(headers[0].options.items()) if headers else set()
+        for header in headers[1:]:
+            shared &= header.options.items()
+        return cls(
+            options=dict(shared),
+            count=len(headers),
+            number=headers[0].number if len(headers) == 1 else None,
+            block_size_told=all(header.block_size_told for header in headers),
+        )
 
 
-def _options(run: _Execution, blocks: Sequence[_Block], notes: list[Note]) -> JobOptions:
-    """What the header tells. Sections that fio reports as one keep only what they share."""
-    group, name, jobs = blocks[0].group, blocks[0].name, blocks[0].jobs
-    mine = [header for header in run.headers if header.group == group]
-    told = {block.name for block in run.blocks if block.group == group}
-    if {header.name.strip() for header in mine} <= told:
-        mine = [header for header in mine if header.name.strip() == name]
-    if not mine:
-        return JobOptions(raw={}, whole=False)
-    where = f"line {blocks[0].line}"
-    if len(mine) > 1:
-        fact = f"{len(mine)} sections are reported as one: only the options that they share count"
-        notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
-    if not all(header.block_size_told for header in mine):
-        fact = "the block size, which is rounded or of a form not known"
-        notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
-    raw = dict(mine[0].options)
-    for header in mine[1:]:
-        raw = {key: value for key, value in raw.items() if header.options.get(key) == value}
-    if len(mine) == 1:
-        numjobs = _numjobs(run, mine[0], jobs)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What the headers tell of an execution, by group and name. `merged`: groups in which a block
+    stands for several sections, as group_reporting makes of those that no stonewall parts."""
+
+    run: _Execution
+    headers: Mapping[int, Mapping[str, Sequence[Header]]]
+    names: Mapping[int, frozenset[str]]
+    merged: Mapping[int, _Section]
+
+    @classmethod
+    def of(cls, run: _Execution) -> _Told:
+        headers: dict[int, dict[str, list[Header]]] = {}
+        for header in run.headers.values():
+            headers.setdefault(header.group, {}).setdefault(header.name, []).append(header)
+        names: dict[int, set[str]] = {}
+        for block in run.blocks.values():
+            names.setdefault(block.group, set()).add(block.name)
+        grouped = {block.group for block in run.blocks.values() if block.jobs > 1}
+        return cls(
+            run=run,
+            headers=headers,
+            names={group: frozenset(found) for group, found in names.items()},
+            merged={
+                group: _Section.of(
+                    [header for found in headers[group].values() for header in found]
+                )
+                for group in grouped & headers.keys()
+                if not headers[group].keys() <= names[group]
+            },
+        )
+
+    def silent(self) -> Iterator[Header]:
+        """Jobs that a header names and no block tells of."""
+        for group, found in self.headers.items():
+            told = self.names.get(group, frozenset())
+            for name, headers in found.items():
+                if group not in self.merged and name not in told:
+                    yield from headers
+
+    def options(self, blocks: Sequence[_Block], notes: list[Note]) -> JobOptions:
+        """What the header tells. Sections that fio reports as one keep only what they share."""
+        group, name, jobs = blocks[0].group, blocks[0].name, blocks[0].jobs
+        section = self.merged.get(group)
+        if section is None:
+            section = _Section.of(self.headers.get(group, {}).get(name, ()))
+        where = f"line {blocks[0].line}"
+        if section.count > 1:
+            fact = f"{section.count} sections are reported as one: only shared options count"
+            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+        if not section.block_size_told:
+            fact = "the block size, which is rounded or of a form not known"
+            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+        raw = dict(section.options)
+        numjobs = self._numjobs(section.number, jobs)
         if numjobs:
             raw["numjobs"] = str(numjobs)
-    if jobs > 1:
-        raw["group_reporting"] = "1"
-    return JobOptions(raw=raw, whole=False)
+        if jobs > 1:
+            # A block stands for several jobs only with it.
+            raw["group_reporting"] = "1"
+        return JobOptions(raw=raw, whole=False)
 
-
-def _numjobs(run: _Execution, header: Header, jobs: int) -> int | None:
-    """fio writes `...` behind the header of a job that it clones, and how many processes it starts
-    in all: the clones' number is known if one job alone is cloned. Without that it is the number
-    of jobs in a block that stands for the group's one section."""
-    if run.headers.index(header) not in run.cloned:
-        return 1
-    if jobs > 1:
-        return jobs
-    alone = len(run.cloned) == 1 and run.workers >= len(run.headers)
-    return run.workers - len(run.headers) + 1 if alone else None
+    def _numjobs(self, header: int | None, jobs: int) -> int | None:
+        """fio writes `...` behind the header of a job that it clones, and how many processes it
+        starts in all: the clones' number is known if one job alone is cloned. Without that it is
+        the number of jobs in a block that stands for the group's one section."""
+        if header is None:
+            return None
+        if header not in self.run.cloned:
+            return 1
+        if jobs > 1:
+            return jobs
+        others = len(self.run.headers) - 1
+        alone = len(self.run.cloned) == 1 and self.run.workers > others
+        return self.run.workers - others if alone else None
 
 
 def _job(block: _Block, options: JobOptions, version: str, notes: list[Note]) -> JobResult:

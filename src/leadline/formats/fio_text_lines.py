@@ -22,7 +22,7 @@ _POWERS: Final = {"": 0, "K": 1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _SECONDS: Final = {"nsec": 1_000_000_000, "usec": 1_000_000, "msec": 1_000, "sec": 1}
 
 HEADER = re.compile(
-    r"(?:<(?P<host>[^>]{1,255})> )?(?P<name>.*): \(g=(?P<group>\d{1,9})\): rw=(?P<rw>\w+),"
+    r"(?:<[^>]{1,255}> )?(?P<name>.*): \(g=(?P<group>\d{1,9})\): rw=(?P<rw>\w+),"
     r"(?: odir=\d+,)? bs=(?P<bs>.+?),(?: rate=\d+,)? ioengine=(?P<engine>[\w.:/-]+), "
     r"iodepth=(?P<depth>\d{1,9})\s*"
 )
@@ -73,10 +73,11 @@ KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a line before the run tells of a job. `bs` is None where it is rounded or odd."""
+    """What a line before the run tells of a job, the `number`th from 0. `block_size_told`: it is
+    among the options, as it is neither rounded nor of an odd form."""
 
+    number: int
     name: str
-    host: str
     group: int
     options: Mapping[str, str]
     block_size_told: bool
@@ -107,12 +108,12 @@ def scaled(text: str) -> float | None:
     return float(match.group(1)) * 1000.0 ** _POWERS[match.group(2)] if match else None
 
 
-def header(match: re.Match[str]) -> Header:
+def header(match: re.Match[str], *, number: int) -> Header:
     options = {"rw": match["rw"], "ioengine": match["engine"], "iodepth": match["depth"]}
     sizes = _block_size(match["bs"], match["rw"])
     return Header(
-        name=match["name"],
-        host=match["host"] or "",
+        number=number,
+        name=match["name"].strip(),
         group=int(match["group"]),
         options=options | sizes,
         block_size_told=bool(sizes),

@@ -31,6 +31,9 @@ _WORDS: Final = re.compile(
     r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL
 )
 _A_WORD: Final = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
+# Objects in the noise that are not JSON after all. Python's decoder counts lines for each, from the
+# text's beginning on.
+_MOST_FAILURES: Final = 200
 # A longer number is not one that a benchmark measured; as a float it is infinite or absurd.
 _LONGEST_INTEGER: Final = 400
 
@@ -206,7 +209,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer
 def _find_all(text: str, marks: frozenset[str]) -> JsonText:
     documents: list[JsonDocument] = []
     original, words_known = text, False
-    position = behind = 0
+    position = behind = failures = 0
     while (opening := _OPENING.search(text, position)) is not None:
         start = opening.start()
         try:
@@ -215,7 +218,9 @@ def _find_all(text: str, marks: frozenset[str]) -> JsonText:
             if not words_known and _A_WORD.match(text, error.pos):
                 text, words_known = text[:start] + _WORDS.sub(_as_nan, text[start:]), True
                 continue
-            if any(f'"{mark}"' in text[start : error.pos] for mark in marks):
+            failures += 1
+            begun = text[start : error.pos]
+            if failures > _MOST_FAILURES or any(f'"{mark}"' in begun for mark in marks):
                 return JsonText(documents=tuple(documents), fault=_fault(original, error))
             position = max(error.pos, start + 1)
             continue

@@ -208,7 +208,7 @@ def _kind(table: _Table, group: re.Match[str], where: int) -> _Kind:
     if unit == "KiB/sec" and kind is not _Kind.BANDWIDTH and table.compared:
         # fio/cmp_parse.sh of 2025 prints this unit behind every metric.
         table.figures.note(
-            NoteKind.IMPOSSIBLE_VALUE,
+            NoteKind.UNKNOWN_FIELD,
             f"line {where}",
             f"{group['kind']} is not in KiB/sec; kbench prints that unit behind all metrics of a "
             "comparison, and the figures are in their usual one",
@@ -324,7 +324,7 @@ def _output(table: _Table, cell: _Cell, *, with_notes: bool) -> EngineOutput:
     elif value == 0:
         value = None
         figures.note(
-            NoteKind.IMPOSSIBLE_VALUE,
+            NoteKind.LEFT_OUT,
             _at(cell.line),
             f"{cell.test} is 0, which kbench prints for a test that it did not run",
         )

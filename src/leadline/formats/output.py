@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
@@ -278,6 +278,8 @@ def _with_total(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
 
 def summed(op: Op, operations: Sequence[Operation]) -> Operation:
     """Operations that ran at the same time, as one: rates and counts added, latencies pooled."""
+    if len(operations) == 1:
+        return replace(operations[0], op=op)
     return Operation(
         op=op,
         iops=_sum([part.iops for part in operations]),

@@ -48,12 +48,11 @@ _KNOWN_BY = re.compile(
     r"Removed \d+ objects|Clean up completed and total clean up time ?:.*)"
 )
 _WRONG_DATA = re.compile(r"\S+ is not correct!")
-_COMMAND = re.compile(
-    r"\brados\b(?P<before>[^|;&]*?)\bbench\s+(?P<seconds>\d{1,9})\s+(?P<mode>write|seq|rand)\b"
-    r"(?P<after>[^|;&]*)"
-)
-_POOL = re.compile(r"(?:^|\s)(?:-p|--pool)[\s=]+(\S+)")
-_DEPTH = re.compile(r"(?:^|\s)(?:-t|--concurrent-ios)[\s=]*(\d{1,9})(?:\s|$)")
+_COMMAND = re.compile(r"\brados\s(?P<words>[^|;&>]*)")
+_VALUED = {"-p": "pool", "--pool": "pool", "-t": "depth", "--concurrent-ios": "depth"}
+_VALUED |= dict.fromkeys(("-b", "--block-size", "-o", "-O", "--object-size", "--max-objects"), "")
+_VALUED |= dict.fromkeys(("-N", "--namespace", "--run-name", "-n", "--name", "--id", "-i"), "")
+_VALUED |= dict.fromkeys(("-c", "--conf", "-m", "-k", "--keyring", "--cluster", "--format"), "")
 # `rados bench` without -t keeps 16 in flight (man page rados(8), all releases).
 _DEFAULT_DEPTH = 16
 
@@ -234,16 +233,28 @@ def _take(section: _Section, number: int, label: str, value: str) -> None:
 
 
 def _command(line: str) -> Command | None:
+    """`rados [OPTIONS] bench SECONDS write|seq|rand`, options anywhere between the words."""
     found = _COMMAND.search(line)
-    if not found:
+    plain: list[str] = []
+    given: dict[str, str] = {}
+    words = iter(found["words"].split() if found else ())
+    for word in words:
+        option, _, value = word.partition("=")
+        if option in _VALUED:
+            given[_VALUED[option]] = value or next(words, "")
+        elif not word.startswith("-"):
+            plain.append(word)
+    modes = list(Mode)
+    if plain[:1] != ["bench"] or len(plain) < 3 or plain[2] not in modes:
         return None
-    options = f"{found['before']} {found['after']}"
-    pool, depth = _POOL.search(options), _DEPTH.search(options)
+    depth = given.get("depth", str(_DEFAULT_DEPTH))
+    if not all(re.fullmatch(r"\d{1,9}", text) for text in (plain[1], depth)):
+        return None
     return Command(
-        mode=Mode(found["mode"]),
-        seconds=int(found["seconds"]),
-        depth=int(depth[1]) if depth else _DEFAULT_DEPTH,
-        pool=pool[1].strip("'\"") if pool else "",
+        mode=Mode(plain[2]),
+        seconds=int(plain[1]),
+        depth=int(depth),
+        pool=given.get("pool", "").strip("'\""),
     )
 
 
@@ -251,7 +262,8 @@ def _summary(section: _Section) -> TextSummary | FormatError:
     figures = section.figures
     made = [label for label in (_WRITES, _READS) if label in figures]
     needed = [_TIME, *(made or (f"{_WRITES} or {_READS}",))]
-    needed += [_SIZES[label] for label in made[:1]] + [_BANDWIDTH]
+    # All releases print the least latency last.
+    needed += [*(_SIZES[label] for label in made[:1]), _BANDWIDTH, _LAST]
     missing = [label for label in needed if label not in figures]
     if missing:
         return _incomplete(section, missing)

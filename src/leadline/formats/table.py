@@ -84,7 +84,10 @@ def read_table(content: bytes) -> tuple[Result, ...]:
     if not text.strip():
         raise FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
     rows = _rows(text)
-    columns, notes = _columns(*next(rows))
+    head = next(rows, None)
+    if head is None:
+        raise FormatError("empty-result", "the table has no cell with anything in it")
+    columns, notes = _columns(*head)
     cut_line = 0 if text.endswith(("\n", "\r")) else text.count("\n") + 1
     trials: dict[tuple[str, ...], dict[Op, _Row]] = {}
     # How often an operation of the same load has been met, where no column counts trials.

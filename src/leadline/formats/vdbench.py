@@ -69,7 +69,7 @@ def parse_vdbench(content: bytes) -> tuple[Result, ...]:
     if not content.strip():
         raise FormatError("empty-result", "the file is empty")
     lines = lines_of(content)
-    flat = any("tod" in line and "Interval" in line.split() for line in lines[:400])
+    flat = any(line.split(maxsplit=1)[:1] == ["tod"] for line in lines)
     runs = _runs(read_flatfile(lines) if flat else read_report(lines))
     if not runs:
         raise FormatError("truncated-result", "vdbench reported no interval of any run")

@@ -75,12 +75,16 @@ def _assign(
     named: set[str],
 ) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     left = dict.fromkeys(files)
+    # Somebody means an empty file as a result: it becomes one without figures, whatever its kind.
+    empty = {name for name in named if name in left and not heads[name].strip()}
     bundles: list[tuple[str, Bundle]] = []
     for choice in choices:
         mine = {
             name
             for name in left
-            if (len(choices) == 1 and name in named) or choice.recognises(name, heads[name])
+            if (len(choices) == 1 and name in named)
+            or name in empty
+            or choice.recognises(name, heads[name])
         }
         if not mine:
             continue

@@ -95,8 +95,9 @@ def test_times_since_1970_count_from_the_first_line() -> None:
 
 
 def test_a_clock_that_goes_back_leaves_no_rate() -> None:
-    log = read_log("x", b"1000, 1, 0, 0\n2000, 1, 0, 0\n9000, 1, 0, 0\n7000, 1, 0, 0\n")
-    assert log.backwards == 4
+    lines = b"".join(b"%d, 1, 0, 0\n" % at for at in (1000, 2000, 3000, 4000, 5000, 6000, 4000))
+    log = read_log("x", lines)
+    assert log.backwards == 7
     assert log.series[Op.READ].rate is None
 
 
@@ -127,17 +128,17 @@ def test_what_is_not_understood_is_named(text: bytes, condition: str, line: str)
 
 
 def test_memory_grows_with_windows_not_with_lines() -> None:
-    text = b"".join(b"%d, 1, 0, 4096\n" % (at // 100) for at in range(200_000))
+    text = b"".join(b"%d, 1, 0, 4096\n" % (at // 10) for at in range(30_000))
     tracemalloc.start()
     log = read_log("x", text)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert log.series[Op.READ].ios == 200_000
-    assert peak < 2 << 20
+    assert log.series[Op.READ].ios == 30_000
+    assert peak < 1 << 20
 
 
 def test_times_far_apart_cost_nothing() -> None:
-    log = read_log("x", b"0, 1, 0, 0\n" + b"1000, 1, 0, 0\n" * 3 + b"999999999999999, 1, 0, 0\n")
+    log = read_log("x", b"1000, 1, 0, 0\n2000, 1, 0, 0\n3000, 1, 0, 0\n999999999999999, 1, 0, 0\n")
     assert windows([log]) == {}
 
 

@@ -143,6 +143,13 @@ def test_files_are_recognised_by_their_lines() -> None:
     assert not IMPORTER.recognises("x", b'{"fio version": "fio-3.1"}')
 
 
+def test_many_lines_take_time_that_grows_with_them() -> None:
+    """Quadratic time would be minutes here."""
+    lines = [GOOD.replace(b"write-0_fio", b"write-%d_fio" % at) for at in range(5000)]
+    assert len(read(b"".join(lines))) == 5000
+    assert len(read(VERSIONS[5] * 2500)) == 5000
+
+
 HOSTILE = [b";", b"%", b"\n", b"nan%", b"-1", b"9" * 400, b"\xff", b"\x1b[2J", b"3;fio-", b""]
 
 

@@ -144,7 +144,7 @@ def test_a_p99_summary_and_tests_that_did_not_run() -> None:
     assert operation.metrics()[Metric.LATENCY_MEAN] is None
     assert only(found["rand-write-latency"]).metrics()[Metric.LATENCY_P99] is None
     (note,) = output_of(found["rand-write-latency"]).notes
-    assert note.kind is NoteKind.IMPOSSIBLE_VALUE
+    assert note.kind is NoteKind.LEFT_OUT
     assert only(found["seq-write-latency"]).percentile_s(0.99) == pytest.approx(3e-6)
 
 
@@ -194,6 +194,17 @@ def test_lines_that_are_not_kbenchs_and_repeated_ones_are_told() -> None:
     assert [only(one).iops for one in results] == [9077, 4]
     kinds = [note.kind for note in output_of(results[0]).notes]
     assert kinds == [NoteKind.UNKNOWN_FIELD, NoteKind.REPEATED_FIELD, NoteKind.REPEATED_FIELD]
+
+
+def test_the_unit_that_comparisons_print_behind_all_metrics() -> None:
+    """fio/cmp_parse.sh of 2025: `Latency in KiB/sec`."""
+    content = FOUR_ROWS.replace(b"IOPS\n", b"IOPS in KiB/sec (Read/Write)\n")
+    first, *_ = parse_kbench(content)
+    assert only(first).iops == 159606
+    assert [note.kind for note in output_of(first).notes] == [NoteKind.UNKNOWN_FIELD]
+    single = TABLE.replace(b"IOPS (", b"IOPS in KiB/sec (") % b"1 / 2"
+    with pytest.raises(FormatError):
+        parse_kbench(single)
 
 
 def test_text_behind_a_table_is_not_taken_for_it() -> None:

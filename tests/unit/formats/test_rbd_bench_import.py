@@ -56,7 +56,7 @@ def test_several_in_one_file_with_others_words_between() -> None:
     assert isinstance(second.output, EngineOutput)
     assert (first.output.noise, second.output.noise) == ("$ rbd bench a", "$ rbd bench b")
     (note,) = second.output.notes
-    assert (note.kind, note.where) == (NoteKind.LEFT_OUT, "line 19")
+    assert (note.kind, note.where) == (NoteKind.LEFT_OUT, "line 21")
 
 
 def test_the_lines_are_those_of_the_file() -> None:

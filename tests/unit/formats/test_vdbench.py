@@ -35,8 +35,8 @@ def by_name(content: bytes) -> dict[str, Result]:
 def test_the_average_of_a_mixed_run_is_split_by_the_share_of_reads() -> None:
     mixed = by_name(RAW)["mixed"]
     read, write = job_of(mixed).operations
-    assert (read.op, read.iops, write.op, write.iops) == (Op.READ, 51, Op.WRITE, 51)
-    assert read.bandwidth_bps == write.bandwidth_bps == 0.125 * _MIB
+    assert (read.op, read.iops, write.op, write.iops) == (Op.READ, 512, Op.WRITE, 512)
+    assert read.bandwidth_bps == write.bandwidth_bps == 0.5 * _MIB
     assert latency_of(read).mean_s == pytest.approx(15.2e-6)
     assert latency_of(read).max_s == pytest.approx(63e-6)
     assert latency_of(write).mean_s == pytest.approx(37.2e-6)
@@ -52,7 +52,7 @@ def test_options_are_those_asked_for() -> None:
         job_of(found["full xfersize=4096 seekpct=0"]).options,
     )
     assert (mixed.pattern, mixed.size("bs"), mixed.numjobs, mixed.iodepth) == ("randrw", 1024, 8, 1)
-    assert (mixed.text("rwmixread"), mixed.text("rate_iops")) == ("75", "100")
+    assert (mixed.text("rwmixread"), mixed.text("rate_iops")) == ("75", "1024")
     assert (full.pattern, full.size("bs"), full.numjobs) == ("read", 4096, 16)
     assert "rate_iops" not in full.raw
     assert full.direct is None
@@ -60,8 +60,8 @@ def test_options_are_those_asked_for() -> None:
 
 def test_each_interval_that_counts_is_a_window() -> None:
     windows = by_name(RAW)["mixed"].windows
-    assert [(one.end_s, one.value) for one in windows[Op.READ]] == [(1, 75), (2, 26)]
-    assert [one.value for one in windows[Op.WRITE]] == [25, 78]
+    assert [(one.end_s, one.value) for one in windows[Op.READ]] == [(1, 750), (2, 262)]
+    assert [one.value for one in windows[Op.WRITE]] == [250, 786]
 
 
 def test_runs_of_one_name_are_named_by_what_differs() -> None:
@@ -73,7 +73,7 @@ def test_runs_of_one_name_are_named_by_what_differs() -> None:
 def test_a_run_without_an_average_did_not_end() -> None:
     last = by_name(RAW)["full xfersize=8192 seekpct=30"]
     assert refused(last).condition == "truncated-result"
-    assert refused(last).context == ("line 18",)
+    assert refused(last).context == ("line 17",)
 
 
 def test_laying_files_out_is_no_measurement_and_is_told() -> None:
@@ -99,7 +99,7 @@ def test_file_system_workloads_tell_reads_and_writes() -> None:
 def test_columns_of_old_versions() -> None:
     found = by_name(OLD)["random_write_max_4k"]
     write = only(found)
-    assert (write.op, write.iops, write.bandwidth_bps) == (Op.WRITE, 294, 1.5 * _MIB)
+    assert (write.op, write.iops, write.bandwidth_bps) == (Op.WRITE, 384, 1.5 * _MIB)
     assert latency_of(write).mean_s == pytest.approx(17.189e-3)
     assert latency_of(write).max_s == pytest.approx(1.464434)
     assert job_of(found).options.pattern == "randwrite"
@@ -139,7 +139,7 @@ def test_reports_of_one_folder_are_one_bundle() -> None:
 def test_an_empty_average() -> None:
     content = RAW.replace(b"mixed  avg_2-3", b"mixed  avg_2-1")
     assert refused(by_name(content)["mixed"]).condition == "empty-result"
-    idle = RAW.replace(b"avg_2-3 100 102", b"avg_2-3 100 0")
+    idle = RAW.replace(b"avg_2-3 1024 1024", b"avg_2-3 1024 0")
     assert refused(by_name(idle)["mixed"]).condition == "empty-result"
 
 
@@ -156,8 +156,8 @@ def test_a_file_that_ends_within_a_row_keeps_the_runs_before() -> None:
         (b"", "empty-result", None),
         (b"Starting RD=rd1; I/O rate: 1\n", "truncated-result", None),
         (RAW[: RAW.index(b"23:59:58.020")], "truncated-result", "line 8"),
-        (RAW.replace(b"mixed 2 100 100 ", b"mixed 2 100 "), "unreadable-result", "line 11"),
-        (RAW.replace(b"avg_2-3 100 102", b"avg_2-3 100 1O2"), "unreadable-result", "line 13"),
+        (RAW.replace(b"mixed 2 1024 1000 ", b"mixed 2 1024 "), "unreadable-result", "line 11"),
+        (RAW.replace(b"avg_2-3 1024 1024", b"avg_2-3 1024 1O2"), "unreadable-result", "line 13"),
         (RAW.replace(b"Run Interval", b"Run  Intervals"), "unreadable-result", None),
         (SUMMARY.replace(b"1024**2", b"1000**2"), "unreadable-result", "line 8"),
     ],

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rounding import rounding
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.formats.output import Operation
@@ -60,7 +59,7 @@ def _printed(evidence: JobEvidence, one: Operation) -> Iterator[Doubt]:
         if latency is None or latency.mean_s is None:
             continue
         median, mean = latency.quantile_s(0.5), latency.mean_s
-        if not median or median * (1 + rounding(median)) >= mean / APART:
+        if not median or median * (1 + evidence.rounding(median)) >= mean / APART:
             continue
         # The lowest percentile above the mean tells how many I/Os are slow at least.
         above = [q for q, value in latency.percentiles.items() if value > mean]

@@ -8,7 +8,6 @@ from leadline.audit.evidence import JobEvidence
 from leadline.audit.execution import FILE_ENGINES
 from leadline.audit.latency import mean_s, median_s
 from leadline.audit.physics import fastest_read, may_read_ahead
-from leadline.audit.rounding import rounding
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.formats.output import Operation
@@ -71,7 +70,7 @@ def _too_fast(evidence: JobEvidence, read: Operation) -> Doubt | None:
     extent = record.extent if record else None
     if extent is not None and extent.filesystem in MEMORY_FILESYSTEMS:
         return None
-    if not half or limit is None or half * (1 + rounding(half)) >= limit.seconds:
+    if not half or limit is None or half * (1 + evidence.rounding(half)) >= limit.seconds:
         return None
     ahead = may_read_ahead(evidence)
     numbers = {"latency_p50_s": half, "limit_s": limit.seconds}

@@ -85,19 +85,22 @@ def _rates(cells: list[CellEvidence], pick: Callable[[Operation], float | None])
         for trial in cell.sound:
             for job in trial.jobs:
                 throttled = throttled or job.throttled
-                pooled = job.pooled
-                value, block = (pick(pooled), _block(job, pooled)) if pooled else (None, None)
-                if pooled is not None and value and block:
-                    phases.setdefault(job.job.name, []).append((value, block, pooled.op))
+                values = [pick(one) for one in job.parts]
+                known = [value for value in values if value]
+                block = _block(job)
+                if known and len(known) == len(values) and block:
+                    direction = job.parts[0].op if len(known) == 1 else Op.TOTAL
+                    phases.setdefault(job.job.name, []).append((sum(known), block, direction))
         for found in phases.values() if not throttled else ():
             value = statistics.median(value for value, _, _ in found)
             yield _Rate(value, found[0][1], found[0][2].value, number)
 
 
-def _block(job: JobEvidence, one: Operation) -> float | None:
-    """Bytes of an I/O, counted or as asked; None where nobody tells."""
-    if one.io_bytes and one.total_ios:
-        return one.io_bytes / one.total_ios
+def _block(job: JobEvidence) -> float | None:
+    """Bytes of a mean I/O, counted or as asked; None where nobody tells."""
+    counts = [one.total_ios for one in job.parts if one.total_ios and one.io_bytes]
+    if counts and len(counts) == len(job.parts):
+        return sum(one.io_bytes or 0 for one in job.parts) / sum(counts)
     return job.block_size
 
 

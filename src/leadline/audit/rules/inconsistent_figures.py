@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence
 from leadline.audit.latency import told
-from leadline.audit.rounding import rounding
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.formats.output import EngineOutput, Latency, NoteKind, Operation
@@ -32,7 +31,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         # I/Os in flight when a ramp ends count for latency or bytes, not for IOPS: up to the depth.
         slack = (evidence.asked_depth or evidence.job.options.iodepth or 1) + 1
         for one in evidence.job.operations:
-            faults = [*_rates(one, slack, evidence.block_size), *_latencies(one, slack)]
+            faults = [*_rates(evidence, one, slack), *_latencies(evidence, one, slack)]
             if faults:
                 yield _contradiction(evidence, one, faults)
 
@@ -73,7 +72,8 @@ def _impossible(trial: TrialEvidence) -> Iterator[Doubt]:
         )
 
 
-def _rates(one: Operation, slack: int, block_size: int | None) -> Iterator[str]:
+def _rates(evidence: JobEvidence, one: Operation, slack: int) -> Iterator[str]:
+    block_size = evidence.block_size
     if one.runtime_s:
         relative = TOLERANCE + RUNTIME_STEP_S / one.runtime_s
         if one.iops is not None and one.total_ios is not None:
@@ -96,14 +96,17 @@ def _rates(one: Operation, slack: int, block_size: int | None) -> Iterator[str]:
                 f"{one.total_ios} I/Os of {block_size} bytes are {sized} bytes, not {one.io_bytes}"
             )
     elif one.iops and one.bandwidth_bps:
-        yield from _rounded_rates(one, slack, block_size)
+        yield from _rounded_rates(evidence, one, slack, block_size)
 
 
-def _rounded_rates(one: Operation, slack: int, block_size: int) -> Iterator[str]:
+def _rounded_rates(
+    evidence: JobEvidence, one: Operation, slack: int, block_size: int
+) -> Iterator[str]:
     """Rates without counts, which were rounded or cut to a few digits each."""
     iops, bandwidth_bps = one.iops or 0.0, one.bandwidth_bps or 0.0
     moved = iops * block_size
-    allowed = TOLERANCE + rounding(iops) + rounding(bandwidth_bps, of_bytes=True)
+    allowed = TOLERANCE + evidence.rounding(iops)
+    allowed += evidence.rounding(bandwidth_bps, of_bytes=True)
     allowed += slack / (iops * (one.runtime_s or SHORT_RUN_S))
     if abs(moved / bandwidth_bps - 1) > allowed:
         yield (
@@ -112,13 +115,16 @@ def _rounded_rates(one: Operation, slack: int, block_size: int) -> Iterator[str]
         )
 
 
-def _latencies(one: Operation, slack: int) -> Iterator[str]:
+def _latencies(evidence: JobEvidence, one: Operation, slack: int) -> Iterator[str]:
     for name, latency in told(one):
-        yield from _latency(name, latency, one, slack)
-        yield from _percentiles(name, latency)
+        yield from _latency(evidence, name, latency, one, slack)
+        yield from _percentiles(evidence, name, latency)
 
 
-def _latency(name: str, latency: Latency, one: Operation, slack: int) -> Iterator[str]:
+def _latency(
+    evidence: JobEvidence, name: str, latency: Latency, one: Operation, slack: int
+) -> Iterator[str]:
+    rounding = evidence.rounding
     low, mean, high = latency.min_s, latency.mean_s, latency.max_s
     # fio keeps the mean as a float and the extremes as whole nanoseconds; tables round both.
     if mean is not None:
@@ -139,8 +145,9 @@ def _latency(name: str, latency: Latency, one: Operation, slack: int) -> Iterato
         yield f"the {name} histogram holds {counted} of {latency.count} latencies"
 
 
-def _percentiles(name: str, latency: Latency) -> Iterator[str]:
+def _percentiles(evidence: JobEvidence, name: str, latency: Latency) -> Iterator[str]:
     """Printed percentiles; those of a histogram cannot be out of order."""
+    rounding = evidence.rounding
     printed = sorted(latency.percentiles.items())
     for (q, low), (higher, high) in pairwise(printed):
         if low > high * (1 + rounding(low) + rounding(high)):
