@@ -15,13 +15,10 @@ _HEADER = re.compile(rb"^-- ([^\n]{1,200}?) --\n", re.MULTILINE)
 
 def unpack(data: bytes) -> dict[str, bytes]:
     """Contents by name, at least one; of two files of one name the last counts."""
-    headers = list(_HEADER.finditer(data))
-    files: dict[str, bytes] = {}
-    if not headers or headers[0].start():
-        files[ONLY] = data[: headers[0].start()] if headers else data
-    ends = [header.start() for header in headers[1:]] + [len(data)]
-    for header, end in zip(headers, ends, strict=True):
-        files[header[1].decode("utf-8", "replace")] = data[header.end() : end]
+    parts = _HEADER.split(data)
+    files = {ONLY: parts[0]} if parts[0] or len(parts) == 1 else {}
+    for name, content in zip(parts[1::2], parts[2::2], strict=True):
+        files[name.decode("utf-8", "replace")] = content
     return files
 
 

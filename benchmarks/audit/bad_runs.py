@@ -202,7 +202,7 @@ def zero_buffers(bench: Bench) -> None:
     """Only zeros were written."""
     bench.fio(
         *FILE, "--rw=write", "--bs=128k", "--time_based", "--runtime=5", "--ioengine=libaio",
-        "--iodepth=4", "--direct=1", "--zero_buffers",
+        "--iodepth=4", "--direct=1", "--zero_buffers=1",
     )  # fmt: skip
 
 

@@ -18,14 +18,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.audit import bad_runs, good_runs
+from benchmarks.audit import bad_runs, good_runs, table_runs
 from benchmarks.audit.bench import Bench
 from benchmarks.audit.conditions import LoadWatch
 from benchmarks.audit.recorded import MADE, pack
 
 Make = Callable[[Bench], None]
 RUNS: dict[str, Make] = {
-    function.__name__.replace("_", "-"): function for function in (*bad_runs.RUNS, *good_runs.RUNS)
+    function.__name__.replace("_", "-"): function
+    for module in (bad_runs, good_runs, table_runs)
+    for function in module.RUNS
 }
 
 

@@ -9,8 +9,7 @@ import os
 import resource
 import shutil
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any

@@ -11,7 +11,7 @@ def derive(output: EngineOutput) -> Derived:
     operations = []
     for name, together in by_name(output.jobs).items():
         for operation in together:
-            histogram = operation.total.histogram if operation.total else None
+            histogram = operation.histogram
             operations.append(
                 DerivedOperation(
                     job=name,

@@ -5,6 +5,7 @@ Built from an archive, or from a bare fio output (an imported file) of which not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -203,6 +204,8 @@ class JobEvidence:
         """Mean I/Os in flight by Little's law, N = X R, all operations added: they share the
         queue. None where a rate or latency is not told or there was no I/O."""
         parts = self.parts
+        if not parts:
+            return None
         both = {one.op for one in parts} >= {Op.READ, Op.WRITE}
         mixed = self.pattern in ("rw", "readwrite", "randrw")
         if mixed and not self.job.options.whole and not both and parts[0].op is not Op.TOTAL:
@@ -247,7 +250,7 @@ class JobEvidence:
                 done += one.iops * ran
             else:
                 return None
-        return int(done)
+        return int(done) if math.isfinite(done) else None
 
     @property
     def longest_s(self) -> float | None:
@@ -304,7 +307,8 @@ def _little(parts: Iterable[Operation], options: JobOptions) -> float | None:
         if one.iops is None or mean is None:
             return None
         total += one.iops * mean
-    return total or None
+    # Figures of strangers may overflow when they are multiplied.
+    return total if total and math.isfinite(total) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Generic, TypeVar
 
 from leadline.audit.evidence import Evidence, Place
@@ -55,7 +56,8 @@ class Rule(Generic[E_contra]):
             level=place.level,
             op=doubt.op,
             trial=doubt.trial or place.trial,
-            evidence=dict(doubt.evidence),
+            # What overflowed on the way is no number that JSON could hold.
+            evidence={key: value for key, value in doubt.evidence.items() if isfinite(value)},
             message=doubt.message,
             remedy=doubt.remedy,
             latency_only=doubt.latency_only,

@@ -308,6 +308,9 @@ def _latency(fields: _Fields, note: _Tell) -> Latency | None:
         if mean is None or most is None:
             note(NoteKind.IMPOSSIBLE_VALUE, "a latency is no number that can be")
         return None
+    if most is not None and mean is not None and most <= mean < most + 1:
+        # The largest is cut to whole microseconds, the mean is not.
+        most = None
     return Latency(
         min_s=_over(least, _USEC),
         max_s=_over(most, _USEC),

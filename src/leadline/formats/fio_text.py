@@ -2,22 +2,24 @@
 
 An execution is header lines (the jobs' main options), a block for each job or group of jobs, a
 summary for each group, and the disks' use. What stands between belongs to nobody and is kept as
-noise. Figures are rounded to four to six digits, but for IOPS, which are computed as fio does
-(I/Os issued / runtime) where both are printed.
+noise.
+
+Figures are rounded to three to six digits. The exact ones are taken where they are told and agree:
+IOPS are I/Os issued / runtime, bytes are I/Os of one size, bandwidth is bytes / runtime, as fio
+itself computes them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from leadline.formats import fio_text_lines as lines
 from leadline.formats.fio_histogram_log import is_bound
-from leadline.formats.fio_text_lines import Header, Issued
+from leadline.formats.fio_text_lines import Header
+from leadline.formats.fio_text_reading import Block, Direction, Execution, executions
 from leadline.formats.importer import Importer, Result
 from leadline.formats.output import (
-    DiskUse,
     EngineOutput,
     FormatError,
     JobOptions,
@@ -30,76 +32,13 @@ from leadline.formats.output import (
 from leadline.metrics import Op
 
 _MARK = re.compile(rb": \(groupid=\d+, jobs=\d+\): err=|: \(g=\d+\): rw=\w+, [^\n]*ioengine=")
-_PROGRESS = re.compile(
-    r"\s*Jobs: \d+ \(f=.*|.*: Laying out IO file.*|\s*Disk stats \(read/write\):.*"
-)
-_SUMMARY = re.compile(r"\s*(?:READ|WRITE|TRIM|MIXED): .*")
-_LONGEST_LINE = 4096
-_MOST_NOISE = 1 << 16
-_MOST_NOTES = 20
 # The sum over all clients, in client mode.
 _ALL = "All clients"
 # What a rounded figure may be off: half of the last of three digits, and a whole one cut off.
 _ROUNDED = 0.006
-
-
-@dataclass(slots=True)
-class _Direction:
-    op: Op
-    iops: float | None
-    bandwidth_bps: float | None
-    io_bytes: float | None
-    runtime_ms: int
-    latencies: dict[str, Latency] = field(default_factory=dict)
-    percentiles: dict[str, dict[float, float]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Block:
-    """A job's block while it is read."""
-
-    line: int
-    name: str
-    group: int
-    jobs: int
-    error: int
-    pid: str
-    directions: list[_Direction] = field(default_factory=list)
-    at: _Direction | None = None
-    percentiles_of: str = ""
-    percentile_unit: str = ""
-    cpu: tuple[float, float] | None = None
-    levels: dict[str, float] = field(default_factory=dict)
-    issued: Issued | None = None
-    notes: list[Note] = field(default_factory=list)
-
-    def tell(self, kind: NoteKind, number: int, fact: str) -> None:
-        if len(self.notes) < _MOST_NOTES:
-            self.notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
-
-
-@dataclass(slots=True)
-class _Execution:
-    """One call of fio while it is read."""
-
-    version: str = "fio"
-    headers: dict[object, Header] = field(default_factory=dict)
-    cloned: set[int] = field(default_factory=set)
-    workers: int = 0
-    blocks: dict[tuple[str, int, str], _Block] = field(default_factory=dict)
-    open: _Block | None = None
-    summed_up: bool = False
-    disks: list[DiskUse] = field(default_factory=list)
-    noise: list[str] = field(default_factory=list)
-    held: int = 0
-    notes: list[Note] = field(default_factory=list)
-    last_line: int = 1
-
-    def keep(self, text: str) -> None:
-        """Noise, which may tell why a run ended; never more than somebody would read."""
-        if self.held < _MOST_NOISE:
-            self.noise.append(text[:_LONGEST_LINE])
-            self.held += len(self.noise[-1])
+_EXACT_DIGITS = 4
+# Where directions stand in lists of three.
+_PLACES = {Op.READ: 0, Op.WRITE: 1, Op.TRIM: 2}
 
 
 def _recognises(name: str, head: bytes) -> bool:
@@ -111,7 +50,7 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     for content in contents.values():
         if not content.strip():
             raise FormatError("empty-result", "the file is empty", context=("line 1",))
-        found = [result for run in _executions(content) for result in _results(run)]
+        found = [result for run in executions(content) for result in _results(run)]
         if not found:
             raise FormatError(
                 "unreadable-result", "the file holds no job of fio's", context=("line 1",)
@@ -120,131 +59,8 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     return tuple(results)
 
 
-def _executions(content: bytes) -> Iterator[_Execution]:
-    run = _Execution()
-    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        # A progress line is overwritten: what counts stands behind the last carriage return.
-        text = raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
-        if not text.strip():
-            continue
-        if len(text) > _LONGEST_LINE:
-            run.keep(text)
-            continue
-        header, job = lines.HEADER.fullmatch(text), lines.JOB.fullmatch(text)
-        if (header and (run.blocks or run.summed_up)) or (job and _another_run(run, job)):
-            yield run
-            run = _Execution()
-        run.last_line = number
-        if header:
-            one = lines.header(header, number=len(run.headers))
-            run.headers.setdefault((one.name, one.group, tuple(one.options.items())), one)
-        elif job:
-            _open_block(run, number, job)
-        elif not _take(run, number, text):
-            run.keep(text)
-    yield run
-
-
-def _identity(job: re.Match[str]) -> tuple[str, int, str]:
-    return job["name"].strip(), int(job["group"]), job["pid"]
-
-
-def _another_run(run: _Execution, job: re.Match[str]) -> bool:
-    """A job behind the summary is another execution's, unless fio has told of it before: it does
-    so again and again under --status-interval."""
-    return run.summed_up and _identity(job) not in run.blocks
-
-
-def _open_block(run: _Execution, number: int, job: re.Match[str]) -> None:
-    name, group, pid = _identity(job)
-    block = _Block(number, name, group, int(job["jobs"]), int(job["error"]), pid)
-    earlier = run.blocks.pop((name, group, pid), None)
-    if earlier:
-        fact = f"the job stands in line {earlier.line}, too: the last one counts"
-        block.tell(NoteKind.REPEATED_FIELD, number, fact)
-        run.summed_up = False
-        run.disks.clear()
-    run.blocks[name, group, pid] = run.open = block
-
-
-def _take(run: _Execution, number: int, text: str) -> bool:
-    """Whether a line is understood, as part of a block or of what surrounds blocks."""
-    bare = text.strip()
-    if bare == "...":
-        run.cloned.add(len(run.headers) - 1)
-    elif match := lines.STARTING.fullmatch(bare):
-        run.workers += sum(int(count) for count in lines.WORKERS.findall(match.group(1)))
-    elif match := lines.VERSION.fullmatch(bare):
-        run.version = match.group(1).replace(" ", "-")
-    elif bare.startswith("Run status group"):
-        run.summed_up = True
-    elif match := lines.DISK.fullmatch(text):
-        run.disks.append(lines.disk(match))
-    elif run.open and not run.summed_up:
-        return _take_in_block(run.open, number, text) or bool(_PROGRESS.fullmatch(text))
-    else:
-        return bool(_PROGRESS.fullmatch(text) or _SUMMARY.fullmatch(text))
-    return True
-
-
-def _take_in_block(block: _Block, number: int, text: str) -> bool:
-    if match := lines.NEW_DIRECTION.fullmatch(text) or lines.OLD_DIRECTION.fullmatch(text):
-        _direction(block, number, match, old=match.re is lines.OLD_DIRECTION)
-    elif match := lines.LATENCY.fullmatch(text):
-        block.percentiles_of = ""
-        if match["kind"] == "sync":
-            block.at = None
-            block.tell(NoteKind.LEFT_OUT, number, "latencies of fsync and the like")
-        elif block.at:
-            block.at.latencies[match["kind"]] = lines.latency(match)
-    elif match := lines.PERCENTILES.fullmatch(text):
-        block.percentiles_of, block.percentile_unit = match["kind"], match["unit"]
-    elif lines.PERCENTILE_ROW.fullmatch(text):
-        if block.at and block.percentiles_of:
-            told = block.at.percentiles.setdefault(block.percentiles_of, {})
-            told |= lines.percentiles(text, block.percentile_unit)
-    elif match := lines.CPU.fullmatch(text):
-        block.cpu = float(match.group(1)) / 100, float(match.group(2)) / 100
-    elif match := lines.DEPTHS.fullmatch(text):
-        levels = lines.LEVEL.findall(match.group(1))
-        block.levels = {level: float(share) / 100 for level, share in levels}
-    elif match := lines.ISSUED.fullmatch(text):
-        block.issued = lines.issued(match)
-    elif not lines.KNOWN.fullmatch(text):
-        if not text[0].isspace():
-            return False
-        block.percentiles_of = ""
-        block.tell(NoteKind.UNKNOWN_FIELD, number, f"not understood: {text.strip()[:60]!r}")
-    return True
-
-
-def _direction(block: _Block, number: int, match: re.Match[str], *, old: bool) -> None:
-    op = lines.OPS[match["op"]]
-    block.percentiles_of = ""
-    if op is Op.TOTAL and block.directions:
-        # unified_rw_reporting=both: the sum of what stands above (and 0 in fio 3.33).
-        block.at = None
-        block.tell(NoteKind.LEFT_OUT, number, "the sum of reads and writes beside them")
-        return
-    block.at = _Direction(
-        op=op,
-        iops=lines.scaled(match["iops"]),
-        bandwidth_bps=lines.size(match["bw"], old=old),
-        io_bytes=lines.size(match["io"], old=old),
-        runtime_ms=int(match["runtime"]),
-    )
-    if None in (block.at.iops, block.at.bandwidth_bps, block.at.io_bytes):
-        block.tell(
-            NoteKind.UNKNOWN_FIELD, number, f"not understood: {match.group().strip()[:80]!r}"
-        )
-    if any(one.op is op for one in block.directions):
-        block.tell(NoteKind.REPEATED_FIELD, number, f"{op.value} a second time: the last counts")
-        block.directions = [one for one in block.directions if one.op is not op]
-    block.directions.append(block.at)
-
-
-def _results(run: _Execution) -> Iterator[Result]:
-    groups: dict[tuple[int, str], list[_Block]] = {}
+def _results(run: Execution) -> Iterator[Result]:
+    groups: dict[tuple[int, str], list[Block]] = {}
     for block in run.blocks.values():
         if block.name == _ALL:
             where = f"line {block.line}"
@@ -283,7 +99,7 @@ def _results(run: _Execution) -> Iterator[Result]:
         )
 
 
-def _output(run: _Execution, jobs: tuple[JobResult, ...], notes: Sequence[Note]) -> EngineOutput:
+def _output(run: Execution, jobs: tuple[JobResult, ...], notes: Sequence[Note]) -> EngineOutput:
     return EngineOutput(
         version=run.version,
         noise="\n".join(run.noise),
@@ -293,7 +109,7 @@ def _output(run: _Execution, jobs: tuple[JobResult, ...], notes: Sequence[Note])
     )
 
 
-def _cut(run: _Execution, blocks: Sequence[_Block]) -> FormatError:
+def _cut(run: Execution, blocks: Sequence[Block]) -> FormatError:
     cut = next(block for block in blocks if block.issued is None)
     return FormatError(
         "truncated-result",
@@ -329,13 +145,13 @@ class _Told:
     """What the headers tell of an execution, by group and name. `merged`: groups in which a block
     stands for several sections, as group_reporting makes of those that no stonewall parts."""
 
-    run: _Execution
+    run: Execution
     headers: Mapping[int, Mapping[str, Sequence[Header]]]
     names: Mapping[int, frozenset[str]]
     merged: Mapping[int, _Section]
 
     @classmethod
-    def of(cls, run: _Execution) -> _Told:
+    def of(cls, run: Execution) -> _Told:
         headers: dict[int, dict[str, list[Header]]] = {}
         for header in run.headers.values():
             headers.setdefault(header.group, {}).setdefault(header.name, []).append(header)
@@ -364,7 +180,7 @@ class _Told:
                 if group not in self.merged and name not in told:
                     yield from headers
 
-    def options(self, blocks: Sequence[_Block], notes: list[Note]) -> JobOptions:
+    def options(self, blocks: Sequence[Block], notes: list[Note]) -> JobOptions:
         """What the header tells. Sections that fio reports as one keep only what they share."""
         group, name, jobs = blocks[0].group, blocks[0].name, blocks[0].jobs
         section = self.merged.get(group)
@@ -401,7 +217,7 @@ class _Told:
         return self.run.workers - others if alone else None
 
 
-def _job(block: _Block, options: JobOptions, version: str, notes: list[Note]) -> JobResult:
+def _job(block: Block, options: JobOptions, version: str, notes: list[Note]) -> JobResult:
     return JobResult(
         name=block.name,
         group=block.group,
@@ -411,11 +227,15 @@ def _job(block: _Block, options: JobOptions, version: str, notes: list[Note]) ->
         user_cpu=block.cpu[0] if block.cpu else None,
         system_cpu=block.cpu[1] if block.cpu else None,
         depth_levels=block.levels,
-        operations=tuple(_operation(block, one, version, notes) for one in block.directions),
+        operations=tuple(
+            _operation(block, one, options, version, notes) for one in block.directions
+        ),
     )
 
 
-def _operation(block: _Block, one: _Direction, version: str, notes: list[Note]) -> Operation:
+def _operation(
+    block: Block, one: Direction, options: JobOptions, version: str, notes: list[Note]
+) -> Operation:
     assert block.issued is not None
     total, short, dropped = (
         _of(counts, one.op)
@@ -424,12 +244,17 @@ def _operation(block: _Block, one: _Direction, version: str, notes: list[Note]) 
     iops = one.iops
     if total is not None and one.runtime_ms:
         exact = total * 1000 / one.runtime_ms
-        if iops is None or abs(exact - iops) <= 1 + _ROUNDED * iops:
+        if _agree(exact, iops):
             iops = exact
         else:
             fact = f"{one.op.value} IOPS are {iops:g}, and {total} in {one.runtime_ms} ms {exact:g}"
             where = f"line {block.line}"
             notes.append(Note(kind=NoteKind.IMPOSSIBLE_VALUE, where=where, fact=fact))
+    io_bytes = _io_bytes(one, total, options)
+    bandwidth_bps = one.bandwidth_bps
+    if io_bytes is not None and one.runtime_ms:
+        exact = io_bytes * 1000 / one.runtime_ms
+        bandwidth_bps = exact if _agree(exact, bandwidth_bps) else bandwidth_bps
     latencies: dict[str, Latency] = dict(one.latencies)
     for kind, told in one.percentiles.items():
         kept = {q: value for q, value in told.items() if not is_bound(value, version)}
@@ -441,9 +266,9 @@ def _operation(block: _Block, one: _Direction, version: str, notes: list[Note]) 
     return Operation(
         op=one.op,
         iops=iops,
-        bandwidth_bps=one.bandwidth_bps,
+        bandwidth_bps=bandwidth_bps,
         total_ios=total,
-        io_bytes=None if one.io_bytes is None else round(one.io_bytes),
+        io_bytes=io_bytes,
         runtime_s=one.runtime_ms / 1000,
         short_ios=short or 0,
         dropped_ios=dropped or 0,
@@ -453,10 +278,26 @@ def _operation(block: _Block, one: _Direction, version: str, notes: list[Note]) 
     )
 
 
+def _agree(exact: float, printed: float | None) -> bool:
+    return printed is None or abs(exact - printed) <= 1 + _ROUNDED * printed
+
+
+def _io_bytes(one: Direction, total: int | None, options: JobOptions) -> int | None:
+    """Exact where all I/Os have one size; as printed where rounding does not matter (1.00GiB is
+    off by up to 0.5 %)."""
+    sizes = options.text("bs").split(",")
+    place = 0 if len(sizes) == 1 else _PLACES.get(one.op, len(sizes))
+    if total is not None and place < len(sizes) and sizes[place].isdigit():
+        exact = total * int(sizes[place])
+        if _agree(exact, one.io_bytes):
+            return exact
+    return None if one.io_bytes is None or one.io_digits < _EXACT_DIGITS else round(one.io_bytes)
+
+
 def _of(counts: tuple[int, ...], op: Op) -> int | None:
     if op is Op.TOTAL:
         return sum(counts[:3])
-    place = (Op.READ, Op.WRITE, Op.TRIM).index(op)
+    place = _PLACES[op]
     return counts[place] if place < len(counts) else None
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from leadline.formats.fio_log import Window
 from leadline.formats.output import EngineOutput, FormatError
 from leadline.metrics import Op
-
-_NO_WINDOWS: Mapping[Op, tuple[Window, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +26,7 @@ class Result:
     target: str = ""
     cluster: str = ""
     tool: str = ""
-    windows: Mapping[Op, tuple[Window, ...]] = field(default_factory=lambda: _NO_WINDOWS)
+    windows: Mapping[Op, tuple[Window, ...]] = field(default_factory=dict)
     together: EngineOutput | None = None
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
+from functools import partial
 from typing import TypeVar
 
 from leadline import errors
@@ -16,8 +16,6 @@ from leadline.stats.histogram import LatencyHistogram, samples_needed
 from leadline.units import parse_duration, parse_fio_size
 
 Number = TypeVar("Number", int, float)
-_NONE: Mapping[float, float] = MappingProxyType({})
-_NO_LEVELS: Mapping[str, float] = MappingProxyType({})
 
 
 class FormatError(LeadlineError):
@@ -26,6 +24,10 @@ class FormatError(LeadlineError):
     def __init__(self, condition: str, fact: str, *, context: tuple[str, ...] = ()) -> None:
         super().__init__(errors.FORMAT_INVALID, fact, context=context)
         self.condition = condition
+
+    def __reduce__(self) -> tuple[Callable[..., FormatError], tuple[object, ...]]:
+        """How pickle makes it again in another process."""
+        return partial(FormatError, context=self.context), (self.condition, self.fact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Latency:
     stddev_s: float | None = None
     count: int | None = None
     histogram: LatencyHistogram | None = None
-    percentiles: Mapping[float, float] = field(default_factory=lambda: _NONE)
+    percentiles: Mapping[float, float] = field(default_factory=dict)
 
     def quantile_s(self, q: float) -> float | None:
         """A percentile in seconds: from the histogram, else as the tool printed it; None where
@@ -68,6 +70,15 @@ class Operation:
     submission: Latency | None = None
     completion: Latency | None = None
     total: Latency | None = None
+
+    @property
+    def histogram(self) -> LatencyHistogram | None:
+        """That of total latency; else of completion latency, which is all that fio keeps unless
+        it is asked for more (`lat_percentiles`)."""
+        for latency in (self.total, self.completion):
+            if latency is not None and latency.histogram is not None:
+                return latency.histogram
+        return None
 
     def metrics(self) -> dict[Metric, float | None]:
         """Every metric in base units; None where not measured or with too few samples to show.
@@ -183,7 +194,7 @@ class JobResult:
     elapsed_s: float = 0.0
     user_cpu: float | None = None
     system_cpu: float | None = None
-    depth_levels: Mapping[str, float] = field(default_factory=lambda: _NO_LEVELS)
+    depth_levels: Mapping[str, float] = field(default_factory=dict)
     operations: tuple[Operation, ...]
     host: str = ""
     steady: bool = False
@@ -289,9 +300,9 @@ def summed(op: Op, operations: Sequence[Operation]) -> Operation:
         runtime_s=_extreme(max, [part.runtime_s for part in operations]),
         short_ios=sum(part.short_ios for part in operations),
         dropped_ios=sum(part.dropped_ios for part in operations),
-        submission=_merged([part.submission for part in operations]),
-        completion=_merged([part.completion for part in operations]),
-        total=_merged([part.total for part in operations]),
+        submission=_pooled(operations, lambda part: part.submission),
+        completion=_pooled(operations, lambda part: part.completion),
+        total=_pooled(operations, lambda part: part.total),
     )
 
 
@@ -307,13 +318,21 @@ def _extreme(
     return pick(known) if known and len(known) == len(values) else None
 
 
-def _merged(given: Sequence[Latency | None]) -> Latency | None:
+def _pooled(
+    operations: Sequence[Operation], pick: Callable[[Operation], Latency | None]
+) -> Latency | None:
     """Latencies of I/Os that belong together; printed percentiles have no sum and are left out."""
-    parts = [part for part in given if part]
-    if not parts or len(parts) < len(given):
-        return None
-    count = _sum([part.count for part in parts])
-    mean, stddev = _moments(parts, count)
+    parts: list[Latency] = []
+    counts: list[int | None] = []
+    for operation in operations:
+        part = pick(operation)
+        if part is None:
+            return None
+        parts.append(part)
+        # Before 3.19 fio does not say of how many I/Os a latency is; it is of all of them.
+        counts.append(operation.total_ios if part.count is None else part.count)
+    count = _sum(counts)
+    mean, stddev = _moments(parts, counts)
     histograms = [part.histogram for part in parts if part.histogram]
     return Latency(
         min_s=_extreme(min, [part.min_s for part in parts]),
@@ -325,19 +344,22 @@ def _merged(given: Sequence[Latency | None]) -> Latency | None:
     )
 
 
-def _moments(parts: Sequence[Latency], count: int | None) -> tuple[float | None, float | None]:
+def _moments(
+    parts: Sequence[Latency], counts: Sequence[int | None]
+) -> tuple[float | None, float | None]:
     """Mean and pooled standard deviation: within each part, and of the parts' means."""
-    if count is None:
+    known = [
+        (part.mean_s, part.stddev_s, count)
+        for part, count in zip(parts, counts, strict=True)
+        if part.mean_s is not None and count is not None
+    ]
+    total = sum(count for _, _, count in known)
+    if len(known) < len(parts) or not total:
         return None, None
-    if not count:
-        return 0.0, 0.0
-    means = [(part.mean_s, part.count) for part in parts if part.mean_s is not None]
-    if len(means) < len(parts):
-        return None, None
-    mean = sum(value * (number or 0) for value, number in means) / count
+    mean = sum(value * count for value, _, count in known) / total
     squares = 0.0
-    for part in parts:
-        if part.stddev_s is None or part.mean_s is None:
+    for value, stddev, count in known:
+        if stddev is None:
             return mean, None
-        squares += (part.count or 0) * (part.stddev_s**2 + (part.mean_s - mean) ** 2)
-    return mean, math.sqrt(squares / count)
+        squares += count * (stddev**2 + (value - mean) ** 2)
+    return mean, math.sqrt(squares / total)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +19,6 @@ from pathlib import Path, PurePath
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.derive import derive
 from leadline.archive.reader import Run
 from leadline.archive.records import (
     FileDigest,
@@ -34,13 +32,12 @@ from leadline.archive.records import (
 )
 from leadline.errors import LeadlineError
 from leadline.formats.importer import Refused, Result
-from leadline.formats.output import EngineOutput, FormatError
+from leadline.formats.output import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
-from leadline.importing.gather import Bundle, Gathered
+from leadline.importing.gather import Gathered
+from leadline.importing.read import ReadBundle, bundle_folder, read_bundles, safe_name
 
 _STAGING = ".importing-"
-_NOT_IN_FILES = re.compile(r"[^A-Za-z0-9._+=@-]+")
-_LONGEST_FILE_NAME = 100
 # Up to here what was parsed for the archive is kept for the audit that follows.
 _REMEMBERED_BYTES = 256 << 20
 
@@ -72,8 +69,8 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
         _remove_leftovers(folder)
         with _staging(folder) as staging:
             intake = _Intake(staging, labels)
-            for bundle in gathered.bundles:
-                intake.take(bundle)
+            for number, bundle in enumerate(read_bundles(gathered.bundles, staging), start=1):
+                intake.take(number, bundle)
             refused = (*gathered.refused, *intake.refused)
             if not intake.drafts:
                 raise _nothing(refused)
@@ -103,7 +100,6 @@ class _Intake:
     def __init__(self, staging: Path, labels: Labels) -> None:
         self._staging = staging
         self._labels = labels
-        self._bundles = 0
         self._trials = 0
         self._bytes = 0
         self._clusters: set[str] = set()
@@ -111,40 +107,30 @@ class _Intake:
         self.drafts: dict[str, _Draft] = {}
         self.refused: list[Refused] = []
 
-    def take(self, bundle: Bundle) -> None:
-        first = next(iter(bundle.files))
-        try:
-            contents = bundle.contents()
-        except OSError as error:
-            self.refused.append(Refused(file=first, reason=f"cannot be read: {error.strerror}"))
+    def take(self, number: int, bundle: ReadBundle) -> None:
+        if bundle.refused is not None:
+            self.refused.append(bundle.refused)
             return
-        try:
-            results = bundle.importer.read(contents)
-        except FormatError as error:
-            if error.condition == "unreadable-result":
-                self.refused.append(Refused(file=first, reason=error.fact, context=error.context))
-                return
-            results = (Result(workload="", output=error),)
-        self._bundles += 1
-        self._bytes += sum(map(len, contents.values()))
+        self._bytes += sum(digest.size_bytes for digest in bundle.digests)
         by_cluster: dict[str, list[int]] = {}
-        for part, result in enumerate(results):
+        for part, result in enumerate(bundle.results):
             by_cluster.setdefault(self._cluster(result), []).append(part)
         for cluster, parts in by_cluster.items():
             draft = self._draft(cluster)
-            folder, files = self._keep(draft, contents)
+            folder = f"{layout.IMPORTED}/{bundle_folder(number)}"
+            self._keep(draft, folder, bundle, alone=len(by_cluster) == 1)
             if self._bytes <= _REMEMBERED_BYTES:
-                draft.parsed[folder] = results
-            draft.kinds.append(bundle.importer.kind)
+                draft.parsed[folder] = bundle.results
+            draft.kinds.append(bundle.kind)
             for part in parts:
                 source = ImportSource(
-                    kind=bundle.importer.kind,
+                    kind=bundle.kind,
                     folder=folder,
-                    files=files,
-                    names=tuple(contents),
+                    files=bundle.files,
+                    names=bundle.names,
                     part=part,
                 )
-                self._add(draft, first, source, results[part])
+                self._add(draft, source, bundle.results[part], bundle.derived[part])
 
     def _cluster(self, result: Result) -> str:
         if result.cluster:
@@ -166,28 +152,29 @@ class _Intake:
 
     def _draft(self, cluster: str) -> _Draft:
         if cluster not in self.drafts:
-            path = self._staging / str(len(self.drafts))
+            path = self._staging / f"run-{len(self.drafts) + 1}"
             (path / layout.TRIALS).mkdir(parents=True)
+            (path / layout.IMPORTED).mkdir()
             self.drafts[cluster] = _Draft(path=path)
         return self.drafts[cluster]
 
-    def _keep(self, draft: _Draft, contents: Mapping[str, bytes]) -> tuple[str, tuple[str, ...]]:
-        folder = f"{layout.IMPORTED}/{self._bundles:04d}"
-        files = []
-        for number, (name, content) in enumerate(contents.items(), start=1):
-            file = _safe(name)
-            files.append(f"{number}-{file}" if len(contents) > 1 else file)
-            draft.write(f"{folder}/{files[-1]}", content)
-        return folder, tuple(files)
+    def _keep(self, draft: _Draft, folder: str, bundle: ReadBundle, *, alone: bool) -> None:
+        """The files as they were read; each of several clusters' archives has its own copy."""
+        copied, place = self._staging / PurePath(folder).name, draft.path / folder
+        if alone:
+            copied.rename(place)
+        else:
+            shutil.copytree(copied, place)
+        for file, digest in zip(bundle.files, bundle.digests, strict=True):
+            draft.files[f"{folder}/{file}"] = digest
 
-    def _add(self, draft: _Draft, file: str, source: ImportSource, result: Result) -> None:
+    def _add(self, draft: _Draft, source: ImportSource, result: Result, derived: bytes) -> None:
         self._trials += 1
         tool = result.tool or source.kind
-        target = self._target(result, file)
-        trial = imported_trial(self._trials, target, file, tool, result)
+        file = source.names[0]
+        trial = imported_trial(self._trials, self._target(result, file), file, tool, result)
         record = _record(trial, source, result)
-        if isinstance(result.output, EngineOutput):
-            derived = layout.encode(derive(result.output))
+        if derived:
             name = f"{layout.TRIALS}/{record.label}/{layout.DERIVED}"
             draft.write(name, derived)
             record = record.model_copy(update={"files": {layout.DERIVED: draft.files[name]}})
@@ -198,7 +185,7 @@ class _Intake:
         several = len(self.drafts) > 1
         places = []
         for cluster, draft in self.drafts.items():
-            suffix = f"-{_safe(cluster or 'unnamed')}" if several else ""
+            suffix = f"-{safe_name(cluster or 'unnamed')}" if several else ""
             place = folder / f"{self._labels.run}{suffix}"
             if place.exists() or place in places:
                 raise LeadlineError(
@@ -277,12 +264,6 @@ def _moment(timestamp_s: float | None) -> str:
         return datetime.fromtimestamp(timestamp_s, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return ""
-
-
-def _safe(name: str) -> str:
-    """A file or run name that is safe anywhere; what it was called stands in the record."""
-    stem = _NOT_IN_FILES.sub("_", PurePath(name).name)[-_LONGEST_FILE_NAME:].lstrip(".-")
-    return stem or "file"
 
 
 def _several(what: str, found: set[str]) -> LeadlineError:

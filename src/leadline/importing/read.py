@@ -1,0 +1,120 @@
+"""Bundles read, kept and understood, one after the other or on all cores."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePath
+
+from leadline.archive import layout
+from leadline.archive.derive import derive
+from leadline.archive.records import FileDigest
+from leadline.formats.importer import Refused, Result
+from leadline.formats.importers import importer
+from leadline.formats.output import EngineOutput, FormatError
+from leadline.importing.gather import Bundle
+
+_NOT_IN_FILES = re.compile(r"[^A-Za-z0-9._+=@-]+")
+_LONGEST_FILE_NAME = 100
+# Fewer are read before other processes are there.
+_WORTH_PROCESSES = 48
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBundle:
+    """What a bundle holds, and its files as they were kept. `refused` says why there is nothing.
+
+    `derived` is what a trial's `derived.json` shall hold, for each result that has figures.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    digests: tuple[FileDigest, ...] = ()
+    results: tuple[Result, ...] = ()
+    derived: tuple[bytes, ...] = ()
+    refused: Refused | None = None
+
+
+def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle]:
+    """Every bundle in its order, its files copied to `folder`/NUMBER, from 1. Raises OSError
+    where the folder cannot be written."""
+    work = [
+        (number, bundle.importer.kind, dict(bundle.files))
+        for number, bundle in enumerate(bundles, start=1)
+    ]
+    cores = len(os.sched_getaffinity(0))
+    if len(work) < _WORTH_PROCESSES or cores < 2:
+        for one in work:
+            yield _read(folder, one)
+        return
+    # A fork has all modules loaded, and nothing of ours holds a lock or a thread here.
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(cores, mp_context=context, initializer=_worker) as pool:
+        try:
+            yield from pool.map(partial(_read, folder), work, chunksize=8)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _worker() -> None:
+    """Signals are for the parent, which ends us; if it is killed, nothing of us stays."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
+    number, kind, paths = work
+    names = tuple(paths)
+    try:
+        contents = {name: layout.read_content(path) for name, path in paths.items()}
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+        return ReadBundle(kind=kind, names=names, refused=Refused(file=names[0], reason=reason))
+    try:
+        results = importer(kind).read(contents)
+    except FormatError as error:
+        if error.condition == "unreadable-result":
+            refused = Refused(file=names[0], reason=error.fact, context=error.context)
+            return ReadBundle(kind=kind, names=names, refused=refused)
+        # Clearly a result, but empty or cut: a trial without figures, missing in sight.
+        results = (Result(workload="", output=error),)
+    place = folder / bundle_folder(number)
+    place.mkdir(parents=True)
+    files = tuple(
+        safe_name(name) if len(names) == 1 else f"{index}-{safe_name(name)}"
+        for index, name in enumerate(names, start=1)
+    )
+    for file, content in zip(files, contents.values(), strict=True):
+        (place / file).write_bytes(content)
+    return ReadBundle(
+        kind=kind,
+        names=names,
+        files=files,
+        digests=tuple(layout.digest(content) for content in contents.values()),
+        results=results,
+        derived=tuple(
+            layout.encode(derive(result.output)) if isinstance(result.output, EngineOutput) else b""
+            for result in results
+        ),
+    )
+
+
+def bundle_folder(number: int) -> str:
+    return f"{number:04d}"
+
+
+def safe_name(name: str) -> str:
+    """A file or run name that is safe anywhere; what it was called stands in the record."""
+    stem = _NOT_IN_FILES.sub("_", PurePath(name).name)[-_LONGEST_FILE_NAME:].lstrip(".-")
+    return stem or "file"
