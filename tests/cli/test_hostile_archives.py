@@ -39,9 +39,10 @@ def _ends() -> Iterator[None]:
         raise AssertionError("the verb does not come to an end")
 
     before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(60)
+    # Again and again: what it raises may be told as a bug of ours, and the next verb waits, too.
+    signal.setitimer(signal.ITIMER_REAL, 60, 2)
     yield
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
@@ -128,13 +129,9 @@ FOLDERS = (
 
 def tainted(content: bytes) -> bytes:
     """The same, still well-formed, but with words that would be seen in an answer."""
-    for word in (
-        b"randread",
-        b"leadline run",
-        b'"run": "own',
-        b'"run": "imported',
-        b'hostname": "',
-    ):
+    if not content.lstrip().startswith((b"{", b"[")):
+        return content + SECRET.encode()
+    for word in (b"randread", b'"run": "', b'"hostname": "', b'"target": "'):
         content = content.replace(word, word.replace(b"randread", b"") + SECRET.encode())
     return content
 

@@ -390,7 +390,7 @@ def _rates(
     rates = []
     for entries in trials:
         known = [rate for one in entries if (rate := pick(one)) is not None]
-        if len(known) == len(entries):
+        if len(known) == len(entries) and math.isfinite(sum(known)):
             rates.append(sum(known))
     return tuple(rates)
 

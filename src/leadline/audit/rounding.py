@@ -19,5 +19,7 @@ def rounding(value: float, *, of_bytes: bool = False) -> float:
 
 def _step(value: float) -> float:
     shown = Decimal(f"{value:.{_DIGITS}g}").normalize()
+    if not shown:
+        return 1.0  # a number so small that no digit of it is left in this unit
     exponent = shown.as_tuple().exponent
     return float(abs(Decimal((0, (1,), int(exponent))) / shown))

@@ -58,7 +58,7 @@ def _is_file(name: str) -> bool:
 
 
 def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
-    from leadline.cli.import_ import tell_refused
+    from leadline.cli.refused import tell_refused
     from leadline.cli.session import this_session
     from leadline.cli.steps import stopping
     from leadline.importing.archives import Labels, import_results

@@ -67,9 +67,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        # `import` is a word of Python's own.
-        module = "import_" if name == "import" else name
-        command = importlib.import_module(f"leadline.cli.{module}").command
+        command = importlib.import_module(f"leadline.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -54,7 +54,7 @@ def _by_littles_law(evidence: JobEvidence) -> Doubt | None:
         "asked": asked,
         "ratio": reached / asked,
         "latency_mean_s": mean_s,
-        "jobs": asked / depth,
+        "jobs": evidence.processes or 1,
     }
     if alone is not None:
         numbers["depth_1_share"] = alone

@@ -23,10 +23,13 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
         rates, name = series.rates, "bandwidth_bps" if series.in_bytes else "iops"
         if len(rates) < 2:
             continue
-        mean, median = statistics.fmean(rates), statistics.median(rates)
-        if not mean or not median:
+        median, largest = statistics.median(rates), max(rates)
+        if not median:
             continue
-        variation = statistics.stdev(rates) / mean
+        # Sums of anybody's figures may overflow; shares of the largest do not.
+        shares = [rate / largest for rate in rates]
+        mean = statistics.fmean(shares) * largest
+        variation = statistics.stdev(shares) / statistics.fmean(shares)
         extreme = max(rates, key=lambda rate: abs(rate - median))
         off = abs(extreme - median) / median
         spread = (max(rates) - min(rates)) / mean

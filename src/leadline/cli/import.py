@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,17 +13,14 @@ from leadline.archive.reader import Run
 from leadline.archive.runs import runs_folder
 from leadline.audit.registry import audit
 from leadline.cli.options import format_option, runs_option
+from leadline.cli.refused import tell_refused
 from leadline.cli.session import this_session
 from leadline.cli.steps import stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.findings import Finding
-from leadline.formats.importer import Refused
 from leadline.formats.importers import GROUPS, KINDS
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import gather
-from leadline.report.wording import count_text, visible
-
-_REFUSED_TOLD = 10
 
 
 @click.command()
@@ -111,15 +108,3 @@ def _print(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> None:
     render(standard_output(), import_document(audited))
     for run, _ in audited:
         click.echo(f"archive: {run.path}", err=True)
-
-
-def tell_refused(refused: Iterable[Refused]) -> None:
-    """On stderr: first the files that the user may miss."""
-    ordered = sorted(refused, key=lambda one: not one.expected)
-    for one in ordered[:_REFUSED_TOLD]:
-        click.echo(f"refused: {visible(one.file)}: {visible(one.reason)}", err=True)
-        for line in one.context:
-            click.echo(f"  {visible(line)}", err=True)
-    if len(ordered) > _REFUSED_TOLD:
-        more = count_text(len(ordered) - _REFUSED_TOLD, "more file")
-        click.echo(f"refused: {more}; --format json names all", err=True)
