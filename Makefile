@@ -1,7 +1,7 @@
 # Two commands for a stranger: `make demo` and `make test`. Each does all of its own set-up.
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 
-.PHONY: help demo test test-ceph test-deep setup check format bench clean
+.PHONY: help demo test test-ceph test-deep setup check format bench audit-bench fuzz clean
 
 help:
 	@echo "make demo       two real Ceph clusters, single-zone beside multi-zone, in five minutes"
@@ -9,6 +9,8 @@ help:
 	@echo "make test-ceph  what is real but slower: failure drills, pools and labs"
 	@echo "make test-deep  what takes longer: a bare Debian 12 from nothing"
 	@echo "make bench      Leadline's own speed and memory, as ratios"
+	@echo "make audit-bench  what the audit finds and misses on labelled results"
+	@echo "make fuzz       a fuzzer for each parser of foreign files, some seconds each"
 	@echo "make setup      only the set-up; afterwards 'uv run leadline ...' works"
 	@echo "make check      only the static checks"
 
@@ -43,6 +45,15 @@ test-deep:
 bench:
 	@scripts/setup.sh run
 	uv run --frozen python benchmarks/run.py
+	uv run --frozen python benchmarks/importing.py
+
+audit-bench:
+	@scripts/setup.sh run
+	uv run --frozen python -m benchmarks.audit
+
+fuzz:
+	@scripts/setup.sh run
+	fuzz/run.sh
 
 format:
 	uv run --frozen ruff check --fix .

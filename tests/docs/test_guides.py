@@ -13,7 +13,7 @@ from tests.docs.console import hold_against
 
 GUIDES = ROOT / "docs" / "guides"
 _FILE = re.compile(
-    r"^`([\w./-]+)`:\n\n```(?:yaml|ini|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^`([\w./-]+)`:\n\n```(?:yaml|ini|python|csv)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 NEEDS_FIO = pytest.mark.skipif(
     not shutil.which("fio"), reason="no fio: the guides' commands do NOT get tested"
@@ -44,3 +44,11 @@ def test_use_in_scripts(tmp_path: Path) -> None:
     page = GUIDES / "use-in-scripts.md"
     assert "snippet.py" in _files(page, tmp_path)
     hold_against(page, tmp_path, least=6)
+
+
+def test_import_results(tmp_path: Path) -> None:
+    published = ROOT / "tests" / "recorded" / "imports" / "table" / "openebs-and-rook-fio.csv"
+    shutil.copy(published, tmp_path / "published.csv")
+    page = GUIDES / "import-results.md"
+    assert _files(page, tmp_path) == ["mine.csv"]
+    hold_against(page, tmp_path, least=7)

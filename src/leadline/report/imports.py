@@ -36,7 +36,7 @@ def import_document(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Documen
         title="Imported results",
         subtitle="",
         summary=tuple(summary),
-        sections=(Section(heading="", id="imported", blocks=tuple(blocks)),),
+        sections=(Section(heading="Runs", id="imported", blocks=tuple(blocks)),),
         marked=(),
     )
 
