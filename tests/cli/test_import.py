@@ -91,7 +91,7 @@ def test_the_files_are_kept_byte_for_byte_and_verified(
     leadline: Leadline, tmp_path: Path, runs: Path
 ) -> None:
     told = answer(leadline("import", "fio", RANDREAD, "--run", "r", "--format", "json"), "import")
-    kept = runs / "r" / "imported" / "0001" / "fio.json"
+    kept = runs / "r" / "imported" / "0001-fio.json"
     assert kept.read_bytes() == RANDREAD.read_bytes()
     assert told["runs"][0]["trials"] == 1
     assert leadline("verify", "r").status == 0
@@ -196,8 +196,8 @@ def test_what_a_killed_import_left_goes_with_the_next(
 
 @pytest.mark.parametrize(
     "change",
-    [{"folder": "../.."}, {"files": ["../../../secret"]}, {"part": 7}, {"files": ["/etc/passwd"]}],
-    ids=["folder", "file", "part", "absolute"],
+    [{"files": ["../../secret"]}, {"files": []}, {"part": 7}, {"files": ["/etc/passwd"]}],
+    ids=["file", "nothing", "part", "absolute"],
 )
 def test_an_archive_of_a_stranger_does_not_lead_out_of_itself(
     change: dict[str, Any], leadline: Leadline, runs: Path
@@ -209,7 +209,7 @@ def test_an_archive_of_a_stranger_does_not_lead_out_of_itself(
     record["source"] |= change
     path.write_text(json.dumps(record))
     told = refused(leadline("audit", "r"), 1, "archive-damaged")
-    assert "secret" not in told.replace("../../../secret", "")
+    assert "secret" not in told.replace("../../secret", "")
 
 
 def test_names_from_strangers_do_no_harm(leadline: Leadline, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ def derive(output: EngineOutput) -> Derived:
             operations.append(
                 DerivedOperation(
                     job=name,
-                    op=operation.op.value,
-                    metrics={key.value: value for key, value in operation.metrics().items()},
+                    op=operation.op,
+                    metrics=operation.metrics(),
                     histogram_ns=tuple(histogram.values_ns.tolist()) if histogram else (),
                     histogram_counts=tuple(histogram.counts.tolist()) if histogram else (),
                 )

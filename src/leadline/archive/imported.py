@@ -25,22 +25,24 @@ class ImportedFiles:
         self._parsed: OrderedDict[str, tuple[Result, ...]] = OrderedDict()
         self._remembered: dict[str, tuple[Result, ...]] = {}
 
-    def remember(self, folder: str, results: tuple[Result, ...]) -> None:
-        """What somebody has just parsed need not be parsed again."""
-        self._remembered[folder] = results
+    def remember(self, file: str, results: tuple[Result, ...]) -> None:
+        """What somebody has just parsed from files, of which `file` is the first, need not be
+        parsed again."""
+        self._remembered[file] = results
 
     def result(self, source: ImportSource) -> Result:
         """The result that a trial was made from; one whose `output` is the error where the files
         cannot be read or understood. Raises LeadlineError(`archive-damaged`)."""
-        results = self._remembered.get(source.folder) or self._parsed.get(source.folder)
+        first = source.files[0]
+        results = self._remembered.get(first) or self._parsed.get(first)
         if results is None:
-            results = self._parsed[source.folder] = self._read(source)
+            results = self._parsed[first] = self._read(source)
             while len(self._parsed) > _KEPT:
                 self._parsed.popitem(last=False)
         if not 0 <= source.part < len(results):
             raise LeadlineError(
                 errors.ARCHIVE_DAMAGED,
-                f"{source.folder} holds {len(results)} results, and a trial is of number "
+                f"{layout.IMPORTED}/{first} holds {len(results)} results, and a trial is of number "
                 f"{source.part + 1}",
                 context=[str(self._root)],
                 hint="`leadline verify` names every damaged file",
@@ -50,7 +52,7 @@ class ImportedFiles:
     def _read(self, source: ImportSource) -> tuple[Result, ...]:
         try:
             contents = {
-                name: layout.read_content(self._inside(f"{source.folder}/{file}"))
+                name: layout.read_content(self._inside(f"{layout.IMPORTED}/{file}"))
                 for file, name in zip(source.files, source.names, strict=True)
             }
             return importer(source.kind).read(contents)
@@ -60,7 +62,7 @@ class ImportedFiles:
         except (OSError, ValueError) as error:
             raise LeadlineError(
                 errors.ARCHIVE_DAMAGED,
-                f"{source.folder} cannot be read: {error}",
+                f"{layout.IMPORTED}/{source.files[0]} cannot be read: {error}",
                 context=[str(self._root)],
                 hint="`leadline verify` names every damaged file",
             ) from error

@@ -60,7 +60,8 @@ def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
         if about.st_size > LARGEST_FILE_BYTES:
             size, limit = format_size(about.st_size), format_size(LARGEST_FILE_BYTES)
             raise OSError(errno.EFBIG, f"it has {size}, and {limit} are the most", str(path))
-        return stream.read(most)
+        # No more than there is: Python makes room for all that is asked for.
+        return stream.read(min(most, about.st_size))
 
 
 def digest(content: bytes) -> FileDigest:

@@ -42,5 +42,11 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
         return read_rbd_bench_windows(folder)
     series: dict[Op, tuple[Window, ...]] = {}
     for path in sorted(folder.glob("*_iops*.log")):
-        series.update(parse_iops_log(path.read_text("utf-8", "replace")))
+        try:
+            content = layout.read_content(path)
+        except OSError as error:
+            raise FormatError(
+                "unreadable-result", f"fio's log {path.name} cannot be read: {error.strerror}"
+            ) from error
+        series.update(parse_iops_log(content.decode("utf-8", "replace")))
     return series

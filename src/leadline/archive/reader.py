@@ -88,7 +88,14 @@ class StoredTrial:
         Raises FormatError with the line of the record that is not understood.
         """
         path = self.folder / layout.CLUSTER
-        return parse_cluster_log(layout.read_content(path)) if path.exists() else ()
+        try:
+            return parse_cluster_log(layout.read_content(path))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise FormatError(
+                "unreadable-result", f"{layout.CLUSTER} cannot be read: {error.strerror}"
+            ) from error
 
     def measurements(self) -> Iterator[Measurement]:
         """Rows of the measurements table; a job file of several sections gives one workload
@@ -109,15 +116,14 @@ class StoredTrial:
             )
             split = own_file and len(names) > 1
             workload = f"{record.workload}/{operation.job}" if split else record.workload
-            for name, value in operation.metrics.items():
-                metric = Metric(name)
+            for metric, value in operation.metrics.items():
                 yield Measurement(
                     trial=record.trial,
                     target=record.target,
                     workload=workload,
                     level=record.level,
                     block=record.block,
-                    op=Op(operation.op),
+                    op=operation.op,
                     metric=metric,
                     value=value,
                     histogram=histogram if metric is Metric.LATENCY_MEAN else None,
@@ -149,9 +155,17 @@ class Run:
 
     @property
     def trial_folders(self) -> tuple[Path, ...]:
-        """The folder of every stored attempt, readable or not."""
-        records = (self.path / layout.TRIALS).glob("*/" + layout.TRIAL_RECORD)
-        return tuple(sorted(record.parent for record in records))
+        """The folder of every stored attempt, readable or not. Raises LeadlineError
+        (`archive-damaged`)."""
+        records = self._own(self.path / layout.TRIALS).glob("*/" + layout.TRIAL_RECORD)
+        return tuple(sorted(self._own(record.parent) for record in records))
+
+    def _own(self, folder: Path) -> Path:
+        """A folder of the archive. One that is a link, which a stranger's may be, leads anywhere:
+        raises LeadlineError(`archive-damaged`)."""
+        if folder.is_symlink():
+            raise _damaged(f"{folder.relative_to(self.path)} is a link", self.path)
+        return folder
 
     @cached_property
     def attempts(self) -> tuple[StoredTrial, ...]:
@@ -192,18 +206,22 @@ class Run:
 
     def inventory(self, moment: Literal["start", "end"]) -> HostInventory | None:
         """The host inventory at the run's start or end, over all sessions; None if not taken."""
-        paths = sorted((self.path / layout.INVENTORY).glob(f"*-{moment}.json"))
+        paths = sorted(self._own(self.path / layout.INVENTORY).glob(f"*-{moment}.json"))
         return read_record(paths[0 if moment == "start" else -1], HostInventory) if paths else None
 
     def system_dumps(self, moment: Literal["start", "end"], name: str) -> dict[str, bytes]:
         """The raw dumps of a cluster of the plan, taken at the run's start or end, over all
-        sessions; empty if none were taken."""
+        sessions; empty if none were taken. Raises LeadlineError(`archive-damaged`)."""
         number = [cluster.name for cluster in self.plan.clusters].index(name)
+        self._own(self.path / layout.INVENTORY)
         folders = sorted(self.path.glob(layout.system_folder("*", moment, number)))
         if not folders:
             return {}
-        chosen = folders[0 if moment == "start" else -1]
-        return {path.name: path.read_bytes() for path in sorted(chosen.iterdir())}
+        chosen = self._own(folders[0 if moment == "start" else -1])
+        try:
+            return {path.name: layout.read_content(path) for path in sorted(chosen.iterdir())}
+        except OSError as error:
+            raise _unreadable(error, chosen) from error
 
     def cluster(self, moment: Literal["start", "end"], name: str) -> CephInventory | None:
         """What a cluster of the plan was; None if it was not taken. Raises LeadlineError
@@ -213,10 +231,17 @@ class Run:
 
     @property
     def left_behind(self) -> tuple[Created, ...]:
-        """What the run made outside the archive and did not get to remove (after kill -9)."""
+        """What the run made outside the archive and did not get to remove (after kill -9).
+        Raises LeadlineError(`archive-damaged`)."""
         path = self.path / layout.CREATED
+        try:
+            content = layout.read_content(path)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise _unreadable(error, path) from error
         left: dict[str, Created] = {}
-        for line in path.read_bytes().splitlines() if path.exists() else ():
+        for line in content.splitlines():
             try:
                 entry = Created.model_validate_json(line)
             except ValidationError:
@@ -234,18 +259,29 @@ class Run:
                 yield from trial.measurements()
 
 
+def _damaged(fact: str, path: Path) -> LeadlineError:
+    return LeadlineError(
+        errors.ARCHIVE_DAMAGED,
+        fact,
+        context=[str(path)],
+        hint="`leadline verify` names every damaged file",
+    )
+
+
+def _unreadable(error: OSError, path: Path) -> LeadlineError:
+    return _damaged(f"the archive's {path.name} cannot be read: {error.strerror}", path)
+
+
 def read_record(path: Path, model: type[Record]) -> Record:
     """A record of an archive. Raises LeadlineError(`archive-damaged`) that says where."""
     try:
         return model.model_validate(orjson.loads(layout.read_content(path)))
-    except OSError as error:
+    except FileNotFoundError as error:
         raise LeadlineError(
-            errors.ARCHIVE_DAMAGED,
-            f"the archive lacks {path.name}"
-            if isinstance(error, FileNotFoundError)
-            else f"the archive's {path.name} cannot be read: {error.strerror}",
-            context=[str(path)],
+            errors.ARCHIVE_DAMAGED, f"the archive lacks {path.name}", context=[str(path)]
         ) from error
+    except OSError as error:
+        raise _unreadable(error, path) from error
     except orjson.JSONDecodeError as error:
         raise LeadlineError(
             errors.ARCHIVE_DAMAGED,

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from leadline.metrics import Metric, Op
+
+# What a histogram holds in memory.
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
 
 class Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False
+    )
 
 
 class FileDigest(Record):
@@ -52,7 +59,7 @@ class Processor(Record):
     engine's processes in seconds.
     """
 
-    cores: int
+    cores: int = Field(ge=1)
     busy_share: float
     steal_share: float
     engine_cpu_s: float
@@ -92,12 +99,11 @@ class RoundTrip(Record):
 
 
 class ImportSource(Record):
-    """Where an imported trial's figures stand: result number `part`, counted from 0, of the
-    `files` in the archive's `folder`, read as `kind`. `names` are what the files were called."""
+    """Where an imported trial's figures stand: result number `part`, counted from 0, of `files`
+    in the folder of imported files, read as `kind`. `names` are what the files were called."""
 
     kind: str
-    folder: str
-    files: tuple[str, ...]
+    files: tuple[str, ...] = Field(min_length=1)
     names: tuple[str, ...]
     part: int
 
@@ -143,10 +149,10 @@ class DerivedOperation(Record):
     """Numbers derived from a trial's raw output; percentiles come from its own histogram."""
 
     job: str
-    op: str
-    metrics: dict[str, float | None]
-    histogram_ns: tuple[int, ...] = ()
-    histogram_counts: tuple[int, ...] = ()
+    op: Op
+    metrics: dict[Metric, float | None]
+    histogram_ns: tuple[Count, ...] = ()
+    histogram_counts: tuple[Count, ...] = ()
 
 
 class Derived(Record):

@@ -11,6 +11,7 @@ from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import FileDigest, RunStatus, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.formats.output import FormatError
+from leadline.units import format_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,12 @@ def verify(run: Run) -> Verification:
         problems.append(Discrepancy(path=layout.MANIFEST, message=message))
     numbers = 0
     stored = set()
-    for folder in run.trial_folders:
+    try:
+        folders = run.trial_folders
+    except LeadlineError as error:
+        problems.append(_told(layout.TRIALS, error))
+        folders = ()
+    for folder in folders:
         where = str(folder.relative_to(run.path))
         attempt = StoredTrial(folder, None, run.imported)
         try:
@@ -92,13 +98,14 @@ def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Disc
             problems.append(Discrepancy(path=name, message="leads out of the archive"))
         elif not path.is_file():
             problems.append(Discrepancy(path=name, message="is missing"))
-        else:
-            found = layout.digest_file(path)
-            if found.size_bytes != expected.size_bytes:
-                message = f"has {found.size_bytes} bytes, sealed with {expected.size_bytes}"
-                problems.append(Discrepancy(path=name, message=message))
-            elif found.sha256 != expected.sha256:
-                problems.append(Discrepancy(path=name, message="its SHA-256 is not the sealed one"))
+        elif (size := path.stat().st_size) != expected.size_bytes:
+            message = f"has {size} bytes, sealed with {expected.size_bytes}"
+            problems.append(Discrepancy(path=name, message=message))
+        elif size > layout.LARGEST_FILE_BYTES:
+            message = f"has {format_size(size)}, more than any verb reads"
+            problems.append(Discrepancy(path=name, message=message))
+        elif layout.digest_file(path).sha256 != expected.sha256:
+            problems.append(Discrepancy(path=name, message="its SHA-256 is not the sealed one"))
     return len(digests)
 
 
@@ -114,10 +121,15 @@ def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]
         if attempt.record.status is TrialStatus.COMPLETED:
             problems.append(Discrepancy(path=name, message="is missing"))
         return 0
-    if isinstance(attempt.output, FormatError):
-        problems.append(Discrepancy(path=name, message=f"has no raw: {attempt.output.fact}"))
+    try:
+        output = attempt.output
+    except LeadlineError as error:
+        problems.append(_told(name, error))
         return 0
-    fresh = derive(attempt.output)
+    if isinstance(output, FormatError):
+        problems.append(Discrepancy(path=name, message=f"has no raw: {output.fact}"))
+        return 0
+    fresh = derive(output)
     compared = 0
     if [(one.job, one.op) for one in fresh.operations] != [
         (one.job, one.op) for one in stored.operations

@@ -55,7 +55,7 @@ class Execution:
         """Reads that jobs did, and reads that the disks below did for them (merged ones counted),
         ramps included. None where the two need not agree, or a disk does not count."""
         output = self.output
-        # The head of an NVMe device with several paths counts nothing, in kernels before 6.12.
+        # The head of an NVMe device with several paths counts nothing in older kernels.
         if not any(disk.read_ios or disk.write_ios for disk in output.disks):
             return None
         asked = 0

@@ -10,8 +10,8 @@ from leadline.audit.execution import FILE_ENGINES
 
 # Methodology. A TCP round trip between two hosts takes 10 to 30 us before any storage is asked.
 NETWORK_S = 20e-6
-# Half of the fastest median published for a 4 KiB read of a block device at depth 1: 8 to 9 us
-# for Optane P4800X, about 5 us for its successor with polling.
+# Less than a third of the fastest median that we found published for 4 KiB reads of a block device
+# at depth 1 (8 to 9 us, Optane P4800X): room for faster ones and for polling.
 MEDIUM_S = 2.5e-6
 # A page-cache hit takes 1 to 2 us; the fastest device with the page cache's work on top over 8.
 PAGE_CACHE_S = 5e-6

@@ -84,9 +84,9 @@ def result_line(record: TrialRecord, derived: Derived | None) -> str:
         return f"{record.status.value}: {why}"
     parts = []
     for operation in derived.operations:
-        iops = operation.metrics.get(Metric.IOPS.value) or 0.0
-        bandwidth = operation.metrics.get(Metric.BANDWIDTH.value) or 0.0
-        mean = operation.metrics.get(Metric.LATENCY_MEAN.value)
+        iops = operation.metrics.get(Metric.IOPS) or 0.0
+        bandwidth = operation.metrics.get(Metric.BANDWIDTH) or 0.0
+        mean = operation.metrics.get(Metric.LATENCY_MEAN)
         latency = f", mean {format_latency(mean)}" if mean else ""
         parts.append(
             f"{operation.op} {format_iops(iops)} IOPS, {format_bandwidth(bandwidth)} MiB/s{latency}"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from leadline.archive.layout import read_content
 from leadline.formats.output import FormatError, JobOptions
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase
@@ -88,21 +89,29 @@ def parse_bench_request(content: bytes) -> BenchRequest:
 def read_bench_request(folder: Path, tool: Literal["rados bench", "rbd bench"]) -> BenchRequest:
     """The request of a trial's folder. Raises FormatError."""
     try:
-        content = (folder / REQUEST_FILE).read_bytes()
-    except OSError as error:
+        content = read_content(folder / REQUEST_FILE)
+    except FileNotFoundError as error:
         raise FormatError("empty-result", f"{tool} was not asked for anything") from error
+    except OSError as error:
+        raise _unreadable(error, REQUEST_FILE) from error
     request = parse_bench_request(content)
     if request.tool != tool:
         raise FormatError("unreadable-result", f"the request is to {request.tool}, not to {tool}")
     return request
 
 
+def _unreadable(error: OSError, name: str) -> FormatError:
+    return FormatError("unreadable-result", f"{name} cannot be read: {error.strerror}")
+
+
 def read_output_file(path: Path, tool: str) -> bytes:
-    """An output of a tool. Raises FormatError(`empty-result`) where there is none."""
+    """An output of a tool. Raises FormatError, `empty-result` where there is none."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
+        content = read_content(path)
+    except FileNotFoundError as error:
         raise FormatError("empty-result", f"{tool} wrote no {path.name}") from error
+    except OSError as error:
+        raise _unreadable(error, path.name) from error
     if not content.strip():
         raise FormatError("empty-result", f"{tool} wrote nothing into {path.name}")
     return content

@@ -154,14 +154,14 @@ def _settle(repeat: Repeat, notes: Notes) -> None:
     """Decide what a key that stands twice says: nothing, if its values are not one and the same."""
     if repeat.within == "percentile" and repeat.key == "0.00":
         return  # fio 2 fills its list of percentiles up with these
-    fact = f"stands {len(repeat.values)} times"
     if repeat.same:
-        fact += " with the same value"
-    elif repeat.within in _OPTIONS and repeat.key == "filename":
+        return  # fio 3 echoes some of its options twice
+    fact = f"stands {len(repeat.values)} times"
+    if repeat.within in _OPTIONS and repeat.key == "filename":
         # fio adds each to the job's files, and takes several in one option with colons.
         repeat.parent[repeat.key] = ":".join(map(str, repeat.values))
-        fact += "; all are the job's files"
-    elif repeat.within in _OPTIONS:
+        return
+    if repeat.within in _OPTIONS:
         fact += "; the last one counted for fio"
     else:
         repeat.parent[repeat.key] = None

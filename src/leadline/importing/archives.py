@@ -35,7 +35,7 @@ from leadline.formats.importer import Refused, Result
 from leadline.formats.output import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
 from leadline.importing.gather import Gathered
-from leadline.importing.read import ReadBundle, bundle_folder, read_bundles, safe_name
+from leadline.importing.read import ReadBundle, read_bundles, safe_name
 
 _STAGING = ".importing-"
 # Up to here what was parsed for the archive is kept for the audit that follows.
@@ -69,8 +69,8 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
         _remove_leftovers(folder)
         with _staging(folder) as staging:
             intake = _Intake(staging, labels)
-            for number, bundle in enumerate(read_bundles(gathered.bundles, staging), start=1):
-                intake.take(number, bundle)
+            for bundle in read_bundles(gathered.bundles, intake.raw):
+                intake.take(bundle)
             refused = (*gathered.refused, *intake.refused)
             if not intake.drafts:
                 raise _nothing(refused)
@@ -99,6 +99,8 @@ class _Intake:
 
     def __init__(self, staging: Path, labels: Labels) -> None:
         self._staging = staging
+        self.raw = staging / layout.IMPORTED
+        self.raw.mkdir()
         self._labels = labels
         self._trials = 0
         self._bytes = 0
@@ -107,7 +109,7 @@ class _Intake:
         self.drafts: dict[str, _Draft] = {}
         self.refused: list[Refused] = []
 
-    def take(self, number: int, bundle: ReadBundle) -> None:
+    def take(self, bundle: ReadBundle) -> None:
         if bundle.refused is not None:
             self.refused.append(bundle.refused)
             return
@@ -117,15 +119,14 @@ class _Intake:
             by_cluster.setdefault(self._cluster(result), []).append(part)
         for cluster, parts in by_cluster.items():
             draft = self._draft(cluster)
-            folder = f"{layout.IMPORTED}/{bundle_folder(number)}"
-            self._keep(draft, folder, bundle, alone=len(by_cluster) == 1)
+            for file, digest in zip(bundle.files, bundle.digests, strict=True):
+                draft.files[f"{layout.IMPORTED}/{file}"] = digest
             if self._bytes <= _REMEMBERED_BYTES:
-                draft.parsed[folder] = bundle.results
+                draft.parsed[bundle.files[0]] = bundle.results
             draft.kinds.append(bundle.kind)
             for part in parts:
                 source = ImportSource(
                     kind=bundle.kind,
-                    folder=folder,
                     files=bundle.files,
                     names=bundle.names,
                     part=part,
@@ -154,19 +155,8 @@ class _Intake:
         if cluster not in self.drafts:
             path = self._staging / f"run-{len(self.drafts) + 1}"
             (path / layout.TRIALS).mkdir(parents=True)
-            (path / layout.IMPORTED).mkdir()
             self.drafts[cluster] = _Draft(path=path)
         return self.drafts[cluster]
-
-    def _keep(self, draft: _Draft, folder: str, bundle: ReadBundle, *, alone: bool) -> None:
-        """The files as they were read; each of several clusters' archives has its own copy."""
-        copied, place = self._staging / PurePath(folder).name, draft.path / folder
-        if alone:
-            copied.rename(place)
-        else:
-            shutil.copytree(copied, place)
-        for file, digest in zip(bundle.files, bundle.digests, strict=True):
-            draft.files[f"{folder}/{file}"] = digest
 
     def _add(self, draft: _Draft, source: ImportSource, result: Result, derived: bytes) -> None:
         self._trials += 1
@@ -194,6 +184,10 @@ class _Intake:
                     hint="give the run another name with --run; nothing was imported",
                 )
             places.append(place)
+            if several:
+                self._copy_raw(draft)
+            else:
+                self.raw.rename(draft.path / layout.IMPORTED)
             _seal(draft, place.name, cluster, session)
         _sync(self._staging)
         runs = []
@@ -205,6 +199,14 @@ class _Intake:
             runs.append(run)
         layout.sync_folder(folder)
         return tuple(runs)
+
+    def _copy_raw(self, draft: _Draft) -> None:
+        """The files that one of several archives is made from."""
+        (draft.path / layout.IMPORTED).mkdir()
+        for name in draft.files:
+            path = PurePath(name)
+            if path.parts[0] == layout.IMPORTED:
+                shutil.copyfile(self.raw / path.name, draft.path / name)
 
 
 def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:

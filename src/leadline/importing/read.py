@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import re
@@ -45,8 +46,8 @@ class ReadBundle:
 
 
 def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle]:
-    """Every bundle in its order, its files copied to `folder`/NUMBER, from 1. Raises OSError
-    where the folder cannot be written."""
+    """Every bundle in its order, its files copied into `folder` with the bundle's number before
+    their names. Raises OSError where the folder cannot be written."""
     work = [
         (number, bundle.importer.kind, dict(bundle.files))
         for number, bundle in enumerate(bundles, start=1)
@@ -71,6 +72,8 @@ def _worker() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # What a file leaves behind has no cycles; looking for some would copy the parent's memory.
+    gc.disable()
 
 
 def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
@@ -89,14 +92,14 @@ def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
             return ReadBundle(kind=kind, names=names, refused=refused)
         # Clearly a result, but empty or cut: a trial without figures, missing in sight.
         results = (Result(workload="", output=error),)
-    place = folder / bundle_folder(number)
-    place.mkdir(parents=True)
     files = tuple(
-        safe_name(name) if len(names) == 1 else f"{index}-{safe_name(name)}"
+        f"{number:04d}-{safe_name(name)}"
+        if len(names) == 1
+        else f"{number:04d}-{index}-{safe_name(name)}"
         for index, name in enumerate(names, start=1)
     )
     for file, content in zip(files, contents.values(), strict=True):
-        (place / file).write_bytes(content)
+        (folder / file).write_bytes(content)
     return ReadBundle(
         kind=kind,
         names=names,
@@ -108,10 +111,6 @@ def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
             for result in results
         ),
     )
-
-
-def bundle_folder(number: int) -> str:
-    return f"{number:04d}"
 
 
 def safe_name(name: str) -> str:

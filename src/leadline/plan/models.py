@@ -188,6 +188,13 @@ class Target(Model):
     subject: str = ""
     place: str = ""
 
+    @field_validator("url")
+    @classmethod
+    def _url(cls, value: str) -> str:
+        if value:
+            parse_target_url(value)
+        return value
+
     @property
     def parsed(self) -> TargetUrl:
         return parse_target_url(self.url)
@@ -248,6 +255,18 @@ class Plan(Model):
     grace_s: float = 10.0
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """What names a part of the plan names one that is there; a stranger's archive may not."""
+        if {trial.cell for trial in self.trials} != set(range(len(self.cells))):
+            raise ValueError("the trials are not those of the cells")
+        if not {cell.target for cell in self.cells} <= {target.name for target in self.targets}:
+            raise ValueError("a cell is on a target that the plan does not name")
+        clusters = {"", *(cluster.name for cluster in self.clusters)}
+        if not {target.cluster for target in self.targets} <= clusters:
+            raise ValueError("a target is on a cluster that the plan does not name")
+        return self
 
     def cells_of(self, target: str) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell.target == target)

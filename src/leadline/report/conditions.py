@@ -88,7 +88,7 @@ def _imported(run: Run) -> tuple[Block, ...]:
         name = ", ".join(source.names)
         version = trial.record.engine_version or _UNKNOWN
         texts = (name, source.kind, version, moment(trial.record.ended_at))
-        rows.setdefault((name, source.folder), [word(text) for text in texts])
+        rows.setdefault(source.files, [word(text) for text in texts])
     label = run.manifest.cluster_label
     pairs = [("cluster", visible(label))] if label else []
     pairs.append(("imported", moment(run.manifest.created_at)))
@@ -364,7 +364,8 @@ def reproduction_blocks(run: Run) -> tuple[Block, ...]:
         )
     )
     try:
-        given = (run.path / layout.PLAN_AS_GIVEN).read_text("utf-8", "replace")
+        content = layout.read_content(run.path / layout.PLAN_AS_GIVEN, 4 * _LONGEST_PLAN + 1)
+        given = content.decode("utf-8", "replace")
     except OSError:
         given = ""
     if given.strip():

@@ -95,7 +95,7 @@ def finite(evidence: Mapping[str, Any]) -> bool:
     return all(math.isfinite(value) for value in evidence.values())
 
 
-@settings(max_examples=6000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(OUTPUT)
 def test_an_output_of_any_figures_is_audited(output: EngineOutput) -> None:
     for finding in audit_output(output):
@@ -103,7 +103,7 @@ def test_an_output_of_any_figures_is_audited(output: EngineOutput) -> None:
         assert finding.message
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(OUTPUT, min_size=1, max_size=3), st.sampled_from(["ceph-rbd", "disk"]))
 def test_a_run_of_any_figures_is_audited(outputs: list[EngineOutput], target: str) -> None:
     cell = Cell(target=target, workload=Workload(name="w", runtime_s=0.0), level="")

@@ -10,7 +10,13 @@ import pytest
 from leadline.audit.registry import RULES, audit, page, trusted
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
-from tests.unit.audit import test_cluster_not_healthy, test_rules, test_rules_on_imports
+from tests.unit.audit import (
+    test_cache_served_reads,
+    test_cluster_not_healthy,
+    test_rules,
+    test_rules_on_imports,
+    test_rules_on_physics,
+)
 from tests.unit.audit.audit_archives import Judge, Stored, build, cell
 
 PAGES = Path(__file__).parents[3] / "docs" / "rules"
@@ -72,7 +78,13 @@ def test_every_rule_has_a_page_with_its_parts(code: str) -> None:
 @pytest.mark.parametrize("code", [rule.code for rule in RULES])
 def test_every_rule_is_tested_both_ways(code: str) -> None:
     prefix = f"test_{code.replace('-', '_')}_"
-    modules = (test_rules, test_rules_on_imports, test_cluster_not_healthy)
+    modules = (
+        test_rules,
+        test_rules_on_imports,
+        test_rules_on_physics,
+        test_cache_served_reads,
+        test_cluster_not_healthy,
+    )
     names = [name for module in modules for name in dir(module) if name.startswith(prefix)]
     assert any("fires" in name for name in names)
     assert any("silent" in name for name in names)

@@ -356,7 +356,7 @@ def test_repeated_keys() -> None:
     same = content.replace(b'"iops":100.0', b'"iops":100.0,"iops":100.0')
     output = parse_fio_json(same)
     assert output.jobs[0].operations[0].iops == 100.0
-    assert notes(output) == [(NoteKind.REPEATED_FIELD, "$.jobs[0].read.iops")]
+    assert notes(output) == [], "fio echoes some options twice"
     other = content.replace(b'"iops":100.0', b'"iops":100.0,"iops":200.0')
     output = parse_fio_json(other)
     assert output.jobs[0].operations[0].iops is None, "nobody knows which one counts"
@@ -370,10 +370,7 @@ def test_a_repeated_option_is_what_fio_made_of_it() -> None:
     output = parse_fio_json(document(job()).replace(b'"rw":"randread"', twice))
     assert output.jobs[0].options.raw["rw"] == "randread"
     assert output.jobs[0].options.raw["filename"] == "/a:/b"
-    assert notes(output) == [
-        (NoteKind.REPEATED_FIELD, "$.jobs[0]['job options'].rw"),
-        (NoteKind.REPEATED_FIELD, "$.jobs[0]['job options'].filename"),
-    ]
+    assert notes(output) == [(NoteKind.REPEATED_FIELD, "$.jobs[0]['job options'].rw")]
 
 
 def test_a_value_in_quotes_is_no_repeated_key() -> None:

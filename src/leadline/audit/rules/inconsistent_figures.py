@@ -107,8 +107,8 @@ def _rounded_rates(
     moved = iops * block_size
     allowed = TOLERANCE + evidence.rounding(iops)
     allowed += evidence.rounding(bandwidth_bps, of_bytes=True)
-    allowed += slack / (iops * (one.runtime_s or SHORT_RUN_S))
-    if abs(moved / bandwidth_bps - 1) > allowed:
+    done = iops * (one.runtime_s or SHORT_RUN_S)
+    if abs(moved - bandwidth_bps) * done > (allowed * done + slack) * bandwidth_bps:
         yield (
             f"{iops:.6g} IOPS of {block_size} bytes are {moved / (1 << 20):.4g} MiB/s, not "
             f"{bandwidth_bps / (1 << 20):.4g}"

@@ -1,0 +1,259 @@
+"""Caches, ceilings, sums and means: what physics and arithmetic say of anybody's figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leadline.audit.evidence import TrialEvidence
+from leadline.audit.gathering import of_output
+from leadline.audit.media import PoolMedia
+from leadline.audit.registry import audit_output
+from leadline.findings import Severity
+from leadline.formats.output import (
+    DiskUse,
+    JobResult,
+    Latency,
+)
+from leadline.metrics import Op
+from tests.unit.audit.published import (
+    ask,
+    done,
+    job,
+    of,
+    output,
+    row,
+    told,
+)
+
+# --- caches and ceilings -------------------------------------------------------------------------
+
+FAST = {0.5: 2e-6, 0.99: 1e-4}
+
+
+@pytest.mark.parametrize("target", ["ceph-rbd", "rook-cephfs", "mayastor-3", "longhorn", "nfs4"])
+def test_cache_served_reads_fires_on_networked_storage(tmp_path: Path, target: str) -> None:
+    (found,) = of("cache-served-reads", told(tmp_path, row(target, iops=1000, lat_p50_ms=0.012)))
+    assert found.severity is Severity.ERROR
+    assert "the target's name says" in found.message
+
+
+@pytest.mark.parametrize(
+    "target", ["zfs-localpv", "hostpath", "ceph-vs-local", "nvme0n1", "configurations", "rep3"]
+)
+def test_cache_served_reads_is_silent_on_names_of_local_storage(
+    tmp_path: Path, target: str
+) -> None:
+    assert not of("cache-served-reads", told(tmp_path, row(target, iops=1000, lat_p50_ms=0.012)))
+
+
+def test_cache_served_reads_is_silent_on_a_median_rounded_to_few_digits(tmp_path: Path) -> None:
+    """0.01 ms may be 0.019."""
+    assert not of("cache-served-reads", told(tmp_path, row("ceph", iops=1000, lat_p50_ms=0.01)))
+
+
+def test_cache_served_reads_warns_where_it_may_be_read_ahead(tmp_path: Path) -> None:
+    sequential = row("ceph-rbd", pattern="read", iops=1000, lat_p50_ms=0.012)
+    (found,) = of("cache-served-reads", told(tmp_path, sequential))
+    assert found.severity is Severity.WARNING
+
+
+def test_cache_served_reads_fires_on_any_medium_and_is_silent_on_memory_meant() -> None:
+    options = {"rw": "randread", "bs": "4k", "ioengine": "psync", "direct": "1"}
+    one = done(percentiles=FAST)
+    for file, fires in (("/dev/nvme0n1", True), ("/dev/pmem0", False), ("/dev/ram0", False)):
+        made = job(one, filename=file, **options)
+        assert bool(of("cache-served-reads", audit_output(output(made)))) is fires
+
+
+def test_cache_served_reads_is_silent_where_the_submission_took_the_time() -> None:
+    """libaio on a filesystem that blocks in io_submit: 1 us of completion, 200 of submission."""
+    one = replace(
+        done(),
+        submission=Latency(mean_s=200e-6),
+        completion=Latency(mean_s=1e-6, percentiles={0.5: 1e-6}),
+    )
+    options = {"rw": "randread", "bs": "4k", "direct": "1", "directory": "/mnt/nfs"}
+    made = job(one, ioengine="libaio", **options)
+    assert not of("cache-served-reads", audit_output(output(made)))
+
+
+def disk(reads: int, merges: int = 0, writes: int = 0) -> DiskUse:
+    return DiskUse(name="vda", read_ios=reads, read_merges=merges, write_ios=writes)
+
+
+RANDOM = {"rw": "randread", "bs": "4k", "ioengine": "libaio", "direct": "1"}
+
+
+def test_cache_served_reads_fires_where_the_disk_did_few_reads() -> None:
+    made = job(done(), **RANDOM)
+    (found,) = of("cache-served-reads", audit_output(output(made, disks=(disk(9000, 100),))))
+    assert found.severity is Severity.ERROR
+    assert found.evidence["disk_share"] == pytest.approx(9100 / 60_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "disks"),
+    [
+        (RANDOM, ()),
+        (RANDOM, (disk(0),)),  # a disk that does not count
+        (RANDOM, (disk(20_000, 20_000),)),
+        ({**RANDOM, "ioengine": "rbd"}, (disk(300),)),  # the disk is another one
+        ({"rw": "read", "ioengine": "psync"}, (disk(1800),)),  # the kernel reads ahead
+    ],
+)
+def test_cache_served_reads_is_silent_on_disks_that_need_not_agree(
+    options: dict[str, str], disks: tuple[DiskUse, ...]
+) -> None:
+    made = job(done(), **options)
+    assert not of("cache-served-reads", audit_output(output(made, disks=disks)))
+
+
+def test_cache_served_reads_fires_on_a_file_that_memory_held_whole(tmp_path: Path) -> None:
+    """Random reads of 10 GiB took 9 us on average, so all of it was in memory; 200 GiB of
+    sequential reads of it were, too. Of another target nothing is shown."""
+    held = {"file_size": "10G", "numjobs": 4, "iodepth": 1, "runtime_s": 30}
+    cached = {**held, "iops": 400000, "lat_mean_ms": 0.0095, "lat_p50_ms": 0.0019}
+    again = {**held, "iops": 6906, "bw_mib_s": 6906, "lat_mean_ms": 0.58, "lat_p50_ms": 0.18}
+    sequential = {"pattern": "read", "block_size": "1M", "workload": "seq"}
+    findings = told(
+        tmp_path,
+        row("ceph-rbd", **cached),
+        row("ceph-rbd", **again, **sequential),
+        row("cephfs", **again, **sequential),
+    )
+    found = of("cache-served-reads", findings)
+    assert [(one.target, one.workload) for one in found] == [("ceph-rbd", "w"), ("ceph-rbd", "seq")]
+    assert found[1].evidence["reread_share"] == pytest.approx(0.80, abs=0.01)
+
+
+def on_pool(made: JobResult, pool: PoolMedia) -> TrialEvidence:
+    return replace(of_output(output(made)), pool=pool)
+
+
+FLASH = PoolMedia(pool="rep3", hard_disks=0, flash=3, copies=3)
+
+
+def test_exceeds_ceiling_fires_on_more_than_the_osds_can_do() -> None:
+    (read,) = ask(on_pool(job(done(iops=500_000), **RANDOM), FLASH), "exceeds-ceiling")
+    assert (read.severity, read.evidence["ceiling_iops"]) == (Severity.ERROR, 480_000)
+    writes = job(done(Op.WRITE, iops=81_000), **{**RANDOM, "rw": "randwrite"})
+    (write,) = ask(on_pool(writes, FLASH), "exceeds-ceiling")
+    assert write.evidence["ceiling_iops"] == 80_000
+
+
+def test_exceeds_ceiling_fires_as_a_warning_on_hard_disks() -> None:
+    disks = PoolMedia(pool="slow", hard_disks=12, flash=0, copies=3)
+    (found,) = ask(on_pool(job(done(iops=6001), **RANDOM), disks), "exceeds-ceiling")
+    assert found.severity is Severity.WARNING
+    assert "device class hdd is wrong" in found.message
+
+
+def test_exceeds_ceiling_is_silent_on_what_was_published() -> None:
+    """2.81 million random reads of 30 NVMe OSDs, 458,000 writes with three copies (Reef)."""
+    pool = PoolMedia(pool="rep3", hard_disks=0, flash=30, copies=3)
+    made = job(done(iops=2_810_000), done(Op.WRITE, iops=458_000), **{**RANDOM, "rw": "randrw"})
+    assert not ask(on_pool(made, pool), "exceeds-ceiling")
+
+
+def test_exceeds_ceiling_is_silent_where_nothing_is_known() -> None:
+    made = job(done(iops=9e6), **RANDOM)
+    assert not ask(of_output(output(made)), "exceeds-ceiling")
+    assert not ask(replace(on_pool(made, FLASH), on_lab=True), "exceeds-ceiling")
+    joined = job(done(iops=9e6), **{**RANDOM, "rw": "read"})
+    assert not ask(on_pool(joined, FLASH), "exceeds-ceiling")
+
+
+# --- sums and means of others --------------------------------------------------------------------
+
+
+def mix(
+    read: float, write: float, total: float, *, target: str = "pool", **figures: object
+) -> list[str]:
+    shared = {"pattern": "randrw", "block_size": "4k", "runtime_s": 60, **figures}
+    return [
+        row(target, op, **{**shared, "iops": iops})
+        for op, iops in (("read", read), ("write", write), ("total", total))
+    ]
+
+
+def test_phases_summed_fires_on_a_share_that_nobody_asks_for(tmp_path: Path) -> None:
+    (found,) = of("phases-summed", told(tmp_path, *mix(55841, 7515, 63356)))
+    assert (found.severity, found.op) == (Severity.ERROR, Op.TOTAL)
+    assert found.evidence["read_share"] == pytest.approx(0.8814, abs=1e-4)
+
+
+def test_phases_summed_fires_on_separate_sections_with_a_total() -> None:
+    reads = job(done(iops=7000), name="read", whole=False, rw="randread")
+    writes = job(done(Op.WRITE, iops=3000), name="write", whole=False, rw="randwrite")
+    total = job(done(Op.TOTAL, iops=10000), name="total", whole=False)
+    (found,) = of("phases-summed", audit_output(output(reads, writes, total)))
+    assert "randread and randwrite" in found.message
+
+
+def test_phases_summed_fires_where_the_times_add_up() -> None:
+    total = replace(done(Op.TOTAL, iops=10000), runtime_s=120.0, total_ios=None)
+    made = job(done(iops=7000), done(Op.WRITE, iops=3000), total, whole=False, rw="randrw")
+    (found,) = of("phases-summed", audit_output(output(made)))
+    assert "took 120 s" in found.message
+
+
+def test_phases_summed_fires_where_other_targets_show_it(tmp_path: Path) -> None:
+    """80 % looks like a mix by itself; elsewhere the same workload has 88 and 93 %."""
+    rows = [
+        *mix(55841, 7515, 63356, target="a"),
+        *mix(54434, 3892, 58326, target="b"),
+        *mix(40000, 10000, 50000, target="c"),
+    ]
+    found = of("phases-summed", told(tmp_path, *rows))
+    assert {one.target for one in found} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "total"),
+    [
+        (32926, 14121, 47047),  # 70 %
+        (1000, 1004, 2004),  # 49.9 %
+        (55841, 7515, 40000),  # no sum
+    ],
+)
+def test_phases_summed_is_silent_on_mixes_and_on_what_is_no_sum(
+    tmp_path: Path, read: float, write: float, total: float
+) -> None:
+    assert not of("phases-summed", told(tmp_path, *mix(read, write, total)))
+
+
+def test_phases_summed_is_silent_on_a_share_that_was_asked_for() -> None:
+    total = done(Op.TOTAL, iops=10000)
+    made = job(
+        done(iops=6702), done(Op.WRITE, iops=3298), total, rw="randrw", rwmixread="67", bs="4k"
+    )
+    assert not of("phases-summed", audit_output(output(made)))
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "total", "fires"),
+    [
+        (4.4, 379.6, 192.0, True),
+        (4.4, 379.6, 48.9, True),  # weighted by 55,841 and 7,515 IOPS
+        (4.4, 379.6, 350.0, False),
+        (6.0, 6.1, 6.05, False),  # too near each other to tell
+        (4.4, 379.6, "", False),
+    ],
+)
+def test_averaged_percentiles_fires_on_a_mean_and_is_silent_on_others(
+    tmp_path: Path, read: float, write: float, total: float | str, fires: bool
+) -> None:
+    rows = [
+        row(op=op, pattern="randrw", iops=iops, lat_p99_ms=p99)
+        for op, iops, p99 in (
+            ("read", 55841, read),
+            ("write", 7515, write),
+            ("total", 63356, total),
+        )
+    ]
+    found = of("averaged-percentiles", told(tmp_path, *rows))
+    assert bool(found) is fires
+    assert all(one.latency_only and one.op is Op.TOTAL for one in found)
