@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from leadline.visible import visible
+
 
 class Exit(IntEnum):
     """Exit statuses of the command line (a contract: other programs branch on them)."""
@@ -39,7 +41,7 @@ class LeadlineError(Exception):
     """An error with a code, told to the user in three parts.
 
     `fact` is one sentence without a full stop, `context` the lines that show where,
-    `hint` the next step.
+    `hint` the next step. They may quote what a stranger wrote: as text they are made visible.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class LeadlineError(Exception):
         lines += [f"  {line}" for line in self.context]
         if self.hint:
             lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join(visible(line.expandtabs(4)) for line in lines)
 
 
 def _kind(code: str, exit_status: Exit, meaning: str) -> ErrorKind:

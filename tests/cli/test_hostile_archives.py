@@ -310,7 +310,7 @@ def test_numbers_that_cannot_be_are_errors_or_do_no_harm(
     record = json.loads(content)
     shapes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for path in numbers(record):
-        shapes[tuple("#" if isinstance(key, int) else key for key in path)] = path
+        shapes[tuple("#" if isinstance(key, int) or "." in key else key for key in path)] = path
     run = name.split("/")[0]
     for path in shapes.values():
         victim.write_text(json.dumps(changed(record, path, VALUES[value])))
@@ -417,3 +417,95 @@ def test_thousands_of_runs_that_are_none_hide_no_run(leadline: Leadline, runs: P
     told = json.loads(leadline("list", "--format", "json").out)
     assert sum(one["status"] == "damaged" for one in told["runs"]) == 300
     assert {"own", "imported"} <= {Path(one["path"]).name for one in told["runs"]}
+
+
+# --- files on their way in ----------------------------------------------------------------------
+
+FIO = (RECORDED / "randread-4k-qd1" / "fio.json").read_text()
+TABLE = "cluster,target,workload,op,iops\n{},{},{},read,1000\n"
+
+
+@pytest.mark.parametrize(
+    "evil", ["../../out", "/etc/out", "..", ".", "", "a/b", ESCAPE, MARKUP, "x" * 9999]
+)
+def test_names_in_files_name_no_folder_of_ours(
+    evil: str, leadline: Leadline, tmp_path: Path
+) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "table.csv").write_text(TABLE.format(evil, evil, evil))
+    document = json.loads(FIO)
+    document["jobs"][0]["jobname"] = evil
+    document["jobs"][0]["job options"]["filename"] = evil
+    (given / "fio.json").write_text(json.dumps(document))
+    before = everything(tmp_path.parent) - everything(tmp_path)
+    for number, name in enumerate(("table.csv", "fio.json")):
+        said = leadline("import", "auto", given / name, "--run", f"r{number}", "--format", "json")
+        assert said.status == 0, said.err
+        for run in json.loads(said.out)["runs"]:
+            assert Path(run["path"]).parent == tmp_path / "runs"
+            judged(leadline, run["path"], tmp_path)
+    assert everything(tmp_path.parent) - everything(tmp_path) == before
+
+
+def everything(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"\xff\xfe.json",
+        b"a\nb.json",
+        b"\x1b[31m.json",
+        b"-rf.json",
+        b"<script>.json",
+        b"\xe2\x80\xae.json",
+    ],
+)
+def test_files_may_have_any_name(name: bytes, leadline: Leadline, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / os.fsdecode(name)).write_text(FIO)
+    (given / os.fsdecode(b"letter" + name)).write_text("Dear fio")
+    said = leadline("import", "auto", given, "--run", "r")
+    assert said.status == 0, said.err
+    assert not set("\x1b\u202e") & set(said.out + said.err)
+    judged(leadline, "r", tmp_path)
+    assert leadline("verify", "r").status == 0
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "\\u0000", "\\u001b[31m", "\\ud83d\\ude00", "\\uffff"])
+def test_texts_that_json_can_hold_and_utf_8_cannot(
+    text: str, leadline: Leadline, tmp_path: Path
+) -> None:
+    path = tmp_path / "fio.json"
+    path.write_text(FIO.replace('"randread"', f'"randread{text}"').replace("libaio", text))
+    said = leadline("import", "fio", path, "--run", "r")
+    assert said.status == 0, said.err
+    judged(leadline, "r", tmp_path)
+    assert leadline("verify", "r").status == 0
+
+
+def test_what_is_too_large_or_no_file_is_refused_without_being_read(
+    leadline: Leadline, tmp_path: Path
+) -> None:
+    given = tmp_path / "given"
+    deep = given.joinpath(*(["d"] * 100))
+    deep.mkdir(parents=True)
+    (deep / "deep.json").write_text(FIO)
+    (given / "good.json").write_text(FIO)
+    (given / "large.json").touch()
+    os.truncate(given / "large.json", LARGE)
+    os.mkfifo(given / "pipe.json")
+    (given / "link.json").symlink_to("/etc/passwd")
+    (given / "loop").symlink_to(given, target_is_directory=True)
+    (given / "self.json").symlink_to("self.json")
+    with limited_memory():
+        said = leadline("import", "auto", given, "--run", "r", "--format", "json")
+    assert said.status == 1
+    told = json.loads(said.out)
+    assert told["runs"][0]["trials"] == 1
+    refused = {one["file"]: one["reason"] for one in told["refused"]}
+    assert {"large.json", "pipe.json", "link.json", "self.json"} <= refused.keys()
+    assert any("deeper" in reason for reason in refused.values())

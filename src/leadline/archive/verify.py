@@ -93,20 +93,30 @@ def _told(path: str, error: LeadlineError) -> Discrepancy:
 
 def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Discrepancy]) -> int:
     for name, expected in digests.items():
-        path = root / name
-        if path.is_symlink() or not path.resolve().is_relative_to(root.resolve()):
-            problems.append(Discrepancy(path=name, message="leads out of the archive"))
-        elif not path.is_file():
-            problems.append(Discrepancy(path=name, message="is missing"))
-        elif (size := path.stat().st_size) != expected.size_bytes:
-            message = f"has {size} bytes, sealed with {expected.size_bytes}"
-            problems.append(Discrepancy(path=name, message=message))
-        elif size > layout.LARGEST_FILE_BYTES:
-            message = f"has {format_size(size)}, more than any verb reads"
-            problems.append(Discrepancy(path=name, message=message))
-        elif layout.digest_file(path).sha256 != expected.sha256:
-            problems.append(Discrepancy(path=name, message="its SHA-256 is not the sealed one"))
+        try:
+            fault = _fault(root, name, expected)
+        except (OSError, ValueError) as error:  # a name that no file can have, among others
+            fault = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        if fault:
+            problems.append(Discrepancy(path=name, message=fault))
     return len(digests)
+
+
+def _fault(root: Path, name: str, expected: FileDigest) -> str | None:
+    """What is wrong with a sealed file. Raises OSError and ValueError."""
+    path = root / name
+    if path.is_symlink() or not path.resolve().is_relative_to(root.resolve()):
+        return "leads out of the archive"
+    if not path.is_file():
+        return "is missing"
+    size = path.stat().st_size
+    if size != expected.size_bytes:
+        return f"has {size} bytes, sealed with {expected.size_bytes}"
+    if size > layout.LARGEST_FILE_BYTES:
+        return f"has {format_size(size)}, more than any verb reads"
+    if layout.digest_file(path).sha256 != expected.sha256:
+        return "its SHA-256 is not the sealed one"
+    return None
 
 
 def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]) -> int:

@@ -10,6 +10,7 @@ from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.verify import verify
 from leadline.cli.options import format_option, run_argument, runs_option
 from leadline.errors import Exit
+from leadline.visible import visible
 
 
 @click.command()
@@ -37,7 +38,7 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
             f"{found.path}: {verification.files} files, {verification.numbers} numbers checked"
         )
         for problem in verification.problems:
-            click.echo(f"problem: {problem.path}: {problem.message}")
+            click.echo(f"problem: {visible(problem.path)}: {visible(problem.message)}")
         count = len(verification.problems)
         click.echo(f"{count} problem{'s' if count > 1 else ''}" if count else "ok")
     return Exit.ANSWERED if verification.ok else Exit.NEGATIVE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from leadline.formats.importer import Importer, Result
@@ -20,6 +20,7 @@ from leadline.formats.output import (
     JobOptions,
     JobResult,
     Latency,
+    Note,
     NoteKind,
     Operation,
 )
@@ -28,6 +29,7 @@ from leadline.metrics import Op
 
 TOOL: Final = "dbench"
 _TITLE: Final = "= Dbench Summary ="
+_QUOTED: Final = b'"fio version"'
 _QUOTE = re.compile(r"[\s>|]*")
 _FIGURE = r"([^/\s]*)"
 _RATE = r"([^/\s]*(?:/s)?)"
@@ -242,7 +244,20 @@ def _result(test: _Test, operations: tuple[Operation, ...], figures: Figures) ->
 
 
 def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in contents.values() for result in parse_dbench(content))
+    results = []
+    for content in contents.values():
+        first, *others = parse_dbench(content)
+        if _QUOTED in content and isinstance(first.output, EngineOutput):
+            line = content.count(b"\n", 0, content.index(_QUOTED)) + 1
+            beside = Note(
+                kind=NoteKind.LEFT_OUT,
+                where=f"line {line}",
+                fact="output of fio itself, beside the summary; import it from a file of its own",
+            )
+            output = replace(first.output, notes=(*first.output.notes, beside))
+            first = replace(first, output=output)
+        results += [first, *others]
+    return tuple(results)
 
 
 def _recognises(name: str, head: bytes) -> bool:

@@ -34,6 +34,12 @@ _A_WORD: Final = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
 # Objects in the noise that are not JSON after all. Python's decoder counts lines for each, from the
 # text's beginning on.
 _MOST_FAILURES: Final = 200
+# Half of a character beyond U+FFFF, written as an escape: no text that can be stored holds it.
+_HALVES: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|"
+    r"(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 # A longer number is not one that a benchmark measured; as a float it is infinite or absurd.
 _LONGEST_INTEGER: Final = 400
 
@@ -209,6 +215,8 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer
 def _find_all(text: str, marks: frozenset[str]) -> JsonText:
     documents: list[JsonDocument] = []
     original, words_known = text, False
+    if "\\ud" in text or "\\uD" in text:
+        text = _HALVES.sub(_without_half, text)
     position = behind = failures = 0
     while (opening := _OPENING.search(text, position)) is not None:
         start = opening.start()
@@ -246,6 +254,11 @@ def _find_all(text: str, marks: frozenset[str]) -> JsonText:
         noise = _joined(iter((last.noise, original[behind:])))
         documents[-1] = JsonDocument(content=last.content, noise=noise, repeats=last.repeats)
     return JsonText(documents=tuple(documents))
+
+
+def _without_half(match: re.Match[str]) -> str:
+    """Half a character as U+FFFD, in as many letters; any other escape as it is."""
+    return "\\ufffd" if match["half"] else match.group()
 
 
 def _as_nan(match: re.Match[str]) -> str:

@@ -262,7 +262,9 @@ class EngineOutput:
 def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:
     """The operations of each job name, with a total where a job did reads and writes at once.
 
-    Entries of one name are processes or clients of one job: they ran together and are added up.
+    Entries of one name are processes or clients of one job: they ran together and are added up. A
+    summary that does not echo the job (`options.whole`) may tell of reads and writes that ran one
+    after the other, so that only its author can give a total.
     """
     entries: dict[str, list[JobResult]] = {}
     for job in jobs:
@@ -272,12 +274,12 @@ def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:
 
 def _together(jobs: Sequence[JobResult]) -> tuple[Operation, ...]:
     if len(jobs) == 1:
-        return jobs[0].with_total()
+        return jobs[0].with_total() if jobs[0].options.whole else jobs[0].operations
     ops = dict.fromkeys(one.op for job in jobs for one in job.operations)
     added = tuple(
         summed(op, [one for job in jobs for one in job.operations if one.op is op]) for op in ops
     )
-    mixed = any(len(job.operations) > 1 for job in jobs)
+    mixed = any(len(job.operations) > 1 and job.options.whole for job in jobs)
     return _with_total(added) if mixed else added
 
 

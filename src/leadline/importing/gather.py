@@ -48,9 +48,9 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
     for path in paths:
         for short, found in _walk(path, refused):
             if len(files) >= _MOST_FILES:
-                refused.append(Refused(file=str(path), reason=f"more than {_MOST_FILES:,} files"))
+                refused.append(Refused(file=_text(path), reason=f"more than {_MOST_FILES:,} files"))
                 break
-            name = str(found) if short in files else short
+            name = _text(found) if short in files else short
             files[name] = found.resolve() if found == path else found
             if found == path:
                 named.add(name)
@@ -101,18 +101,24 @@ def _assign(
 
 def _walk(path: Path, refused: list[Refused]) -> Iterator[tuple[str, Path]]:
     """Regular files at or below a path, named by their path from where the user pointed."""
+
+    def unread(error: OSError) -> None:
+        where = _text(error.filename or path)
+        refused.append(Refused(file=where, reason=f"cannot be read: {error.strerror}"))
+
     if not path.is_dir():
-        yield path.name, path
+        yield _text(path.name), path
         return
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in os.walk(path, onerror=unread):
         folders.sort()
         depth = len(Path(folder).relative_to(path).parts)
         if depth >= _DEEPEST and folders:
-            refused.append(Refused(file=folder, reason=f"is nested deeper than {_DEEPEST} folders"))
+            reason = f"is nested deeper than {_DEEPEST} folders"
+            refused.append(Refused(file=_text(folder), reason=reason))
             folders.clear()
         for name in sorted(names):
             found = Path(folder, name)
-            shown = str(found.relative_to(path))
+            shown = _text(found.relative_to(path))
             mode = found.lstat().st_mode
             if stat.S_ISLNK(mode):
                 refused.append(
@@ -122,6 +128,11 @@ def _walk(path: Path, refused: list[Refused]) -> Iterator[tuple[str, Path]]:
                 yield shown, found
             else:
                 refused.append(Refused(file=shown, reason="is not a regular file"))
+
+
+def _text(path: str | Path) -> str:
+    """A path as text that can be stored; in a filesystem names are bytes, which need be no text."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 _PACKED = (

@@ -44,6 +44,9 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(("timestamp", "int"))]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_SCALARS = frozenset(
+    f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")
+)
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456789"))
 
@@ -90,7 +93,13 @@ def _plain(loader: _Loader, node: yaml.Node, path: KeyPath, lines: dict[KeyPath,
         return [
             _plain(loader, item, (*path, index), lines) for index, item in enumerate(node.value)
         ]
-    if not node.tag.startswith("tag:yaml.org,2002:"):
-        raise YamlFault(f"the tag {node.tag!r} is not taken", node.start_mark.line + 1)
-    scalar: object = loader.construct_object(node)
+    line = node.start_mark.line + 1
+    if node.tag not in _SCALARS:
+        raise YamlFault(f"the tag {node.tag!r} is not taken", line)
+    try:
+        scalar: object = loader.construct_object(node)
+    except (ValueError, LookupError) as error:
+        # `!!bool x`, or more digits than an integer may have.
+        kind = node.tag.rpartition(":")[2]
+        raise YamlFault(f"{str(node.value)[:40]!r} is no {kind} that is taken", line) from error
     return scalar

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 
 from leadline.metrics import Metric, Op
@@ -15,6 +14,7 @@ from leadline.units import (
     format_latency,
     format_size,
 )
+from leadline.visible import visible as visible
 
 MISSING = "missing"
 NOT_SHOWN = "–"
@@ -28,20 +28,6 @@ _TITLES = {
     Metric.LATENCY_P999: "p99.9 latency",
     Metric.LATENCY_P9999: "p99.99 latency",
 }
-# Directional formatting characters could make a name read as another one.
-_HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
-
-
-def visible(text: str) -> str:
-    """`text` with control and direction characters spelled out (`\\x1b`), the rest untouched."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        character.encode("unicode_escape").decode()
-        if unicodedata.category(character) in _HIDDEN
-        else character
-        for character in text
-    )
 
 
 def title(metric: Metric) -> str:

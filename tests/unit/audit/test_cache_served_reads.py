@@ -57,9 +57,19 @@ def test_cache_served_reads_fires_without_a_drop(judge: Judge) -> None:
 
 
 def test_cache_served_reads_fires_on_reading_again(judge: Judge) -> None:
-    (found,) = of("cache-served-reads", judge(replace(buffered(0), edit=without_disks)))
+    def kept(output: Any) -> None:
+        without_disks(output)
+        output["jobs"][0]["job options"]["invalidate"] = "0"
+
+    (found,) = of("cache-served-reads", judge(replace(buffered(0), edit=kept)))
     assert found.severity is Severity.WARNING
     assert found.evidence["reread_share"] == pytest.approx(0.71, abs=0.01)
+
+
+def test_cache_served_reads_is_silent_on_passes_before_which_fio_empties_the_cache(
+    judge: Judge,
+) -> None:
+    assert not of("cache-served-reads", judge(replace(buffered(0), edit=without_disks)))
 
 
 def test_cache_served_reads_is_silent_where_the_disk_did_the_reads(judge: Judge) -> None:

@@ -80,6 +80,9 @@ def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -
             + (
                 ", with the lab's daemons and the load together: the figure is of this processor."
                 if on_lab
+                else ", most of it with other work than the engine's: what ran beside the load is "
+                "in the figure."
+                if engine < processor.busy_share / 2
                 else ": the load generator could not have done more, whatever the storage can do."
             ),
             remedy=_LAB

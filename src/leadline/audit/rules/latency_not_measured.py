@@ -26,15 +26,16 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
             remedy="Use fio on the same image to measure latency (`engine: auto`).",
         )
         return
-    if not options.whole:
-        return  # a summary that tells no latency misleads nobody
     switched = [key for key in _SWITCHES if options.flag(key)]
+    if not options.whole and not switched:
+        return
     why = f"{' and '.join(switched)} switched it off" if switched else "the result holds only zeros"
     for one in evidence.job.operations:
         if not any(name != "submission" for name, _ in told(one)):
             ios = f"{one.total_ios} " if one.total_ios is not None else ""
             yield Doubt(
-                severity=Severity.ERROR,
+                # A summary that tells no latency misleads nobody.
+                severity=Severity.ERROR if options.whole else Severity.INFO,
                 op=one.op,
                 latency_only=True,
                 evidence=_counted(one.total_ios),

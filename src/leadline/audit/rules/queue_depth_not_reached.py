@@ -18,6 +18,10 @@ IGNORED = 0.5
 ABOUT_ONE = (0.5, 1.5)
 # Share of I/Os submitted with nothing else in flight, from which on none was queued.
 ALONE = 0.99
+# Share of its time that a job may stand in submission before it counts as waiting there, and
+# the share of a core up to which it waits and does not work.
+SUBMITTING = 0.95
+WAITING = 0.8
 # What fio itself needs between two I/Os of a job: 0.15 to 2 us measured. At depth 1 it counts.
 GAP_S = 5e-6
 # Waiting for these lies outside the write latency; verifying reads are not counted as reads.
@@ -31,7 +35,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         return
     if any(options.flag(key) for key in (*_UNCOUNTED_WAITS, *_UNCOUNTED_READS)):
         return
-    doubt = _by_littles_law(evidence) or _by_depths_seen(evidence)
+    doubt = _by_littles_law(evidence) or _by_depths_seen(evidence) or _by_submission(evidence)
     if doubt is not None:
         yield doubt
 
@@ -79,10 +83,49 @@ def _by_depths_seen(evidence: JobEvidence) -> Doubt | None:
     )
 
 
-def _doubt(evidence: JobEvidence, numbers: dict[str, float], fact: str, *, ignored: bool) -> Doubt:
+def _by_submission(evidence: JobEvidence) -> Doubt | None:
+    """An asynchronous engine whose submission waits (buffered files, FUSE) does one I/O after the
+    other, and what is queued behind counts as latency: Little's law says that the queue is full."""
+    depth, processes, used = (
+        evidence.job.options.iodepth,
+        evidence.processes,
+        evidence.job.core_share,
+    )
+    if depth is None or depth <= 1 or not processes or used is None or used > WAITING:
+        return None
+    whole = evidence.trial.whole
+    if evidence.job.options.direct and (whole is None or whole.output.disks):
+        return None  # direct I/O to a disk waits there for a place in the disk's own queue
+    busy = 0.0
+    for one in evidence.parts:
+        if one.iops is None or one.submission is None or one.submission.mean_s is None:
+            return None
+        busy += one.iops * one.submission.mean_s
+    share = busy / processes
+    if evidence.job.options.engine in SYNCHRONOUS_ENGINES or not SUBMITTING <= share <= 1.05:
+        return None
+    return _doubt(
+        evidence,
+        {"asked": depth, "submitting_share": share, "core_share": used},
+        f"{depth} I/Os of each job were asked to be in flight, and the job stood {share:.0%} of "
+        "its time in the submission of one",
+        ignored=False,
+        cause=f"submitting waits (it used {used:.0%} of a core), as on buffered files and FUSE, "
+        "so that one I/O is under way at a time",
+    )
+
+
+def _doubt(
+    evidence: JobEvidence,
+    numbers: dict[str, float],
+    fact: str,
+    *,
+    ignored: bool,
+    cause: str = "",
+) -> Doubt:
     engine = evidence.job.options.engine
     if not ignored:
-        cause = _cause(evidence)
+        cause = cause or _cause(evidence)
     elif engine is None:
         cause = "about one per job, as a synchronous engine does, so the queue depth was ignored"
         cause += "; the engine itself is not told"

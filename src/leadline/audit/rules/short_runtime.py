@@ -11,12 +11,20 @@ from leadline.findings import Severity
 # Defaults of the methodology.
 ENOUGH = 0.95
 HALF = 0.5
-# Options that end a job early on purpose, or set its amount of I/O in another way than `size`.
-_OTHER_ENDS = ("steadystate", "ss", "io_size", "io_limit", "number_ios", "fill_device", "filesize")
+# Options that end a job early on purpose, or set its amount of I/O in another way than `size`; of
+# a search for a latency fio reports the last window only.
+_OTHER_ENDS = (
+    *("steadystate", "ss", "io_size", "io_limit", "number_ios", "fill_device", "filesize"),
+    "latency_target",
+)
 
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
     asked, ran = _asked_s(evidence), evidence.longest_s
+    ramp_s = _only_ramped_s(evidence)
+    if ramp_s is not None:
+        yield _in_the_ramp(evidence, ramp_s)
+        return
     if not asked or ran is None or evidence.job.steady:
         return
     if any(key in evidence.job.options.raw for key in _OTHER_ENDS) or ran >= ENOUGH * asked:
@@ -28,6 +36,28 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         "without an error.",
         remedy="Set time_based, and look for what ended the job: a signal, a full target, a size "
         "that was used up.",
+    )
+
+
+def _only_ramped_s(evidence: JobEvidence) -> float | None:
+    """The ramp in which a job had done all that it had to do; None where it went on. fio starts
+    its counters anew behind the ramp: what ended in it has I/Os and no latencies."""
+    options, ran, parts = evidence.job.options, evidence.longest_s, evidence.parts
+    asked, ramp_s = options.seconds("runtime"), options.seconds("ramp_time")
+    if not asked or not ramp_s or ran is None or ran >= HALF * min(asked, ramp_s) or not parts:
+        return None
+    measured = any(latency for one in parts for latency in (one.total, one.completion))
+    return None if measured or not options.whole or options.flag("gtod_reduce") else ramp_s
+
+
+def _in_the_ramp(evidence: JobEvidence, ramp_s: float) -> Doubt:
+    ran = evidence.longest_s or 0.0
+    return Doubt(
+        severity=Severity.ERROR,
+        evidence={"runtime_s": ran, "ramp_s": ramp_s},
+        message=f"The job was over after {ran:.3g} s, within its ramp of {ramp_s:.3g} s, which is "
+        "not meant to be counted; not one latency was taken.",
+        remedy="Set time_based, or give the job more to do than its ramp takes.",
     )
 
 

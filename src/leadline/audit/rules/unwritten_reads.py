@@ -27,6 +27,8 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
         if extent is None:
             unknown += 1
         elif extent.written_bytes < extent.span_bytes:
+            if trial.ours and extent.filesystem:
+                continue  # fio writes its files itself before it reads them
             yield Doubt(
                 severity=Severity.ERROR,
                 op=Op.READ,
