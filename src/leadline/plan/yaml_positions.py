@@ -47,6 +47,8 @@ _Loader.yaml_implicit_resolvers = {
 _SCALARS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")
 )
+# PyYAML's time grows with the square of the depth; no plan comes near this one.
+_DEEPEST = 100
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456789"))
 
@@ -54,17 +56,20 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456
 def load_positioned(text: str) -> Positioned:
     """Parse one YAML document. Raises YamlFault with the line."""
     loader: _Loader | None = None
+    depth = 0
     try:
         loader = _Loader(text)
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                mark = event.start_mark
-                raise YamlFault("anchors and aliases are not taken", mark.line + 1 if mark else 1)
+                raise YamlFault("anchors and aliases are not taken", line)
+            starts = isinstance(event, yaml.CollectionStartEvent)
+            depth += starts - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise YamlFault("nested too deeply", line)
         node = loader.get_single_node()
         lines: dict[KeyPath, int] = {}
         value = _plain(loader, node, (), lines) if node is not None else None
-    except RecursionError as error:
-        raise YamlFault("nested too deeply", 1) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
