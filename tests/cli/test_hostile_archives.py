@@ -1,9 +1,10 @@
-"""Archives from strangers: every verb ends with an answer or an error, in bounded time and memory,
-and nothing that lies outside the archive comes into any output."""
+"""Archives, files and plans from strangers: every verb ends with an answer or an error, in bounded
+time and memory, and nothing that lies outside an archive comes into any output."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import resource
@@ -330,9 +331,10 @@ def _no_json(word: str) -> object:
     raise AssertionError(f"{word} is not JSON")
 
 
-@pytest.mark.parametrize(
-    "evil", [ESCAPE, MARKUP, "\u202egnp.exe", "a\nb\r\x85\u2028c", "\x00", "|` *"]
-)
+EVIL = (f"{ESCAPE}\u202e\x00\na\r\x85\u2028b", MARKUP, "|` *")
+
+
+@pytest.mark.parametrize("evil", EVIL, ids=["control", "markup", "markdown"])
 def test_names_of_all_kinds_do_no_harm(
     evil: str, leadline: Leadline, runs: Path, tmp_path: Path
 ) -> None:
@@ -425,7 +427,7 @@ TABLE = "cluster,target,workload,op,iops\n{},{},{},read,1000\n"
 
 
 @pytest.mark.parametrize(
-    "evil", ["../../out", "/etc/out", "..", ".", "", "a/b", ESCAPE, MARKUP, "x" * 9999]
+    "evil", ["../../out", "/etc/out", "..", ".", "a/b", ESCAPE, MARKUP, "x" * 9999]
 )
 def test_names_in_files_name_no_folder_of_ours(
     evil: str, leadline: Leadline, tmp_path: Path
@@ -508,3 +510,46 @@ def test_what_is_too_large_or_no_file_is_refused_without_being_read(
     refused = {one["file"]: one["reason"] for one in told["refused"]}
     assert {"large.json", "pipe.json", "link.json", "self.json"} <= refused.keys()
     assert any("deeper" in reason for reason in refused.values())
+
+
+# --- plans --------------------------------------------------------------------------------------
+
+ANCHORS = [f"a{number}" for number in range(9)]
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in itertools.pairwise(ANCHORS)
+)
+QUICK = "targets: [dir:/tmp]\nprofile: quick\n"
+MANY = f"targets: [{', '.join(f'dir:/tmp/{n}' for n in range(1000))}]\nprofile: quick\n"
+# What is written, and a part of what is said of it.
+PLANS = {
+    "billion laughs": (LAUGHS, "anchors and aliases"),
+    "nested lists": ("targets: " + "[" * 1_000_000, "nested too deeply"),
+    "nested mappings": ("targets: " + "{a: " * 250_000, "nested too deeply"),
+    "nested lines": ("".join(f"{' ' * n}a:\n" for n in range(1400)), "nested too deeply"),
+    "billions of trials": (f"{MANY}repeats: 1000\n", "100,000 are the most"),
+    "a long number": (f"{QUICK}seed: {'9' * 5000}\n", "no int that is taken"),
+    "a tag that lies": (f"{QUICK}seed: !!bool x\n", "no bool that is taken"),
+    "a tag that fails": (f"{QUICK}seed: !!timestamp x\n", "is not taken"),
+    "thousands of faults": ("targets: [" + "x, " * 20_000 + "]\n", "is not a target"),
+    "thousands of profiles": (
+        "targets: [dir:/tmp]\nprofile: [" + "quick, " * 20_000 + "]\n",
+        "repeats workloads",
+    ),
+    "a control character": (f"{QUICK}\x1b[31mred: 1\n", "plan-"),
+    "an escaped control character": (f'{QUICK}"\\e[31mred": 1\n', "unknown key"),
+    "more than a mebibyte": (QUICK + "#" * (1 << 20), "larger than"),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_plan_that_is_made_to_grow_is_refused(
+    plan: str, leadline: Leadline, tmp_path: Path
+) -> None:
+    text, said = PLANS[plan]
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    with limited_memory():
+        told = leadline("check", path)
+    assert told.status == Exit.WRONG_REQUEST
+    assert said in told.err + told.out
+    assert not set("\x1b\x9b") & set(told.err + told.out)

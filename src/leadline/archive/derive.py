@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from leadline.archive.records import Derived, DerivedOperation
+from typing import Any
+
+import orjson
+
+from leadline.archive.records import Derived
 from leadline.formats.output import EngineOutput, by_name
 
 
 def derive(output: EngineOutput) -> Derived:
     """Derived numbers of one output; same input, same bytes."""
-    operations = []
+    return Derived.model_validate_json(derived_json(output))
+
+
+def derived_json(output: EngineOutput) -> bytes:
+    """Derived numbers as they are stored: a `Derived` in JSON, not indented, since each number of
+    a histogram would fill a line."""
+    operations: list[dict[str, Any]] = []
     for name, together in by_name(output.jobs).items():
         for operation in together:
             histogram = operation.histogram
             operations.append(
-                DerivedOperation(
-                    job=name,
-                    op=operation.op,
-                    metrics=operation.metrics(),
-                    histogram_ns=tuple(histogram.values_ns.tolist()) if histogram else (),
-                    histogram_counts=tuple(histogram.counts.tolist()) if histogram else (),
-                )
+                {
+                    "job": name,
+                    "op": operation.op.value,
+                    "metrics": {key.value: value for key, value in operation.metrics().items()},
+                    "histogram_ns": histogram.values_ns if histogram else (),
+                    "histogram_counts": histogram.counts if histogram else (),
+                }
             )
-    return Derived(operations=tuple(operations))
+    document = {"schema": Derived.model_fields["schema_"].default, "operations": operations}
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel
 
-from leadline.archive.records import FileDigest
+from leadline.archive.records import Derived, FileDigest
 from leadline.units import format_size
 
 MANIFEST = "manifest.json"
@@ -44,8 +44,10 @@ def system_folder(session: str, moment: str, number: int) -> str:
 
 
 def encode(record: BaseModel) -> bytes:
-    """A record as stored: indented JSON with the contract's field names, one line break behind."""
-    return record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+    """A record as stored: JSON with the contract's field names, one line break behind. Indented,
+    but for histograms, of which each number would fill a line."""
+    indent = None if isinstance(record, Derived) else 2
+    return record.model_dump_json(indent=indent, by_alias=True).encode() + b"\n"
 
 
 def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:

@@ -62,8 +62,9 @@ class StoredTrial:
         except FormatError as error:
             return error
 
-    @cached_property
+    @property
     def derived(self) -> Derived | None:
+        """Read anew each time: as Python's numbers histograms are large."""
         path = self.folder / layout.DERIVED
         return read_record(path, Derived) if path.exists() else None
 
@@ -100,12 +101,13 @@ class StoredTrial:
     def measurements(self) -> Iterator[Measurement]:
         """Rows of the measurements table; a job file of several sections gives one workload
         `name/section` each."""
-        if self.derived is None:
+        derived = self.derived
+        if derived is None:
             return
         record = self.record
-        names = {operation.job for operation in self.derived.operations}
+        names = {operation.job for operation in derived.operations}
         own_file = self.cell is not None and self.cell.workload.job_file is not None
-        for operation in self.derived.operations:
+        for operation in derived.operations:
             histogram = (
                 LatencyHistogram(
                     np.asarray(operation.histogram_ns, dtype=np.int64),

@@ -145,7 +145,7 @@ class TrialEvidence:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class JobEvidence:
     """One entry of an output: a job, or a group of equal jobs."""
 
@@ -153,7 +153,7 @@ class JobEvidence:
     job: JobResult
     trial: TrialEvidence
 
-    @property
+    @cached_property
     def pattern(self) -> str | None:
         """fio's `rw`; None where it is not known."""
         options = self.job.options
@@ -169,7 +169,7 @@ class JobEvidence:
         """Why the I/O is taken to cross a network, as a clause; empty if it is not known to."""
         return self.trial.network or network_of_job(self.job.options)
 
-    @property
+    @cached_property
     def processes(self) -> int | None:
         """Jobs behind this entry: all of numjobs where they were reported as a group, else one.
         None where that cannot be known."""
@@ -186,7 +186,7 @@ class JobEvidence:
             return numjobs
         return 1 if alike % numjobs == 0 else None
 
-    @property
+    @cached_property
     def asked_depth(self) -> int | None:
         """I/Os that this entry was asked to keep in flight; None where it is not told."""
         processes, depth = self.processes, self.job.options.iodepth
@@ -199,7 +199,7 @@ class JobEvidence:
         known = {"numjobs", "group_reporting"} <= self.job.options.raw.keys()
         return not self.trial.ours and not known
 
-    @property
+    @cached_property
     def in_flight(self) -> float | None:
         """Mean I/Os in flight by Little's law, N = X R, all operations added: they share the
         queue. None where a rate or latency is not told or there was no I/O."""
@@ -212,7 +212,7 @@ class JobEvidence:
             return None  # the other direction had its share of the queue, and nobody tells it
         return _little(parts, self.job.options)
 
-    @property
+    @cached_property
     def in_flight_rounding(self) -> float:
         """By which share `in_flight` may be off, since its figures are told with few digits."""
         worst = 0.0
@@ -226,7 +226,7 @@ class JobEvidence:
         echoes its options, has them all: a round number there is one, or was typed in."""
         return 0.0 if self.job.options.whole else rounding(value, of_bytes=of_bytes)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Operation, ...]:
         """The operations without their total, unless the total is all that tells rates and
         latencies."""
@@ -238,7 +238,7 @@ class JobEvidence:
                 return total
         return parts
 
-    @property
+    @cached_property
     def total_ios(self) -> int | None:
         """I/Os that were done; from the rate and the time where they were not counted."""
         done = 0.0
@@ -252,17 +252,17 @@ class JobEvidence:
                 return None
         return int(done) if math.isfinite(done) else None
 
-    @property
+    @cached_property
     def longest_s(self) -> float | None:
         """How long the longest operation ran, ramp excluded; None where not told."""
         ran = [one.runtime_s for one in self.job.operations if one.runtime_s is not None]
         return max(ran, default=None)
 
-    @property
+    @cached_property
     def throttled(self) -> bool:
         return any(self.job.options.flag(key) for key in _THROTTLES)
 
-    @property
+    @cached_property
     def merged_sections(self) -> bool:
         """fio folded several sections into one entry: it carries the first one's name and the last
         one's options, so that nothing says what was measured (seen in 316 of 11,500 files)."""
@@ -275,14 +275,14 @@ class JobEvidence:
             and any(one.op not in allowed and one.op is not Op.TOTAL for one in self.parts)
         )
 
-    @property
+    @cached_property
     def edges_matter(self) -> bool:
         """The run is too short for Little's law: filling and draining the queue take about one
         latency R each, so N is off by up to R / runtime = asked / I/Os, here more than 5 %."""
         done, asked = self.total_ios, self.asked_depth
         return done is not None and done < 20 * (asked or self.job.options.iodepth or 1)
 
-    @property
+    @cached_property
     def block_size(self) -> int | None:
         """The one block size of the entry; None where there are several or nobody knows."""
         raw = self.job.options.raw

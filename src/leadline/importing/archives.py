@@ -35,7 +35,7 @@ from leadline.formats.importer import Refused, Result
 from leadline.formats.output import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
 from leadline.importing.gather import Gathered
-from leadline.importing.read import ReadBundle, read_bundles, safe_name
+from leadline.importing.read import ReadBundle, derived_file, read_bundles, safe_name
 
 _STAGING = ".importing-"
 # Up to here what was parsed for the archive is kept for the audit that follows.
@@ -88,9 +88,7 @@ class _Draft:
     parsed: dict[str, tuple[Result, ...]] = field(default_factory=dict)
 
     def write(self, name: str, content: bytes) -> None:
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        (self.path / name).write_bytes(content)
         self.files[name] = layout.digest(content)
 
 
@@ -158,16 +156,21 @@ class _Intake:
             self.drafts[cluster] = _Draft(path=path)
         return self.drafts[cluster]
 
-    def _add(self, draft: _Draft, source: ImportSource, result: Result, derived: bytes) -> None:
+    def _add(
+        self, draft: _Draft, source: ImportSource, result: Result, derived: FileDigest | None
+    ) -> None:
         self._trials += 1
         tool = result.tool or source.kind
         file = source.names[0]
         trial = imported_trial(self._trials, self._target(result, file), file, tool, result)
         record = _record(trial, source, result)
-        if derived:
-            name = f"{layout.TRIALS}/{record.label}/{layout.DERIVED}"
-            draft.write(name, derived)
-            record = record.model_copy(update={"files": {layout.DERIVED: draft.files[name]}})
+        folder = f"{layout.TRIALS}/{record.label}"
+        (draft.path / folder).mkdir()
+        if derived is not None:
+            name = f"{folder}/{layout.DERIVED}"
+            (self.raw / derived_file(source.files[0], source.part)).rename(draft.path / name)
+            draft.files[name] = derived
+            record = record.model_copy(update={"files": {layout.DERIVED: derived}})
         draft.trials.append((trial, record))
 
     def finish(self, folder: Path, session: Session) -> tuple[Run, ...]:

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import copyreg
 import ctypes
 import gc
 import multiprocessing
 import os
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from operator import attrgetter
 from pathlib import Path, PurePath
+from typing import Any
 
 from leadline.archive import layout
-from leadline.archive.derive import derive
+from leadline.archive.derive import derived_json
 from leadline.archive.records import FileDigest
+from leadline.formats.fio_log import Window
 from leadline.formats.importer import Refused, Result
 from leadline.formats.importers import importer
-from leadline.formats.output import EngineOutput, FormatError
+from leadline.formats.output import (
+    DiskUse,
+    EngineOutput,
+    FormatError,
+    JobOptions,
+    JobResult,
+    Latency,
+    Note,
+    Operation,
+)
 from leadline.importing.gather import Bundle
+from leadline.stats.histogram import LatencyHistogram
 
 _NOT_IN_FILES = re.compile(r"[^A-Za-z0-9._+=@-]+")
 _LONGEST_FILE_NAME = 100
@@ -33,7 +47,8 @@ _PR_SET_PDEATHSIG = 1
 class ReadBundle:
     """What a bundle holds, and its files as they were kept. `refused` says why there is nothing.
 
-    `derived` is what a trial's `derived.json` shall hold, for each result that has figures.
+    `derived` is the digest of a trial's `derived.json`, which lies in the folder as `derived_file`
+    calls it, for each result; None for one without figures.
     """
 
     kind: str
@@ -41,7 +56,7 @@ class ReadBundle:
     files: tuple[str, ...] = ()
     digests: tuple[FileDigest, ...] = ()
     results: tuple[Result, ...] = ()
-    derived: tuple[bytes, ...] = ()
+    derived: tuple[FileDigest | None, ...] = ()
     refused: Refused | None = None
 
 
@@ -67,6 +82,30 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle
             raise
 
 
+def _flat(one: Any) -> tuple[Callable[..., Any], tuple[type, tuple[Any, ...]]]:
+    kind = type(one)
+    return _restored, (kind, _VALUES[kind](one))
+
+
+def _restored(kind: type, values: tuple[Any, ...]) -> Any:
+    made: Any = object.__new__(kind)
+    for name, value in zip(_NAMES[kind], values, strict=True):
+        object.__setattr__(made, name, value)
+    return made
+
+
+# Results go from one process to the other by the hundred thousand parts; what dataclasses do for
+# pickle by themselves took longer than parsing.
+_SENT: tuple[type[Any], ...] = (
+    *(Result, EngineOutput, JobResult, JobOptions, Operation, Latency, LatencyHistogram),
+    *(DiskUse, Note, Window),
+)
+_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _SENT}
+_VALUES = {kind: attrgetter(*names) for kind, names in _NAMES.items()}
+for _kind in _SENT:
+    copyreg.pickle(_kind, _flat)
+
+
 def _worker() -> None:
     """Signals are for the parent, which ends us; if it is killed, nothing of us stays."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -77,6 +116,7 @@ def _worker() -> None:
 
 
 def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
+    """Whatever is large is written here, and need not go to the other process."""
     number, kind, paths = work
     names = tuple(paths)
     try:
@@ -107,10 +147,23 @@ def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
         digests=tuple(layout.digest(content) for content in contents.values()),
         results=results,
         derived=tuple(
-            layout.encode(derive(result.output)) if isinstance(result.output, EngineOutput) else b""
-            for result in results
+            _derive(folder / derived_file(files[0], part), result)
+            for part, result in enumerate(results)
         ),
     )
+
+
+def _derive(path: Path, result: Result) -> FileDigest | None:
+    if isinstance(result.output, FormatError):
+        return None
+    content = derived_json(result.output)
+    path.write_bytes(content)
+    return layout.digest(content)
+
+
+def derived_file(first: str, part: int) -> str:
+    """Where the derived numbers of a result wait for their trial; no foreign file is called so."""
+    return f".{first}.{part}"
 
 
 def safe_name(name: str) -> str:

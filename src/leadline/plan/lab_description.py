@@ -257,7 +257,7 @@ class _Faults:
     path: Path | None
     document: Positioned
     options: dict[str, str] = field(default_factory=dict)
-    found: list[Fault] = field(default_factory=list)
+    found: dict[Fault, None] = field(default_factory=dict)
 
     def add(self, key: KeyPath, message: str, nearest: str | None = None) -> None:
         option = self.options.get(str(key[0])) if key else None
@@ -267,8 +267,7 @@ class _Faults:
             )
         else:
             fault = _fault(self.path, self.document, key, message, nearest)
-        if fault not in self.found:
-            self.found.append(fault)
+        self.found[fault] = None
 
     def take(self, error: ValidationError) -> None:
         for detail in error.errors():

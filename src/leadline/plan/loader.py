@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from leadline.plan.lab_description import LabDocument
 from leadline.plan.small_file import read_small_text
 from leadline.plan.target_url import TargetKind, parse_target_url
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
+
+# Nobody has the time for more: a minute each makes ten weeks.
+_MOST_TRIALS = 100_000
 
 
 class PlanInvalid(LeadlineError):
@@ -68,6 +72,7 @@ def profile_names() -> list[str]:
     return sorted(item.name[:-5] for item in folder.iterdir() if item.name.endswith(".yaml"))
 
 
+@cache
 def load_profile(name: str) -> models.ProfileDocument:
     """A built-in profile. Raises KeyError for a name that is none."""
     if name not in profile_names():
@@ -104,6 +109,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     _check_clusters(raw, faults)
     _check_something_to_do(raw, profiles, faults)
     _check_expansion(raw, forced, profiles, faults)
+    if plan_document is not None:
+        _check_number(plan_document, profiles, faults)
     if faults.found:
         raise PlanInvalid(faults.found)
     assert plan_document is not None
@@ -225,15 +232,15 @@ class _Faults:
     def __init__(self, source: str, document: Positioned | None) -> None:
         self.source = source
         self.document = document
-        self.found: list[Fault] = []
+        # In the order of being found, each once.
+        self.found: dict[Fault, None] = {}
 
     def add(self, path: KeyPath, message: str, nearest: str | None = None) -> None:
         line = self.document.line(path) if self.document else None
         fault = Fault(
             file=self.source, line=line, key=_dotted(path), message=message, nearest=nearest
         )
-        if fault not in self.found:
-            self.found.append(fault)
+        self.found[fault] = None
 
     def take(self, error: ValidationError, raw: Mapping[str, Any]) -> None:
         for detail in error.errors():
@@ -328,7 +335,7 @@ def _job_files(raw: Mapping[str, Any], base: Path, faults: _Faults) -> dict[str,
     found: dict[str, models.JobFile] = {}
     for index, workload in enumerate(_mappings(raw.get("workloads"))):
         written = workload.get("job_file")
-        if isinstance(written, str):
+        if isinstance(written, str) and written not in found:
             try:
                 found[written] = read_job_file(base / written)
             except LeadlineError as error:
@@ -414,6 +421,19 @@ def _check_something_to_do(
         faults.add(
             (), f"has neither a profile nor workloads (profiles: {', '.join(profile_names())})"
         )
+
+
+def _check_number(
+    document: models.PlanDocument,
+    profiles: Sequence[models.ProfileDocument],
+    faults: _Faults,
+) -> None:
+    """A plan multiplies targets, levels and repeats; a short file could fill the memory."""
+    places = sum(len(item.clusters or document.clusters) or 1 for item in document.targets)
+    workloads = [*document.workloads, *(item for one in profiles for item in one.workloads)]
+    trials = places * sum(len(item.levels) or 1 for item in workloads) * document.repeats
+    if trials > _MOST_TRIALS:
+        faults.add((), f"makes {trials:,} trials; {_MOST_TRIALS:,} are the most")
 
 
 def _check_expansion(
