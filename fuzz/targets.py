@@ -46,6 +46,8 @@ class FuzzTarget:
 
 def importer_seeds(kind: str) -> Iterator[bytes]:
     """Real files of a kind, as far as they are small; a bundle of several as one input."""
+    if kind == "cbt":
+        yield from _cbt_seeds()
     places = [place for place in (_RECORDED, _CORPUS) if place.is_dir()]
     for bundle in gather(kind, places).bundles:
         try:
@@ -58,7 +60,25 @@ def importer_seeds(kind: str) -> Iterator[bytes]:
 
 
 # Kinds that tell something from a file's name.
-_BY_NAME = ("cbt", "fio-log")
+_BY_NAME = ("fio-log",)
+_CBT_RUN = "results/00000000/id-5b2e2a9f"
+_CBT_CONFIG = b"cluster:\n  benchmark: librbdfio\n  pool_profile: replicated\n"
+
+
+def _cbt_seeds() -> Iterator[bytes]:
+    """Trees in CBT's layout: nobody's is recorded whole. Their files are real ones."""
+    fio = f"{_CBT_RUN}/op_size-00004096/concurrent_procs-002/iodepth-016/randread"
+    bench = f"{_CBT_RUN}/osd_ra-00004096/op_size-00065536/concurrent_ops-00000008/write"
+    one, other = sorted((_RECORDED / "imports" / "cbt").glob("*.json"))
+    text = _RECORDED / "ceph-bench" / "rados_bench_write_plain.txt"
+    config = {f"{_CBT_RUN}/benchmark_config.yaml": _CBT_CONFIG}
+    yield pack({f"{fio}/json_output.0.a": one.read_bytes()} | config)
+    both = {
+        f"{fio}/json_output.0.a": one.read_bytes(),
+        f"{fio}/json_output.0.b": other.read_bytes(),
+    }
+    yield pack(both | config)
+    yield pack({f"{bench}/output.0.a": text.read_bytes()} | config)
 
 
 def _test_importer(kind: str, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,16 @@ def quick(leadline: Leadline, target: Path, recorded: Path) -> Callable[..., Sai
         return leadline("run", *where, *QUICK, "--replay", recorded, "--quiet", *further)
 
     return call
+
+
+@pytest.fixture
+def failing(recorded: Path, tmp_path: Path) -> Path:
+    """The recorded output, with jobs that ended with an error, which no audit lets pass."""
+    folder = tmp_path / "failing"
+    shutil.copytree(recorded, folder)
+    for path in folder.glob("*/fio.json"):
+        path.write_text(re.sub(r'"error" : 0', '"error" : 5', path.read_text()))
+    return folder
 
 
 @pytest.fixture

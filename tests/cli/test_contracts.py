@@ -18,7 +18,8 @@ from tests.conftest import RECORDED, Said
 TOP = {
     "run": ({"schema", "run", "path", "trials", "findings"}, {"status"}),
     "show": ({"schema", "measurements"}, {"run"}),
-    "audit": ({"schema", "findings", "trusted"}, {"run"}),
+    "audit": ({"schema", "findings", "trusted"}, {"run", "refused"}),
+    "import": ({"schema", "runs"}, {"refused"}),
     "verify": ({"schema", "ok", "checked", "problems"}, set()),
 }
 FINDING = {
@@ -60,6 +61,8 @@ def answers(
         one(leadline("inventory", "--from-dir", RECORDED.parent / name, "--format", "json"))
         for name in ("ceph-multi-az", "ceph-single-az", "ceph-autoscaler-on")
     ]
+    table = RECORDED.parent / "imports" / "table" / "openebs-and-rook-fio.csv"
+    told["import"] = [one(leadline("import", "table", table, "--runs", target, "--format", "json"))]
     told["check"] = [one(leadline("check", *targets, *QUICK, "--format", "json"))]
     return told
 

@@ -42,10 +42,12 @@ def test_0_a_run_with_whose_numbers_nothing_is_wrong(
 # --- 1 ------------------------------------------------------------------------------------------
 
 
-def test_1_audit_and_run_with_an_error_finding(quick: Quick, leadline: Leadline) -> None:
-    ran = quick()
+def test_1_audit_and_run_with_an_error_finding(
+    quick: Quick, leadline: Leadline, failing: Path
+) -> None:
+    ran = quick("--replay", failing)
     assert ran.status == 1
-    assert "unwritten-reads" in ran.out, "what was not prefilled was never written"
+    assert "engine-error" in ran.out, "fio says so in its output"
     assert ran.err == "", "an answer is no error, also where it is negative"
     audited = leadline("audit", "--format", "json")
     assert audited.status == 1

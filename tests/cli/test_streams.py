@@ -108,9 +108,12 @@ def test_a_pipe_is_100_columns_wide(
 
 
 def test_colour_only_where_it_is_wanted(
-    quick: Callable[..., Said], leadline: Leadline, monkeypatch: pytest.MonkeyPatch
+    quick: Callable[..., Said],
+    leadline: Leadline,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: Path,
 ) -> None:
-    quick()
+    quick("--replay", failing)
     monkeypatch.delenv("NO_COLOR")
     assert "\x1b" not in leadline("show").out, "a pipe"
     monkeypatch.setenv("FORCE_COLOR", "1")

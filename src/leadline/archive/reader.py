@@ -42,10 +42,12 @@ Record = TypeVar("Record", bound=BaseModel)
 class StoredTrial:
     """One attempt at a trial, as stored in `folder`; `imported` are the archive's foreign files."""
 
-    def __init__(self, folder: Path, cell: Cell | None, imported: ImportedFiles) -> None:
+    def __init__(
+        self, folder: Path, cell: Cell | None, imported: ImportedFiles | None = None
+    ) -> None:
         self.folder = folder
         self.cell = cell
-        self._imported = imported
+        self._imported = imported or ImportedFiles(folder.parent.parent)
 
     @cached_property
     def record(self) -> TrialRecord:

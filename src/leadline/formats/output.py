@@ -18,16 +18,26 @@ from leadline.units import parse_duration, parse_fio_size
 Number = TypeVar("Number", int, float)
 
 
+_LONGEST_LINE = 500
+
+
 class FormatError(LeadlineError):
-    """Output that cannot be understood. `condition` tells an audit which kind it is."""
+    """Output that cannot be understood. `condition` tells an audit which kind it is.
+
+    What is quoted of the output may be as long as the output: lines are cut.
+    """
 
     def __init__(self, condition: str, fact: str, *, context: tuple[str, ...] = ()) -> None:
-        super().__init__(errors.FORMAT_INVALID, fact, context=context)
+        super().__init__(errors.FORMAT_INVALID, _cut(fact), context=map(_cut, context))
         self.condition = condition
 
     def __reduce__(self) -> tuple[Callable[..., FormatError], tuple[object, ...]]:
         """How pickle makes it again in another process."""
         return partial(FormatError, context=self.context), (self.condition, self.fact)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

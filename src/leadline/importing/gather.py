@@ -152,5 +152,5 @@ def _unrecognised(choices: Sequence[Importer], head: bytes) -> str:
         return f"is empty ({len(head)} bytes)"
     if len(choices) == 1:
         return f"holds nothing that looks like {choices[0].kind}"
-    first = head.lstrip(b"\xef\xbb\xbf \r\n\t").splitlines()[0][:60].decode("utf-8", "replace")
-    return f"is no result of a kind that is known; it begins {first!r}"
+    text = head[:400].decode("utf-8-sig", "replace").strip()
+    return f"is no result of a kind that is known; it begins {text.partition(chr(10))[0][:60]!r}"
