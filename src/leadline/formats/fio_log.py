@@ -319,12 +319,13 @@ def _add(amounts: dict[int, float], window: int, amount: float) -> None:
 
 def windows(logs: Iterable[Log]) -> Mapping[Op, tuple[Window, ...]]:
     """I/Os per second in windows of equal length, the logs added up, intervals without a line as
-    none; the last window only if it is whole. Empty where intervals differ or the logs are too
-    long to hold."""
+    none; the last window only if it is whole. Empty where intervals differ, a line cannot be or
+    the logs are too long to hold."""
     given = tuple(logs)
     lengths = {log.window_ms for log in given}
     ends = [int((log.span_s * 1000 + 0.05 * log.window_ms) // log.window_ms) for log in given]
-    if len(lengths) != 1 or max(ends) > _MOST_WINDOWS:
+    sound = not any(log.impossible or log.backwards for log in given)
+    if not sound or len(lengths) != 1 or max(ends) > _MOST_WINDOWS:
         return {}
     length_s = lengths.pop() / 1000
     found: dict[Op, tuple[Window, ...]] = {}
