@@ -43,7 +43,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return data
 
 
-def numbers(data: bytes) -> list[tuple[int, int]]:
+def number_places(data: bytes) -> list[tuple[int, int]]:
     """Where the numbers of a text stand: begin and end of each."""
     return [match.span() for match in _NUMBER.finditer(data)]
 

@@ -44,11 +44,12 @@ class FuzzTarget:
     seeds: Callable[[], Iterator[bytes]]
 
 
-def importer_seeds(kind: str) -> Iterator[bytes]:
-    """Real files of a kind, as far as they are small; a bundle of several as one input."""
+def importer_seeds(kind: str, *, shared: bool = True) -> Iterator[bytes]:
+    """Real files of a kind, as far as they are small; a bundle of several as one input. `shared`:
+    those of ../shared, too, where it is there."""
     if kind == "cbt":
         yield from _cbt_seeds()
-    places = [place for place in (_RECORDED, _CORPUS) if place.is_dir()]
+    places = [_RECORDED, _CORPUS] if shared and _CORPUS.is_dir() else [_RECORDED]
     for bundle in gather(kind, places).bundles:
         try:
             contents = bundle.contents()
