@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import random
 import sys
@@ -32,7 +33,7 @@ _INSTRUMENTED = ["leadline"]
 def main() -> None:
     with atheris.instrument_imports(include=_INSTRUMENTED):
         from fuzz.mutations import mutated
-        from fuzz.targets import LARGEST_INPUT, TARGETS
+        from fuzz.targets import HOSTILE, LARGEST_INPUT, TARGETS
         from leadline.formats.importers import importer
         from leadline.plan import loader  # noqa: F401
 
@@ -67,7 +68,8 @@ def main() -> None:
 
     corpus = options.corpus or Path(tempfile.mkdtemp(prefix=f"leadline-fuzz-{options.target}-"))
     corpus.mkdir(parents=True, exist_ok=True)
-    for seed in chosen.seeds():
+    found_once = (path.read_bytes() for path in (HOSTILE / options.target).glob("*"))
+    for seed in itertools.chain(chosen.seeds(), found_once):
         (corpus / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
     if not any(corpus.iterdir()):
         sys.stderr.write(f"{options.target} has no seeds: nothing real was mutated\n")

@@ -65,7 +65,12 @@ def _check(result: Result) -> None:
     if isinstance(result.output, FormatError):
         _check_refusal(result.output)
         return
+    for name, text in _texts(result, "result"):
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise Broken(f"{name} is no text that can be stored: {text[:40]!r}")
     for name, value, measured in _numbers(result, "result", measured=False):
+        if isinstance(value, int) and value.bit_length() > 64:
+            raise Broken(f"{name} has {value.bit_length()} bits, which no array and no file holds")
         if not math.isfinite(value):
             raise Broken(f"{name} is {value}")
         if measured and value < 0:
@@ -88,6 +93,23 @@ def _check_derived(output: EngineOutput) -> None:
         for metric, value in operation.metrics.items():
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise Broken(f"{operation.op} {metric} is derived as {value}")
+
+
+def _texts(thing: object, where: str) -> Iterator[tuple[str, str]]:
+    """Every text below `thing`, and where it stands."""
+    if isinstance(thing, str):
+        if not thing.isascii():
+            yield where, thing
+    elif is_dataclass(thing):
+        for field in fields(thing):
+            yield from _texts(getattr(thing, field.name), f"{where}.{field.name}")
+    elif isinstance(thing, Mapping):
+        for key, inner in thing.items():
+            yield from _texts(key, f"a key of {where}")
+            yield from _texts(inner, f"{where}[{key!r:.40}]")
+    elif isinstance(thing, list | tuple):
+        for number, inner in enumerate(thing):
+            yield from _texts(inner, f"{where}[{number}]")
 
 
 def _numbers(thing: object, where: str, *, measured: bool) -> Iterator[tuple[str, float, bool]]:

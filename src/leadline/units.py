@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 
+# What the kernel counts bytes in; a float far beyond it is infinite.
+_BEYOND = 1 << 63
 _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(ib?|b)?\s*", re.IGNORECASE)
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
@@ -22,7 +24,7 @@ def parse_size(text: str | int) -> int:
     if isinstance(text, int):
         if text < 0:
             raise ValueError("a size cannot be negative")
-        return text
+        return _bytes(text)
     match = _SIZE.fullmatch(str(text))
     if not match:
         raise ValueError(f"{text!r} is not a size; write for instance 4k, 1M or 10G")
@@ -30,9 +32,9 @@ def parse_size(text: str | int) -> int:
     power = list(_BINARY).index(prefix)
     factor = 1000**power if tail == "b" and prefix else _BINARY[prefix]
     value = float(number) * factor
-    if not value.is_integer():
+    if value < _BEYOND and not value.is_integer():
         raise ValueError(f"{text!r} is not a whole number of bytes")
-    return int(value)
+    return _bytes(value)
 
 
 def parse_fio_size(text: str) -> int:
@@ -45,6 +47,13 @@ def parse_fio_size(text: str) -> int:
     number, prefix, tail = match.group(1), match.group(2).lower(), (match.group(3) or "").lower()
     power = list(_BINARY).index(prefix)
     value = float(number) * (1000**power if tail == "ib" else 1024**power)
+    return _bytes(value)
+
+
+def _bytes(value: float) -> int:
+    """Raises ValueError for more than there can be."""
+    if value >= _BEYOND:
+        raise ValueError("a size must be less than 8 EiB")
     return int(value)
 
 

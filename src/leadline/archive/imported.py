@@ -12,6 +12,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.importer import Result
 from leadline.formats.importers import importer
 from leadline.formats.output import FormatError
+from leadline.regular_file import read_content
 
 # Trials of one file follow each other, so that few files need to be kept parsed.
 _KEPT = 8
@@ -52,7 +53,7 @@ class ImportedFiles:
     def _read(self, source: ImportSource) -> tuple[Result, ...]:
         try:
             contents = {
-                name: layout.read_content(self._inside(f"{layout.IMPORTED}/{file}"))
+                name: read_content(self._inside(f"{layout.IMPORTED}/{file}"))
                 for file, name in zip(source.files, source.names, strict=True)
             }
             return importer(source.kind).read(contents)

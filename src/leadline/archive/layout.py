@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
-import stat
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel
 
 from leadline.archive.records import Derived, FileDigest
-from leadline.units import format_size
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -31,9 +28,6 @@ STDERR = "stderr.txt"
 CLUSTER = "cluster.jsonl"
 IMPORTED = "imported"
 
-# A file of more cannot be a result; whoever made it may mean to fill our memory.
-LARGEST_FILE_BYTES = 512 << 20
-
 # Not part of the sealed content: the lock and what a killed session left half made.
 _UNSEALED = (LOCK, MANIFEST)
 
@@ -48,22 +42,6 @@ def encode(record: BaseModel) -> bytes:
     but for histograms, of which each number would fill a line."""
     indent = None if isinstance(record, Derived) else 2
     return record.model_dump_json(indent=indent, by_alias=True).encode() + b"\n"
-
-
-def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
-    """The first `most` bytes of a file that may be a stranger's: a link, a device, a pipe or
-    something larger than memory is not read. Raises OSError that says why."""
-    # Non-blocking: opening a pipe would wait for a writer that never comes.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        about = os.fstat(stream.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if about.st_size > LARGEST_FILE_BYTES:
-            size, limit = format_size(about.st_size), format_size(LARGEST_FILE_BYTES)
-            raise OSError(errno.EFBIG, f"it has {size}, and {limit} are the most", str(path))
-        # No more than there is: Python makes room for all that is asked for.
-        return stream.read(min(most, about.st_size))
 
 
 def digest(content: bytes) -> FileDigest:

@@ -12,6 +12,7 @@ from leadline.formats.output import EngineOutput, FormatError
 from leadline.formats.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
 from leadline.metrics import Op
+from leadline.regular_file import read_content
 
 
 def read_output(engine: str, folder: Path) -> EngineOutput:
@@ -21,7 +22,7 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
     if engine == "rbd bench":
         return read_rbd_bench(folder)
     try:
-        content = layout.read_content(folder / layout.FIO_OUTPUT)
+        content = read_content(folder / layout.FIO_OUTPUT)
     except FileNotFoundError as error:
         raise FormatError("empty-result", "fio wrote no output file") from error
     except OSError as error:
@@ -43,7 +44,7 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
     series: dict[Op, tuple[Window, ...]] = {}
     for path in sorted(folder.glob("*_iops*.log")):
         try:
-            content = layout.read_content(path)
+            content = read_content(path)
         except OSError as error:
             raise FormatError(
                 "unreadable-result", f"fio's log {path.name} cannot be read: {error.strerror}"

@@ -34,6 +34,7 @@ from leadline.inventory.models import HostInventory
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
+from leadline.regular_file import read_content
 from leadline.stats.histogram import LatencyHistogram
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -92,7 +93,7 @@ class StoredTrial:
         """
         path = self.folder / layout.CLUSTER
         try:
-            return parse_cluster_log(layout.read_content(path))
+            return parse_cluster_log(read_content(path))
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -223,7 +224,7 @@ class Run:
             return {}
         chosen = self._own(folders[0 if moment == "start" else -1])
         try:
-            return {path.name: layout.read_content(path) for path in sorted(chosen.iterdir())}
+            return {path.name: read_content(path) for path in sorted(chosen.iterdir())}
         except OSError as error:
             raise _unreadable(error, chosen) from error
 
@@ -239,7 +240,7 @@ class Run:
         Raises LeadlineError(`archive-damaged`)."""
         path = self.path / layout.CREATED
         try:
-            content = layout.read_content(path)
+            content = read_content(path)
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -279,7 +280,7 @@ def _unreadable(error: OSError, path: Path) -> LeadlineError:
 def read_record(path: Path, model: type[Record]) -> Record:
     """A record of an archive. Raises LeadlineError(`archive-damaged`) that says where."""
     try:
-        return model.model_validate(orjson.loads(layout.read_content(path)))
+        return model.model_validate(orjson.loads(read_content(path)))
     except FileNotFoundError as error:
         raise LeadlineError(
             errors.ARCHIVE_DAMAGED, f"the archive lacks {path.name}", context=[str(path)]

@@ -11,6 +11,7 @@ from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import FileDigest, RunStatus, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.formats.output import FormatError
+from leadline.regular_file import LARGEST_FILE_BYTES
 from leadline.units import format_size
 
 
@@ -112,7 +113,7 @@ def _fault(root: Path, name: str, expected: FileDigest) -> str | None:
     size = path.stat().st_size
     if size != expected.size_bytes:
         return f"has {size} bytes, sealed with {expected.size_bytes}"
-    if size > layout.LARGEST_FILE_BYTES:
+    if size > LARGEST_FILE_BYTES:
         return f"has {format_size(size)}, more than any verb reads"
     if layout.digest_file(path).sha256 != expected.sha256:
         return "its SHA-256 is not the sealed one"

@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from leadline.archive.layout import read_content
 from leadline.formats.output import FormatError, JobOptions
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase
+from leadline.regular_file import read_content
 
 # rbd bench repeats one random byte, rados bench the letter z behind a short head (measured,
 # docs/internals/ceph-bench-engines.md). Said in fio's word, since the meaning is the same.

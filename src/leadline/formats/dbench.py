@@ -35,12 +35,14 @@ _FIGURE = r"([^/\s]*)"
 _RATE = r"([^/\s]*(?:/s)?)"
 _LATENCY = r"([^/\s(]*)(?:\((\w*)\))?"
 _RANDOM = re.compile(
-    rf"Random Read/Write IOPS:\s*{_FIGURE}\s*/\s*{_FIGURE}\s*BW:\s*{_RATE}\s*/\s*{_RATE}"
+    rf"Random Read/Write IOPS:\s*+{_FIGURE}\s*+/\s*+{_FIGURE}\s*+BW:\s*+{_RATE}\s*+/\s*+{_RATE}"
 )
 # The unit stood in the heading first, behind each figure later.
-_AVERAGE = re.compile(rf"Average Latency(?: \((\w+)\))? Read/Write:\s*{_LATENCY}\s*/\s*{_LATENCY}")
-_SEQUENTIAL = re.compile(rf"Sequential Read/Write:\s*{_RATE}\s*/\s*{_RATE}")
-_MIXED = re.compile(rf"Mixed Random Read/Write IOPS:\s*{_FIGURE}\s*/\s*{_FIGURE}")
+_AVERAGE = re.compile(
+    rf"Average Latency(?: \((\w+)\))? Read/Write:\s*+{_LATENCY}\s*+/\s*+{_LATENCY}"
+)
+_SEQUENTIAL = re.compile(rf"Sequential Read/Write:\s*+{_RATE}\s*+/\s*+{_RATE}")
+_MIXED = re.compile(rf"Mixed Random Read/Write IOPS:\s*+{_FIGURE}\s*+/\s*+{_FIGURE}")
 _SECONDS: Final = {"nsec": 1e-9, "usec": 1e-6, "msec": 1e-3, "sec": 1.0}
 # fio counts I/Os by thousands.
 _THOUSANDS: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}

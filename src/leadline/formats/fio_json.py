@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from leadline.formats import fio_json_keys
 from leadline.formats.fio_json_figures import (
+    BEYOND,
     Notes,
     count,
     latency,
@@ -259,10 +260,10 @@ def _job(
 
 def _error(entry: Mapping[str, Any], where: str, notes: Notes) -> int:
     error = entry.get("error")
-    if type(error) is int:
+    if type(error) is int and abs(error) < BEYOND:
         return error
     if error is not None:
-        raise unreadable(f"{where}.error", f"a number is expected, not {type(error).__name__}")
+        raise unreadable(f"{where}.error", f"an error number is expected, not {str(error)[:40]}")
     # All versions write it.
     notes.tell(NoteKind.LEFT_OUT, f"{where}.error", "missing: whether the job failed is not told")
     return 0

@@ -14,7 +14,7 @@ from leadline.formats.output import FormatError, Latency, Note, NoteKind
 from leadline.stats.histogram import LatencyHistogram
 
 # Nothing that fio counts reaches this: 292 years of nanoseconds, 8 EiB.
-_BEYOND: Final = 2**63
+BEYOND: Final = 2**63
 # A file that is all doubts shall not become a report of millions of them.
 _MOST_NOTES: Final = 200
 _LONGEST_PERCENT: Final = 20
@@ -79,7 +79,7 @@ def number(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> floa
     if type(value) is not int and type(value) is not float:
         fact = f"a number is expected, not {type(value).__name__}"
         raise unreadable(key_path(where, key), fact)
-    if 0 <= value < _BEYOND:  # false for NaN, too
+    if 0 <= value < BEYOND:  # false for NaN, too
         return value
     notes.impossible(key_path(where, key), value)
     return None
@@ -179,7 +179,7 @@ def _counted(bins: Mapping[str, Any], where: str, notes: Notes) -> int | None:
         counted = sum(bins.values())
     except TypeError:
         counted = None
-    if type(counted) is int and 0 <= counted < _BEYOND:
+    if type(counted) is int and 0 <= counted < BEYOND:
         return counted
     notes.impossible(f"{where}.bins", counted if counted is not None else "counts that are none")
     return None
@@ -202,7 +202,7 @@ def _histogram(
         if values.max() == np.iinfo(np.int64).max:
             raise ValueError("too long")
         if unit == _US:
-            if values.max() > _BEYOND // 1000:
+            if values.max() > BEYOND // 1000:
                 raise ValueError("too long")
             values *= 1000
         return LatencyHistogram.from_arrays(values, counts)
@@ -246,7 +246,7 @@ def _percentiles(
             )
         elif 0 < quantile < 1:  # the 100th is the maximum
             # Most of a file's figures are these, and most are sound.
-            if type(value) is not int or not 0 <= value < _BEYOND:
+            if type(value) is not int or not 0 <= value < BEYOND:
                 value = number(given, percent, where, notes)
             if value is not None:
                 found[quantile] = value / unit

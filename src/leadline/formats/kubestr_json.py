@@ -24,6 +24,7 @@ from leadline.formats.output import (
     NoteKind,
     Operation,
 )
+from leadline.formats.plain_text import BEYOND
 from leadline.metrics import Op
 
 _TOOL: Final = "kubestr"
@@ -79,7 +80,7 @@ class _Numbers:
         self.notes: list[Note] = []
 
     def read(self, mapping: Mapping[str, Any], key: str, where: str) -> float | None:
-        """0 where missing; None, with a note, where negative or not finite."""
+        """0 where missing; None, with a note, where it cannot be."""
         value = mapping.get(key, 0)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise FormatError("unreadable-result", f"{where}[{key!r}] is no number")
@@ -87,7 +88,7 @@ class _Numbers:
             number = float(value)
         except OverflowError:
             number = math.inf
-        if not math.isfinite(number) or number < 0:
+        if not 0 <= number < BEYOND:  # true for NaN, too
             self.notes.append(
                 Note(
                     kind=NoteKind.IMPOSSIBLE_VALUE,

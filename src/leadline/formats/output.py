@@ -141,10 +141,12 @@ class JobOptions:
         return key in self.raw and self.raw[key] not in ("0", "false")
 
     def integer(self, key: str, default: int) -> int:
+        """`default` where the option is absent or no integer that fio could hold."""
         try:
-            return int(self.raw.get(key, default))
+            value = int(self.raw.get(key, default))
         except ValueError:
             return default
+        return value if abs(value) < 1 << 63 else default
 
     @property
     def pattern(self) -> str:

@@ -9,6 +9,8 @@ from typing import Final
 
 from leadline.formats.output import FormatError, Note, NoteKind
 
+# No figure in base units comes near this, and no file and no array holds a count beyond it.
+BEYOND: Final = 2**63
 # A figure is shorter than this, whatever the tool.
 _LONGEST = 64
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -38,7 +40,8 @@ class Figures:
 
     def number(self, text: str, where: str, what: str, unit: float = 1.0) -> float | None:
         """`text` times `unit`. None where it is empty, and, with a note, where it cannot be: not
-        finite, or negative. Raises FormatError(`unreadable-result`) where it is no number."""
+        finite, negative, or beyond all that is measured. Raises FormatError(`unreadable-result`)
+        where it is no number."""
         given = text.strip()
         if not given:
             return None
@@ -52,7 +55,7 @@ class Figures:
             )
         else:
             value = float(given.replace(",", "")) * unit
-        if not math.isfinite(value) or value < 0:
+        if not 0 <= value < BEYOND:  # true for NaN, too
             self.note(NoteKind.IMPOSSIBLE_VALUE, where, f"{what} is {given}, which cannot be")
             return None
         return value

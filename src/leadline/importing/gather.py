@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.archive.layout import read_content
 from leadline.formats.importer import Importer, Refused
 from leadline.formats.importers import importers
+from leadline.regular_file import read_content
 
 HEAD_BYTES = 64 << 10
 # Nobody's results are nested deeper or are more; a tree made to keep us busy is.

@@ -34,6 +34,7 @@ from leadline.formats.output import (
     Operation,
 )
 from leadline.importing.gather import Bundle
+from leadline.regular_file import read_content
 from leadline.stats.histogram import LatencyHistogram
 
 _NOT_IN_FILES = re.compile(r"[^A-Za-z0-9._+=@-]+")
@@ -120,7 +121,7 @@ def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
     number, kind, paths = work
     names = tuple(paths)
     try:
-        contents = {name: layout.read_content(path) for name, path in paths.items()}
+        contents = {name: read_content(path) for name, path in paths.items()}
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         return ReadBundle(kind=kind, names=names, refused=Refused(file=names[0], reason=reason))

@@ -13,6 +13,7 @@ from leadline.formats.output import EngineOutput
 from leadline.inventory.models import BlockDevice, HostInventory, TargetInventory
 from leadline.plan.models import Cell as PlanCell
 from leadline.plan.target_url import TargetKind
+from leadline.regular_file import read_content
 from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
 from leadline.report.wording import NOT_SHOWN, count_text, listed, place, share_text, visible
 from leadline.units import format_block_size, format_duration, format_size
@@ -364,7 +365,7 @@ def reproduction_blocks(run: Run) -> tuple[Block, ...]:
         )
     )
     try:
-        content = layout.read_content(run.path / layout.PLAN_AS_GIVEN, 4 * _LONGEST_PLAN + 1)
+        content = read_content(run.path / layout.PLAN_AS_GIVEN, 4 * _LONGEST_PLAN + 1)
         given = content.decode("utf-8", "replace")
     except OSError:
         given = ""
