@@ -121,21 +121,18 @@ def compare(results: Path, folder: Path, count: int) -> None:
         query = "[.jobs[] | .read.iops, .read.lat_ns.mean, .write.iops]"
         took, peak = measured(["jq", "-c", query, *files])
         row("jq, three fields of each job", [took], peak)
-    # Debian ships it without the module `six` that it imports, so it may not start.
     tool = shutil.which("fio_jsonplus_clat2csv")
-    probe = [str(tool), files[0], str(folder / "clat.csv")]
-    if tool and subprocess.run(probe, capture_output=True).returncode:
-        print("| fio_jsonplus_clat2csv | does not start here | | |")
-    elif tool:
+    # It asks for whichever python3 is first, and for `six`, which Debian's own may have.
+    command = ["/usr/bin/python3", str(tool)]
+    where = str(folder / "clat.csv")
+    if tool and not subprocess.run([*command, files[0], where], capture_output=True).returncode:
         began = time.perf_counter()
         for name in files[:CLAT2CSV_FILES]:
-            subprocess.run(
-                ["fio_jsonplus_clat2csv", name, str(folder / "clat.csv")],
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
+            subprocess.run([*command, name, where], check=True, stdout=subprocess.DEVNULL)
         took = (time.perf_counter() - began) * count / CLAT2CSV_FILES
         row(f"fio_jsonplus_clat2csv ({CLAT2CSV_FILES} files, scaled)", [took], None)
+    else:
+        print("| fio_jsonplus_clat2csv | does not start here (it needs six) | | |")
 
 
 def measured(command: Sequence[str]) -> tuple[float, float]:

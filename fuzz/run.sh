@@ -7,9 +7,10 @@ cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-20}
 crashes=${FUZZ_CRASHES:-fuzz/crashes}
 corpus=${FUZZ_CORPUS:-$(mktemp -d "${TMPDIR:-/tmp}/leadline-fuzz-XXXXXX")}
-fuzz=(uv run --frozen --with atheris==3.0.0 python -m fuzz)
+python=(uv run --frozen --with atheris==3.0.0 python)
+fuzz=("${python[@]}" -m fuzz)
 
-if ! "${fuzz[@]}" --help >/dev/null; then
+if ! "${python[@]}" -c 'import atheris'; then
     echo "NOTHING WAS FUZZED: atheris 3.0.0 cannot be installed here (see above)." >&2
     exit 3
 fi
@@ -28,7 +29,7 @@ for target in "${targets[@]}"; do
     executions=$(sed -n 's/^#\([0-9]*\).*/\1/p' <<<"$last")
     coverage=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' <<<"$last")
     inputs=$(sed -n 's/.* corp: \([0-9]*\).*/\1/p' <<<"$last")
-    findings=$(find "$crashes" -name "$target-*" ! -name '*.trace' | wc -l)
+    findings=$(find "$crashes" -name "$target-*" ! -name '*.trace' ! -name '*.log' | wc -l)
     # Whatever else ended it early is a finding, too: what it said is in the log.
     if [ "$status" -ne 0 ] && [ "$findings" -eq 0 ]; then findings=1; fi
     found=$((found + findings))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import re
 import shutil
 import tempfile
 import zlib
@@ -12,16 +14,27 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rich.console import Console
+
 from fuzz.bundles import pack, unpack
 from fuzz.properties import Broken, read, told
+from leadline.analysis.cells import figures
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import Session
 from leadline.archive.verify import verify
+from leadline.audit.registry import audit
 from leadline.errors import LeadlineError
 from leadline.formats.importers import KINDS, importer
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
+from leadline.plan.loader import Overrides, load_plan
+from leadline.report.build import run_document
+from leadline.report.contracts import show_output
+from leadline.report.html import render as html
+from leadline.report.junit import junit
+from leadline.report.markdown import render as markdown
+from leadline.report.terminal import render as terminal
 
 ROOT = Path(__file__).resolve().parent.parent
 _RECORDED = ROOT / "tests" / "recorded"
@@ -32,6 +45,8 @@ _SHARED_MEMORY = Path("/dev/shm")
 LARGEST_INPUT = 48 << 10
 # One input in so many is read twice, to see that it gives the same results.
 _READ_TWICE = 8
+# A terminal would obey them; directions would make a name read as another one.
+_NEVER_SHOWN = frozenset("\x00\x07\x08\x1b\x7f\x85\x9b\u202e\u2066")
 _SESSION = Session(started_at="", hostname="", leadline_version="", python_version="")
 
 
@@ -110,28 +125,32 @@ def _folder() -> Iterator[Path]:
 
 def judge(run: Run) -> None:
     """All that the verbs do with a run. Raises LeadlineError."""
-    # The parsers above are all that is instrumented: what follows is loaded when it is needed.
-    from leadline.analysis.cells import figures
-    from leadline.audit.registry import audit
-    from leadline.report.build import run_document
-    from leadline.report.contracts import show_output
-    from leadline.report.html import render as html
-    from leadline.report.markdown import render as markdown
-
     findings = audit(run)
     list(run.measurements())
     cells = figures(run, findings)
     document = run_document(run, cells, findings)
-    markdown(document)
-    html(document, show_output(run, cells, findings, trials=True))
+    paper = io.StringIO()
+    terminal(Console(file=paper, width=100), document, trials=True, full=True)
+    pages = (
+        paper.getvalue(),
+        markdown(document),
+        html(document, show_output(run, cells, findings, trials=True)),
+        junit([(run, findings)]),
+    )
+    for page in pages:
+        page.encode()
+        if _NEVER_SHOWN.intersection(page):
+            raise Broken("a control character reaches who reads the answer")
 
 
 def _test_chain(data: bytes) -> None:
     with _folder() as folder:
         given = folder / "given"
         given.mkdir()
-        for number, content in enumerate(unpack(data).values()):
-            (given / str(number)).write_bytes(content)
+        for number, (name, content) in enumerate(unpack(data).items()):
+            # A name tells an importer something by its end alone, but for CBT's.
+            end = re.sub(r"[^\w.]", "", name, flags=re.ASCII)[-60:]
+            (given / f"{number}{end}").write_bytes(content)
         try:
             imported = import_results(
                 gather("auto", [given]), folder / "runs", Labels(run="r"), _SESSION
@@ -209,8 +228,6 @@ def _archive_seeds() -> Iterator[bytes]:
 
 
 def _test_plan(data: bytes) -> None:
-    from leadline.plan.loader import Overrides, load_plan
-
     with _folder() as folder:
         path = folder / "plan.yaml"
         path.write_bytes(data)

@@ -61,6 +61,10 @@ def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
     return Metric.LATENCY_P99
 
 
+# Below it floats have no decades; nothing that is measured is.
+_NEXT_TO_ZERO = 1e-290
+
+
 def _plot(
     anchor: str, heading: str, metric: Metric, figures: Sequence[CellFigure], marks: Marks
 ) -> DotPlot | None:
@@ -73,7 +77,7 @@ def _plot(
     ]
     if not values:
         return None
-    positive = [value for value in values if value > 0]
+    positive = [value for value in values if value > _NEXT_TO_ZERO]
     log = len(positive) == len(values) and max(values) / min(values) > _LOG_FROM_RATIO
     # Round ticks are round in the unit that is read.
     size = float(1 << 20) if metric is Metric.BANDWIDTH else 1.0
@@ -120,7 +124,7 @@ def _row(figure: CellFigure, metric: MetricFigure, marks: Marks) -> DotRow:
 
 def _linear_axis(largest: float) -> tuple[float, float, list[float]]:
     """From zero to a little above the largest, with about four round ticks."""
-    if largest <= 0:
+    if largest <= _NEXT_TO_ZERO:
         return 0.0, 1.0, [0.0]
     rough = largest / 4
     power = 10.0 ** math.floor(math.log10(rough))
