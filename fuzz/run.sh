@@ -14,7 +14,8 @@ if ! "${python[@]}" -c 'import atheris'; then
     echo "NOTHING WAS FUZZED: atheris 3.0.0 cannot be installed here (see above)." >&2
     exit 3
 fi
-if [ $# -gt 0 ]; then targets=("$@"); else read -ra targets <<<"$("${fuzz[@]}" --list 2>/dev/null)"; fi
+targets=("$@")
+if [ $# -eq 0 ]; then mapfile -t targets < <("${fuzz[@]}" --list 2>/dev/null | tr -s ' \n' '\n'); fi
 
 rm -rf "$crashes"
 mkdir -p "$crashes"

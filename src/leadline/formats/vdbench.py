@@ -41,6 +41,8 @@ _UNLIMITED: Final = frozenset({999977, 999988, 9999977, 9999988})
 # Runs that vdbench makes by itself to lay the files out.
 _LAYOUT = re.compile(r"SD_format|format_for_.*")
 _TITLE = re.compile(rb"<title>Vdbench [^<]{0,200}?/?([\w.]+)</title>")
+# What stands above the first interval: in a flat file, and in a report.
+_BEGUN: Final = (b"Name of run from RD=", b"Starting RD=")
 _REPORTS: Final = ("flatfile.html", "summary.html", "totals.html", "logfile.html")
 # Parameters by which runs of one name differ, where `forxx=` loops over them.
 _PARAMETERS: Final = ("xfersize", "threads", "rdpct", "seekpct", "reqrate")
@@ -72,7 +74,11 @@ def parse_vdbench(content: bytes) -> tuple[Result, ...]:
     flat = any(line.split(maxsplit=1)[:1] == ["tod"] for line in lines)
     runs = _runs(read_flatfile(lines) if flat else read_report(lines))
     if not runs:
-        raise FormatError("truncated-result", "vdbench reported no interval of any run")
+        begun = any(mark in content for mark in (*_BEGUN, b"Interval"))
+        raise FormatError(
+            "truncated-result" if begun else "unreadable-result",
+            "vdbench reported no interval of any run",
+        )
     layout = [run for run in runs if _LAYOUT.fullmatch(run.name)]
     runs = [run for run in runs if not _LAYOUT.fullmatch(run.name)]
     if not runs:
@@ -323,13 +329,13 @@ def _bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def _recognises(name: str, head: bytes) -> bool:
-    if b"Name of run from RD=" in head:
+    if _BEGUN[0] in head:
         return True
     titled = _TITLE.search(head)
     if titled and titled[1].decode("ascii", "replace") not in _REPORTS:
         # A report of one host or device: its figures are a part of the run's.
         return False
-    return b"Starting RD=" in head and b"nterval" in head
+    return _BEGUN[1] in head and b"nterval" in head
 
 
 IMPORTER = Importer(

@@ -17,7 +17,7 @@ from fuzz.properties import read, told
 from fuzz.targets import HOSTILE, TARGETS, importer_seeds
 from leadline.formats.importer import Importer, Result
 from leadline.formats.importers import KINDS, importer
-from leadline.formats.output import EngineOutput, NoteKind
+from leadline.formats.output import EngineOutput, FormatError, NoteKind
 
 MIB = 1 << 20
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -111,6 +111,18 @@ def test_what_is_no_result_is_refused_in_bounded_memory(kind: str) -> None:
     chosen = importer(kind)
     for what, make in NOTHING.items():
         assert not _figures(taken(chosen, make())), what
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "fio-json"])
+@pytest.mark.parametrize("content", [b"Dear fio,\n", b"[[[[\n", b"<html></html>\n", b"a,b\n1,2\n"])
+def test_what_was_never_a_result_is_not_taken_for_one_that_was_cut(
+    kind: str, content: bytes
+) -> None:
+    """A trial without figures is made of what was cut. (Of fio's JSON there is often nothing but
+    what it said before: that is a trial that failed.)"""
+    with pytest.raises(FormatError) as told:
+        importer(kind).read({"input": content})
+    assert told.value.condition == "unreadable-result"
 
 
 # --- real results, spoiled ----------------------------------------------------------------------
