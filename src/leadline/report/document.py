@@ -67,6 +67,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     filterable: bool = False
+    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,173 @@ class DotPlot:
     rows: tuple[DotRow, ...]
 
 
-Block = Paragraph | Bullets | KeyValues | Code | Table | FindingList | DotPlot
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """An axis: `low` to `high` in the values' own unit; `ticks` are (value, text)."""
+
+    title: str
+    log: bool
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A value with its interval and every trial, `text` as read. None where there is no number;
+    `refused`: an error stands beside it, so that it is drawn as an outline only."""
+
+    series: int
+    value: float | None
+    text: str
+    interval: tuple[float, float] | None = None
+    dots: tuple[Dot, ...] = ()
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarGroup:
+    """Bars that belong together, one for each series."""
+
+    label: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarChart:
+    """Groups of bars from zero (horizontal), with intervals and dots. `series` are the legend.
+    `choice` is what a reader picks it by where a page has one for each metric; empty if always
+    shown."""
+
+    id: str
+    title: str
+    series: tuple[str, ...]
+    scale: Scale
+    groups: tuple[BarGroup, ...]
+    choice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Points in order of x; `texts` is one hover text for each. `series` picks colour and dash."""
+
+    label: str
+    series: int
+    points: tuple[tuple[float, float], ...]
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChart:
+    """Lines over x and y: a percentile ladder, a distribution, IOPS over time."""
+
+    id: str
+    title: str
+    series: tuple[str, ...]
+    x: Scale
+    y: Scale
+    lines: tuple[Line, ...]
+    choice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaRow:
+    """A change as a ratio (1 is none) with its interval; `verdict` in words picks the mark.
+    `text` is what stands at the row's end."""
+
+    label: str
+    ratio: float | None
+    interval: tuple[float, float] | None
+    verdict: str
+    text: str
+    band: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaChart:
+    """Changes round the line of no change, the band drawn behind. The scale is of ratios, log."""
+
+    id: str
+    title: str
+    scale: Scale
+    rows: tuple[DeltaRow, ...]
+    choice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatCell:
+    """`shade` from -1 (worst) over 0 (as the baseline) to 1 (best), None where there is no number;
+    `value` is the figure itself, for a page that lets its reader choose another baseline."""
+
+    text: str
+    shade: float | None
+    value: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """Rows of targets, columns of workloads. `higher_is_better` says how a column is read;
+    `baseline` is the row to which the shades refer."""
+
+    id: str
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    higher_is_better: tuple[bool, ...]
+    cells: tuple[tuple[HeatCell, ...], ...]
+    baseline: int
+    choice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A place in a tree, what is said of it, and what is below."""
+
+    label: str
+    note: str = ""
+    below: tuple[Branch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A hierarchy such as CRUSH's, drawn."""
+
+    caption: str
+    roots: tuple[Branch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Two things to be seen beside each other, each under its heading: the two systems."""
+
+    parts: tuple[tuple[str, tuple[Block, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """A selector: blocks with one of these as `choice` are shown one at a time, the first at
+    first. Each is (value, label)."""
+
+    id: str
+    label: str
+    options: tuple[tuple[str, str], ...]
+
+
+Chart = BarChart | LineChart | DeltaChart | HeatMap
+Block = (
+    Paragraph
+    | Bullets
+    | KeyValues
+    | Code
+    | Table
+    | FindingList
+    | DotPlot
+    | Chart
+    | Tree
+    | Columns
+    | Choices
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
