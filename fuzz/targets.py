@@ -30,7 +30,6 @@ from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
 from leadline.plan.loader import Overrides, load_plan
 from leadline.report.build import run_document
-from leadline.report.contracts import show_output
 from leadline.report.html import render as html
 from leadline.report.junit import junit
 from leadline.report.markdown import render as markdown
@@ -134,7 +133,7 @@ def judge(run: Run) -> None:
     pages = (
         paper.getvalue(),
         markdown(document),
-        html(document, show_output(run, cells, findings, trials=True)),
+        html(document),
         junit([(run, findings)]),
     )
     for page in pages:

@@ -219,8 +219,18 @@ DUMPS_INVALID = _kind(
     Exit.WRONG_REQUEST,
     "A folder of saved dumps of a cluster lacks one that is needed, or one is damaged.",
 )
+NOTHING_TO_RANK = _kind(
+    "nothing-to-rank",
+    Exit.NOT_COMPARABLE,
+    "No target has every number that the question needs, or the run measured none of them.",
+)
 RULE_UNKNOWN = _kind("rule-unknown", Exit.WRONG_REQUEST, "No audit rule has that code.")
 SCHEMA_UNKNOWN = _kind("schema-unknown", Exit.WRONG_REQUEST, "No verb of that name has a schema.")
+NOT_COMPARABLE = _kind(
+    "not-comparable",
+    Exit.NOT_COMPARABLE,
+    "Nothing of the two can be compared; the answer says why of each cell.",
+)
 USAGE = _kind("usage", Exit.WRONG_REQUEST, "The command line is not understood.")
 BUG = _kind("bug", Exit.BUG, "Leadline itself failed; the report asks to be sent to us.")
 

@@ -1,4 +1,29 @@
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "golden")]
+
+from chromium import CHROMIUM, QUIET, Watch  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        message = f"{CHROMIUM} is missing: apt-get install chromium"
+        if os.environ.get("LEADLINE_TEST_WITHOUT_BROWSER") == "1":
+            pytest.skip(message)
+        pytest.fail(f"{message} (LEADLINE_TEST_WITHOUT_BROWSER=1 leaves these tests out)")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(QUIET))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()

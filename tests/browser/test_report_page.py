@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from archive_builder import make_run, small_plan, some_findings
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from chromium import Watch, opened
+from playwright.sync_api import Browser, Page
 
 from leadline.analysis.cells import figures
 from leadline.archive.verify import verify
 from leadline.report import html
 from leadline.report.build import run_document
 from leadline.report.contracts import show_output
+from leadline.report.tables import show_table
 
 pytestmark = pytest.mark.browser
-CHROMIUM = Path("/usr/bin/chromium")
 HOSTILE = "<img src=x onerror=alert(1)>"
-QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        message = f"{CHROMIUM} is missing: apt-get install chromium"
-        if os.environ.get("LEADLINE_TEST_WITHOUT_BROWSER") == "1":
-            pytest.skip(message)
-        pytest.fail(f"{message} (LEADLINE_TEST_WITHOUT_BROWSER=1 leaves these tests out)")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(QUIET))
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
@@ -52,48 +35,27 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells = figures(run, findings)
     document = run_document(run, cells, findings, verify(run))
     path = folder / "report.html"
-    path.write_text(html.render(document, show_output(run, cells, trials=True)), "utf-8")
+    shown = show_output(run, cells, trials=True)
+    downloads = [
+        html.Download(
+            name=f"{run.id}.json",
+            media_type="application/json",
+            text=shown.model_dump_json(by_alias=True, indent=2),
+        ),
+        html.Download(
+            name=f"{run.id}.csv", media_type="text/csv", text=show_table(shown, "csv") + "\n"
+        ),
+    ]
+    path.write_text(html.render(document, downloads), "utf-8")
     return path
-
-
-class Watch:
-    """What a page asked for and complained of."""
-
-    def __init__(self) -> None:
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-
-
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
 
 
 @pytest.fixture(params=[1280, 390])
 def page(
     browser: Browser, report: Path, watch: Watch, request: pytest.FixtureRequest
 ) -> Iterator[Page]:
-    context = browser.new_context(
-        viewport={"width": request.param, "height": 844}, color_scheme="light"
-    )
-    opened = context.new_page()
-
-    def stop(route: Route) -> None:
-        url = route.request.url
-        if url.startswith(("file://", "blob:", "data:")):
-            route.continue_()
-        else:
-            watch.requests.append(url)
-            route.abort()
-
-    context.route("**/*", stop)
-    opened.on("request", lambda one: watch.requests.append(one.url))
-    opened.on("console", lambda one: watch.complaints.append(one.text))
-    opened.on("pageerror", lambda error: watch.complaints.append(str(error)))
-    opened.on("dialog", lambda dialog: watch.complaints.append(f"dialog {dialog.message}"))
-    opened.goto(report.as_uri())
-    yield opened
-    context.close()
+    with opened(browser, report, watch, request.param) as page:
+        yield page
 
 
 def first_table(page: Page) -> str:
@@ -113,7 +75,7 @@ def test_no_request_leaves_and_nothing_is_refused(page: Page, report: Path, watc
 
 def test_hostile_names_stay_text(page: Page) -> None:
     assert page.locator("img").count() == 0
-    assert page.locator("script").count() == 2
+    assert page.locator("script").count() == 3
     assert page.get_by_text(HOSTILE, exact=True).count() > 0
 
 
@@ -138,7 +100,7 @@ def test_sorting_by_click_and_by_key(page: Page) -> None:
 
 
 def test_missing_rows_are_last_either_way(page: Page) -> None:
-    table = page.locator("table.filterable").last
+    table = page.locator("#results table.filterable").last
     button = table.locator("thead th").nth(2).locator("button")
     for _ in range(2):
         button.click()
@@ -172,7 +134,7 @@ def test_theme(page: Page) -> None:
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_downloads(page: Page, kind: str, tmp_path: Path) -> None:
     with page.expect_download() as waiting:
-        page.locator(f"#download-{kind}").click()
+        page.get_by_role("button", name=f".{kind}").click()
     path = tmp_path / waiting.value.suggested_filename
     waiting.value.save_as(path)
     assert path.name == f"perf-20261121-025500.{kind}"

@@ -62,6 +62,11 @@ def answers(
         for name in ("ceph-multi-az", "ceph-single-az", "ceph-autoscaler-on")
     ]
     table = RECORDED.parent / "imports" / "table" / "openebs-and-rook-fio.csv"
+    told["compare"] = [one(leadline("compare", "@previous", "@latest", "--format", "json"))]
+    # A run whose numbers the audit refuses ranks nothing, and says so beside its answer.
+    told["rank"] = [json.loads(leadline("rank", "--format", "json").out)]
+    recommend = ("recommend", "--for", "database", "--format", "json")
+    told["recommend"] = [json.loads(leadline(*recommend).out)]
     told["import"] = [one(leadline("import", "table", table, "--runs", target, "--format", "json"))]
     told["check"] = [one(leadline("check", *targets, *QUICK, "--format", "json"))]
     return told

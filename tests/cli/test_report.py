@@ -18,7 +18,7 @@ from tests.conftest import Said
 LOADING_TAGS = {"link", "iframe", "object", "embed", "base", "img", "audio", "video", "source"}
 LOADING_ATTRIBUTES = {"src", "srcset", "poster", "data", "action", "background", "ping", "style"}
 LOADING_CODE = re.compile(
-    r"@import|\burl\(|\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|\bimport\b"
+    r"@import|\burl\((?!#)|\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|\bimport\b"
 )
 
 

@@ -34,7 +34,7 @@ def tables(text: str) -> list[list[str]]:
     found = []
     lines = text.splitlines()
     for number, line in enumerate(lines):
-        if line.startswith(("target ", "workload ")):
+        if line.startswith(("target ", "workload ")) and " trials" in line:
             length = next(n for n, row in enumerate(lines[number:]) if not row)
             found.append(lines[number : number + length])
     return found

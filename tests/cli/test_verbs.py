@@ -111,8 +111,8 @@ def test_clean_removes_our_folder_and_leaves_a_strangers_alone(
 def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline) -> None:
     verbs = leadline("schema").out.split()
     assert verbs == [
-        *("audit", "check", "import", "inventory", "lab", "list", "pools"),
-        *("run", "show", "verify"),
+        *("audit", "check", "compare", "import", "inventory", "lab", "list", "pools"),
+        *("rank", "recommend", "run", "show", "verify"),
     ]
     for verb in verbs:
         schema = json.loads(leadline("schema", verb).out)

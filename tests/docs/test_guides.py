@@ -52,3 +52,9 @@ def test_import_results(tmp_path: Path) -> None:
     page = GUIDES / "import-results.md"
     assert _files(page, tmp_path) == ["mine.csv"]
     hold_against(page, tmp_path, least=7)
+
+
+def test_choose_a_pool(tmp_path: Path) -> None:
+    study = ROOT / "tests" / "recorded" / "imports" / "table" / "multizone-vs-singlezone.csv"
+    shutil.copy(study, tmp_path / "study.csv")
+    hold_against(GUIDES / "choose-a-pool.md", tmp_path, least=6)

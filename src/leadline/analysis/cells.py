@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from leadline.analysis.doubts import Doubt, DoubtIndex
@@ -71,7 +71,7 @@ class CellFigure:
 
     `planned_workload` is the workload's name in the plan; `workload` adds the section of a job
     file that has several. `op` is None where nothing ran that could tell. `ios` counts the I/Os
-    behind the percentiles, all trials together.
+    behind the percentiles, all trials together; `histogram` is theirs, None where a trial has none.
     """
 
     target: str
@@ -83,6 +83,7 @@ class CellFigure:
     planned: int
     ios: int = 0
     metrics: tuple[MetricFigure, ...]
+    histogram: LatencyHistogram | None = field(default=None, repr=False, hash=False)
 
     @property
     def missing(self) -> bool:
@@ -201,6 +202,7 @@ def _figure(
         planned=planned,
         ios=merged.count if merged else 0,
         metrics=tuple(made),
+        histogram=merged,
     )
 
 

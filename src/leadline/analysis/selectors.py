@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 
 from leadline import errors
@@ -41,6 +42,20 @@ class Selector:
             and self.level in (None, level)
             and self.op in (None, op)
         )
+
+
+def parse_metric(text: str) -> Metric:
+    """A metric by its contract name or as people write it. Raises LeadlineError (`usage`)."""
+    found = METRIC_WORDS.get(text.strip().lower())
+    if found is None:
+        near = difflib.get_close_matches(text, METRIC_WORDS, n=1)
+        raise LeadlineError(
+            errors.USAGE,
+            f"there is no metric {text!r}",
+            context=[f"metrics: {', '.join(METRIC_WORDS)}"],
+            hint=f"did you mean {near[0]!r}?" if near else "name one of them",
+        )
+    return found
 
 
 def parse_selector(text: str) -> Selector:

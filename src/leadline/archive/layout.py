@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path, PurePosixPath
+from io import FileIO
+from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -28,6 +29,9 @@ STDERR = "stderr.txt"
 CLUSTER = "cluster.jsonl"
 IMPORTED = "imported"
 
+# Most files are read by one call.
+_AT_ONCE = 1 << 16
+
 # Not part of the sealed content: the lock and what a killed session left half made.
 _UNSEALED = (LOCK, MANIFEST)
 
@@ -49,9 +53,21 @@ def digest(content: bytes) -> FileDigest:
 
 
 def digest_file(path: Path) -> FileDigest:
-    with path.open("rb") as stream:
-        hashed = hashlib.file_digest(stream, "sha256")
-        return FileDigest(sha256=hashed.hexdigest(), size_bytes=stream.tell())
+    sha256, size = digest_at(str(path))
+    return FileDigest(sha256=sha256, size_bytes=size)
+
+
+def digest_at(path: str) -> tuple[str, int]:
+    """SHA-256 in hexadecimal and the size of a file, in memory that does not grow with it. An
+    archive has ten files a trial, most of them small. Raises OSError."""
+    with FileIO(path) as stream:
+        content = stream.read(_AT_ONCE)
+        hashed, size = hashlib.sha256(content), len(content)
+        while content:
+            content = stream.read(_AT_ONCE)
+            hashed.update(content)
+            size += len(content)
+    return hashed.hexdigest(), size
 
 
 def sync_folder(folder: Path) -> None:
@@ -86,12 +102,24 @@ def sync_tree(folder: Path) -> None:
 
 
 def content_files(root: Path) -> list[str]:
-    """Every file of an archive that is sealed, relative and with forward slashes, sorted."""
-    found = []
-    for path in root.rglob("*"):
-        relative = path.relative_to(root)
-        if relative.parts[0] == STAGING or relative.name.startswith("."):
+    """Every file of an archive that is sealed, relative and with forward slashes, sorted. Links
+    are told as files, and nothing behind them is."""
+    found: list[str] = []
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            entries = os.scandir(root / folder)
+        except PermissionError:
             continue
-        if str(relative) not in _UNSEALED and (path.is_symlink() or path.is_file()):
-            found.append(str(PurePosixPath(relative)))
+        with entries:
+            for entry in entries:
+                name = folder + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if name != STAGING:
+                        pending.append(name + "/")
+                elif entry.name.startswith(".") or name in _UNSEALED:
+                    continue
+                elif entry.is_symlink() or entry.is_file():  # neither devices nor pipes
+                    found.append(name)
     return sorted(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,12 +43,20 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
     if engine == "rbd bench":
         return read_rbd_bench_windows(folder)
     series: dict[Op, tuple[Window, ...]] = {}
-    for path in sorted(folder.glob("*_iops*.log")):
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return {}
+    for name in sorted(names):
+        if not name.endswith(".log") or "_iops" not in name:
+            continue
+        path = folder / name
         try:
             content = read_content(path)
         except OSError as error:
             raise FormatError(
-                "unreadable-result", f"fio's log {path.name} cannot be read: {error.strerror}"
+                "unreadable-result", f"fio's log {name} cannot be read: {error.strerror}"
             ) from error
         series.update(parse_iops_log(content.decode("utf-8", "replace")))
     return series

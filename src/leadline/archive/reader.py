@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,8 +163,17 @@ class Run:
     def trial_folders(self) -> tuple[Path, ...]:
         """The folder of every stored attempt, readable or not. Raises LeadlineError
         (`archive-damaged`)."""
-        records = self._own(self.path / layout.TRIALS).glob("*/" + layout.TRIAL_RECORD)
-        return tuple(sorted(self._own(record.parent) for record in records))
+        trials = self._own(self.path / layout.TRIALS)
+        try:
+            with os.scandir(trials) as entries:
+                names = [
+                    entry.name
+                    for entry in entries
+                    if (trials / entry.name / layout.TRIAL_RECORD).exists()
+                ]
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return ()
+        return tuple(self._own(trials / name) for name in sorted(names))
 
     def _own(self, folder: Path) -> Path:
         """A folder of the archive. One that is a link, which a stranger's may be, leads anywhere:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leadline.inventory.ceph import CephInventory, Pool
-from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.inventory.ceph import CephInventory
+from leadline.inventory.target_pool import pool_of
+from leadline.plan.target_url import TargetUrl
 
 _FLASH = ("ssd", "nvme")
 
@@ -23,7 +24,7 @@ class PoolMedia:
 
 def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
     """None where the pool, its CRUSH rule or the class of one of its OSDs is not known."""
-    pool = _pool(inventory, target)
+    pool = pool_of(inventory, target)
     if pool is None or pool.rule is None or pool.rule.root is None:
         return None
     root, wanted = pool.rule.root, pool.rule.device_class
@@ -45,10 +46,3 @@ def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
         flash=sum(one in _FLASH for one in classes),
         copies=copies,
     )
-
-
-def _pool(inventory: CephInventory, target: TargetUrl) -> Pool | None:
-    if target.kind is TargetKind.CEPHFS:
-        data = [pool for one in inventory.filesystems or () for pool in one.data_pools]
-        return inventory.pool(data[0]) if len(data) == 1 else None
-    return inventory.pool(target.options.get("data_pool", target.pool))

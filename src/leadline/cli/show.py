@@ -57,4 +57,5 @@ def print_run(
     from leadline.report.build import run_document
     from leadline.report.terminal import render, standard_output
 
-    render(standard_output(), run_document(run, cells, tuple(findings)), trials=trials)
+    document = run_document(run, cells, tuple(findings), charts=False)
+    render(standard_output(), document, trials=trials)

@@ -14,8 +14,11 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
+
+import numpy as np
 
 from leadline.formats.fio_histogram_log import DIRECTIONS
 from leadline.formats.output import FormatError
@@ -25,6 +28,7 @@ _LINE = re.compile(
     rb"\s*(\d{1,15})\s*,\s*(-?\d{1,19}(?:\.\d{1,9})?)\s*,\s*([012])\s*(?:,\s*(\d{1,15})\s*)?"
     rb"((?:,\s*(?:\d{1,20}|0x[0-9a-fA-F]{1,8})\s*){0,3})"
 )
+_COLUMNS = range(3, 8)
 _LONGEST_LINE = 512
 # Lines that tell how long an interval is.
 _TELLING = 2000
@@ -91,6 +95,9 @@ def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window
     behind the other, so lines are gathered by window. A last window that is shorter than half of
     `window_s` is left out: its rate is of a few I/Os. Raises FormatError with the line.
     """
+    columns = text.partition("\n")[0].count(",") + 1
+    if columns in _COLUMNS and _plain(columns).fullmatch(text):
+        return _plain_windows(text, columns, window_s)
     sums: dict[Op, dict[int, float]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line.encode("utf-8", "replace"))
@@ -109,6 +116,35 @@ def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window
         )
         for op, slots in sums.items()
     }
+
+
+@cache
+def _plain(columns: int) -> re.Pattern[str]:
+    """A whole log as fio writes it by itself, all of whose lines `_LINE` takes."""
+    return re.compile(
+        r"(?:[0-9]{1,15}, [0-9]{1,15}, [012]" + ", [0-9]{1,15}" * (columns - 3) + r"\n)+"
+    )
+
+
+def _plain_windows(text: str, columns: int, window_s: float) -> Mapping[Op, tuple[Window, ...]]:
+    """What `parse_iops_log` makes of a plain log, several times as fast: a run has a log or two a
+    trial, with a line a second."""
+    table = np.fromstring(text.rstrip("\n").replace("\n", ","), dtype=np.int64, sep=",")
+    table = table.reshape(-1, columns)
+    ends_s = table[:, 0] / 1000
+    windows = np.rint(ends_s / window_s)
+    taken = (np.abs(ends_s - windows * window_s) < window_s / 2) & (windows > 0)
+    windows, values, ways = windows[taken], table[taken, 1], table[taken, 2]
+    found: dict[Op, tuple[Window, ...]] = {}
+    for way in dict.fromkeys(ways.tolist()):
+        mine = ways == way
+        places, slot = np.unique(windows[mine], return_inverse=True)
+        sums = np.bincount(slot, weights=values[mine])
+        found[DIRECTIONS[way]] = tuple(
+            Window(end_s=end_s, value=value)
+            for end_s, value in zip((places * window_s).tolist(), sums.tolist(), strict=True)
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

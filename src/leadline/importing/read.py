@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copyreg
-import ctypes
-import gc
 import multiprocessing
 import os
 import re
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
@@ -36,12 +33,12 @@ from leadline.formats.output import (
 from leadline.importing.gather import Bundle
 from leadline.regular_file import read_content
 from leadline.stats.histogram import LatencyHistogram
+from leadline.worker import begin_work
 
 _NOT_IN_FILES = re.compile(r"[^A-Za-z0-9._+=@-]+")
 _LONGEST_FILE_NAME = 100
 # Fewer are read before other processes are there.
 _WORTH_PROCESSES = 48
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +72,7 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle
         return
     # A fork has all modules loaded, and nothing of ours holds a lock or a thread here.
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(cores, mp_context=context, initializer=_worker) as pool:
+    with ProcessPoolExecutor(cores, mp_context=context, initializer=begin_work) as pool:
         try:
             yield from pool.map(partial(_read, folder), work, chunksize=8)
         except BaseException:
@@ -105,15 +102,6 @@ _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _SENT}
 _VALUES = {kind: attrgetter(*names) for kind, names in _NAMES.items()}
 for _kind in _SENT:
     copyreg.pickle(_kind, _flat)
-
-
-def _worker() -> None:
-    """Signals are for the parent, which ends us; if it is killed, nothing of us stays."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # What a file leaves behind has no cycles; looking for some would copy the parent's memory.
-    gc.disable()
 
 
 def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:

@@ -93,6 +93,7 @@ def _targets(document: models.PlanDocument) -> tuple[tuple[models.Target, bool],
                 cluster=cluster,
                 subject=name if place and several else "",
                 place=place if several else "",
+                labels=item.labels,
             ),
             item.optional,
         )

@@ -179,7 +179,8 @@ class Target(Model):
 
     Where a plan has several clusters, `subject` is what is measured on each (a pool) and `place`
     the cluster with the condition there (`multi-zone,2ms`); otherwise both are empty. `url` is
-    empty where results were imported and nobody said where their I/O went.
+    empty where results were imported and nobody said where their I/O went. `labels` say what sets
+    it apart, for comparisons by label (`cores: 1`).
     """
 
     name: Name | Annotated[str, Field(min_length=1)]
@@ -187,6 +188,7 @@ class Target(Model):
     cluster: str = ""
     subject: str = ""
     place: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("url")
     @classmethod
@@ -392,14 +394,30 @@ class ClusterDocument(Model):
         return self
 
 
+def _as_text(value: object) -> object:
+    """YAML makes numbers and truth values of `1` and `yes`; a label is a word."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        str(key): str(one).lower() if isinstance(one, bool | int | float) else one
+        for key, one in value.items()
+    }
+
+
+LabelWord = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f=,]+$")]
+Labels = Annotated[dict[LabelWord, LabelWord], BeforeValidator(_as_text)]
+
+
 class TargetDocument(Model):
     """A target on each of `clusters`, or on the plan's only one. An `optional` target that cannot
-    be used is left out, with the reason in the archive."""
+    be used is left out, with the reason in the archive. `labels` say what sets it apart
+    (`{cores: 1}`), so that `leadline compare --by label` can put one group beside another."""
 
     target: str
     name: Name | None = None
     clusters: tuple[Name, ...] = ()
     optional: bool = False
+    labels: Labels = Field(default_factory=dict)
 
     @field_validator("target")
     @classmethod

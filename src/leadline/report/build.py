@@ -10,6 +10,7 @@ from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
 from leadline.findings import Finding
 from leadline.metrics import PERCENTILES
+from leadline.report.budget import PageBudget
 from leadline.report.conditions import (
     condition_blocks,
     elapsed,
@@ -23,6 +24,8 @@ from leadline.report.document import Block, Document, KeyValues, Paragraph, Sect
 from leadline.report.headline import headline
 from leadline.report.marks import Marks, finding_list
 from leadline.report.results import result_sections
+from leadline.report.run_ranking import ranking_of, ranking_sections
+from leadline.report.scorecard import read_write_sections, scorecard_sections
 from leadline.report.side_by_side import side_by_side_sections
 from leadline.report.systems import left_out_section, system_sections
 from leadline.report.wording import listed, title, visible
@@ -34,16 +37,24 @@ def run_document(
     figures: tuple[CellFigure, ...],
     findings: tuple[Finding, ...],
     verification: Verification | None = None,
+    *,
+    charts: bool = True,
 ) -> Document:
-    """The whole report of one run; the same input gives the same document."""
+    """The whole report of one run; the same input gives the same document. `charts` are for
+    renderers that draw: without them there are no curves and no heat map, but every trial is told.
+    """
     marks = Marks(findings)
+    ranking = ranking_of(run, figures, findings)
     return Document(
         title=f"Run {visible(run.id)}",
         subtitle=_subtitle(run),
-        summary=headline(run, figures, findings, marks, verification),
+        summary=headline(run, figures, findings, marks, verification, ranking),
         sections=(
+            *ranking_sections(run, ranking, len(run.plan.targets)),
+            *(scorecard_sections(run, figures) if charts else ()),
             *side_by_side_sections(side_by_side(run, figures), marks),
-            _results(run, figures, marks),
+            _results(run, figures, findings, marks, charts=charts),
+            *read_write_sections(run, figures, marks),
             *left_out_section(run),
             *_unfinished(run),
             _findings(findings, marks),
@@ -99,13 +110,22 @@ def _subtitle(run: Run) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _results(run: Run, figures: tuple[CellFigure, ...], marks: Marks) -> Section:
-    nothing = Paragraph(text="The plan has no cell.")
+def _results(
+    run: Run,
+    figures: tuple[CellFigure, ...],
+    findings: tuple[Finding, ...],
+    marks: Marks,
+    *,
+    charts: bool,
+) -> Section:
+    budget = PageBudget()
+    sections = result_sections(run, figures, findings, marks, budget if charts else None)
+    said = budget.said if figures else "The plan has no cell."
     return Section(
         heading="Results",
         id="results",
-        blocks=() if figures else (nothing,),
-        sections=result_sections(run, figures, marks),
+        blocks=(Paragraph(text=said),) if said else (),
+        sections=sections,
     )
 
 
@@ -179,7 +199,14 @@ def _methods() -> tuple[Block, ...]:
                     "missing",
                     "a cell without a completed trial is a row without numbers, never a zero",
                 ),
-                ("not judged", "whether one target is better than another"),
+                (
+                    "ranking",
+                    (
+                        "every two targets are judged by their trials (better, worse, same or "
+                        "inconclusive); whoever cannot be told apart shares a rank; a target that "
+                        "lacks a number is not ranked"
+                    ),
+                ),
                 (
                     "units",
                     (

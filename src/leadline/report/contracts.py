@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.archive.reader import Run
@@ -21,13 +21,12 @@ from leadline.plan.faults import Fault
 from leadline.plan.footprint import footprint_of
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
+from leadline.report.compare_output import CompareOutput
 from leadline.report.inventory_output import InventoryOutput
 from leadline.report.lab_output import LabOutput
+from leadline.report.output_model import Output
 from leadline.report.pools_output import PoolsOutput
-
-
-class Output(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+from leadline.report.rank_output import RankOutput, RecommendOutput
 
 
 class FindingOutput(Output):
@@ -197,11 +196,14 @@ class CheckOutput(Output):
 SCHEMAS: dict[str, type[BaseModel]] = {
     "audit": AuditOutput,
     "check": CheckOutput,
+    "compare": CompareOutput,
     "import": ImportOutput,
     "inventory": InventoryOutput,
     "lab": LabOutput,
     "list": ListOutput,
     "pools": PoolsOutput,
+    "rank": RankOutput,
+    "recommend": RecommendOutput,
     "run": RunOutput,
     "show": ShowOutput,
     "verify": VerifyOutput,

@@ -252,18 +252,21 @@ class DeltaChart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatCell:
     """`shade` from -1 (worst) over 0 (as the baseline) to 1 (best), None where there is no number;
-    `value` is the figure itself, for a page that lets its reader choose another baseline."""
+    `value` is the figure itself, for a page that lets its reader choose another baseline.
+    `refused`: an error stands beside the number, so that it is struck out and has no shade."""
 
     text: str
     shade: float | None
     value: float | None = None
     note: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
     """Rows of targets, columns of workloads. `higher_is_better` says how a column is read;
-    `baseline` is the row to which the shades refer."""
+    `baseline` is the row to which the shades refer. `relative`: the figures are changes already, so
+    that no ratio stands beside them and no other baseline can be chosen."""
 
     id: str
     title: str
@@ -273,6 +276,7 @@ class HeatMap:
     cells: tuple[tuple[HeatCell, ...], ...]
     baseline: int
     choice: str = ""
+    relative: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

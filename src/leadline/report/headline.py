@@ -1,4 +1,4 @@
-"""What a run says in short, computed from its figures: no ranking, no comparison of targets."""
+"""What a run says in short, computed from its figures and its ranking."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from statistics import median
 
 from leadline.analysis.cells import CellFigure
+from leadline.analysis.ranking import Ranking
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.verify import Verification
 from leadline.findings import Finding, Severity
 from leadline.metrics import PERCENTILES, Metric
 from leadline.report.marks import Marks
+from leadline.report.run_ranking import leading, undecided
 from leadline.report.wording import count_text, listed, place, share_text, title, visible
 
 
@@ -21,10 +23,15 @@ def headline(
     findings: Sequence[Finding],
     marks: Marks,
     verification: Verification | None = None,
+    ranking: Ranking | None = None,
 ) -> tuple[str, ...]:
-    """Sentences, the most important first: what was measured, what speaks against it, what is
-    not shown and why, how far the trials lie apart, whether the archive is intact."""
-    said = [_measured(run, findings), *_judged(figures, findings, marks)]
+    """Sentences, the most important first: which target leads, if the evidence tells; what was
+    measured, what speaks against it, what is not shown and why, how far the trials lie apart,
+    whether the archive is intact."""
+    said = [sentence for sentence in (leading(ranking),) if sentence]
+    said.append(_measured(run, findings))
+    said += [sentence for sentence in (undecided(ranking),) if sentence]
+    said += _judged(figures, findings, marks)
     said += _missing(figures)
     said += _not_shown(figures)
     said += _spread(figures)

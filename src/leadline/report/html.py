@@ -3,43 +3,92 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import itertools
-import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from leadline.report.contracts import ShowOutput
-from leadline.report.document import Block, Document, DotPlot, Table
+from leadline.findings import Severity
+from leadline.report.charts.heat import beside, level
+from leadline.report.charts.lines import line_plot
+from leadline.report.charts.rows import row_chart
+from leadline.report.charts.shapes import DEFINITIONS, verdict_class
+from leadline.report.document import (
+    Block,
+    Cell,
+    Document,
+    DotPlot,
+    Kind,
+    LineChart,
+    Mark,
+    Table,
+)
 
 
-def render(document: Document, measurements: ShowOutput) -> str:
-    """The page; `measurements` (with every trial) is what its reader can download.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A file that the page's reader can save: it lies in the page, compressed. `label` is the
+    button's text; empty: its name."""
+
+    name: str
+    media_type: str
+    text: str
+    label: str = ""
+
+
+def render(
+    document: Document, downloads: Sequence[Download] = (), *, ready_to_print: bool = False
+) -> str:
+    """The page, with what its reader can save from it.
+
+    `ready_to_print`: everything unfolded and shown, in light colours, laid out for paper on the
+    screen already, without script; it holds no downloads.
 
     The page's script and style are allowed by their hashes alone, so nothing that a name smuggled
     in would run even if it were not escaped.
     """
     folder = resources.files("leadline.report") / "templates"
-    page, style, script = (
-        (folder / name).read_text("utf-8") for name in ("page.html.j2", "page.css", "page.js")
-    )
+    source = {
+        name: (folder / name).read_text("utf-8")
+        for name in (
+            "page.html.j2", "blocks.html.j2", "page.js", "chart.css", "page.css", "print.css",
+        )
+    }  # fmt: skip
+    paper = source["print.css"]
+    style = source["chart.css"] + source["page.css"]
+    style += paper if ready_to_print else f"@media print{{{paper}}}\n"
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, loader=DictLoader({"page": page})
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=DictLoader({"page": source["page.html.j2"], "blocks": source["blocks.html.j2"]}),
     )
-    environment.globals.update(at=_at, grouped=_grouped, slots=_slots)
-    data = measurements.model_dump_json(by_alias=True, exclude_none=False)
+    environment.globals.update(
+        paper=ready_to_print,
+        cells=_cells,
+        grouped=_grouped,
+        heat_beside=beside,
+        heat_level=level,
+        isolated=isolated,
+        line_plot=line_plot,
+        file_name=_file_name,
+        packed=_packed,
+        row_chart=row_chart,
+        slots=_slots,
+    )
     return environment.get_template("page").render(
         document=document,
+        definitions=Markup(DEFINITIONS),
         style=Markup(style),
-        script=Markup(script),
+        script=Markup(source["page.js"]),
         style_hash=_source_hash(style),
-        script_hash=_source_hash(script),
-        measurements=Markup(_inert(data)),
-        name=re.sub(r"[^A-Za-z0-9._-]+", "-", measurements.run).strip(".-") or "run",
+        script_hash=_source_hash(source["page.js"]),
+        downloads=() if ready_to_print else downloads,
     )
 
 
@@ -48,30 +97,23 @@ def _source_hash(content: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-# Markup, controls, and the marks that turn the direction of text.
-_ACTIVE = re.compile("[<>&\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff]")
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "leadline"
 
 
-def _inert(data: str) -> str:
-    """JSON of the same values that cannot end its script element and hides nothing."""
-    return _ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", data)
-
-
-def _at(plot: DotPlot, value: float) -> str:
-    """Where a value lies on a plot's axis, in per cent of its width."""
-    if plot.log:
-        share = (math.log(value) - math.log(plot.low)) / (math.log(plot.high) - math.log(plot.low))
-    else:
-        share = (value - plot.low) / (plot.high - plot.low)
-    return f"{100 * min(max(share, 0.0), 1.0):.2f}"
+def _packed(text: str) -> str:
+    """gzip in base64: a tenth of the text's size, and no character of it can be markup."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
-    """Blocks that follow one another and are of one kind, together."""
-    return [
-        (kind, list(group))
-        for kind, group in itertools.groupby(blocks, key=lambda block: type(block).__name__)
-    ]
+    """Blocks that follow one another and are of one kind, together; `plots` are those of which
+    two stand beside each other."""
+
+    def kind(block: Block) -> str:
+        return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
+
+    return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
 
 
 def _slots(table: Table) -> list[int]:
@@ -80,3 +122,67 @@ def _slots(table: Table) -> list[int]:
         min(4, max((len(row[index].marks) for row in table.rows), default=0))
         for index in range(len(table.columns))
     ]
+
+
+def _cells(
+    table: Table,
+    row: Sequence[Cell],
+    slots: Sequence[int],
+    marks: Callable[[Sequence[Mark]], Markup],
+) -> Markup:
+    """A row's cells: written here, since a page may have a hundred thousand and templates are
+    slow at it."""
+    parts = []
+    for index, (column, cell, slot) in enumerate(zip(table.columns, row, slots, strict=True)):
+        number = column.kind is Kind.NUMBER
+        classes = ["n"] if number else []
+        if cell.severity is Severity.ERROR:
+            classes.append("bad")
+        if column.title == "verdict" and (verdict := verdict_class(cell.text)) != "v-none":
+            classes += ["verdict", verdict.replace("v-", "is-", 1)]
+        parts.append("<td" if index else '<th scope="row"')
+        if classes:
+            parts.append(f' class="{" ".join(classes)}"')
+        parts.append(_sort_key(cell, number=number))
+        if cell.note:
+            parts.append(f' title="{escape(cell.note)}"')
+        parts.append(f">{_text(cell)}")
+        if slot:
+            parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
+        parts.append("</td>" if index else "</th>")
+    return Markup("".join(parts))
+
+
+def _sort_key(cell: Cell, *, number: bool) -> str:
+    """Texts are sorted by what is read, without an attribute; an empty one goes last."""
+    if cell.sort is None:
+        return "" if number else ' data-sort=""'
+    if cell.sort == cell.text and not number:
+        return ""
+    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.9g}"
+    return f' data-sort="{escape(key)}"'
+
+
+def _text(cell: Cell) -> str:
+    if cell.missing:
+        word = " word" if len(cell.text) > 1 else ""
+        return f'<bdi class="absent{word}">{escape(cell.text)}</bdi>'
+    if cell.severity is Severity.ERROR:
+        return f"<bdi>{escape(cell.text)}</bdi>"
+    return isolated(cell.text)
+
+
+# Scripts that are written from right to left.
+_RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+# Longer names are broken or cut, which takes an element.
+_LONG = 28
+
+
+def isolated(text: str) -> Markup:
+    """Escaped text whose direction does not turn its neighbours round."""
+    shown = escape(text)
+    if len(text) > _LONG or _RIGHT_TO_LEFT.search(text):
+        return Markup("<bdi>{}</bdi>").format(shown)
+    return shown

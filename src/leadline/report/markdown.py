@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from urllib.parse import quote
 
+from leadline.report.charts.picture import draw
+from leadline.report.charts.words import (
+    bar_table,
+    delta_table,
+    heat_table,
+    line_texts,
+    tree_lines,
+    with_symbols,
+)
 from leadline.report.document import (
+    BarChart,
     Block,
     Bullets,
     Cell,
+    Choices,
     Code,
+    Columns,
+    DeltaChart,
     Document,
     DotPlot,
     FindingGroup,
     FindingList,
+    HeatMap,
     KeyValues,
     Kind,
+    LineChart,
     Mark,
     Paragraph,
     Section,
     Table,
+    Tree,
 )
+
+Drawn = BarChart | LineChart | DeltaChart | HeatMap | DotPlot
 
 # Characters with which text turns into markup anywhere in a line; `<`, `>` and `&` as HTML.
 _MARKUP = re.compile(r"([\\`*_{}\[\]|~#!$])")
@@ -41,23 +60,69 @@ def _line(text: str) -> str:
     return _LEADING.sub(lambda found: f"{found[1]}\\{found[2]}", escape(text))
 
 
+class _Pictures:
+    """The charts' files as they are drawn, in a folder beside the Markdown."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.files: dict[str, str] = {}
+
+    def add(self, chart: Drawn) -> str:
+        """Draw a chart; the link to it."""
+        name = stem = re.sub(r"[^A-Za-z0-9_-]+", "-", chart.id).strip("-") or "chart"
+        number = 2
+        while f"{name}.svg" in self.files:
+            name, number = f"{stem}-{number}", number + 1
+        self.files[f"{name}.svg"] = draw(chart)
+        return f"![{escape(chart.title)}]({quote(f'{self.folder}/{name}.svg')})"
+
+
 def render(document: Document) -> str:
-    """The whole document, one line break at the end."""
+    """The whole document with its charts as tables and lists; one line break at the end."""
+    return _render(document, None)
+
+
+def render_with_pictures(document: Document, folder: str) -> tuple[str, dict[str, str]]:
+    """(Markdown, name -> SVG): charts are pictures in `folder`, a path as the Markdown's reader
+    sees it, with slashes and relative to the Markdown's own place."""
+    pictures = _Pictures(folder)
+    return _render(document, pictures), pictures.files
+
+
+def _render(document: Document, pictures: _Pictures | None) -> str:
     lines = [f"# {_line(document.title)}", "", _line(document.subtitle), ""]
     lines += [f"- {_line(text)}" for text in document.summary]
     for section in document.sections:
-        lines += ["", *_section(section, 2)]
+        lines += ["", *_section(section, 2, pictures)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(section: Section, depth: int) -> Iterable[str]:
-    yield f"{'#' * min(depth, 6)} {_line(section.heading)}"
-    for block in section.blocks:
-        yield ""
-        yield from _block(block)
+def _section(section: Section, depth: int, pictures: _Pictures | None) -> Iterable[str]:
+    yield f"{_heading(depth)} {_line(section.heading)}"
+    yield from _blocks(section.blocks, depth, pictures)
     for inner in section.sections:
         yield ""
-        yield from _section(inner, depth + 1)
+        yield from _section(inner, depth + 1, pictures)
+
+
+def _heading(depth: int) -> str:
+    return "#" * min(depth, 6)
+
+
+def _blocks(blocks: Iterable[Block], depth: int, pictures: _Pictures | None) -> Iterable[str]:
+    for block in blocks:
+        if isinstance(block, Choices):
+            continue  # nobody chooses in a text: all of it is there
+        yield ""
+        if isinstance(block, Columns):
+            for heading, inner in block.parts:
+                yield f"{_heading(depth + 1)} {_line(heading)}"
+                yield from _blocks(inner, depth + 1, pictures)
+                yield ""
+        elif pictures and isinstance(block, Drawn):
+            yield pictures.add(block)
+        else:
+            yield from _block(block)
 
 
 def _block(block: Block) -> Iterable[str]:
@@ -76,6 +141,23 @@ def _block(block: Block) -> Iterable[str]:
             yield from _findings(block)
         case DotPlot():
             yield from _plot(block)
+        case BarChart():
+            yield from _table(bar_table(block))
+        case DeltaChart():
+            yield from _table(delta_table(block))
+        case HeatMap():
+            yield from _table(heat_table(block))
+        case LineChart():
+            yield f"{_line(block.title)}"
+            yield ""
+            for label, points in line_texts(block):
+                yield f"- {_line(label)}" + (f": {escape(points)}" if points else "")
+        case Tree():
+            lines = [
+                f"{lead}{label}{f'  {note}' if note else ''}"
+                for lead, label, note in tree_lines(block)
+            ]
+            yield from _code(Code(text="\n".join(lines), caption=block.caption))
 
 
 def _grid(
@@ -97,7 +179,8 @@ def _table(table: Table) -> Iterable[str]:
         for column in table.columns
     ]
     right = [column.kind is Kind.NUMBER for column in table.columns]
-    yield from _grid(titles, right, ([_cell(cell) for cell in row] for row in table.rows))
+    rows = with_symbols(table).rows
+    yield from _grid(titles, right, ([_cell(cell) for cell in row] for row in rows))
 
 
 def _cell(cell: Cell) -> str:

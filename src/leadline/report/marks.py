@@ -14,9 +14,10 @@ Key = tuple[str, Severity]
 
 
 class Marks:
-    """`E1`, `E2`, ... `W1` ... `I1` in the order of severity, then of code."""
+    """`E1`, `E2`, ... `W1` ... `I1` in the order of severity, then of code; behind each `suffix`,
+    which tells the marks of two runs on one page apart."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
+    def __init__(self, findings: Iterable[Finding], suffix: str = "") -> None:
         keys = sorted(
             {(finding.code, finding.severity) for finding in findings},
             key=lambda key: (-key[1].order, key[0]),
@@ -25,7 +26,7 @@ class Marks:
         self._marks: dict[Key, Mark] = {}
         for code, severity in keys:
             counts[severity] += 1
-            label = f"{_LETTER[severity]}{counts[severity]}"
+            label = f"{_LETTER[severity]}{counts[severity]}{suffix}"
             self._marks[code, severity] = Mark(label=label, code=code, severity=severity)
 
     @property

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.metrics import Metric
+from leadline.report.axes import NEXT_TO_ZERO, decades_axis, linear_axis
+from leadline.report.budget import PageBudget
 from leadline.report.document import Dot, DotPlot, DotRow
+from leadline.report.labels import chart_labels
 from leadline.report.marks import Marks
 from leadline.report.wording import (
     MISSING,
@@ -23,11 +26,22 @@ from leadline.report.wording import (
 # Beyond this ratio the small values of a linear axis from zero would lie on its first pixels.
 _LOG_FROM_RATIO = 30.0
 
+# A page with more rows in each plot would be too large, and no one looks at so many.
+DRAWN_ROWS = 40
+
 
 def dot_plots(
-    anchor: str, figures: Sequence[CellFigure], rate: Metric, marks: Marks
+    anchor: str,
+    figures: Sequence[CellFigure],
+    rate: Metric,
+    marks: Marks,
+    budget: PageBudget | None = None,
 ) -> tuple[DotPlot, ...]:
-    """Two plots for each operation of a workload: its rate and its latency, a row per target."""
+    """Two plots for each operation of a workload: its rate and its latency, a row per target.
+
+    With a `budget` only what is worth a place on a page: of very many targets the fastest, which
+    the title then says, and no plot of a single dot, which is the table's number.
+    """
     plots = []
     groups: dict[tuple[str, str, object], list[CellFigure]] = {}
     for figure in figures:
@@ -39,17 +53,33 @@ def dot_plots(
         parts = [visible(first.workload)] if len(workloads) > 1 else []
         parts += [visible(first.level)] if len(levels) > 1 and first.level else []
         parts += [op_text(first.op)] if first.op else []
-        for kind, metric in (("rate", rate), ("latency", _latency_metric(rows))):
+        shown = rows if budget is None else _fastest(rows, rate, DRAWN_ROWS)
+        among = [f"the {len(shown)} fastest of {len(rows)}"] if len(shown) < len(rows) else []
+        for kind, metric in (("rate", rate), ("latency", _latency_metric(shown))):
             made = _plot(
                 f"plot-{anchor}-{number}-{kind}",
-                " · ".join([*parts, title(metric)]),
+                " · ".join([*parts, title(metric), *among]),
                 metric,
-                rows,
+                shown,
                 marks,
             )
-            if made:
+            if made and (budget is None or _worth(made, budget)):
                 plots.append(made)
     return tuple(plots)
+
+
+def _worth(plot: DotPlot, budget: PageBudget) -> bool:
+    dots = sum(len(row.dots) for row in plot.rows)
+    return dots > 1 and budget.allows("every trial", len(plot.rows) + dots)
+
+
+def _fastest(rows: Sequence[CellFigure], rate: Metric, most: int) -> Sequence[CellFigure]:
+    """Those of the highest rate, in the order given."""
+    values = [row.metric(rate).value for row in rows]
+    order = sorted(
+        range(len(rows)), key=lambda at: -math.inf if (one := values[at]) is None else one
+    )
+    return [rows[at] for at in sorted(order[-most:])]
 
 
 def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
@@ -59,10 +89,6 @@ def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
         if any(one.value is None for one in values):
             return Metric.LATENCY_MEAN
     return Metric.LATENCY_P99
-
-
-# Below it floats have no decades; nothing that is measured is.
-_NEXT_TO_ZERO = 1e-290
 
 
 def _plot(
@@ -77,12 +103,13 @@ def _plot(
     ]
     if not values:
         return None
-    positive = [value for value in values if value > _NEXT_TO_ZERO]
+    positive = [value for value in values if value > NEXT_TO_ZERO]
     log = len(positive) == len(values) and max(values) / min(values) > _LOG_FROM_RATIO
     # Round ticks are round in the unit that is read.
     size = float(1 << 20) if metric is Metric.BANDWIDTH else 1.0
     scaled = [value / size for value in values]
-    low, high, ticks = _log_axis(scaled) if log else _linear_axis(max(scaled))
+    low, high, ticks = decades_axis(min(scaled), max(scaled)) if log else linear_axis(max(scaled))
+    labels = chart_labels(dict.fromkeys(figure.target for figure in figures))
     unit = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}.get(metric, "")
     return DotPlot(
         id=anchor,
@@ -93,11 +120,11 @@ def _plot(
         low=low * size,
         high=high * size,
         ticks=tuple((tick * size, value_text(metric, tick * size)) for tick in ticks),
-        rows=tuple(_row(figure, figure.metric(metric), marks) for figure in figures),
+        rows=tuple(_row(labels[figure.target], figure.metric(metric), marks) for figure in figures),
     )
 
 
-def _row(figure: CellFigure, metric: MetricFigure, marks: Marks) -> DotRow:
+def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
     """The mark and its text are the figure of the table: they must never differ from it."""
     shown = [(one, one.value) for one in metric.trials if one.value is not None]
     text = NOT_SHOWN if shown else MISSING
@@ -106,7 +133,7 @@ def _row(figure: CellFigure, metric: MetricFigure, marks: Marks) -> DotRow:
         if metric.spread is not None:
             text += f" (range {share_text(metric.spread)})"
     return DotRow(
-        label=visible(figure.target),
+        label=label,
         dots=tuple(
             Dot(
                 trial=one.trial,
@@ -120,23 +147,3 @@ def _row(figure: CellFigure, metric: MetricFigure, marks: Marks) -> DotRow:
         text=text,
         marks=marks.for_number(metric.doubts),
     )
-
-
-def _linear_axis(largest: float) -> tuple[float, float, list[float]]:
-    """From zero to a little above the largest, with about four round ticks."""
-    if largest <= _NEXT_TO_ZERO:
-        return 0.0, 1.0, [0.0]
-    rough = largest / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    ticks = [step * index for index in range(math.floor(largest / step * 1.0001) + 1)]
-    return 0.0, largest * 1.04, ticks
-
-
-def _log_axis(values: Sequence[float]) -> tuple[float, float, list[float]]:
-    """From the decade below to the decade above, ticks at powers of ten."""
-    first = math.floor(math.log10(min(values)))
-    last = math.ceil(math.log10(max(values)))
-    every = max(1, math.ceil((last - first) / 5))
-    ticks = [10.0**power for power in range(first, last + 1, every)]
-    return 10.0**first, 10.0**last, ticks

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.archive.reader import Run
+from leadline.findings import Finding, Severity
 from leadline.formats.output import JobOptions
 from leadline.metrics import Metric
+from leadline.plan.models import Cell as PlannedCell
 from leadline.plan.models import Workload
+from leadline.report.budget import PageBudget
 from leadline.report.conditions import word
-from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Section, Table
+from leadline.report.document import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Kind,
+    Mark,
+    Paragraph,
+    Section,
+    Table,
+)
 from leadline.report.marks import Marks
 from leadline.report.plots import dot_plots
 from leadline.report.wording import (
     MISSING,
     NOT_SHOWN,
+    listed,
     op_text,
+    place,
     share_text,
     value_text,
     value_with_unit,
     visible,
     workload_text,
 )
+from leadline.report.workload_curves import workload_curves
 
 TABLE_METRICS = (
     Metric.IOPS,
@@ -45,13 +61,21 @@ _NUMBER_COLUMNS = {
 _STREAMING_BYTES = 64 * 1024
 
 
-def result_sections(run: Run, figures: Sequence[CellFigure], marks: Marks) -> tuple[Section, ...]:
-    """One section per workload with its table and plots; a run of one target gets one table."""
+def result_sections(
+    run: Run,
+    figures: Sequence[CellFigure],
+    findings: Sequence[Finding],
+    marks: Marks,
+    budget: PageBudget | None = None,
+) -> tuple[Section, ...]:
+    """One section per workload: what the audit says against it, its table and every trial; with a
+    `budget` also curves, and no more than it allows. A run of one target gets one table."""
     groups: dict[str, list[CellFigure]] = {}
     for figure in figures:
         groups.setdefault(figure.planned_workload, []).append(figure)
     workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
     together = len({figure.target for figure in figures}) == 1
+    doubted = doubts_of_workloads(run, findings, marks)
     sections = []
     if together and figures:
         table = results_table("results-all", "", figures, marks, by_target=False)
@@ -59,12 +83,61 @@ def result_sections(run: Run, figures: Sequence[CellFigure], marks: Marks) -> tu
     for number, (name, rows) in enumerate(groups.items(), start=1):
         anchor = f"w{number}-{slug(name)}"
         workload = workloads.get(name)
-        said = [Paragraph(text=text) for text in _said(workload)]
+        rate = rate_metric(workload)
+        said: list[Block] = [Paragraph(text=text) for text in _said(workload)]
+        said += [Bullets(items=doubted[name])] if name in doubted else []
         table = results_table(f"results-{anchor}", "", rows, marks, by_target=True)
-        plots = dot_plots(anchor, rows, rate_metric(workload), marks)
+        plots: tuple[Block, ...] = dot_plots(anchor, rows, rate, marks, budget)
+        if budget is not None:
+            plots += workload_curves(run, anchor, rows, rate, budget)
         blocks: tuple[Block, ...] = (*said, *plots) if together else (*said, table, *plots)
         sections.append(Section(heading=visible(name), id=anchor, blocks=blocks))
     return tuple(sections)
+
+
+def doubts_of_workloads(
+    run: Run, findings: Sequence[Finding], marks: Marks
+) -> Mapping[str, tuple[str, ...]]:
+    """The errors and warnings about each workload of the plan, a line for each label, the most
+    severe first. What concerns the whole run or a whole target is said at the top of the page."""
+    cells = {trial.id: run.plan.cells[trial.cell] for trial in run.plan.trials}
+    names = {cell.workload.name for cell in run.plan.cells}
+    found: dict[str, dict[Mark, list[Finding]]] = {}
+    for finding in findings:
+        if finding.severity is Severity.INFO:
+            continue
+        cell = cells.get(finding.trial or "")
+        given = finding.workload or (cell.workload.name if cell else "")
+        # A section of a job file is `name/section`.
+        name = given if given in names else given.partition("/")[0]
+        if name:
+            found.setdefault(name, {}).setdefault(marks.of(finding), []).append(finding)
+    return {
+        name: tuple(
+            _doubt(mark, by_mark[mark], cells)
+            for mark in sorted(by_mark, key=lambda mark: marks.all.index(mark))
+        )
+        for name, by_mark in found.items()
+    }
+
+
+def _doubt(mark: Mark, findings: Sequence[Finding], cells: Mapping[str, PlannedCell]) -> str:
+    """`E1 cache-served-reads: disk · read: the message.`, of several the first, and where the
+    others are."""
+    where = dict.fromkeys(_where(finding, cells) for finding in findings)
+    first = findings[0]
+    also = [one for one in where if one != _where(first, cells)]
+    more = f" Also: {listed(also, limit=3)}." if also else ""
+    return f"{mark.label} {mark.code}: {_where(first, cells)}: {visible(first.message)}{more}"
+
+
+def _where(finding: Finding, cells: Mapping[str, PlannedCell]) -> str:
+    cell = cells.get(finding.trial or "")
+    return place(
+        finding.target or (cell.target if cell else ""),
+        finding.level or (cell.level if cell else ""),
+        finding.op.value if finding.op else "",
+    )
 
 
 def _said(workload: Workload | None) -> list[str]:

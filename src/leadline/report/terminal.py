@@ -7,27 +7,38 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from leadline.findings import Severity
+from leadline.report.charts.words import heat_table, with_symbols
 from leadline.report.document import (
+    BarChart,
+    Block,
     Bullets,
     Cell,
+    Choices,
     Code,
+    Columns,
+    DeltaChart,
     Document,
     Dot,
     DotPlot,
     FindingGroup,
     FindingList,
+    HeatMap,
     KeyValues,
     Kind,
+    LineChart,
     Mark,
     Paragraph,
     Section,
     Table,
+    Tree,
 )
+from leadline.report.fitting import shortened as shortened
+from leadline.report.terminal_charts import bar_lines, chart_lines, delta_lines, drawn_tree
 
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _GAP = "  "
@@ -35,6 +46,8 @@ _NARROWEST_NAME = 16
 _NARROWEST_NAME_OF_ALL = 8
 _WIDEST_NAME = 40
 _ITEMS_SHOWN = 4
+# What is no reason to show a section: a table of another sums it up.
+_TOLD_ELSEWHERE = (Paragraph, DotPlot, LineChart, BarChart, HeatMap, Choices)
 # A file or a pipe has no width; this is what a page of a mail or of a wiki shows.
 _WIDTH_OF_NO_TERMINAL = 100
 
@@ -69,7 +82,33 @@ def render(
         _hanging(console, "- ", Text(text))
     for section in document.sections:
         if not section.folded or full:
-            _section(console, section, trials=trials or full)
+            # Of what a reader picks one, only the first is shown where nothing can be picked.
+            chosen = section if full else _chosen(section, _left_out(document.sections))
+            _section(console, chosen, trials=trials or full)
+
+
+def _left_out(sections: Sequence[Section]) -> frozenset[str]:
+    """What is shown only once it has been chosen: the options behind the first."""
+    values = {
+        value
+        for section in sections
+        for block in section.blocks
+        if isinstance(block, Choices)
+        for value, _ in block.options[1:]
+    }
+    return frozenset(values).union(*(_left_out(section.sections) for section in sections))
+
+
+def _chosen(section: Section, left_out: frozenset[str]) -> Section:
+    if not left_out:
+        return section
+    return replace(
+        section,
+        blocks=tuple(
+            block for block in section.blocks if getattr(block, "choice", "") not in left_out
+        ),
+        sections=tuple(_chosen(inner, left_out) for inner in section.sections),
+    )
 
 
 def _wrapped(console: Console, text: Text) -> None:
@@ -92,34 +131,11 @@ def _section(
 ) -> None:
     """`peers` are the tables of the sections beside this one, inside another."""
     inner = bool(peers)
-    tables = [block for block in section.blocks if isinstance(block, Table)]
-    if inner and not tables and not trials:
+    if inner and not trials and all(isinstance(block, _TOLD_ELSEWHERE) for block in section.blocks):
         return  # only plots, which the tables sum up
     console.print()
     _wrapped(console, Text(section.heading, style="bold" if inner else "bold underline"))
-    for block in section.blocks:
-        match block:
-            case Paragraph():
-                _wrapped(console, Text(block.text, style="dim" if inner else ""))
-            case Bullets():
-                for item in block.items:
-                    _hanging(console, "- ", Text(item))
-            case KeyValues():
-                width = max(cell_len(key) for key, _ in block.pairs)
-                for key, value in block.pairs:
-                    _hanging(console, key.ljust(width) + _GAP, Text(value))
-            case Code():
-                if block.caption:
-                    _wrapped(console, Text(block.caption, style="dim"))
-                for line in block.text.splitlines():
-                    console.print(Text(f"    {line}".rstrip()), soft_wrap=True, highlight=False)
-            case Table():
-                _table(console, block, peers)
-            case FindingList():
-                _findings(console, block)
-            case DotPlot():
-                if trials:
-                    _plot(console, block)
+    _blocks(console, section.blocks, trials=trials, peers=peers)
     within = [
         block
         for further in section.sections
@@ -128,6 +144,85 @@ def _section(
     ]
     for further in section.sections:
         _section(console, further, trials=trials, peers=within)
+
+
+def _blocks(
+    console: Console, blocks: Sequence[Block], *, trials: bool, peers: Sequence[Table] = ()
+) -> None:
+    tables = any(isinstance(block, Table) for block in blocks)
+    for block in blocks:
+        match block:
+            case Paragraph():
+                _wrapped(console, Text(block.text, style="dim" if peers else ""))
+            case Bullets():
+                for item in block.items:
+                    _hanging(console, "- ", Text(item))
+            case KeyValues():
+                width = max((cell_len(key) for key, _ in block.pairs), default=0)
+                for key, value in block.pairs:
+                    _hanging(console, key.ljust(width) + _GAP, Text(value))
+            case Code():
+                if block.caption:
+                    _wrapped(console, Text(block.caption, style="dim"))
+                for line in block.text.splitlines():
+                    _printed(console, Text(f"    {line}"))
+            case Table():
+                _table(console, with_symbols(block), peers)
+            case FindingList():
+                _findings(console, block)
+            case DotPlot():
+                if trials:
+                    _plot(console, block)
+            case Columns():
+                for heading, inner in block.parts:
+                    _wrapped(console, Text(heading, style="bold"))
+                    _blocks(console, inner, trials=trials, peers=peers)
+            case Choices():
+                _choices(console, block)
+            case LineChart():
+                if trials:
+                    _chart(console, block)
+            case _:
+                # Bars and heat maps draw what a table beside them tells.
+                if trials or not tables or isinstance(block, DeltaChart | Tree):
+                    _chart(console, block)
+
+
+def _choices(console: Console, choices: Choices) -> None:
+    if len(choices.options) > 1:
+        (_, first), *others = choices.options
+        more = ", ".join(label for _, label in others)
+        _wrapped(console, Text(f"{choices.label}: {first}; a report also has {more}", style="dim"))
+
+
+def _chart(console: Console, chart: BarChart | LineChart | DeltaChart | HeatMap | Tree) -> None:
+    """Charts that stand on their own, under their titles."""
+    if isinstance(chart, HeatMap):
+        _table(console, heat_table(chart), ())
+        return
+    title = chart.caption if isinstance(chart, Tree) else chart.title
+    if title:
+        _wrapped(console, Text(title, style="dim"))
+    match chart:
+        case Tree():
+            lines = drawn_tree(chart)
+        case DeltaChart():
+            lines = delta_lines(chart, console.width)
+        case BarChart():
+            lines = bar_lines(chart, console.width)
+        case LineChart():
+            lines = chart_lines(chart)
+    for line in lines:
+        if isinstance(chart, LineChart | Tree):
+            _wrapped(console, line)
+        else:
+            _printed(console, line)
+
+
+def _printed(console: Console, line: Text) -> None:
+    """A line as it is, without spaces at its end."""
+    line.rstrip()
+    console.print(line, soft_wrap=True, highlight=False)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -255,20 +350,6 @@ def _padded(text: Text, labels: Text, kind: Kind, width: int, slot: int) -> Text
     # A title that is wider than the digits reaches over the room for labels.
     behind = min(free, slot - labels.cell_len) if kind is Kind.NUMBER else free
     return Text.assemble(" " * (free - behind), text, labels, " " * behind)
-
-
-def shortened(text: str, width: int) -> str:
-    """`text` in at most `width` terminal cells, cut in the middle: names differ at either end."""
-    if cell_len(text) <= width:
-        return text
-    if width < 3:
-        return set_cell_size(text, max(0, width)).rstrip()
-    head = (width - 1) // 2
-    tail = width - 1 - head
-    ending = text
-    while cell_len(ending) > tail:
-        ending = ending[1:]
-    return f"{set_cell_size(text, head).rstrip()}…{ending}"
 
 
 # --- findings -----------------------------------------------------------------------------------

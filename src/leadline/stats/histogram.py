@@ -66,8 +66,8 @@ class LatencyHistogram:
         """
         if not len(self.counts):
             raise ValueError("an empty histogram has no quantile")
-        cumulated = np.cumsum(self.counts)
-        index = int(np.searchsorted(cumulated, q * cumulated[-1], side="left"))
+        cumulated = self.counts.cumsum()
+        index = int(cumulated.searchsorted(q * cumulated[-1], side="left"))
         return float(self.values_ns[min(index, len(cumulated) - 1)]) / 1e9
 
     def mean_s(self) -> float:

@@ -156,6 +156,49 @@ def test_a_missing_file_an_extra_file_and_a_link_out_are_found(run: Run, tmp_pat
     assert ("job.fio", "leads out of the archive") in told
 
 
+def test_a_folder_that_leads_out_of_the_archive_is_found_for_every_file_in_it(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = run.path / "inventory-of-old"
+    manifest, digest = run.manifest, run.manifest.files[layout.PLAN]
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder.symlink_to(outside)
+    (outside / layout.PLAN).write_bytes((run.path / layout.PLAN).read_bytes())
+    names = (
+        *(f"{folder.name}/{layout.PLAN}", f"{folder.name}/missing", f"../{run.path.name}x/a"),
+        *("/etc/hostname", "trials/../../x", "a\0b"),
+    )
+    files = {**manifest.files, **dict.fromkeys(names, digest), f"./{layout.PLAN}": digest}
+    (run.path / layout.MANIFEST).write_bytes(
+        layout.encode(manifest.model_copy(update={"files": files}))
+    )
+    told = {problem.path: problem.message for problem in verify(Run(run.path)).problems}
+    del told[folder.name]  # the link itself is not in the manifest
+    assert set(told) == set(names)
+    assert {told[name] for name in names[:-1]} == {"leads out of the archive"}
+    assert "cannot be read" in told[names[-1]]
+
+
+def test_the_digest_of_a_file_is_that_of_all_its_bytes(tmp_path: Path) -> None:
+    for size in (0, 1, layout._AT_ONCE, layout._AT_ONCE + 1, 5 * layout._AT_ONCE):
+        content = os.urandom(size)
+        (tmp_path / "file").write_bytes(content)
+        assert layout.digest_file(tmp_path / "file") == layout.digest(content)
+
+
+def test_what_is_sealed_are_files_and_links_but_nothing_hidden(tmp_path: Path) -> None:
+    for name in ("manifest.json", "b", "a/c", "a/.hidden", ".staging/x", ".lock", ".odd/d"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "a" / "manifest.json").write_text("x")
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "lost").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    sealed = [".odd/d", "a/c", "a/manifest.json", "b", "link", "lost"]
+    assert layout.content_files(tmp_path) == sealed
+
+
 def test_a_damaged_record_says_where(run: Run) -> None:
     (run.trials[0].folder / layout.TRIAL_RECORD).write_text('{"schema": "leadline/trial/1",')
     with pytest.raises(LeadlineError) as caught:

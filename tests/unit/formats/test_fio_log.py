@@ -159,3 +159,35 @@ def test_nothing_but_a_format_error_is_raised(
         log = read_log("x", text)
         assert all((series.rate or 0) >= 0 for series in log.series.values())
         windows([log])
+
+
+_LOG_LINES = st.lists(
+    st.tuples(
+        st.one_of(
+            st.integers(0, 60).map(lambda second: 1000 * second),
+            st.integers(0, 70_000),
+            st.integers(0, 10**15 - 1),
+        ),
+        st.integers(0, 10**15 - 1),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(lines=_LOG_LINES, more=st.integers(0, 4), window_s=st.sampled_from([1.0, 0.5, 2.0, 0.3]))
+def test_a_log_as_fio_writes_it_is_read_as_one_with_other_blanks(
+    lines: list[tuple[int, int, int]], more: int, window_s: float
+) -> None:
+    """Plain logs are read by columns, all others line by line."""
+    rows = [", ".join(map(str, (*line, *[0] * more))) for line in lines]
+    plain = "\n".join(rows) + "\n"
+    by_columns = parse_iops_log(plain, window_s)
+    by_lines = parse_iops_log(plain.replace(",", " ,", 1), window_s)
+    assert list(by_columns.items()) == list(by_lines.items())
+
+
+def test_a_plain_log_with_a_line_that_is_none_names_it() -> None:
+    with pytest.raises(FormatError, match="line 2"):
+        parse_iops_log("1000, 5, 0, 0, 0\n2000, 5, 3, 0, 0\n3000, 5, 0, 0, 0\n")

@@ -11,15 +11,25 @@ from archive_builder import make_run, some_findings
 from pydantic import BaseModel
 
 from leadline.analysis.cells import figures
+from leadline.analysis.comparing import compare
+from leadline.analysis.comparison import By
+from leadline.analysis.objectives import every_rate
+from leadline.analysis.protection import protections
+from leadline.analysis.ranking import rank
+from leadline.analysis.recommending import recommend
+from leadline.analysis.sides import two_runs
+from leadline.analysis.use_cases import find_use_case
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.formats.importer import Refused
 from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.plan.loader import Overrides, load_plan
 from leadline.report import contracts
+from leadline.report.compare_output import compare_output
 from leadline.report.inventory_output import inventory_output
 from leadline.report.lab_output import LabOutput
 from leadline.report.pools_output import OnePoolOutput, PoolsOutput
+from leadline.report.rank_output import rank_output, recommend_output
 from tests.unit.inventory.conftest import dumps_of
 
 
@@ -31,9 +41,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def outputs(run: Run) -> dict[str, BaseModel]:
     findings = some_findings()
     cells = figures(run, findings)
+    ranking = rank(run, cells, every_rate(run, cells))
+    sides = two_runs(run, run, lambda one: (cells, findings))
     return {
         "audit": contracts.audit_output(run, findings),
         "check": contracts.check_output(run.plan),
+        "compare": compare_output(compare(*sides, by=By.RUN), "the same"),
         "import": contracts.import_output(
             [(run, findings)], [Refused(file="README", reason="is no result", context=("line 1",))]
         ),
@@ -46,6 +59,10 @@ def outputs(run: Run) -> dict[str, BaseModel]:
             dry_run=True,
             pools=[OnePoolOutput(name="rep2", outcome="would make", reason="")],
             notes=[],
+        ),
+        "rank": rank_output(run, ranking),
+        "recommend": recommend_output(
+            run, recommend(ranking, find_use_case("virtual-machines"), protections(run), ())
         ),
         "run": contracts.run_output(run, findings),
         "show": contracts.show_output(run, cells, findings, trials=True),

@@ -34,7 +34,9 @@ def rendered(run: Run, findings: tuple[Finding, ...] = ()) -> tuple[str, str, st
     document = run_document(run, cells, findings)
     stream = io.StringIO()
     terminal.render(Console(width=80, file=stream, no_color=True), document, full=True)
-    page = html.render(document, show_output(run, cells, trials=True))
+    whole = show_output(run, cells, trials=True).model_dump_json()
+    download = html.Download(name="run.json", media_type="application/json", text=whole)
+    page = html.render(document, [download])
     return page, markdown.render(document), stream.getvalue()
 
 

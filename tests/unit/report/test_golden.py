@@ -39,6 +39,13 @@ def document(run: Run) -> Document:
     return run_document(run, figures(run, findings), findings, verify(run))
 
 
+@pytest.fixture(scope="module")
+def plain(run: Run) -> Document:
+    """As a terminal gets it."""
+    findings = some_findings()
+    return run_document(run, figures(run, findings), findings, verify(run), charts=False)
+
+
 def check(name: str, text: str) -> None:
     path = GOLDEN / name
     if os.environ.get("UPDATE_GOLDEN") == "1":
@@ -63,18 +70,18 @@ def test_show_csv(run: Run) -> None:
 
 
 @pytest.mark.parametrize("width", [100, 80])
-def test_terminal(document: Document, width: int) -> None:
+def test_terminal(plain: Document, width: int) -> None:
     stream = io.StringIO()
-    terminal.render(Console(width=width, file=stream, no_color=True), document)
+    terminal.render(Console(width=width, file=stream, no_color=True), plain)
     text = stream.getvalue()
     assert max(map(len, text.splitlines())) <= width
     assert "\x1b" not in text
     check(f"terminal-{width}.txt", text)
 
 
-def test_every_trial_in_the_terminal(document: Document) -> None:
+def test_every_trial_in_the_terminal(plain: Document) -> None:
     stream = io.StringIO()
-    terminal.render(Console(width=80, file=stream, no_color=True), document, trials=True)
+    terminal.render(Console(width=80, file=stream, no_color=True), plain, trials=True)
     assert "every trial: read · IOPS" in stream.getvalue()
     assert "Methods" not in stream.getvalue()
 

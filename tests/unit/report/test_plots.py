@@ -14,7 +14,6 @@ from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.report import html
 from leadline.report.build import run_document
-from leadline.report.contracts import show_output
 from leadline.report.document import DotPlot, DotRow, Section, Table
 from leadline.report.wording import MISSING, value_text
 
@@ -89,7 +88,7 @@ def test_a_percentile_is_marked_at_all_trials_together_and_a_rate_at_the_median(
 
 def test_the_page_names_the_mark(run: Run) -> None:
     cells = figures(run, ())
-    page = html.render(run_document(run, cells, ()), show_output(run, cells, trials=True))
+    page = html.render(run_document(run, cells, ()))
     assert page.count("<title>all trials together ") == 12
     assert page.count("<title>median ") == 12
     assert "In a plot the mark and its label are this value" in page

@@ -2,13 +2,31 @@
 (function () {
   const root = document.documentElement;
   root.classList.add("js");
+  const all = (selector, from) => [...(from || document).querySelectorAll(selector)];
 
-  // Theme: the system's, until the reader chooses.
+  // What the reader chose stands behind the anchor (#results?filter=disk&metric=p99), so that a
+  // copied link shows the same view.
+  const parsed = () => {
+    const [anchor, query] = location.hash.slice(1).split(/\?(.*)/s);
+    let id = anchor;
+    try { id = decodeURIComponent(anchor); } catch (_) { /* a broken link leads nowhere */ }
+    return { id, chosen: query === undefined ? null : new URLSearchParams(query) };
+  };
+  let chosen = parsed().chosen || new URLSearchParams();
+  const remember = (key, value) => {
+    if (value) chosen.set(key, value); else chosen.delete(key);
+    write(location.hash.slice(1).split("?")[0]);
+  };
+  const write = (anchor) => {
+    const query = chosen.toString();
+    const hash = "#" + anchor + (query ? "?" + query : "");
+    if (location.hash !== hash && (query || location.hash)) history.replaceState(null, "", hash);
+  };
+
+  // Theme: the link's, else the reader's last one, else the system's.
   const key = "leadline-theme";
   const recall = () => { try { return localStorage.getItem(key); } catch (_) { return null; } };
   const keep = (value) => { try { localStorage.setItem(key, value); } catch (_) { /* private */ } };
-  const stored = recall();
-  if (stored === "dark" || stored === "light") root.dataset.theme = stored;
   const dark = () => root.dataset.theme
     ? root.dataset.theme === "dark"
     : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -20,104 +38,216 @@
   toggle.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
     keep(root.dataset.theme);
+    remember("theme", root.dataset.theme);
     tell();
   });
-  tell();
+  const restoreTheme = () => {
+    const wanted = chosen.get("theme") || recall();
+    if (wanted === "dark" || wanted === "light") root.dataset.theme = wanted;
+    tell();
+  };
 
   // Sorting: rows without a value always last.
-  for (const table of document.querySelectorAll("table.filterable")) {
+  const sortable = all("table.filterable");
+  const given = new Map(sortable.map((table) => [table, [...table.tBodies[0].rows]]));
+  const sort = (table, column, down) => {
     const heads = [...table.tHead.rows[0].cells];
-    heads.forEach((head, column) => {
+    const head = heads[column];
+    if (!head) return;
+    const sign = down ? -1 : 1;
+    const number = head.classList.contains("number");
+    const keys = new Map(given.get(table).map((row) => {
+      const cell = row.cells[column];
+      return [row, (cell.dataset.sort ?? (number ? "" : cell.textContent)) || undefined];
+    }));
+    const rows = [...table.tBodies[0].rows];
+    rows.sort((a, b) => {
+      const x = keys.get(a), y = keys.get(b);
+      if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
+      return sign * (number ? x - y : x.localeCompare(y, undefined, { numeric: true }));
+    });
+    heads.forEach((other) => other.setAttribute("aria-sort", "none"));
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    table.tBodies[0].append(...rows);
+  };
+  for (const table of sortable) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
       head.querySelector("button").addEventListener("click", () => {
         const down = head.getAttribute("aria-sort") === "ascending";
-        const sign = down ? -1 : 1;
-        const number = head.classList.contains("number");
-        const value = (row) => row.cells[column].dataset.sort;
-        const rows = [...table.tBodies[0].rows];
-        rows.sort((a, b) => {
-          const x = value(a), y = value(b);
-          if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
-          return sign * (number ? x - y : x.localeCompare(y, undefined, { numeric: true }));
-        });
-        heads.forEach((other) => other.setAttribute("aria-sort", "none"));
-        head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        table.tBodies[0].append(...rows);
+        sort(table, column, down);
+        remember("sort." + table.id, column + (down ? "-down" : "-up"));
       });
     });
   }
+  const restoreSorts = () => {
+    for (const table of sortable) {
+      const [column, way] = (chosen.get("sort." + table.id) || "").split("-");
+      if (way) sort(table, Number(column), way === "down");
+    }
+  };
 
-  // Filter: every word must be found in a row's text or in its workload's name.
+  // Filter: every word must be found in a row, or in the headings above it.
   const box = document.getElementById("filter");
   const count = document.getElementById("filter-count");
-  if (box) {
-    const groups = [...document.querySelectorAll("#results [data-workload]")].map((section) => ({
-      section,
-      name: section.dataset.workload.toLowerCase(),
-      rows: [...section.querySelectorAll("table.filterable tbody tr, .dots > li")].map((row) => ({
-        row, text: row.textContent.toLowerCase(), counts: row.tagName === "TR",
-      })),
-    }));
-    const apply = () => {
-      const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let shown = 0, all = 0;
-      for (const group of groups) {
-        let any = false;
-        for (const one of group.rows) {
-          const text = group.name + " " + one.text;
-          const fits = words.every((word) => text.includes(word));
-          one.row.hidden = !fits;
-          any = any || fits;
-          if (one.counts) { all += 1; shown += fits; }
-        }
-        group.section.hidden = !any && words.length > 0;
-        for (const figure of group.section.querySelectorAll("figure")) {
-          figure.hidden = !figure.querySelector(".dots > li:not([hidden])");
-        }
-      }
-      count.textContent = words.length ? shown + " of " + all + " rows" : "";
-    };
-    box.addEventListener("input", apply);
-    apply();
-  }
-
-  // Downloads, made from the data in this page.
-  const data = () => JSON.parse(document.getElementById("measurements").textContent);
-  const quoted = (value) => {
-    const text = value === null || value === undefined ? "" : String(value);
-    return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+  const heading = (row) => {
+    const names = [];
+    const part = row.closest("[data-part]");
+    if (part) names.push(part.firstElementChild.textContent);
+    const holder = row.closest("figure, table");
+    const caption = holder && holder.querySelector("figcaption, caption");
+    if (caption) names.push(caption.textContent);
+    return names.join(" ").toLowerCase() + " ";
   };
-  const columns = ["target", "workload", "level", "op", "metric", "value", "unit", "trials",
-    "interval_low", "interval_high", "findings", "trial_values"];
-  const csv = () => [columns.join(","), ...data().measurements.map((one) => [
-    one.target, one.workload, one.level, one.op, one.metric, one.value, one.unit, one.trials,
-    one.interval ? one.interval[0] : "", one.interval ? one.interval[1] : "",
-    one.findings.join(" "), (one.values || []).map((value) => value.value).join(" "),
-  ].map(quoted).join(","))].join("\n") + "\n";
-  const offer = (id, kind, type, make) => {
-    document.getElementById(id).addEventListener("click", () => {
+  let lines = null;
+  const collect = () => {
+    const names = new Map();
+    lines = all("table.filterable tbody tr, .rows > li").map((row) => {
+      const holder = row.parentElement;
+      if (!names.has(holder)) names.set(holder, heading(row));
+      return { row, holder, text: names.get(holder) + row.textContent.toLowerCase() };
+    });
+  };
+  const filter = () => {
+    const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+    if (!lines) { if (!words.length) return; collect(); }
+    const left = new Map();
+    let shown = 0, of = 0;
+    for (const { row, holder, text } of lines) {
+      const fits = words.every((word) => text.includes(word));
+      row.hidden = !fits;
+      left.set(holder, (left.get(holder) || 0) + fits);
+      if (row.tagName === "TR" && !holder.closest(".unchosen")) { of += 1; shown += fits; }
+    }
+    for (const [holder, rows] of left) {
+      (holder.closest("figure") || holder.closest(".scroll")).hidden = !rows;
+    }
+    for (const part of all("[data-part]")) {
+      const inside = [...left].filter(([holder]) => part.contains(holder));
+      part.hidden = inside.length > 0 && inside.every(([, rows]) => !rows);
+    }
+    count.textContent = words.length ? shown + " of " + of + " rows" : "";
+  };
+  if (!document.querySelector("table.filterable, .rows")) box.parentElement.hidden = true;
+  box.addEventListener("input", () => { filter(); remember("filter", box.value.trim()); });
+  const restoreFilter = () => { box.value = chosen.get("filter") || ""; filter(); };
+
+  // Choices: of the parts that belong to one, only the chosen is shown.
+  const selectors = all("select[data-chooses]");
+  const choose = (select) => {
+    const values = new Set([...select.options].map((option) => option.value));
+    for (const part of all("[data-choice]")) {
+      const value = part.dataset.choice;
+      if (values.has(value)) part.classList.toggle("unchosen", value !== select.value);
+    }
+  };
+  const set = (select, value) => {
+    const option = [...select.options].findIndex((one) => one.value === value);
+    select.selectedIndex = Math.max(0, option);
+    choose(select);
+  };
+  for (const select of selectors) {
+    select.addEventListener("change", () => {
+      choose(select);
+      filter();
+      remember(select.id, select.value);
+    });
+  }
+  const restoreChoices = () => selectors.forEach((one) => set(one, chosen.get(one.id)));
+
+  // Heat maps: shades and ratios against the row that the reader names (as charts/heat.py).
+  const ratioText = (ratio) => {
+    const digits = ratio < 10 ? 2 : ratio < 100 ? 1 : 0;
+    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    return "×" + ratio.toLocaleString("en", options);
+  };
+  const level = (ratio, better) => {
+    const part = better * Math.log(ratio) / Math.log(4);
+    const step = Math.round(6 * Math.min(Math.abs(part), 1));
+    return (part < 0 && step ? "w" : "b") + step;
+  };
+  const shade = (table, baseline) => {
+    const rows = given.get(table);
+    const base = rows[baseline];
+    rows.forEach((row) => row.classList.toggle("given", row === base));
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      if (!column) return;
+      const figure = (cell) =>
+        Number(cell.classList.contains("bad") ? NaN : cell.dataset.sort || NaN);
+      const from = figure(base.cells[column]);
+      for (const row of rows) {
+        const cell = row.cells[column];
+        const ratio = from > 0 && figure(cell) > 0 ? figure(cell) / from : NaN;
+        cell.className = cell.classList.contains("bad") ? "n bad" : "n";
+        cell.querySelector("small").textContent = ratio > 0 && row !== base ? ratioText(ratio) : "";
+        if (ratio > 0) cell.classList.add(level(ratio, Number(head.dataset.better)));
+      }
+    });
+  };
+  const baselines = all("select[data-heat]");
+  const mapOf = (select) => document.getElementById(select.dataset.heat);
+  for (const select of baselines) {
+    select.addEventListener("change", () => {
+      shade(mapOf(select), select.selectedIndex);
+      remember(select.id, select.value);
+    });
+  }
+  const restoreBaselines = () => {
+    for (const select of baselines) {
+      const table = mapOf(select);
+      const wanted = chosen.get(select.id) || table.dataset.given;
+      if (select.value === wanted) continue;
+      select.value = wanted;
+      if (select.selectedIndex < 0) select.value = table.dataset.given;
+      shade(table, select.selectedIndex);
+    }
+  };
+
+  // Downloads lie in this page, packed.
+  const unpacked = async (source) => {
+    const bytes = Uint8Array.from(atob(source.textContent), (one) => one.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Blob([await new Response(stream).arrayBuffer()], { type: source.dataset.type });
+  };
+  for (const button of all("[data-download]")) {
+    const source = document.getElementById(button.dataset.download);
+    button.addEventListener("click", async () => {
       const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([make()], { type }));
-      link.download = document.getElementById("measurements").dataset.name + "." + kind;
+      link.href = URL.createObjectURL(await unpacked(source));
+      link.download = source.dataset.name;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     });
-  };
-  offer("download-csv", "csv", "text/csv", csv);
-  offer("download-json", "json", "application/json", () => JSON.stringify(data(), null, 2));
+  }
 
-  // A link into a folded part opens it; paper shows everything.
-  const unfold = () => {
-    let id = "";
-    try { id = decodeURIComponent(location.hash.slice(1)); } catch (_) { return; }
+  // A link to a part shows it: what it is folded in opens, what is not chosen is chosen.
+  const show = (id) => {
     const part = id && document.getElementById(id);
-    for (let at = part; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
-    if (part) part.scrollIntoView();
+    if (!part) return;
+    for (let at = part; at; at = at.parentElement) {
+      if (at.tagName === "DETAILS") at.open = true;
+      if (at.dataset && at.classList.contains("unchosen")) {
+        const select = selectors.find((one) =>
+          [...one.options].some((option) => option.value === at.dataset.choice));
+        if (select) { set(select, at.dataset.choice); chosen.set(select.id, select.value); }
+      }
+    }
+    part.scrollIntoView();
   };
-  addEventListener("hashchange", unfold);
-  if (location.hash) unfold();
+  const restore = () => {
+    restoreTheme(); restoreSorts(); restoreChoices(); restoreBaselines(); restoreFilter();
+  };
+  addEventListener("hashchange", () => {
+    const now = parsed();
+    if (now.chosen) { chosen = now.chosen; restore(); }
+    show(now.id);
+    write(now.id);
+  });
+  restore();
+  if (location.hash) show(parsed().id);
+
   let folded = [];
   addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
+    folded = all("details:not([open])");
     folded.forEach((part) => { part.open = true; });
   });
   addEventListener("afterprint", () => folded.forEach((part) => { part.open = false; }));

@@ -1,0 +1,245 @@
+"""From two sides to a comparison: which cells are partners, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.analysis.aa import NoiseFloors, noise_floors
+from leadline.analysis.cells import CellFigure, MetricFigure, TrialValue
+from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
+from leadline.analysis.conditions import conditions
+from leadline.analysis.selectors import Selector
+from leadline.analysis.verdicts import Pair, Sample, judge
+from leadline.analysis.workload_differences import STREAMING_BYTES, block_bytes, depth, unlike
+from leadline.archive.reader import Run, StoredTrial
+from leadline.findings import Severity
+from leadline.formats.output import FormatError
+from leadline.metrics import Metric, Op
+from leadline.plan.models import Workload
+from leadline.stats.effective_size import mean_standard_error_share
+
+DEFAULT_BAND = 0.05
+_Key = tuple[str, str, Op | None]
+
+
+def compare(
+    baseline: Side,
+    candidate: Side,
+    *,
+    by: By,
+    band: float = DEFAULT_BAND,
+    metrics: Sequence[Metric] = tuple(Metric),
+    primary: Sequence[Selector] = (),
+) -> Comparison:
+    """Every subject that both sides have, cell by cell and metric by metric, in the baseline's
+    order. `primary` are the numbers that were declared before looking (Holm); the others are a
+    matrix (Benjamini-Hochberg). Raises ValueError for a band that is no share between 0 and 1."""
+    subjects = [one for one in baseline.targets if one in candidate.targets]
+    floors = noise_floors(baseline), noise_floors(candidate)
+    ours, theirs = _Cells(baseline), _Cells(candidate)
+    # What one subject was measured with and another was not is missing there, on both sides too.
+    matrix = dict.fromkeys(
+        key for one in subjects for key in (*ours.of(one), *theirs.of(one)) if key[2] is not None
+    )
+    rows: list[_Row] = []
+    for subject in subjects:
+        cells, others = ours.of(subject), theirs.of(subject)
+        for key in dict.fromkeys((*cells, *others, *matrix)):
+            rows += _rows(
+                subject, key, cells.get(key), others.get(key), (ours, theirs), metrics=metrics
+            )
+    pairs = [_pair(row, (ours, theirs), floors, primary) for row in rows]
+    judgements = judge(pairs, band)
+    compared = tuple(
+        ComparedCell(
+            target=row.subject,
+            workload=row.workload,
+            level=row.level,
+            op=row.op,
+            metric=row.metric,
+            baseline_cell=row.baseline,
+            candidate_cell=row.candidate,
+            judgement=judgement,
+            depth=row.depth,
+            streaming=row.streaming,
+        )
+        for row, judgement in zip(rows, judgements, strict=True)
+    )
+    found = conditions(baseline, candidate, subjects, compared)
+    return Comparison(
+        by=by,
+        baseline=baseline,
+        candidate=candidate,
+        band=band,
+        cells=compared,
+        differences=found.differences,
+        identical=found.identical,
+        explanations=found.explanations,
+        baseline_alone=tuple(one for one in baseline.targets if one not in candidate.targets),
+        candidate_alone=tuple(one for one in candidate.targets if one not in baseline.targets),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A pair of numbers, before it is judged."""
+
+    subject: str
+    workload: str
+    level: str
+    op: Op | None
+    metric: Metric
+    baseline: CellFigure | None
+    candidate: CellFigure | None
+    depth: int | None
+    streaming: bool
+    unlike: tuple[str, ...]
+
+
+class _Cells:
+    """One side's figures by subject, its planned workloads, and the seconds of its trials."""
+
+    def __init__(self, side: Side) -> None:
+        self.run: Run = side.run
+        names = {name: subject for subject, name in side.targets.items()}
+        self._figures: dict[str, dict[_Key, CellFigure]] = {one: {} for one in side.targets}
+        for figure in side.figures:
+            subject = names.get(figure.target)
+            if subject is not None:
+                key = (figure.workload, figure.level, figure.op)
+                self._figures[subject][key] = figure
+        self._workloads = {
+            (cell.target, cell.workload.name, cell.level): cell.workload
+            for cell in side.run.plan.cells
+        }
+        self._blocks = {trial.id: trial.block for trial in side.run.plan.trials}
+        self._stored: dict[str, StoredTrial] | None = None
+        self._errors: dict[str, float | None] = {}
+
+    def of(self, subject: str) -> Mapping[_Key, CellFigure]:
+        return self._figures[subject]
+
+    def workload(self, figure: CellFigure) -> Workload | None:
+        return self._workloads.get((figure.target, figure.planned_workload, figure.level))
+
+    def planned(self, key: _Key) -> Workload | None:
+        """A workload of that name and level, whatever it was run on."""
+        return next(
+            (
+                workload
+                for (_, name, level), workload in self._workloads.items()
+                if (name, level) == key[:2]
+            ),
+            None,
+        )
+
+    def sample(self, figure: MetricFigure, op: Op | None) -> Sample:
+        told = [one for one in figure.trials if one.value is not None]
+        # A part of the trials would be those that suit.
+        whole = told if len(told) == len(figure.trials) else []
+        imported = self.run.plan.imported
+        alone = len(whole) == 1 and not imported
+        return Sample(
+            value=figure.value,
+            trials=tuple(one.value for one in whole if one.value is not None),
+            blocks=tuple((self.run.id, self._blocks.get(one.trial, one.trial)) for one in whole),
+            within=tuple(self._within(one, figure.metric, op) for one in whole) if alone else (),
+            imported=imported,
+            errors=tuple(
+                dict.fromkeys(
+                    doubt.code for doubt in figure.doubts if doubt.severity is Severity.ERROR
+                )
+            ),
+        )
+
+    def _within(self, trial: TrialValue, metric: Metric, op: Op | None) -> float | None:
+        """The standard error of a trial's rate as a share of it, from its own seconds. A mean
+        latency has the same in a closed loop, where rate x latency is the queue's depth; the
+        seconds tell nothing of percentiles."""
+        if metric.quantile is not None or op is None:
+            return None
+        key = f"{trial.trial} {op.value}"
+        if key not in self._errors:
+            if self._stored is None:
+                self._stored = {one.record.trial: one for one in self.run.trials}
+            self._errors[key] = _error_share(self._stored.get(trial.trial), op)
+        return self._errors[key]
+
+
+def _error_share(stored: StoredTrial | None, op: Op) -> float | None:
+    if stored is None:
+        return None
+    try:
+        windows = stored.iops_windows
+    except FormatError:
+        return None
+    parts = [windows[one] for one in (Op.READ, Op.WRITE) if one in windows]
+    chosen = [windows[op]] if op in windows else parts if op is Op.TOTAL else []
+    if not chosen or len({len(one) for one in chosen}) > 1:
+        return None
+    values = np.sum([[window.value for window in one] for one in chosen], axis=0)
+    return mean_standard_error_share(np.asarray(values, dtype=np.float64))
+
+
+def _rows(
+    subject: str,
+    key: _Key,
+    baseline: CellFigure | None,
+    candidate: CellFigure | None,
+    sides: tuple[_Cells, _Cells],
+    *,
+    metrics: Sequence[Metric],
+) -> Iterable[_Row]:
+    """A row for each metric that either side tells; one that says so where neither does."""
+    ours = sides[0].workload(baseline) if baseline else None
+    theirs = sides[1].workload(candidate) if candidate else None
+    known = ours or theirs or sides[0].planned(key) or sides[1].planned(key)
+    size = block_bytes(known)
+    streaming = size is not None and size >= STREAMING_BYTES
+    told = [
+        metric
+        for metric in metrics
+        if any(
+            one is not None and one.metric(metric).value is not None
+            for one in (baseline, candidate)
+        )
+    ]
+    rate = Metric.BANDWIDTH if streaming else Metric.IOPS
+    nothing = [rate if rate in metrics else next(iter(metrics), rate)]
+    for metric in told or nothing:
+        yield _Row(
+            subject=subject,
+            workload=key[0],
+            level=key[1],
+            op=key[2],
+            metric=metric,
+            baseline=baseline,
+            candidate=candidate,
+            depth=depth(known, key[2]),
+            streaming=streaming,
+            unlike=unlike(ours, theirs) if ours and theirs else (),
+        )
+
+
+def _pair(
+    row: _Row,
+    sides: tuple[_Cells, _Cells],
+    floors: tuple[NoiseFloors, NoiseFloors],
+    primary: Sequence[Selector],
+) -> Pair:
+    samples = [
+        cells.sample(figure.metric(row.metric), row.op) if figure else Sample(value=None)
+        for cells, figure in zip(sides, (row.baseline, row.candidate), strict=True)
+    ]
+    where = (row.workload, row.level, row.op, row.metric)
+    return Pair(
+        metric=row.metric,
+        baseline=samples[0],
+        candidate=samples[1],
+        noise=max(floor.get(where, 0.0) for floor in floors),
+        differs=("workload-differs",) if row.unlike else (),
+        primary=any(one.matches(*where) for one in primary),
+    )

@@ -1,0 +1,203 @@
+"""How the two sides of a comparison differ in what they are, and what that can explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from leadline.analysis.comparison import ComparedCell, Explanation, Side
+from leadline.analysis.explaining import explain, facts_of
+from leadline.analysis.workload_differences import extent, unlike
+from leadline.errors import LeadlineError
+from leadline.inventory.ceph import CephInventory
+from leadline.inventory.differences import (
+    Difference,
+    Topic,
+    ceph_differences,
+    host_differences,
+    round_trip_difference,
+)
+from leadline.inventory.target_pool import pool_of
+from leadline.plan.models import Target
+from leadline.visible import visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What differs, what does not, and what the differences can account for."""
+
+    differences: tuple[Difference, ...]
+    identical: tuple[str, ...]
+    explanations: tuple[Explanation, ...]
+
+
+def conditions(
+    baseline: Side, candidate: Side, subjects: Sequence[str], cells: Sequence[ComparedCell]
+) -> Conditions:
+    """Everything that the archives tell of the two sides' systems, workloads and targets."""
+    ours, theirs = system(baseline), system(candidate)
+    trips = round_trip_s(baseline), round_trip_s(candidate)
+    pools = _pools(baseline, candidate, subjects, ours, theirs)
+    found: list[Difference] = []
+    identical: list[str] = []
+    if ours and theirs:
+        differing = ceph_differences(ours, theirs, pools)
+        found += differing.differences
+        identical += differing.identical
+    if trips[0] is not None and trips[1] is not None:
+        found += [one for one in (round_trip_difference(*trips),) if one is not None]
+    hosts = baseline.run.inventory("start"), candidate.run.inventory("start")
+    if baseline.run.path == candidate.run.path:
+        identical.append("one run on one load generator")
+    elif hosts[0] and hosts[1]:
+        of_hosts = host_differences(hosts[0], hosts[1])
+        found += of_hosts.differences
+        identical += of_hosts.identical
+    found += _targets(baseline, candidate, subjects)
+    found += _workloads(baseline, candidate, subjects)
+    found += _engines(baseline, candidate)
+    found += _plans(baseline, candidate)
+    facts = facts_of(ours, theirs, pools, *trips)
+    explained, explanations = explain(cells, found, facts)
+    return Conditions(
+        differences=tuple(explained), identical=tuple(identical), explanations=tuple(explanations)
+    )
+
+
+def system(side: Side) -> CephInventory | None:
+    """The one cluster of a side's targets as it was at the start; None where there is none,
+    several, or its dumps cannot be read."""
+    plan = side.run.plan
+    clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
+    if len(clusters) != 1:
+        return None
+    try:
+        return side.run.cluster("start", clusters.pop())
+    except LeadlineError:
+        return None  # the audit and the page's section on the cluster say so
+
+
+def round_trip_s(side: Side) -> float | None:
+    """Median over trials of the longest round trip between zones that was measured before each, in
+    seconds; None where there is no such network."""
+    names = set(side.targets.values())
+    longest = [
+        max(one.median_s for one in trial.record.round_trips)
+        for trial in side.run.trials
+        if trial.record.round_trips and trial.record.target in names
+    ]
+    return median(longest) if longest else None
+
+
+def _pools(
+    baseline: Side,
+    candidate: Side,
+    subjects: Sequence[str],
+    ours: CephInventory | None,
+    theirs: CephInventory | None,
+) -> dict[str, tuple[str, str]]:
+    """The pool behind each subject on both sides, where it is known."""
+    found = {}
+    for subject in subjects:
+        mine = _pool_name(_target(baseline, subject), ours)
+        its = _pool_name(_target(candidate, subject), theirs)
+        if mine and its:
+            found[subject] = (mine, its)
+    return found
+
+
+def _pool_name(target: Target, inventory: CephInventory | None) -> str | None:
+    if inventory is None or not target.url:
+        return None
+    pool = pool_of(inventory, target.parsed)
+    return pool.name if pool else None
+
+
+def _target(side: Side, subject: str) -> Target:
+    return side.run.plan.target(side.targets[subject])
+
+
+def _targets(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iterator[Difference]:
+    """Where the I/O went, as far as it is not the very comparison of places."""
+    for subject in subjects:
+        ours, theirs = _target(baseline, subject), _target(candidate, subject)
+        if ours.url != theirs.url:
+            yield Difference(
+                path=f"targets.{subject}.url",
+                topic=Topic.WORKLOAD,
+                baseline=visible(ours.url) or "not told",
+                candidate=visible(theirs.url) or "not told",
+                target=subject,
+            )
+        for key in dict.fromkeys((*ours.labels, *theirs.labels)):
+            if ours.labels.get(key) != theirs.labels.get(key):
+                yield Difference(
+                    path=f"targets.{subject}.labels.{key}",
+                    topic=Topic.WORKLOAD,
+                    baseline=visible(ours.labels.get(key, "not set")),
+                    candidate=visible(theirs.labels.get(key, "not set")),
+                    target=subject,
+                )
+
+
+def _workloads(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iterator[Difference]:
+    """Each setting once, whatever the number of targets that it is used on."""
+    told: set[str] = set()
+    for subject in subjects:
+        ours = {
+            (cell.workload.name, cell.level): cell.workload
+            for cell in baseline.run.plan.cells_of(baseline.targets[subject])
+        }
+        for cell in candidate.run.plan.cells_of(candidate.targets[subject]):
+            mine = ours.get((cell.workload.name, cell.level))
+            if mine is None:
+                continue
+            for text in (*unlike(mine, cell.workload), *extent(mine, cell.workload)):
+                setting, _, values = text.partition(": ")
+                left, _, right = values.partition(", ")
+                path = f"workloads.{cell.workload.name}.{setting}"
+                if f"{path} {values}" not in told:
+                    told.add(f"{path} {values}")
+                    yield Difference(
+                        path=path,
+                        topic=Topic.WORKLOAD,
+                        baseline=visible(left),
+                        candidate=visible(right),
+                    )
+
+
+def _engines(baseline: Side, candidate: Side) -> Iterator[Difference]:
+    ours, theirs = (_engine(side) for side in (baseline, candidate))
+    if ours and theirs and ours != theirs:
+        yield Difference(
+            path="engine.version",
+            topic=Topic.CLIENT,
+            baseline=visible(", ".join(ours)),
+            candidate=visible(", ".join(theirs)),
+        )
+
+
+def _engine(side: Side) -> list[str]:
+    names = set(side.targets.values())
+    return sorted(
+        {
+            f"{trial.record.engine} {trial.record.engine_version}".rstrip()
+            for trial in side.run.trials
+            if trial.record.target in names
+        }
+    )
+
+
+def _plans(baseline: Side, candidate: Side) -> Iterator[Difference]:
+    """What was done before each trial, which decides whether caches and unwritten blocks answer."""
+    ours, theirs = baseline.run.plan, candidate.run.plan
+    for key in ("prefill", "drop_caches"):
+        left, right = getattr(ours, key), getattr(theirs, key)
+        if left != right:
+            yield Difference(
+                path=f"plan.{key}",
+                topic=Topic.WORKLOAD,
+                baseline="yes" if left else "no",
+                candidate="yes" if right else "no",
+            )

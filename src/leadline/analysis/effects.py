@@ -1,0 +1,379 @@
+"""What each difference of configuration can do to which cells: one table, with its sources.
+
+Sources: "io-paths" is docs/concepts/explaining.md, which tells what Ceph's source does and gives
+the published figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from leadline.analysis.spots import Spot
+from leadline.inventory.differences import Difference
+from leadline.metrics import Op
+
+_ALL = frozenset(Op)
+_READS = frozenset({Op.READ, Op.TOTAL})
+_WRITES = frozenset({Op.WRITE, Op.TRIM, Op.TOTAL})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """Differences whose path matches `pattern` (and whose texts mention `mentions`) can bear on
+    `ops`; `deep` only where I/Os are in flight together, `cephfs` only in a file system.
+
+    `cause` joins differences that are one and the same change; `label` is what people call it.
+    `mechanism` is a sentence without full stop. `strong`: enough to be named as a cause where
+    nothing stronger is there. `source` says where the mechanism is from.
+    """
+
+    pattern: str
+    cause: str
+    label: str
+    mechanism: str
+    source: str
+    ops: frozenset[Op] = _ALL
+    deep: bool = False
+    cephfs: bool = False
+    strong: bool = True
+    mentions: str = ""
+
+    def matches(self, difference: Difference) -> bool:
+        return fnmatchcase(difference.path, self.pattern) and (
+            self.mentions in f"{difference.baseline} {difference.candidate}"
+        )
+
+    def bears_on(self, spot: Spot, difference: Difference) -> bool:
+        """Whether it can show in a spot, if that is in a file system where it has to be."""
+        if difference.target and difference.target != spot.target:
+            return False
+        if difference.path.startswith("workloads.") and not difference.path.startswith(
+            f"workloads.{spot.workload}."
+        ):
+            return False
+        if self.deep and spot.depth == 1:
+            return False
+        return spot.op in self.ops
+
+
+ZONES = "zones"
+REDUNDANCY = "redundancy"
+# Labels under which the rest of the path says what it is.
+NAMED_BY_PATH = ("settings", "workload", "label")
+_BLUESTORE = "io-paths: BlueStore, CPU per I/O"
+_PUBLISHED_CRYPT = "published measurements of Reef, 2023"
+
+EFFECTS: tuple[Effect, ...] = (
+    # Where the copies lie.
+    Effect(
+        pattern="network.inter_zone_rtt",
+        cause=ZONES,
+        label="round trip between zones",
+        mechanism="a write waits for copies in other zones, a read for a primary that is in one",
+        source="io-paths: message counts",
+    ),
+    Effect(
+        pattern="pools.*.failure_domain",
+        cause=ZONES,
+        label="failure domain",
+        mechanism="a write is answered when the farthest copy has it, a read comes from the "
+        "primary: the farther apart copies lie, the longer both take",
+        source="src/osd/ReplicatedBackend.cc",
+    ),
+    Effect(
+        pattern="topology.crush_levels",
+        cause=ZONES,
+        label="CRUSH levels",
+        mechanism="they say how far apart copies can lie",
+        source="src/osd/ReplicatedBackend.cc",
+    ),
+    # How many copies.
+    Effect(
+        pattern="pools.*.redundancy",
+        cause=REDUNDANCY,
+        label="redundancy",
+        mechanism="a write is answered when all copies or shards have it, and each is work for "
+        "another OSD; part of a stripe of erasure code is read before it is written",
+        source="src/osd/ReplicatedBackend.cc, src/osd/ECTransaction.cc",
+        ops=_WRITES,
+    ),
+    Effect(
+        pattern="pools.*.redundancy",
+        cause=REDUNDANCY,
+        label="redundancy",
+        mechanism="a read of erasure code is put together from k shards by the primary",
+        source="src/osd/ECBackend.cc",
+        ops=_READS,
+        mentions="EC ",
+    ),
+    # Placement groups.
+    Effect(
+        pattern="pools.*.pg_num",
+        cause="pgs",
+        label="PG count",
+        mechanism="more placement groups spread I/Os more evenly over OSDs and let more of them go "
+        "on at once; one I/O at a time gains nothing",
+        source="io-paths: the PG lock, one queue per PG",
+        deep=True,
+    ),
+    Effect(
+        pattern="placement.pgs_per_osd",
+        cause="pgs",
+        label="PGs per OSD",
+        mechanism="few of them spread the load unevenly, many cost memory and processor time",
+        source="io-paths: PG autoscaler",
+        deep=True,
+    ),
+    Effect(
+        pattern="pools.*.pg_state",
+        cause="repair",
+        label="splitting or merging of PGs",
+        mechanism="data moves meanwhile, beside clients' I/O",
+        source="Ceph documentation, placement groups",
+    ),
+    Effect(
+        pattern="placement.balancer",
+        cause="balancer",
+        label="balancer",
+        mechanism="it evens out how many placement groups OSDs have, hence how busy they get",
+        source="Ceph documentation, balancer",
+        deep=True,
+        strong=False,
+    ),
+    Effect(
+        pattern="placement.primary_affinity",
+        cause="affinity",
+        label="primary affinity",
+        mechanism="it decides which OSDs lead, hence how far clients' I/O goes and who is busy",
+        source="Ceph documentation, primary affinity",
+    ),
+    Effect(
+        pattern="pools.others",
+        cause="others",
+        label="other pools",
+        mechanism="pools share OSDs; one that is not used costs nothing but placement groups",
+        source="io-paths: PG autoscaler",
+        strong=False,
+    ),
+    # What does the work.
+    Effect(
+        pattern="topology.osds",
+        cause="osds",
+        label="number of OSDs",
+        mechanism="more OSDs share the load; one I/O at a time gains nothing",
+        source="io-paths: threads and locks of an OSD",
+        deep=True,
+    ),
+    Effect(
+        pattern="topology.hosts",
+        cause="osds",
+        label="number of hosts",
+        mechanism="more hosts bring processors and network; one I/O at a time gains nothing",
+        source="io-paths: CPU per I/O",
+        deep=True,
+    ),
+    Effect(
+        pattern="media.osd_size",
+        cause="size",
+        label="size of OSDs",
+        mechanism="disks of another size are other disks; larger ones of a model are often faster",
+        source="vendors' data sheets",
+        strong=False,
+    ),
+    Effect(
+        pattern="media.*",
+        cause="media",
+        label="medium",
+        mechanism="every write is committed to it, and a read that no cache has comes from it",
+        source=_BLUESTORE,
+    ),
+    Effect(
+        pattern="pools.*.device_class",
+        cause="media",
+        label="device class",
+        mechanism="the pool lies on other media",
+        source=_BLUESTORE,
+    ),
+    Effect(
+        pattern="targets.*.device",
+        cause="media",
+        label="device",
+        mechanism="it is what serves the I/O",
+        source="the target's own path",
+    ),
+    Effect(
+        pattern="targets.*.filesystem",
+        cause="filesystem",
+        label="filesystem",
+        mechanism="its journal and its layout stand before every I/O",
+        source="the target's own path",
+    ),
+    Effect(
+        pattern="targets.*.mount_options",
+        cause="filesystem",
+        label="mount options",
+        mechanism="they change how a filesystem journals and flushes",
+        source="mount(8)",
+    ),
+    # Encryption.
+    Effect(
+        pattern="encryption.wire*",
+        cause="wire",
+        label="encryption on the wire",
+        mechanism="it costs processor time per byte: published for 4k reads about 0, for 4k writes "
+        "2 to 5 % and for large I/O 13 to 26 %",
+        source=_PUBLISHED_CRYPT,
+    ),
+    Effect(
+        pattern="encryption.at_rest",
+        cause="at rest",
+        label="encryption at rest",
+        mechanism="it costs processor time per byte: published for 4k reads about 10 %, for 4k "
+        "writes 17 % and for 4 MiB writes 45 %",
+        source=_PUBLISHED_CRYPT,
+    ),
+    # Software, services, state.
+    Effect(
+        pattern="software.ceph",
+        cause="release",
+        label="Ceph release",
+        mechanism="releases differ in scheduling, in erasure coding and in BlueStore; which of it "
+        "shows cannot be told from one comparison",
+        source="release notes",
+    ),
+    Effect(
+        pattern="services.mds",
+        cause="mds",
+        label="MDS",
+        mechanism="data does not pass it; opening, growing a file and its attributes do",
+        source="Ceph documentation, CephFS capabilities",
+        ops=_WRITES,
+        cephfs=True,
+    ),
+    Effect(
+        pattern="pools.*.compression",
+        cause="compression",
+        label="compression",
+        mechanism="it costs processor time and saves writing where buffers can be compressed",
+        source="Ceph documentation, BlueStore",
+    ),
+    Effect(
+        pattern="capacity.used",
+        cause="fill",
+        label="capacity used",
+        mechanism="a fuller cluster has more metadata than its caches hold, and less free space in "
+        "one piece",
+        source=_BLUESTORE,
+        strong=False,
+    ),
+    Effect(
+        pattern="health.activity",
+        cause="repair",
+        label="what the cluster did besides",
+        mechanism="recovery, backfill and scrubs take part of the disks' time",
+        source="Ceph documentation, mClock",
+    ),
+    Effect(
+        pattern="health.osds",
+        cause="osds",
+        label="OSDs down or out",
+        mechanism="fewer OSDs serve, and copies that are missing are not waited for",
+        source="src/osd/ReplicatedBackend.cc",
+    ),
+    Effect(
+        pattern="health.flags",
+        cause="flags",
+        label="flags",
+        mechanism="they hold back what a cluster does by itself beside clients' I/O",
+        source="Ceph documentation, flags",
+        strong=False,
+    ),
+    Effect(
+        pattern="settings.*",
+        cause="settings",
+        label="settings",
+        mechanism="a setting that is not the same may change how daemons queue, cache or schedule",
+        source="Ceph documentation, configuration reference",
+    ),
+    # The load.
+    Effect(
+        pattern="client.memory",
+        cause="client",
+        label="memory of the load generator",
+        mechanism="it decides what a page cache may hold where I/O is not direct",
+        source="methodology: cache-served-reads",
+        strong=False,
+    ),
+    Effect(
+        pattern="client.operating_system",
+        cause="client",
+        label="operating system",
+        mechanism="the load generator runs other software",
+        source="methodology: unlike with unlike",
+        strong=False,
+    ),
+    Effect(
+        pattern="client.*",
+        cause="client",
+        label="load generator",
+        mechanism="the machine that makes the load is part of every latency, and can be its limit",
+        source="methodology: client-saturated",
+    ),
+    Effect(
+        pattern="engine.version",
+        cause="client",
+        label="version of the engine",
+        mechanism="another version may submit I/O and count it otherwise",
+        source="methodology: unlike with unlike",
+        strong=False,
+    ),
+    Effect(
+        pattern="workloads.*",
+        cause="workload",
+        label="workload",
+        mechanism="it is not quite the same work",
+        source="methodology: unlike with unlike",
+    ),
+    Effect(
+        pattern="plan.prefill",
+        cause="prefill",
+        label="prefill",
+        mechanism="what was never written is read from nothing, and first written more slowly",
+        source="methodology: unwritten-reads",
+    ),
+    Effect(
+        pattern="plan.drop_caches",
+        cause="caches",
+        label="dropping of caches",
+        mechanism="reads may come from a cache on one side",
+        source="methodology: cache-served-reads",
+        ops=_READS,
+    ),
+    Effect(
+        pattern="targets.*.url",
+        cause="read policy",
+        label="read policy",
+        mechanism="it decides which copy a client reads, hence how far it goes",
+        source="Ceph documentation, rbd_read_from_replica_policy",
+        ops=_READS,
+        mentions="read_policy=",
+    ),
+    Effect(
+        pattern="targets.*.labels.*",
+        cause="labels",
+        label="label",
+        mechanism="the plan says that the targets differ in it",
+        source="the plan",
+    ),
+)
+
+
+def effects_of(difference: Difference) -> tuple[Effect, ...]:
+    """All that a difference can do: the matches of the first pattern, so that a general one stands
+    behind the special ones."""
+    found: list[Effect] = []
+    for effect in EFFECTS:
+        if effect.matches(difference) and not any(one.pattern != effect.pattern for one in found):
+            found.append(effect)
+    return tuple(found)

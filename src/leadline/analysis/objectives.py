@@ -1,0 +1,271 @@
+"""What a ranking goes by: the numbers of a run that count, each with its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from leadline import errors
+from leadline.analysis.cells import CellFigure, MetricFigure
+from leadline.analysis.selectors import Selector, parse_selector
+from leadline.analysis.traits import Key, Traits, traits_of
+from leadline.analysis.use_cases import Need, UseCase
+from leadline.archive.reader import Run
+from leadline.errors import LeadlineError
+from leadline.metrics import Metric, Op
+
+_WORDS = {
+    Metric.LATENCY_MEAN: "mean latency",
+    Metric.LATENCY_P50: "p50",
+    Metric.LATENCY_P95: "p95",
+    Metric.LATENCY_P99: "p99",
+    Metric.LATENCY_P999: "p99.9",
+    Metric.LATENCY_P9999: "p99.99",
+}
+_RATES = (Metric.IOPS, Metric.BANDWIDTH)
+_NAMES_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """One number of every target: a metric of a workload, level and operation. `weight` is its
+    share; those of a question add up to 1. `need` is the part of a use case that it stands for."""
+
+    workload: str
+    level: str
+    op: Op
+    metric: Metric
+    weight: float
+    need: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.workload, self.level, self.op
+
+    @property
+    def name(self) -> str:
+        """`random-rw-4k@qd16 write p99`."""
+        level = f"@{self.level}" if self.level else ""
+        return f"{self.workload}{level} {self.op.value} {metric_word(self.metric)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a run. `name` says it in a few words; `not_measured` are sentences on what
+    belongs to it and has no numbers in the run."""
+
+    name: str
+    objectives: tuple[Objective, ...]
+    not_measured: tuple[str, ...] = ()
+    use_case: UseCase | None = None
+
+
+def metric_word(metric: Metric) -> str:
+    return _WORDS.get(metric, metric.value)
+
+
+def every_rate(run: Run, figures: Sequence[CellFigure]) -> Question:
+    """The rate of every workload, level and operation, all of one weight; of mixed I/O reads and
+    writes rather than their total. A workload that no target completed stays in: it is missing.
+
+    Raises LeadlineError (`nothing-to-rank`) for a run that tells of no operation.
+    """
+    table = _Table(run, figures)
+    keys = _without_totals(table.traits)
+    if not keys:
+        raise LeadlineError(
+            errors.NOTHING_TO_RANK,
+            f"the run {run.id} has no figure of any operation",
+            hint=f"`leadline show {run.id}` says what became of its trials",
+        )
+    objectives = tuple(
+        _objective(key, table.rate(key), weight=1 / len(keys), need="") for key in keys
+    )
+    name = objectives[0].name if len(objectives) == 1 else "the rate of every workload"
+    return Question(name=name, objectives=objectives)
+
+
+def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Question:
+    """What selectors (`write p99`) match; each has the same weight, shared by what it matches.
+
+    Raises LeadlineError (`usage`) for one that is not understood or matches no number.
+    """
+    table = _Table(run, figures)
+    found: dict[tuple[Key, Metric], Objective] = {}
+    unmeasured: list[str] = []
+    for text in texts:
+        selector = parse_selector(text)
+        keys = _matched(table, selector)
+        if not keys:
+            raise _matches_nothing(table, text, selector)
+        told = [key for key in keys if table.told(key, selector.metric)]
+        if not told:
+            raise LeadlineError(
+                errors.USAGE,
+                f"no target has a {metric_word(selector.metric)} for {text!r}",
+                context=[f"measured there: {_measured(table, keys)}"],
+                hint=f"`leadline show {run.id}` shows what the run has",
+            )
+        unmeasured += [
+            f"{_objective(key, selector.metric, weight=0, need='').name}: no target has it"
+            for key in keys
+            if key not in told
+        ]
+        for key in told:
+            one = _objective(key, selector.metric, weight=1 / len(texts) / len(told), need="")
+            known = found.get((key, selector.metric))
+            whole = replace(one, weight=one.weight + known.weight) if known else one
+            found[key, selector.metric] = whole
+    return Question(
+        name=" and ".join(dict.fromkeys(" ".join(text.split()) for text in texts)),
+        objectives=tuple(found.values()),
+        not_measured=tuple(dict.fromkeys(unmeasured)),
+    )
+
+
+def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Question:
+    """What of the run counts for a use case. A part that was not measured is named, and the others
+    are weighed without it.
+
+    Raises LeadlineError (`nothing-to-rank`) where none of the essential parts was measured: what
+    is left would be an answer to another question.
+    """
+    table = _Table(run, figures)
+    found: list[Objective] = []
+    unmeasured: list[str] = []
+    essential = False
+    for need in case.needs:
+        objectives, lacking = _of_need(table, need)
+        found += objectives
+        unmeasured += lacking
+        essential = essential or (need.essential and bool(objectives))
+    if not essential:
+        wanted = [need.name for need in case.needs if need.essential]
+        raise LeadlineError(
+            errors.NOTHING_TO_RANK,
+            f"the run {run.id} measured nothing that decides for {case.name}",
+            context=[
+                f"it needs one of: {'; '.join(wanted)}"
+                if len(wanted) > 1
+                else f"it needs {wanted[0]}",
+                *unmeasured,
+                f"measured: {_listed(_names(table.traits))}",
+            ],
+            hint="measure them, or rank by what there is: `leadline rank --objective ...`",
+        )
+    total = sum(one.weight for one in found)
+    return Question(
+        name=case.name,
+        objectives=tuple(replace(one, weight=one.weight / total) for one in found),
+        not_measured=tuple(unmeasured),
+        use_case=case,
+    )
+
+
+def _of_need(table: _Table, need: Need) -> tuple[list[Objective], list[str]]:
+    """Objectives of a part, and what of it has no numbers. The part keeps its weight as long as
+    one of its metrics is there."""
+    keys = [key for key, traits in table.traits.items() if need.fits(key[2], traits)]
+    if not keys:
+        return [], [f"{need.name}: no workload does them"]
+    usable: dict[Metric, list[Key]] = {}
+    lacking: list[str] = []
+    for metric in need.metrics:
+        word = metric_word(metric)
+        told = [key for key in keys if table.told(key, metric)]
+        blurred = [key for key in told if not table.spread_known(key, metric)]
+        if not told:
+            lacking.append(f"{word} of {need.name}: not measured")
+        elif blurred:
+            lacking.append(
+                f"{word} of {need.name} ({_listed(_names(blurred))}): some trials have too few "
+                "I/Os for it"
+            )
+        if len(told) > len(blurred):
+            usable[metric] = [key for key in told if key not in blurred]
+    share = need.weight / (sum(need.metrics[metric] for metric in usable) or 1.0)
+    return [
+        _objective(key, metric, weight=share * need.metrics[metric] / len(fit), need=need.name)
+        for metric, fit in usable.items()
+        for key in fit
+    ], lacking
+
+
+def _objective(key: Key, metric: Metric, *, weight: float, need: str) -> Objective:
+    workload, level, op = key
+    return Objective(workload=workload, level=level, op=op, metric=metric, weight=weight, need=need)
+
+
+class _Table:
+    """The run's figures by what they are of, all targets together."""
+
+    def __init__(self, run: Run, figures: Sequence[CellFigure]) -> None:
+        self.traits: Mapping[Key, Traits] = traits_of(run, figures)
+        self._figures: dict[Key, list[CellFigure]] = {}
+        for figure in figures:
+            if figure.op is not None:
+                key = (figure.workload, figure.level, figure.op)
+                self._figures.setdefault(key, []).append(figure)
+
+    def _of(self, key: Key, metric: Metric) -> Iterable[MetricFigure]:
+        return (figure.metric(metric) for figure in self._figures[key])
+
+    def told(self, key: Key, metric: Metric) -> bool:
+        """Whether any target has the number."""
+        return any(one.value is not None for one in self._of(key, metric))
+
+    def spread_known(self, key: Key, metric: Metric) -> bool:
+        """Whether every trial tells the number, wherever a target has it."""
+        return all(
+            trial.value is not None
+            for one in self._of(key, metric)
+            if one.value is not None
+            for trial in one.trials
+        )
+
+    def rate(self, key: Key) -> Metric:
+        """The rate by which people tell it, or the other one where no target has that."""
+        usual = self.traits[key].rate
+        other = next(one for one in _RATES if one is not usual)
+        return other if not self.told(key, usual) and self.told(key, other) else usual
+
+
+def _without_totals(keys: Iterable[Key]) -> list[Key]:
+    """Totals only where reads and writes are not told apart."""
+    given = list(keys)
+    apart = {(workload, level) for workload, level, op in given if op in (Op.READ, Op.WRITE)}
+    return [key for key in given if key[2] is not Op.TOTAL or key[:2] not in apart]
+
+
+def _matched(table: _Table, selector: Selector) -> list[Key]:
+    keys = [key for key in table.traits if selector.matches(*key, selector.metric)]
+    return keys if selector.op is Op.TOTAL else _without_totals(keys)
+
+
+def _matches_nothing(table: _Table, text: str, selector: Selector) -> LeadlineError:
+    import difflib
+
+    names = list(dict.fromkeys(workload for workload, _, _ in table.traits))
+    near = difflib.get_close_matches(selector.workload or "", names, n=1)
+    known = selector.workload is None or selector.workload in names
+    hint = "name a workload, level and operation that the run has"
+    return LeadlineError(
+        errors.USAGE,
+        f"the objective {text!r} matches nothing in the run",
+        context=[f"it has: {_listed(_names(table.traits))}"],
+        hint=f"did you mean {near[0]!r}?" if near and not known else hint,
+    )
+
+
+def _measured(table: _Table, keys: Sequence[Key]) -> str:
+    found = [metric for metric in Metric if any(table.told(key, metric) for key in keys)]
+    return ", ".join(metric_word(one) for one in found) or "nothing"
+
+
+def _names(keys: Iterable[Key]) -> list[str]:
+    return [f"{workload}{f'@{level}' if level else ''} {op.value}" for workload, level, op in keys]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return (", ".join(names[:_NAMES_SHOWN]) or "nothing") + more

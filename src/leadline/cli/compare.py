@@ -1,0 +1,161 @@
+"""`leadline compare`: does one thing do better than another, and why?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline.cli.compare_options import compare_options, find_sides, parse_band
+from leadline.cli.options import format_option, runs_option
+from leadline.errors import Exit
+
+if TYPE_CHECKING:
+    from leadline.analysis.comparison import Comparison
+    from leadline.analysis.limits import LimitResult
+
+
+@click.command()
+@click.argument("baseline")
+@click.argument("candidate", required=False)
+@runs_option
+@compare_options
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Only these: iops, bandwidth, mean, p50, p95, p99, p99.9, p99.99.",
+)
+@click.option(
+    "--fail-on",
+    "limits",
+    multiple=True,
+    metavar="LIMIT",
+    help="Exit status 1 if a change exceeds it, 5 if that cannot be told: 'write p99 > +20%'.",
+)
+@format_option("text", "json", "csv", "markdown")
+def command(
+    baseline: str,
+    candidate: str | None,
+    runs: Path | None,
+    by: str,
+    within: str,
+    band: str,
+    metrics: tuple[str, ...],
+    limits: tuple[str, ...],
+    output: str,
+) -> Exit:
+    """Compare two runs, or two clusters, targets or labels of one run: every cell with its change,
+    its interval and a verdict, beside what differs in how the two are built.
+
+    One run with two clusters is compared with itself: the first cluster is the baseline. Ends with
+    exit status 6 if no cell can be compared.
+
+    \b
+    Example:
+        leadline compare study-single-zone study-multi-zone
+        leadline compare rep3 rep2 --by target --run @latest
+        leadline compare @previous @latest --fail-on 'write p99 > +20%'
+    """
+    from leadline.analysis.comparing import compare
+    from leadline.analysis.comparison import By
+    from leadline.analysis.limits import check_limits, parse_limit
+    from leadline.analysis.selectors import parse_metric
+    from leadline.analysis.verdicts import Verdict
+    from leadline.metrics import Metric
+
+    share = parse_band(band)
+    wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
+    parsed = [parse_limit(limit) for limit in limits]
+    ours, theirs = find_sides(baseline, candidate, by, within, runs)
+    comparison = compare(
+        ours,
+        theirs,
+        by=By(by) if candidate else By.CLUSTER,
+        band=share,
+        metrics=wanted,
+        primary=[limit.selector for limit in parsed],
+    )
+    compared = any(cell.verdict is not Verdict.NOT_COMPARABLE for cell in comparison.cells)
+    results = check_limits(comparison, parsed) if compared else ()
+    _print(comparison, results, output)
+    if not compared:
+        _tell_why_not(comparison)
+        return Exit.NOT_COMPARABLE
+    return _limits_kept(results)
+
+
+def _tell_why_not(comparison: Comparison) -> None:
+    from leadline import errors
+    from leadline.errors import LeadlineError
+    from leadline.report.wording import listed, visible
+
+    reasons = dict.fromkeys(
+        reason for cell in comparison.cells for reason in cell.judgement.reasons
+    )
+    alone = {
+        comparison.baseline.name: comparison.baseline_alone,
+        comparison.candidate.name: comparison.candidate_alone,
+    }
+    context = [f"reasons: {listed(reasons)}"] if reasons else []
+    context += [
+        f"only in {visible(side)}: {listed(map(visible, names))}"
+        for side, names in alone.items()
+        if names
+    ]
+    fact = (
+        "no cell of the two can be compared"
+        if comparison.cells
+        else "the two have no target, workload and level in common"
+    )
+    told = LeadlineError(
+        errors.NOT_COMPARABLE,
+        fact,
+        context=context,
+        hint="`leadline audit` says what is wrong with numbers; --by target names partners that "
+        "are called differently",
+    )
+    click.echo(str(told), err=True)
+
+
+def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
+    from leadline.analysis.limits import Outcome
+    from leadline.report.changes import change_text
+    from leadline.report.wording import op_text, place
+
+    for result in results:
+        if result.outcome is Outcome.KEPT:
+            continue
+        cell = result.cell
+        ratio = cell.judgement.ratio
+        change = "no change can be told" if ratio is None else change_text(ratio)
+        where = place(cell.target, cell.workload, cell.level, op_text(cell.op))
+        click.echo(f"{result.outcome.value}: {result.limit.text}: {where}: {change}", err=True)
+    outcomes = {result.outcome for result in results}
+    if Outcome.EXCEEDED in outcomes:
+        return Exit.NEGATIVE
+    return Exit.INCONCLUSIVE if Outcome.UNDECIDED in outcomes else Exit.ANSWERED
+
+
+def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str) -> None:
+    from leadline.report.comparison import comparison_document, comparison_summary
+
+    summary = comparison_summary(comparison)
+    if output in ("json", "csv"):
+        from leadline.report.compare_output import compare_csv, compare_output
+
+        headline = summary.summary[0] if summary.summary else ""
+        answer = compare_output(comparison, headline, results)
+        if output == "json":
+            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+        else:
+            click.echo(compare_csv(answer).rstrip("\n"))
+    elif output == "markdown":
+        from leadline.report.markdown import render as markdown
+
+        click.echo(markdown(comparison_document(comparison)).rstrip())
+    else:
+        from leadline.report.terminal import render, standard_output
+
+        render(standard_output(), summary)

@@ -1,0 +1,110 @@
+"""What `compare` and `report` take to say who stands against whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from leadline import errors
+from leadline.errors import LeadlineError
+
+if TYPE_CHECKING:
+    from leadline.analysis.cells import CellFigure
+    from leadline.analysis.comparison import Side
+    from leadline.archive.reader import Run
+    from leadline.findings import Finding
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+BY = ("run", "cluster", "target", "label")
+
+
+def compare_options(function: Command) -> Command:
+    """`--by`, `--run` and `--band`."""
+    options = (
+        click.option(
+            "--by",
+            type=click.Choice(BY),
+            default="run",
+            show_default=True,
+            help="What the two are: runs, or clusters, targets (A or A,B,...) or labels "
+            "(KEY=VALUE) of one run.",
+        ),
+        click.option(
+            "--run",
+            "within",
+            metavar="RUN",
+            default="@latest",
+            show_default=True,
+            help="The run that holds both, with --by cluster, target or label.",
+        ),
+        click.option(
+            "--band",
+            metavar="PERCENT",
+            default="5%",
+            show_default=True,
+            help="Changes within it count as the same; a measured noise floor widens it.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def parse_band(text: str) -> float:
+    """`5%` or `0.05` as a share. Raises LeadlineError (`usage`)."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        band = float(number) / (100 if percent else 1)
+    except ValueError:
+        band = -1.0
+    if rest.strip() or not 0 < band < 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"a band of {text!r} is not between 0 % and 100 %",
+            hint="write it as 5% or 0.05",
+        )
+    return band
+
+
+def find_sides(
+    baseline: str, candidate: str | None, by: str, within: str, runs: Path | None
+) -> tuple[Side, Side]:
+    """The two that the words mean. One run with two clusters stands for both of them."""
+    from leadline.analysis.comparison import By
+    from leadline.analysis.sides import places, two_runs, within_run
+    from leadline.archive.runs import find_run, runs_folder
+
+    folder = runs_folder(runs)
+    if candidate is None:
+        run = find_run(baseline, folder)
+        found = places(run)
+        if len(found) != 2:
+            raise LeadlineError(
+                errors.USAGE,
+                f"run {run.id} alone is no comparison: it has "
+                f"{'no' if not found else len(found)} cluster{'' if len(found) == 1 else 's'}",
+                context=[", ".join(found)] if found else [],
+                hint="name a second run, or two parts of this one: "
+                f"`leadline compare A B --by target --run {run.id}`",
+            )
+        return within_run(run, By.CLUSTER, *found, judged)
+    if by == By.RUN:
+        return two_runs(find_run(baseline, folder), find_run(candidate, folder), judged)
+    return within_run(find_run(within, folder), By(by), baseline, candidate, judged)
+
+
+_JUDGED: dict[Path, tuple[tuple[CellFigure, ...], tuple[Finding, ...]]] = {}
+
+
+def judged(run: Run) -> tuple[tuple[CellFigure, ...], tuple[Finding, ...]]:
+    """A run's figures and findings, worked out once: both sides may be of one run."""
+    from leadline.analysis.cells import figures
+    from leadline.audit.registry import audit
+
+    if run.path not in _JUDGED:
+        findings = audit(run)
+        _JUDGED[run.path] = figures(run, findings), findings
+    return _JUDGED[run.path]

@@ -1,0 +1,178 @@
+"""`leadline rank`: which target gives the most?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline import errors
+from leadline.cli.compare_options import judged, parse_band
+from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.errors import Exit, LeadlineError
+
+if TYPE_CHECKING:
+    from leadline.analysis.objectives import Objective, Question
+    from leadline.analysis.ranking import NoiseFloor, Ranking
+    from leadline.archive.reader import Run
+
+USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
+
+
+@click.command()
+@run_argument
+@runs_option
+@click.option(
+    "--objective",
+    "objectives",
+    multiple=True,
+    metavar="SELECTOR",
+    help="What to rank by, as '[WORKLOAD[@LEVEL]] [read|write|total] METRIC': 'write p99'. May be "
+    "given several times; each has the same weight.",
+)
+@click.option(
+    "--for",
+    "use_case",
+    metavar="USE",
+    help=f"Rank by what counts for a use: {USE_CASE_NAMES}.",
+)
+@click.option(
+    "--baseline", metavar="TARGET", help="The target that scores 1.  [default: the first]"
+)
+@click.option(
+    "--band",
+    metavar="PERCENT",
+    default="5%",
+    show_default=True,
+    help="Values within it count as equal; a measured noise floor widens it.",
+)
+@format_option("text", "json", "csv", "markdown")
+def command(
+    run: str,
+    runs: Path | None,
+    objectives: tuple[str, ...],
+    use_case: str | None,
+    baseline: str | None,
+    band: str,
+    output: str,
+) -> Exit:
+    """Rank the targets of a run: those that cannot be told apart share a rank, and those that lack
+    a number are listed apart. Without --objective and --for, by the rate of every workload.
+
+    Ends with exit status 6 if no target has every number.
+
+    \b
+    Example:
+        leadline rank @latest
+        leadline rank study --objective 'random-rw-4k write p99' --baseline rep3
+        leadline rank --for database --format json
+    """
+    from leadline.archive.runs import find_run, runs_folder
+
+    share = parse_band(band)
+    if objectives and use_case is not None:
+        raise LeadlineError(
+            errors.USAGE,
+            "--objective and --for are two answers to one question",
+            hint="give one of them",
+        )
+    found = find_run(run, runs_folder(runs))
+    ranking = rank_run(found, objectives, use_case, baseline=baseline, band=share)
+    _print(found, ranking, output)
+    if not ranking.complete:
+        raise nothing_ranked(ranking)
+    return Exit.ANSWERED
+
+
+def rank_run(
+    run: Run,
+    objectives: Sequence[str],
+    use_case: str | None,
+    *,
+    baseline: str | None,
+    band: float,
+) -> Ranking:
+    """The ranking that is asked for, with the noise floor that the run measured."""
+    from leadline.analysis.ranking import rank
+
+    figures, _ = judged(run)
+    return rank(
+        run,
+        figures,
+        _question(run, objectives, use_case),
+        baseline=baseline,
+        band=band,
+        noise=_noise(run),
+    )
+
+
+def _question(run: Run, objectives: Sequence[str], use_case: str | None) -> Question:
+    from leadline.analysis.objectives import every_rate, for_use_case, selected
+    from leadline.analysis.use_cases import find_use_case
+
+    figures, _ = judged(run)
+    if use_case is not None:
+        return for_use_case(run, figures, find_use_case(use_case))
+    return selected(run, figures, objectives) if objectives else every_rate(run, figures)
+
+
+def _noise(run: Run) -> NoiseFloor:
+    from leadline.analysis.aa import noise_floors
+    from leadline.analysis.comparison import Side
+
+    figures, findings = judged(run)
+    names = {target.name: target.name for target in run.plan.targets}
+    floors = noise_floors(
+        Side(name=run.id, run=run, targets=names, figures=figures, findings=findings)
+    )
+
+    def floor(objective: Objective) -> float:
+        return floors.get((*objective.key, objective.metric), 0.0)
+
+    return floor
+
+
+def nothing_ranked(ranking: Ranking) -> LeadlineError:
+    """Why no target has a rank, with the figures that most of them lack."""
+    from collections import Counter
+
+    lacks = Counter(
+        f"{one.objective.name}: {one.reason}"
+        for standing in ranking.incomplete
+        for one in standing.missing
+    )
+    total = len(ranking.incomplete)
+    return LeadlineError(
+        errors.NOTHING_TO_RANK,
+        "nothing can be ranked: no target has every number",
+        context=[f"{text} ({count} of {total} targets)" for text, count in lacks.most_common(5)],
+        hint="--objective ranks by the figures that are there; `leadline audit` explains those "
+        "that it refuses",
+    )
+
+
+def _print(run: Run, ranking: Ranking, output: str) -> None:
+    if output in ("json", "csv"):
+        from leadline.report.rank_output import rank_output, rank_rows
+        from leadline.report.tables import render_rows
+
+        told = rank_output(run, ranking)
+        if output == "json":
+            click.echo(told.model_dump_json(by_alias=True, indent=2))
+        else:
+            click.echo(render_rows(*rank_rows(told), output))
+        return
+    from leadline.analysis.protection import protections
+    from leadline.report.ranking import ranking_document
+
+    document = ranking_document(run, ranking, protections(run))
+    if output == "markdown":
+        from leadline.report.markdown import render as markdown
+
+        click.echo(markdown(document).rstrip())
+    else:
+        from leadline.report.terminal import render, standard_output
+
+        render(standard_output(), document)

@@ -1,0 +1,80 @@
+"""`leadline recommend`: which target should I use?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked, rank_run
+from leadline.errors import Exit
+
+if TYPE_CHECKING:
+    from leadline.analysis.recommending import Recommendation
+    from leadline.archive.reader import Run
+
+
+@click.command()
+@run_argument
+@runs_option
+@click.option(
+    "--for", "use_case", required=True, metavar="USE", help=f"What for: {USE_CASE_NAMES}."
+)
+@click.option(
+    "--require",
+    "required",
+    multiple=True,
+    metavar="LIST",
+    help="What it must fulfil: survive=osd|host|rack|zone, access=rwo|rwx, encrypted (at rest).",
+)
+@format_option("text", "json", "markdown")
+def command(
+    run: str, runs: Path | None, use_case: str, required: tuple[str, ...], output: str
+) -> Exit:
+    """Recommend a target of a run for a use: the answer with its numbers, what it protects and
+    costs, what was not measured, and what would change the answer.
+
+    Ends with exit status 1 if no target is known to fulfil what is required, 6 if none has every
+    number.
+
+    \b
+    Example:
+        leadline recommend @latest --for database
+        leadline recommend study --for virtual-machines --require survive=zone,encrypted
+    """
+    from leadline.analysis.protection import protections
+    from leadline.analysis.recommending import recommend
+    from leadline.analysis.requirements import parse_requirements
+    from leadline.analysis.use_cases import find_use_case
+    from leadline.archive.runs import find_run, runs_folder
+    from leadline.cli.compare_options import parse_band
+
+    case, requirements = find_use_case(use_case), parse_requirements(required)
+    found = find_run(run, runs_folder(runs))
+    ranking = rank_run(found, (), case.name, baseline=None, band=parse_band("5%"))
+    recommendation = recommend(ranking, case, protections(found), requirements)
+    _print(found, recommendation, output)
+    if not ranking.complete:
+        raise nothing_ranked(ranking)
+    return Exit.ANSWERED if recommendation.chosen else Exit.NEGATIVE
+
+
+def _print(run: Run, found: Recommendation, output: str) -> None:
+    if output == "json":
+        from leadline.report.rank_output import recommend_output
+
+        click.echo(recommend_output(run, found).model_dump_json(by_alias=True, indent=2))
+        return
+    from leadline.report.recommendation import recommendation_document
+
+    document = recommendation_document(run, found)
+    if output == "markdown":
+        from leadline.report.markdown import render as markdown
+
+        click.echo(markdown(document).rstrip())
+    else:
+        from leadline.report.terminal import render, standard_output
+
+        render(standard_output(), document)

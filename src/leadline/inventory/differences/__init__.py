@@ -1,0 +1,18 @@
+"""What differs between two systems in meaning: ids, addresses, names and times are no difference.
+
+Of a fact that one side does not tell nothing is said but that it is unknown.
+"""
+
+from leadline.inventory.differences.clusters import ceph_differences
+from leadline.inventory.differences.hosts import host_differences
+from leadline.inventory.differences.model import Difference, Differing, Topic
+from leadline.inventory.differences.network import round_trip_difference
+
+__all__ = [
+    "Difference",
+    "Differing",
+    "Topic",
+    "ceph_differences",
+    "host_differences",
+    "round_trip_difference",
+]

@@ -1,0 +1,30 @@
+"""Counts and lists as people say them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_PLURALS = {"region": "regions", "osd": "OSDs", "chassis": "chassis", "copy": "copies"}
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 zone`, `3 zones`, `1 OSD`."""
+    if count == 1:
+        return f"1 {'OSD' if noun == 'osd' else noun}"
+    return f"{count:,} {_PLURALS.get(noun, noun + 's')}"
+
+
+def listed(items: Iterable[str], limit: int = 5) -> str:
+    """`a, b and c`; past `limit` the rest is counted; `none` of nothing."""
+    given = list(items)
+    if not given:
+        return "none"
+    if len(given) > limit:
+        return f"{', '.join(given[:limit])} and {len(given) - limit:,} more"
+    if len(given) == 1:
+        return given[0]
+    return f"{', '.join(given[:-1])} and {given[-1]}"
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")

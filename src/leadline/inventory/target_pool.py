@@ -1,0 +1,15 @@
+"""Which pool of a cluster a target's data lies in."""
+
+from __future__ import annotations
+
+from leadline.inventory.ceph import CephInventory, Pool
+from leadline.plan.target_url import TargetKind, TargetUrl
+
+
+def pool_of(inventory: CephInventory, target: TargetUrl) -> Pool | None:
+    """The pool that holds the data; None where the target does not tell, as in a cluster with
+    several filesystems, or the pool is not in the inventory."""
+    if target.kind is TargetKind.CEPHFS:
+        pools = [pool for one in inventory.filesystems or () for pool in one.data_pools]
+        return inventory.pool(pools[0]) if len(pools) == 1 else None
+    return inventory.pool(target.options.get("data_pool", target.pool))

@@ -1,0 +1,391 @@
+"""A comparison as a document: a page of its own, a terminal's answer, a section of a run's page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import leadline
+from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanation, Side
+from leadline.archive.verify import Verification
+from leadline.metrics import Metric
+from leadline.report.changes import band_text, short, where
+from leadline.report.comparison_charts import bar_charts, delta_chart, heat_map
+from leadline.report.comparison_curves import curve_blocks, pattern_of
+from leadline.report.comparison_marks import SideMarks
+from leadline.report.comparison_methods import method_blocks
+from leadline.report.comparison_tables import (
+    brief_table,
+    delta_table,
+    differences_table,
+    matrix_table,
+    patterns_table,
+    read_write_table,
+    scorecard,
+)
+from leadline.report.conditions import engine_texts, reproduction_blocks
+from leadline.report.document import (
+    Block,
+    Bullets,
+    Choices,
+    Code,
+    Document,
+    KeyValues,
+    Paragraph,
+    Section,
+)
+from leadline.report.marks import Marks
+from leadline.report.results import slug
+from leadline.report.systems_beside import busy_shares, busy_text, columns_block
+from leadline.report.takeaways import bottom_line, missing, open_questions, rates, summary
+from leadline.report.wording import count_text, listed, title, visible
+
+# Beyond so many numbers a page would be too large with every metric's own table: those of IOPS and
+# bandwidth, of which the better one is the rate, are then left out, and the download has them.
+_MOST_CELLS = 2500
+_CLOSES = {
+    True: "The arithmetic closes.",
+    False: "The arithmetic does not close: something else is at work too.",
+    None: "",
+}
+
+
+def comparison_document(
+    comparison: Comparison, verifications: tuple[Verification, Verification] | None = None
+) -> Document:
+    """The whole page; the same comparison gives the same document."""
+    marks = SideMarks(comparison)
+    return Document(
+        title=_title(comparison),
+        subtitle=_subtitle(comparison),
+        summary=(*summary(comparison), *_verified(comparison, verifications)),
+        sections=(
+            _systems(comparison),
+            *_differences(comparison),
+            *_why(comparison),
+            *_findings(marks),
+            _matrix(comparison),
+            *_changes(comparison, marks),
+            *_totals(comparison),
+            *_scorecards(comparison),
+            *_bars(comparison),
+            *_curves(comparison),
+            _bottom_line(comparison),
+            Section(heading="Methods", id="methods", blocks=method_blocks(comparison), folded=True),
+            _reproduce(comparison),
+            Section(heading="Versions", id="versions", blocks=_versions(comparison), folded=True),
+        ),
+        marked=marks.all,
+    )
+
+
+def comparison_summary(comparison: Comparison) -> Document:
+    """What fits a terminal: the key finding, a row for each rate, what differs, what explains."""
+    marks = SideMarks(comparison)
+    changes = (
+        Section(
+            heading="Changes",
+            id="changes",
+            blocks=(brief_table("changes-brief", comparison, marks),),
+        ),
+    )
+    return Document(
+        title=_title(comparison),
+        subtitle=_subtitle(comparison),
+        summary=summary(comparison),
+        sections=(
+            *(changes if comparison.cells else ()),
+            *_why(comparison),
+            *_differences(comparison),
+            *_findings(marks, doubts_only=True),
+            _bottom_line(comparison),
+        ),
+        marked=marks.all,
+    )
+
+
+def comparison_section(comparison: Comparison, marks: Marks) -> Section:
+    """For the page of the run that both sides are of; `marks` are those of that page."""
+    base, other = short(comparison.baseline.name), short(comparison.candidate.name)
+    busy = busy_shares(comparison)
+    said = [*summary(comparison), busy_text(busy)]
+    blocks: list[Block] = [Bullets(items=tuple(text for text in said if text))]
+    if comparison.cells:
+        anchor = f"beside-{slug(comparison.candidate.name)}-changes"
+        blocks.append(brief_table(anchor, comparison, SideMarks(comparison, marks), busy))
+    if comparison.explanations:
+        blocks.append(Bullets(items=tuple(map(_explained, comparison.explanations))))
+    return Section(
+        heading=f"{other} beside {base}",
+        id=f"beside-{slug(comparison.candidate.name)}",
+        blocks=tuple(blocks),
+    )
+
+
+def _title(comparison: Comparison) -> str:
+    return f"{visible(comparison.candidate.name)} against {visible(comparison.baseline.name)}"
+
+
+def _subtitle(comparison: Comparison) -> str:
+    what = {
+        By.RUN: "two runs",
+        By.CLUSTER: "two clusters",
+        By.TARGET: "two targets",
+        By.LABEL: "two labels",
+    }[comparison.by]
+    runs = dict.fromkeys(
+        visible(side.run.id) for side in (comparison.baseline, comparison.candidate)
+    )
+    cells = {(one.target, one.workload, one.level, one.op) for one in comparison.cells}
+    targets = {one.target for one in comparison.cells}
+    of = count_text(len(targets), "target")
+    return (
+        f"{what} ({' and '.join(runs)}) · {count_text(len(cells), 'cell')} of {of} · band "
+        f"{band_text(comparison.band)}"
+    )
+
+
+def _verified(
+    comparison: Comparison, verifications: tuple[Verification, Verification] | None
+) -> list[str]:
+    if verifications is None:
+        return []
+    runs = (comparison.baseline.run, comparison.candidate.run)
+    told = {
+        run.path: _verified_text(run.id, one) for run, one in zip(runs, verifications, strict=True)
+    }
+    return list(told.values())
+
+
+def _verified_text(run: str, found: Verification) -> str:
+    checked = (
+        f"{count_text(found.files, 'file')} and {count_text(found.numbers, 'derived number')} "
+        "checked against checksums and raw output"
+    )
+    if found.ok:
+        return f"The archive of {visible(run)} is intact: {checked}."
+    first = found.problems[0]
+    return (
+        f"The archive of {visible(run)} is NOT intact: "
+        f"{count_text(len(found.problems), 'problem')} in {checked}; "
+        f"first {visible(first.path)}: {visible(first.message)}."
+    )
+
+
+# --- what they are ------------------------------------------------------------------------------
+
+
+def _systems(comparison: Comparison) -> Section:
+    return Section(
+        heading="The two systems",
+        id="systems",
+        blocks=(columns_block(comparison),),
+        folded=True,
+    )
+
+
+def _differences(comparison: Comparison) -> tuple[Section, ...]:
+    table = differences_table(comparison)
+    blocks: list[Block] = [table] if table else []
+    if comparison.identical:
+        same = listed((visible(one) for one in comparison.identical), 40)
+        blocks.append(Paragraph(text=f"Identical: {same}."))
+    if not blocks:
+        text = "Nothing is known of the systems that could be compared: no inventory of both."
+        blocks.append(Paragraph(text=text))
+    elif table is None:
+        blocks.insert(0, Paragraph(text="Of what is known of the two nothing differs."))
+    return (Section(heading="What differs", id="what-differs", blocks=tuple(blocks)),)
+
+
+def _why(comparison: Comparison) -> tuple[Section, ...]:
+    if not comparison.explanations:
+        return ()
+    items = []
+    for one in comparison.explanations:
+        names = listed(dict.fromkeys(where(comparison.cells[index]) for index in one.cells), 3)
+        items.append(_explained(one) + (f" Concerns {names}." if names else ""))
+    return (Section(heading="Why", id="why", blocks=(Bullets(items=tuple(items)),)),)
+
+
+def _explained(one: Explanation) -> str:
+    return " ".join(part for part in (visible(one.text), _CLOSES[one.closes]) if part)
+
+
+def _findings(marks: SideMarks, *, doubts_only: bool = False) -> tuple[Section, ...]:
+    """`doubts_only` leaves context (info) out, and the section where nothing else was found."""
+    lists = marks.lists(doubts_only=doubts_only)
+    if not lists and doubts_only:
+        return ()
+    if not lists:
+        text = "The audit found nothing to say about either side."
+        return (Section(heading="Findings", id="findings", blocks=(Paragraph(text=text),)),)
+    if len(lists) == 1 and not lists[0][0]:
+        return (Section(heading="Findings", id="findings", blocks=(lists[0][1],)),)
+    inner = tuple(
+        Section(heading=f"About {name}", id=f"findings-{number}", blocks=(found,))
+        for number, (name, found) in enumerate(lists, start=1)
+    )
+    return (Section(heading="Findings", id="findings", sections=inner),)
+
+
+def _matrix(comparison: Comparison) -> Section:
+    blocks: list[Block] = []
+    if comparison.cells or comparison.baseline_alone or comparison.candidate_alone:
+        blocks.append(matrix_table(comparison))
+    else:
+        blocks.append(Paragraph(text="There is no cell."))
+    lacking = missing(comparison)
+    if lacking:
+        blocks.append(Paragraph(text=f"Without a number: {'; '.join(lacking)}."))
+    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks))
+
+
+# --- what was found -----------------------------------------------------------------------------
+
+
+def _metrics(comparison: Comparison) -> list[tuple[str, str, list[ComparedCell]]]:
+    """(choice, label, cells): the rate first, then every metric that tells something more."""
+    found = []
+    rate = rates(comparison)
+    kinds = {one.metric for one in rate}
+    if rate:
+        label = (
+            title(next(iter(kinds))) if len(kinds) == 1 else "rate (IOPS; MiB/s of large blocks)"
+        )
+        found.append(("rate", label, rate))
+    for metric in Metric:
+        cells = [one for one in comparison.cells if one.metric is metric]
+        if not any(one.judgement.ratio is not None for one in cells):
+            continue
+        if not metric.is_latency and (
+            all(one.rate for one in cells) or len(comparison.cells) > _MOST_CELLS
+        ):
+            continue
+        found.append((metric.value.replace("_", "-"), title(metric), cells))
+    return found
+
+
+def _changes(comparison: Comparison, marks: SideMarks) -> tuple[Section, ...]:
+    metrics = _metrics(comparison)
+    if not metrics:
+        return ()
+    blocks: list[Block] = []
+    if len(metrics) > 1:
+        options = tuple((f"change-{key}", label) for key, label, _ in metrics)
+        blocks.append(Choices(id="change-metric", label="Metric", options=options))
+    for key, label, cells in metrics:
+        choice = f"change-{key}"
+        chart = delta_chart(f"delta-{key}", f"Change of {label}", cells, choice)
+        blocks += [chart] if chart else []
+        blocks.append(
+            delta_table(
+                f"delta-{key}-table", comparison, cells, marks, caption=label, choice=choice
+            )
+        )
+    return (Section(heading="Changes", id="changes", blocks=tuple(blocks)),)
+
+
+def _totals(comparison: Comparison) -> tuple[Section, ...]:
+    patterns = {**pattern_of(comparison.candidate.run), **pattern_of(comparison.baseline.run)}
+
+    def pattern(cell: ComparedCell) -> str:
+        figure = cell.baseline_cell or cell.candidate_cell
+        return patterns.get((figure.planned_workload, figure.level), "") if figure else ""
+
+    tables = (read_write_table(comparison), patterns_table(comparison, pattern))
+    blocks = tuple(table for table in tables if table is not None)
+    if not blocks:
+        return ()
+    return (Section(heading="Reads against writes", id="totals", blocks=blocks),)
+
+
+def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
+    cells = rates(comparison)
+    if not cells:
+        return ()
+    text = (
+        "Shades show changes that have a verdict: the darkest stands for half or twice; what is "
+        "the same has none, what is inconclusive a question mark. A mean change is told only for a "
+        "target whose every cell can be compared."
+    )
+    blocks: list[Block] = [Paragraph(text=text)]
+    tails = [one for one in comparison.cells if one.metric is Metric.LATENCY_P99]
+    for anchor, name, group in (("map-rate", "rate", cells), ("map-p99", "p99 latency", tails)):
+        made = heat_map(anchor, f"Change of {name}", comparison, group)
+        blocks += [made] if made else []
+    blocks.append(scorecard("score-target", comparison, lambda one: one.target, "target"))
+    if len({one.workload for one in cells}) > 1:
+        blocks.append(scorecard("score-workload", comparison, lambda one: one.workload, "workload"))
+    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks)),)
+
+
+def _bars(comparison: Comparison) -> tuple[Section, ...]:
+    charts = bar_charts(comparison, rates(comparison))
+    if not charts:
+        return ()
+    blocks: list[Block] = []
+    if len(charts) > 1:
+        options = tuple((choice, name) for choice, name, _ in charts)
+        blocks.append(Choices(id="bars", label="Workload", options=options))
+    blocks += [chart for _, _, chart in charts]
+    return (Section(heading="Both sides, every trial", id="both-sides", blocks=tuple(blocks)),)
+
+
+def _curves(comparison: Comparison) -> tuple[Section, ...]:
+    blocks = curve_blocks(comparison)
+    return (Section(heading="Curves", id="curves-section", blocks=blocks),) if blocks else ()
+
+
+def _bottom_line(comparison: Comparison) -> Section:
+    said = [*bottom_line(comparison), *open_questions(comparison)][:3]
+    blocks = tuple(Paragraph(text=text) for text in said)
+    return Section(heading="Bottom line", id="bottom-line", blocks=blocks)
+
+
+# --- how to get it again ------------------------------------------------------------------------
+
+
+def command(comparison: Comparison) -> str:
+    """The command that makes this comparison."""
+    base, other = comparison.baseline, comparison.candidate
+    band = f"{comparison.band * 100:g}%"
+    if comparison.by is By.RUN:
+        words = ["leadline", "compare", base.run.id, other.run.id, "--band", band]
+    else:
+        words = ["leadline", "compare", base.name, other.name, "--by", comparison.by.value]
+        words += ["--run", base.run.id, "--band", band]
+    return visible(shlex.join(words))
+
+
+def _reproduce(comparison: Comparison) -> Section:
+    return Section(
+        heading="How to reproduce",
+        id="reproduce",
+        blocks=(Code(text=command(comparison), caption="This comparison"),),
+        sections=tuple(
+            Section(
+                heading=f"Measuring {short(side.name)}",
+                id=f"reproduce-{number}",
+                blocks=reproduction_blocks(side.run),
+            )
+            for number, side in enumerate(_runs(comparison), start=1)
+        ),
+        folded=True,
+    )
+
+
+def _runs(comparison: Comparison) -> Sequence[Side]:
+    base, other = comparison.baseline, comparison.candidate
+    return (base,) if base.run.path == other.run.path else (base, other)
+
+
+def _versions(comparison: Comparison) -> tuple[Block, ...]:
+    pairs = [("this report by", f"Leadline {leadline.__version__}")]
+    for side in _runs(comparison):
+        run = side.run
+        by = dict.fromkeys(visible(one.leadline_version) for one in run.manifest.sessions)
+        name = visible(run.id)
+        pairs.append((f"{name} by", f"Leadline {listed(by)}"))
+        pairs.append((f"engine of {name}", engine_texts(run) or "no trial"))
+    return (KeyValues(pairs=tuple(pairs)),)

@@ -1,0 +1,258 @@
+"""Latency and rate as lines: the percentile ladder, the distribution, IOPS over time.
+
+A row of a chart is (label, series, numbers): the label is the line's own name as it is shown,
+`series` is an index into the chart's `series`, which pick colour and dash. The texts of points
+leave the label out: it is the line's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.analysis.cells import CellFigure
+from leadline.formats.fio_log import Window
+from leadline.metrics import PERCENTILES, Metric
+from leadline.report.axes import linear_axis, log_axis
+from leadline.report.document import Line, LineChart, Scale
+from leadline.report.wording import share_text, title, value_text, value_with_unit
+from leadline.stats.histogram import LatencyHistogram
+from leadline.units import format_latency
+
+# As many lines as eyes tell apart by colour and dash.
+MOST_SERIES = 8
+MOST_POINTS = 120
+_MOST_BINS = 60
+# Bins for each doubling of latency, the finest first. fio has 64: with eight of its bins in one of
+# ours, which of ours an edge falls into does not show.
+_BINS_PER_OCTAVE = (8, 6, 4, 3, 2, 1)
+
+LadderRow = tuple[str, int, Mapping[Metric, float]]
+DistributionRow = tuple[str, int, LatencyHistogram]
+TimeRow = tuple[str, int, Sequence[Window]]
+
+
+def percentiles_of(figure: CellFigure) -> Mapping[Metric, float]:
+    """The percentiles in seconds that a figure shows: those with I/Os enough."""
+    values = {metric: figure.metric(metric).value for metric in PERCENTILES}
+    return {metric: value for metric, value in values.items() if value is not None}
+
+
+def ladder_chart(
+    anchor: str, heading: str, rows: Sequence[LadderRow], series: tuple[str, ...], choice: str = ""
+) -> LineChart | None:
+    """Percentiles in seconds on a log axis, over how rare they are; None where no row has any.
+
+    x counts nines: -log10(1 - q), so that p99, p99.9 and p99.99 are equally far apart.
+    """
+    lines = [
+        Line(
+            label=label,
+            series=number,
+            points=tuple((nines(metric), values[metric]) for metric in _rungs(values)),
+            texts=tuple(_rung_text(metric, values[metric]) for metric in _rungs(values)),
+        )
+        for label, number, values in rows
+        if _rungs(values)
+    ]
+    if not lines:
+        return None
+    found = [metric for metric in PERCENTILES if any(metric in values for _, _, values in rows)]
+    heights = [y for line in lines for _, y in line.points]
+    return LineChart(
+        id=anchor,
+        title=heading,
+        series=series,
+        x=Scale(
+            title="percentile",
+            log=False,
+            low=nines(found[0]) - 0.15,
+            high=nines(found[-1]) + 0.15,
+            ticks=tuple((nines(metric), _short(metric)) for metric in found),
+        ),
+        y=_latency_scale(min(heights), max(heights)),
+        lines=tuple(lines),
+        choice=choice,
+    )
+
+
+def nines(metric: Metric) -> float:
+    """Where a percentile stands on the ladder: -log10(1 - q). Raises ValueError for a metric that
+    is none."""
+    if metric.quantile is None:
+        raise ValueError(f"{metric.value} is no percentile")
+    return -math.log10(1 - metric.quantile)
+
+
+def distribution_chart(
+    anchor: str,
+    heading: str,
+    rows: Sequence[DistributionRow],
+    series: tuple[str, ...],
+    choice: str = "",
+) -> LineChart | None:
+    """The share of a row's I/Os in each bin of a log latency axis, in seconds; None where no row
+    has an I/O. All lines share their bins, and the shares of a line add to 1."""
+    filled = [row for row in rows if row[2].count]
+    if not filled:
+        return None
+    low = min(int(histogram.values_ns[0]) for _, _, histogram in filled)
+    high = max(int(histogram.values_ns[-1]) for _, _, histogram in filled)
+    per_octave = _per_octave(low, high)
+    lines = [_distribution(row, per_octave) for row in filled]
+    places = [x for line in lines for x, _ in line.points]
+    shares = [y for line in lines for _, y in line.points]
+    bottom, top, ticks = linear_axis(max(shares))
+    return LineChart(
+        id=anchor,
+        title=heading,
+        series=series,
+        x=_latency_scale(min(places), max(places)),
+        y=Scale(
+            title="share of I/Os",
+            log=False,
+            low=bottom,
+            high=top,
+            ticks=tuple((tick, share_text(tick)) for tick in ticks),
+        ),
+        lines=tuple(lines),
+        choice=choice,
+    )
+
+
+def iops_over_time_chart(
+    anchor: str,
+    heading: str,
+    rows: Sequence[TimeRow],
+    series: tuple[str, ...],
+    choice: str = "",
+    *,
+    most: int = MOST_POINTS,
+) -> LineChart | None:
+    """IOPS over seconds since the job began, a line for each trial; None where no row has two
+    windows. Longer series are thinned to `most` means, each weighted by its windows' time, so that
+    a line's own mean stays."""
+    told = [row for row in rows if len(row[2]) > 1]
+    if not told:
+        return None
+    lines = [
+        Line(
+            label=label,
+            series=number,
+            points=tuple(((begin + end) / 2, value) for begin, end, value in spans),
+            texts=tuple(
+                f"{_second(begin)} to {_second(end)} s: {value_with_unit(Metric.IOPS, value)}"
+                for begin, end, value in spans
+            ),
+        )
+        for label, number, windows in told
+        for spans in (thinned(windows, most),)
+    ]
+    bottom, top, ticks = linear_axis(max(y for line in lines for _, y in line.points))
+    _, last, seconds = linear_axis(max(windows[-1].end_s for _, _, windows in told))
+    return LineChart(
+        id=anchor,
+        title=heading,
+        series=series,
+        x=Scale(
+            title="seconds",
+            log=False,
+            low=0.0,
+            high=last,
+            ticks=tuple((tick, f"{_second(tick)} s") for tick in seconds),
+        ),
+        y=Scale(
+            title="IOPS",
+            log=False,
+            low=bottom,
+            high=top,
+            ticks=tuple((tick, value_text(Metric.IOPS, tick)) for tick in ticks),
+        ),
+        lines=tuple(lines),
+        choice=choice,
+    )
+
+
+def thinned(
+    windows: Sequence[Window], most: int = MOST_POINTS
+) -> tuple[tuple[float, float, float], ...]:
+    """(begin, end, mean) of at most `most` spans of neighbouring windows, in seconds and the
+    windows' own unit."""
+    together = math.ceil(len(windows) / most)
+    begins = [0.0, *(window.end_s for window in windows[:-1])]
+    spans = []
+    for first in range(0, len(windows), together):
+        part = windows[first : first + together]
+        lengths = [
+            window.end_s - begin
+            for window, begin in zip(part, begins[first : first + together], strict=True)
+        ]
+        whole = sum(lengths)
+        # Windows that end together (a log cut by hand) have no length to weigh them by.
+        weights = lengths if whole > 0 else [1.0] * len(part)
+        total = sum(window.value * weight for window, weight in zip(part, weights, strict=True))
+        spans.append((begins[first], part[-1].end_s, total / sum(weights)))
+    return tuple(spans)
+
+
+def _rungs(values: Mapping[Metric, float]) -> list[Metric]:
+    # A latency of nothing, as from a file edited by hand, has no place on a log axis.
+    return [metric for metric in PERCENTILES if values.get(metric, 0.0) > 0]
+
+
+def _rung_text(metric: Metric, value: float) -> str:
+    return f"{_short(metric)}: {format_latency(value)}"
+
+
+def _short(metric: Metric) -> str:
+    """`p99.9`."""
+    return title(metric).split()[0]
+
+
+def _latency_scale(smallest: float, largest: float) -> Scale:
+    low, high, ticks = log_axis(smallest, largest)
+    return Scale(
+        title="latency",
+        log=True,
+        low=low,
+        high=high,
+        ticks=tuple((tick, format_latency(tick)) for tick in ticks),
+    )
+
+
+def _per_octave(low_ns: int, high_ns: int) -> int:
+    octaves = math.log2(max(high_ns, 1) / max(low_ns, 1)) + 1
+    return next((one for one in _BINS_PER_OCTAVE if octaves * one <= _MOST_BINS), 1)
+
+
+def _distribution(row: DistributionRow, per_octave: int) -> Line:
+    """Bin k holds latencies from 2^(k/per_octave) ns on; empty bins at both ends let the line begin
+    and end at zero."""
+    label, number, histogram = row
+    places = np.maximum(histogram.values_ns, 1)
+    bins = np.floor(np.log2(places) * per_octave).astype(np.int64)
+    first = int(bins[0]) - 1
+    counts: npt.NDArray[np.int64] = np.zeros(int(bins[-1]) + 2 - first, dtype=np.int64)
+    np.add.at(counts, bins - first, histogram.counts)
+    shares = counts / histogram.count
+    edges = [2.0 ** ((first + index) / per_octave) / 1e9 for index in range(len(counts) + 1)]
+    return Line(
+        label=label,
+        series=number,
+        points=tuple(
+            (math.sqrt(edges[index] * edges[index + 1]), float(share))
+            for index, share in enumerate(shares)
+        ),
+        texts=tuple(
+            f"{format_latency(edges[index])} to {format_latency(edges[index + 1])}: "
+            f"{int(counts[index]):,} I/Os, {share_text(float(share))}"
+            for index, share in enumerate(shares)
+        ),
+    )
+
+
+def _second(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")

@@ -1,0 +1,313 @@
+"""Targets beside one another over all workloads: a heat map of each metric, and reads beside
+writes with their measured total."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leadline.analysis.cells import CellFigure, MetricFigure
+from leadline.archive.reader import Run
+from leadline.findings import Severity
+from leadline.metrics import Metric, Op
+from leadline.report.charts.heat import FULL_RATIO, shade
+from leadline.report.conditions import word
+from leadline.report.document import (
+    Block,
+    Cell,
+    Choices,
+    Column,
+    HeatCell,
+    HeatMap,
+    Kind,
+    Paragraph,
+    Section,
+    Table,
+)
+from leadline.report.labels import chart_labels
+from leadline.report.marks import Marks
+from leadline.report.results import rate_metric
+from leadline.report.wording import (
+    MISSING,
+    NOT_SHOWN,
+    count_text,
+    listed,
+    op_text,
+    place,
+    value_text,
+    value_with_unit,
+    visible,
+)
+
+# What a heat map shows, the first at first; the rate is IOPS, or bandwidth for large blocks.
+_SHOWN = (
+    ("rate", "rate", None),
+    ("p99", "p99 latency", Metric.LATENCY_P99),
+    ("mean", "mean latency", Metric.LATENCY_MEAN),
+)
+# Beyond so many cells the page would be too large for the further metrics, or for any map.
+_MOST_CELLS = 3000
+
+_Subject = tuple[str, str, Op]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Usable and other figures by target and column; `rates` names each column's rate metric."""
+
+    targets: tuple[str, ...]
+    columns: tuple[_Subject, ...]
+    rates: tuple[Metric, ...]
+    at: Mapping[tuple[str, _Subject], CellFigure]
+
+    def baseline(self) -> int:
+        """The first target of which every column has a number without an error, else the first of
+        those with the most: what the others are beside at first."""
+        counts = [
+            sum(
+                self._usable(target, column, rate)
+                for column, rate in zip(self.columns, self.rates, strict=True)
+            )
+            for target in self.targets
+        ]
+        return counts.index(max(counts))
+
+    def _usable(self, target: str, column: _Subject, rate: Metric) -> bool:
+        figure = self.at.get((target, column))
+        return figure is not None and usable(figure.metric(rate))
+
+
+def usable(metric: MetricFigure) -> bool:
+    """There is a number and no error beside it."""
+    return metric.value is not None and metric.severity is not Severity.ERROR
+
+
+def grid(run: Run, figures: Sequence[CellFigure]) -> Grid:
+    """Figures by target and by workload, level and operation, both in the order of the plan."""
+    workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
+    rates: dict[_Subject, Metric] = {}
+    at: dict[tuple[str, _Subject], CellFigure] = {}
+    for figure in figures:
+        if figure.op is None:
+            continue
+        subject = (figure.workload, figure.level, figure.op)
+        rates.setdefault(subject, rate_metric(workloads.get(figure.planned_workload)))
+        at[figure.target, subject] = figure
+    return Grid(
+        targets=tuple(dict.fromkeys(figure.target for figure in figures)),
+        columns=tuple(rates),
+        rates=tuple(rates.values()),
+        at=at,
+    )
+
+
+def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section, ...]:
+    """The heat maps; none where there is one target, which has nothing to be beside."""
+    found = grid(run, figures)
+    if len(found.targets) < 2 or not found.columns:
+        return ()
+    size = len(found.targets) * len(found.columns)
+    if size > _MOST_CELLS:
+        text = (
+            f"{count_text(len(found.targets), 'target')} in "
+            f"{count_text(len(found.columns), 'column')} are too many for a map; the tables below "
+            "have every number."
+        )
+        return (Section(heading="Scorecard", id="scorecard", blocks=(Paragraph(text=text),)),)
+    shown = _SHOWN[: max(1, _MOST_CELLS // size)]
+    maps = tuple(
+        heat_map(f"scorecard-{key}", label, found, metric, f"scorecard-{key}")
+        for key, label, metric in shown
+    )
+    choices = Choices(
+        id="scorecard-metric",
+        label="Metric",
+        options=tuple((f"scorecard-{key}", label) for key, label, _ in shown),
+    )
+    blocks: list[Block] = [Paragraph(text=_explained(found))]
+    blocks += [choices] if len(maps) > 1 else []
+    return (Section(heading="Scorecard", id="scorecard", blocks=(*blocks, *maps)),)
+
+
+def _explained(found: Grid) -> str:
+    base = visible(found.targets[found.baseline()])
+    refused = any(
+        figure.metric(metric).severity is Severity.ERROR
+        for figure in found.at.values()
+        for metric in (Metric.IOPS, Metric.LATENCY_P99)
+    )
+    struck = (
+        " A number that is struck out has an error beside it and is of no use." if refused else ""
+    )
+    return (
+        f"Each figure beside that of {base}; the shade says how far it lies from it, up to "
+        f"{FULL_RATIO:g} times as good or as bad. Whether a difference is more than chance the "
+        f"shade does not say.{struck}"
+    )
+
+
+def heat_map(
+    anchor: str, heading: str, found: Grid, metric: Metric | None, choice: str = ""
+) -> HeatMap:
+    """One metric of every target and column; None as metric is each column's rate."""
+    metrics = [metric or rate for rate in found.rates]
+    base = found.baseline()
+    bases = [
+        _value(found.at.get((found.targets[base], column)), one)
+        for column, one in zip(found.columns, metrics, strict=True)
+    ]
+    return HeatMap(
+        id=anchor,
+        title=heading,
+        rows=tuple(chart_labels(found.targets).values()),
+        columns=tuple(
+            _column_title(found, column, one if metric is None else None)
+            for column, one in zip(found.columns, metrics, strict=True)
+        ),
+        higher_is_better=tuple(not one.is_latency for one in metrics),
+        cells=tuple(
+            tuple(
+                _cell(found.at.get((target, column)), one, against)
+                for column, one, against in zip(found.columns, metrics, bases, strict=True)
+            )
+            for target in found.targets
+        ),
+        baseline=base,
+        choice=choice,
+    )
+
+
+def _column_title(found: Grid, column: _Subject, rate: Metric | None) -> str:
+    """`randrw-4k · qd32 · read, IOPS`; what is the same in all of a workload is left out."""
+    workload, level, op = column
+    levels = {other[1] for other in found.columns if other[0] == workload}
+    ops = {other[2] for other in found.columns if other[:2] == (workload, level)}
+    named = place(workload, level if len(levels) > 1 else "", op_text(op) if len(ops) > 1 else "")
+    unit = {None: "", Metric.BANDWIDTH: ", MiB/s"}.get(rate, ", IOPS")
+    return named + unit
+
+
+def _value(figure: CellFigure | None, metric: Metric) -> float | None:
+    if figure is None or not usable(figure.metric(metric)):
+        return None
+    return figure.metric(metric).value
+
+
+def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> HeatCell:
+    if figure is None:
+        return HeatCell(text=NOT_SHOWN, shade=None, note="not in the plan")
+    found = figure.metric(metric)
+    if found.value is None:
+        text = MISSING if figure.missing else NOT_SHOWN
+        return HeatCell(text=text, shade=None, note=found.absence)
+    text = value_text(metric, found.value)
+    if not usable(found):
+        codes = listed(
+            dict.fromkeys(one.code for one in found.doubts if one.severity is Severity.ERROR)
+        )
+        return HeatCell(text=text, shade=None, note=f"refused: {codes}", refused=True)
+    return HeatCell(
+        text=text,
+        shade=shade(found.value / base, not metric.is_latency) if base else None,
+        value=found.value,
+    )
+
+
+# --- reads beside writes ------------------------------------------------------------------------
+
+
+def read_write_sections(
+    run: Run, figures: Sequence[CellFigure], marks: Marks
+) -> tuple[Section, ...]:
+    """A table of every cell that reads and writes; none where no cell does."""
+    found = grid(run, figures)
+    loads = dict.fromkeys(column[:2] for column in found.columns)
+    rows = []
+    totals = False
+    for (workload, level), target in itertools.product(loads, found.targets):
+        ops = {
+            op: found.at[target, (workload, level, op)]
+            for op in (Op.READ, Op.WRITE, Op.TOTAL)
+            if (target, (workload, level, op)) in found.at
+        }
+        if Op.READ not in ops or Op.WRITE not in ops:
+            continue
+        totals = totals or Op.TOTAL in ops
+        rate = found.rates[found.columns.index((workload, level, Op.READ))]
+        rows.append(_read_write_row(workload, target, level, rate, ops, marks))
+    if not rows:
+        return ()
+    text = "Reads and writes of the same cell beside each other. The ratio is read / write."
+    if totals:
+        text += " A total was measured as one: it is there only where both ran at the same time."
+    table = Table(
+        id="read-write-table",
+        caption="",
+        columns=(
+            Column(title="workload"),
+            Column(title="target"),
+            Column(title="level", rank=5),
+            Column(title="read", kind=Kind.NUMBER),
+            Column(title="write", kind=Kind.NUMBER),
+            Column(title="ratio", kind=Kind.NUMBER, rank=2),
+            Column(title="total", kind=Kind.NUMBER, rank=1),
+            Column(title="read p99", kind=Kind.NUMBER, rank=3),
+            Column(title="write p99", kind=Kind.NUMBER, rank=3),
+            Column(title="p99 ratio", kind=Kind.NUMBER, rank=4),
+        ),
+        rows=tuple(rows),
+        filterable=True,
+    )
+    return (
+        Section(
+            heading="Read against write", id="read-write", blocks=(Paragraph(text=text), table)
+        ),
+    )
+
+
+def _read_write_row(
+    workload: str,
+    target: str,
+    level: str,
+    rate: Metric,
+    ops: Mapping[Op, CellFigure],
+    marks: Marks,
+) -> tuple[Cell, ...]:
+    read, write = ops[Op.READ], ops[Op.WRITE]
+    total = (
+        _number(ops[Op.TOTAL], rate, marks)
+        if Op.TOTAL in ops
+        else Cell(text=NOT_SHOWN, note="reads and writes ran one after the other", missing=True)
+    )
+    return (
+        word(workload),
+        word(target),
+        word(level),
+        _number(read, rate, marks),
+        _number(write, rate, marks),
+        _ratio(read.metric(rate), write.metric(rate)),
+        total,
+        _number(read, Metric.LATENCY_P99, marks),
+        _number(write, Metric.LATENCY_P99, marks),
+        _ratio(read.metric(Metric.LATENCY_P99), write.metric(Metric.LATENCY_P99)),
+    )
+
+
+def _number(figure: CellFigure, metric: Metric, marks: Marks) -> Cell:
+    found = figure.metric(metric)
+    doubts = marks.for_number(found.doubts)
+    if found.value is None:
+        text = MISSING if figure.missing and not metric.is_latency else NOT_SHOWN
+        return Cell(text=text, note=found.absence, marks=doubts, missing=True)
+    return Cell(text=value_with_unit(metric, found.value), sort=found.value, marks=doubts)
+
+
+def _ratio(read: MetricFigure, write: MetricFigure) -> Cell:
+    if not usable(read) or not usable(write):
+        note = "an error stands beside one of the two" if read.value and write.value else ""
+        return Cell(text=NOT_SHOWN, note=note, missing=True)
+    if read.value is None or not write.value:
+        return Cell(text=NOT_SHOWN, missing=True)
+    ratio = read.value / write.value
+    return Cell(text=f"{ratio:,.3g}" if ratio < 1000 else f"{ratio:,.0f}", sort=ratio)

@@ -1,0 +1,45 @@
+"""Pages in Debian's Chromium, watched: what they ask for and what they complain of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, Route
+
+CHROMIUM = Path("/usr/bin/chromium")
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+class Watch:
+    """What a page asked for and complained of."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, watch: Watch, width: int) -> Iterator[Page]:
+    """The file in a window of `width` pixels; requests to anywhere else are stopped."""
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme="light")
+    page = context.new_page()
+
+    def stop(route: Route) -> None:
+        if route.request.url.startswith(("file://", "blob:", "data:")):
+            route.continue_()
+        else:
+            route.abort()
+
+    context.route("**/*", stop)
+    page.on("request", lambda one: watch.requests.append(one.url))
+    page.on("console", lambda one: watch.complaints.append(one.text))
+    page.on("pageerror", lambda error: watch.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: watch.complaints.append(f"dialog {dialog.message}"))
+    page.goto(path.as_uri())
+    yield page
+    context.close()

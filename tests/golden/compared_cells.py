@@ -1,0 +1,130 @@
+"""Builds compared cells for tests: the numbers of a closed loop, and the verdicts one wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leadline.analysis.cells import CellFigure, MetricFigure
+from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.explaining import Facts, PoolFacts
+from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.inventory.ceph import PoolType
+from leadline.inventory.differences import Difference, Topic
+from leadline.metrics import Metric, Op
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Mean latencies of both sides in seconds; rates are those of `depth` I/Os in flight."""
+
+    op: Op
+    base_s: float
+    candidate_s: float
+    target: str = "rep3"
+    depth: int | None = 1
+    told_depth: bool = True
+    means: bool = True
+    verdict: Verdict | None = None
+    workload: str = "w"
+    streaming: bool = False
+    band: float = 0.05
+
+
+def cells(*rows: Row) -> list[ComparedCell]:
+    """Two metrics, the speed and the mean latency, of each row."""
+    return [one for row in rows for one in _cells(row)]
+
+
+def _cells(row: Row) -> list[ComparedCell]:
+    worse = row.candidate_s > row.base_s
+    verdict = row.verdict or (Verdict.WORSE if worse else Verdict.BETTER)
+    speed = Metric.BANDWIDTH if row.streaming else Metric.IOPS
+    return [
+        ComparedCell(
+            target=row.target,
+            workload=row.workload,
+            level=f"qd{row.depth}",
+            op=row.op,
+            metric=metric,
+            baseline_cell=_figure(row, row.base_s),
+            candidate_cell=_figure(row, row.candidate_s),
+            judgement=Judgement(verdict=verdict, evidence=Evidence.TRIALS, band=row.band),
+            depth=row.depth if row.told_depth else None,
+            streaming=row.streaming,
+        )
+        for metric in (speed, Metric.LATENCY_MEAN)
+    ]
+
+
+def _figure(row: Row, latency_s: float) -> CellFigure:
+    values: dict[Metric, float | None] = {Metric.IOPS: (row.depth or 1) / latency_s}
+    if row.means:
+        values[Metric.LATENCY_MEAN] = latency_s
+    return CellFigure(
+        target=row.target,
+        workload=row.workload,
+        planned_workload=row.workload,
+        level=f"qd{row.depth}",
+        op=row.op,
+        completed=6,
+        planned=6,
+        metrics=tuple(
+            MetricFigure(
+                metric=metric,
+                value=values.get(metric),
+                absence="" if metric in values else "not measured",
+            )
+            for metric in Metric
+        ),
+    )
+
+
+def replicated(*, size: int = 3, zones: int = 3, **changes: object) -> PoolFacts:
+    """A pool with its copies in different zones, or in the racks of one."""
+    domain = "zone" if zones > 1 else "rack"
+    facts = {"places": max(zones, 3), "apart": True, "failure_domain": domain, **changes}
+    return PoolFacts(type=PoolType.REPLICATED, size=size, zones=zones, **facts)  # type: ignore[arg-type]
+
+
+def erasure(*, k: int = 2, m: int = 1, zones: int = 3) -> PoolFacts:
+    domain = "zone" if zones > 1 else "rack"
+    return PoolFacts(
+        type=PoolType.ERASURE,
+        size=k + m,
+        k=k,
+        m=m,
+        zones=zones,
+        places=max(zones, 3),
+        apart=True,
+        failure_domain=domain,
+    )
+
+
+def zones_apart(
+    base_rtt_s: float | None = 0.0, candidate_rtt_s: float | None = 2e-3, **targets: PoolFacts
+) -> Facts:
+    """Every target in one zone first, then as given; `rep3` where none is named."""
+    pools = targets or {"rep3": replicated()}
+    single = {
+        name: erasure(k=pool.k, m=pool.m, zones=1)
+        if pool.type is PoolType.ERASURE
+        else replicated(size=pool.size, zones=1)
+        for name, pool in pools.items()
+    }
+    return Facts(
+        pools={name: (single[name], pool) for name, pool in pools.items()},
+        base_rtt_s=base_rtt_s,
+        candidate_rtt_s=candidate_rtt_s,
+        base_known=True,
+        candidate_known=True,
+    )
+
+
+def difference(path: str, baseline: str, candidate: str, target: str = "") -> Difference:
+    return Difference(
+        path=path, topic=Topic.SETTINGS, baseline=baseline, candidate=candidate, target=target
+    )
+
+
+RTT = difference("network.inter_zone_rtt", "0 us", "2 ms")
+DOMAIN = difference("pools.*.failure_domain", "rack", "zone")

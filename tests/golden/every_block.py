@@ -1,0 +1,353 @@
+"""A document with every kind of block, and with names that nobody wishes for."""
+
+from __future__ import annotations
+
+import math
+
+from leadline.findings import Severity
+from leadline.report.document import (
+    Bar,
+    BarChart,
+    BarGroup,
+    Block,
+    Branch,
+    Bullets,
+    Cell,
+    Choices,
+    Code,
+    Column,
+    Columns,
+    DeltaChart,
+    DeltaRow,
+    Document,
+    Dot,
+    DotPlot,
+    DotRow,
+    FindingGroup,
+    FindingItem,
+    FindingList,
+    HeatCell,
+    HeatMap,
+    KeyValues,
+    Kind,
+    Line,
+    LineChart,
+    Mark,
+    Paragraph,
+    Scale,
+    Section,
+    Table,
+    Tree,
+)
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+LONG = "pool-" + "x" * 295
+RIGHT_TO_LEFT = "אחסון-מהיר"
+NAMES = ("rep3-virt", "rep2-fast", "ec-4-2-bulk", HOSTILE, RIGHT_TO_LEFT, LONG)
+WORKLOADS = ("randread-4k-qd1", "randwrite-4k-qd32", "sequential-1m")
+SERIES = ("multi-zone-2026-03", "single-zone-2026-03")
+VERDICTS = ("worse", "better", "same", "inconclusive", "not comparable", "better")
+METRICS = (("iops", "IOPS"), ("p99", "p99 latency"))
+RATIOS = (0.731, 1.42, 1.01, 0.93, None, 1.08)
+MARK = Mark(label="W1", code="not-steady", severity=Severity.WARNING)
+ERROR = Mark(label="E1", code="cache-served-reads", severity=Severity.ERROR)
+
+
+def change_text(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def bar_chart(metric: str, title: str) -> BarChart:
+    def bar(index: int, series: int) -> Bar:
+        if index == 2 and series:
+            return Bar(series=series, value=None, text="missing")
+        value = 4_000.0 * (index + 2) * (RATIOS[index] or 1.6 if series else 1.0)
+        values = [value * factor for factor in (0.95, 1.0, 1.03)]
+        return Bar(
+            series=series,
+            value=value,
+            text=f"{value:,.0f}" + (" E1: refused" if index == 3 and series else ""),
+            interval=(values[0], values[2]) if index != 1 else None,
+            dots=tuple(
+                Dot(trial=f"{number + 1}", value=one, text=f"{one:,.0f}", outlier=number == 0)
+                for number, one in enumerate(values)
+            ),
+            refused=index == 3 and series == 1,
+        )
+
+    return BarChart(
+        id=f"bars-{metric}",
+        title=f"randwrite-4k-qd32 · write · {title}",
+        series=SERIES,
+        scale=Scale(
+            title=f"{title}, axis from zero",
+            log=False,
+            low=0.0,
+            high=52_000.0,
+            ticks=tuple((tick * 10_000.0, f"{tick * 10_000:,}") for tick in range(6)),
+        ),
+        groups=tuple(
+            BarGroup(label=name, bars=(bar(index, 0), bar(index, 1)))
+            for index, name in enumerate(NAMES)
+        ),
+        choice=metric,
+    )
+
+
+def delta_chart(metric: str, title: str) -> DeltaChart:
+    return DeltaChart(
+        id=f"deltas-{metric}",
+        title=f"Change of {title}",
+        scale=Scale(
+            title="candidate against baseline",
+            log=True,
+            low=0.5,
+            high=2.0,
+            ticks=(
+                (0.5, "-50 %"), (0.71, "-29 %"), (1.0, "0 %"), (1.41, "+41 %"), (2.0, "+100 %"),
+            ),
+        ),
+        rows=tuple(
+            DeltaRow(
+                label=f"{name} · {WORKLOADS[index % 3]} · write",
+                ratio=ratio,
+                interval=(ratio / 1.2, ratio * (1.9 if index == 1 else 1.2)) if ratio else None,
+                verdict=VERDICTS[index],
+                text=f"{change_text(ratio)} {VERDICTS[index]}" if ratio else "not comparable",
+                band=0.05,
+            )
+            for index, (name, ratio) in enumerate(zip(NAMES, RATIOS, strict=True))
+        ),
+        choice=metric,
+    )  # fmt: skip
+
+
+def verdict_table(metric: str, title: str) -> Table:
+    return Table(
+        id=f"compared-{metric}",
+        caption=f"Compared: {title}",
+        columns=(
+            Column(title="target"),
+            Column(title="workload"),
+            Column(title="baseline", kind=Kind.NUMBER, unit=title),
+            Column(title="change", kind=Kind.NUMBER),
+            Column(title="verdict"),
+        ),
+        rows=tuple(
+            (
+                Cell(text=name, sort=name),
+                Cell(text=WORKLOADS[index % 3], sort=WORKLOADS[index % 3]),
+                Cell(text=f"{4_000 * (index + 2):,}", sort=4_000.0 * (index + 2), marks=(MARK,)),
+                Cell(text=change_text(ratio), sort=ratio)
+                if ratio
+                else Cell(text="missing", missing=True, marks=(ERROR,)),
+                Cell(text=VERDICTS[index], sort=VERDICTS[index], note="because of its interval"),
+            )
+            for index, (name, ratio) in enumerate(zip(NAMES, RATIOS, strict=True))
+        ),
+        filterable=True,
+        choice=metric,
+    )
+
+
+def ladder(*, named: bool = False) -> LineChart:
+    rungs = ((0.3, "p50"), (1.3, "p95"), (2.0, "p99"), (3.0, "p99.9"), (4.0, "p99.99"))
+    names = ("rep3-virt", HOSTILE, LONG) if named else SERIES
+    return LineChart(
+        id="ladder-named" if named else "ladder",
+        title="Latency ladder, randread-4k-qd1",
+        series=SERIES[:1] if named else SERIES,
+        x=Scale(title="percentile", log=False, low=0.15, high=4.15, ticks=rungs),
+        y=Scale(
+            title="latency",
+            log=True,
+            low=2e-4,
+            high=0.1,
+            ticks=((0.001, "1 ms"), (0.01, "10 ms"), (0.1, "100 ms")),
+        ),
+        lines=tuple(
+            Line(
+                label=name,
+                series=0 if named else index,
+                points=tuple((x, 0.0004 * (1 + index / 3) * 2.6**x) for x, _ in rungs),
+                texts=tuple(f"{text}: {0.4 * 2.6**x:.1f} ms" for x, text in rungs),
+            )
+            for index, name in enumerate(names)
+        ),
+    )
+
+
+def over_time() -> LineChart:
+    return LineChart(
+        id="over-time",
+        title="IOPS over time, randwrite-4k-qd32",
+        series=("trial 1", "trial 2", "trial 3"),
+        x=Scale(
+            title="seconds", log=False, low=0.0, high=60.0,
+            ticks=tuple((tick, f"{tick:.0f} s") for tick in (0.0, 10.0, 20.0, 30.0, 40.0, 50.0)),
+        ),
+        y=Scale(
+            title="IOPS", log=False, low=0.0, high=14_000.0,
+            ticks=((0.0, "0"), (5_000.0, "5,000"), (10_000.0, "10,000")),
+        ),
+        lines=tuple(
+            Line(
+                label=f"trial {number + 1}",
+                series=number,
+                points=tuple(
+                    (second + 0.5, 9_000.0 + 900 * number + 1_500 * math.sin(second / (3 + number)))
+                    for second in range(60)
+                ),
+                texts=tuple(f"{second} to {second + 1} s" for second in range(60)),
+            )
+            for number in range(3)
+        ),
+    )  # fmt: skip
+
+
+def heat_map() -> HeatMap:
+    factors = (1.0, 0.25, 4.2, 1.3, 0.8, 2.0)
+    return HeatMap(
+        id="heat",
+        title="Pools and workloads",
+        rows=NAMES,
+        columns=("4k read IOPS", "4k write IOPS", "read p99"),
+        higher_is_better=(True, True, False),
+        cells=tuple(
+            (
+                HeatCell(text=f"{8_000 * factor:,.0f}", shade=_shade(factor), value=8_000 * factor),
+                HeatCell(text="missing", shade=None, note="no trial completed")
+                if index == 2
+                else HeatCell(
+                    text=f"{900 * factor:,.0f}", shade=_shade(factor), value=900 * factor
+                ),
+                HeatCell(text=f"{1.2 * factor:.2f} ms", shade=-_shade(factor), value=1.2 * factor),
+            )
+            for index, factor in enumerate(factors)
+        ),
+        baseline=0,
+    )
+
+
+def _shade(factor: float) -> float:
+    return max(-1.0, min(1.0, math.log(factor, 4)))
+
+
+def tree() -> Tree:
+    def zone(name: str) -> Branch:
+        hosts = tuple(
+            Branch(
+                label=f"host {name}{number}",
+                below=(Branch(label=f"osd.{number}", note="ssd, 1.8 TiB"),),
+            )
+            for number in (1, 2)
+        )
+        return Branch(label=f"zone {name}", note="2 hosts", below=hosts)
+
+    return Tree(
+        caption="CRUSH as it was at the start",
+        roots=(Branch(label="root default", below=(zone("a"), zone("b"), zone(HOSTILE))),),
+    )
+
+
+def dot_plot() -> DotPlot:
+    return DotPlot(
+        id="dots",
+        title="read · IOPS",
+        unit="IOPS",
+        mark="median",
+        log=False,
+        low=0.0,
+        high=22_000.0,
+        ticks=tuple((tick * 5_000.0, f"{tick * 5_000:,}") for tick in range(5)),
+        rows=tuple(
+            DotRow(
+                label=name,
+                dots=tuple(
+                    Dot(
+                        trial=f"{one}",
+                        value=3_000.0 * index + 400 * one,
+                        text="x",
+                        outlier=one == 3,
+                    )
+                    for one in (1, 2, 3)
+                ),
+                value=3_000.0 * index + 800,
+                text=f"{3_000 * index + 800:,}",
+                marks=(MARK,) if index == 1 else (),
+            )
+            for index, name in enumerate(NAMES)
+        ),
+    )
+
+
+def _side(name: str) -> tuple[str, tuple[Block, ...]]:
+    pairs = (("Ceph", "19.2.1"), ("failure domain", "zone" if "multi" in name else "host"))
+    return name, (KeyValues(pairs=(*pairs, ("pool", LONG))), tree())
+
+
+def document() -> Document:
+    compared: list[Block] = [Choices(id="metric", label="Metric", options=METRICS)]
+    for metric, title in METRICS:
+        compared += [
+            delta_chart(metric, title), verdict_table(metric, title), bar_chart(metric, title),
+        ]  # fmt: skip
+    findings = FindingList(
+        groups=tuple(
+            FindingGroup(
+                mark=mark,
+                items=(
+                    FindingItem(
+                        where=HOSTILE, message=f"About {HOSTILE}.", evidence=(("asked", "32"),)
+                    ),
+                ),
+                remedies=("Run it for longer.",),
+            )
+            for mark in (ERROR, MARK)
+        )
+    )
+    return Document(
+        title=f"{SERIES[1]} against {SERIES[0]}",
+        subtitle="compared by run · band 5 % · 3 workloads, 6 targets",
+        summary=(
+            "Writes are 27 % slower in the multi-zone cluster; reads are the same.",
+            "worse in 1, same in 1, better in 2 and inconclusive in 1 of 6 cells",
+            f"Not comparable: {RIGHT_TO_LEFT}",
+        ),
+        sections=(
+            Section(heading="Comparison", id="comparison", blocks=tuple(compared)),
+            Section(
+                heading="Results",
+                id="results",
+                sections=(
+                    Section(
+                        heading=HOSTILE,
+                        id="workload-hostile",
+                        blocks=(Paragraph(text="What it is for."), dot_plot(), ladder()),
+                    ),
+                    Section(
+                        heading="randwrite-4k-qd32",
+                        id="workload-write",
+                        blocks=(over_time(), ladder(named=True)),
+                    ),
+                ),
+            ),
+            Section(heading="Pools and workloads", id="heat-section", blocks=(heat_map(),)),
+            Section(
+                heading="The two systems",
+                id="systems",
+                blocks=(Columns(parts=(_side(SERIES[0]), _side(SERIES[1]))),),
+            ),
+            Section(heading="Findings", id="findings", blocks=(findings,)),
+            Section(
+                heading="Methods",
+                id="methods",
+                blocks=(
+                    Bullets(items=("Every trial is drawn.", HOSTILE)),
+                    Code(text=f"leadline compare A B --metric '{HOSTILE}'", caption="Again"),
+                ),
+                folded=True,
+            ),
+        ),
+        marked=(ERROR, MARK),
+    )
