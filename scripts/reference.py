@@ -263,6 +263,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "name": "What results call it; behind it `@CLUSTER` where the plan has several.",
             "clusters": "Names of clusters: one or a list.",
             "optional": "Where it cannot be used it is left out, with the reason in the archive.",
+            "labels": "What sets it apart, such as `{cores: 1}`: `leadline compare --by label`.",
         },
     ),
     "A cluster": (

@@ -45,9 +45,8 @@ class Effect:
         )
 
     def bears_on(self, spot: Spot, difference: Difference) -> bool:
-        """Whether it can show in a spot, if that is in a file system where it has to be."""
-        if difference.target and difference.target != spot.target:
-            return False
+        """Whether it can show in a spot of the difference's target, if that is in a file system
+        where it has to be."""
         if difference.path.startswith("workloads.") and not difference.path.startswith(
             f"workloads.{spot.workload}."
         ):

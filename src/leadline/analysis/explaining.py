@@ -14,12 +14,12 @@ from leadline.analysis.comparison import ComparedCell, Explanation
 from leadline.analysis.effects import REDUNDANCY, ZONES
 from leadline.analysis.explaining_facts import Facts, PoolFacts, ReadFrom, facts_of
 from leadline.analysis.explaining_round_trips import changed, reckon, unchanged
-from leadline.analysis.explaining_words import observed, operation, sentence, where
+from leadline.analysis.explaining_words import lower, observed, operation, where
 from leadline.analysis.message_counts import Way, implied_rtt_s, longer_way
 from leadline.analysis.spots import CHANGED, Spot, spots_of, without_sums
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.differences import Difference
-from leadline.inventory.differences.words import counted, listed, percent
+from leadline.inventory.differences.words import counted, listed, percent, sentence
 from leadline.metrics import Op
 from leadline.units import format_latency
 
@@ -169,7 +169,7 @@ def _uncaused(spots: Sequence[Spot], facts: Facts) -> Iterator[Explanation]:
     if (facts.base_known and facts.candidate_known) or facts.hosts_known:
         text = (
             f"No difference of configuration was found that could explain "
-            f"{operation(spots).lower()} {where(spots)} ({_counts(spots)})."
+            f"{lower(operation(spots))} {where(spots)} ({_counts(spots)})."
         )
         yield Explanation(paths=(), cells=cells, text=text)
         return

@@ -59,14 +59,9 @@ def _formula(spots: Sequence[Spot]) -> str:
     return f", {spots[0].depth} x (1/{format_iops(theirs)} - 1/{format_iops(ours)})"
 
 
-def sentence(clause: str) -> str:
-    """A clause with a capital and a full stop; empty of nothing."""
-    return f"{clause[:1].upper()}{clause[1:]}." if clause else ""
-
-
 def lower(sentence: str) -> str:
     """A sentence as part of another."""
-    return sentence[:1].lower() + sentence[1:]
+    return sentence if sentence.startswith("I/O") else f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def where(spots: Iterable[Spot]) -> str:

@@ -20,6 +20,7 @@ from leadline.report.conditions import (
     reproduction_blocks,
     unfinished_table,
 )
+from leadline.report.curves import MOST_SERIES
 from leadline.report.document import Block, Document, KeyValues, Paragraph, Section
 from leadline.report.headline import headline
 from leadline.report.marks import Marks, finding_list
@@ -29,6 +30,7 @@ from leadline.report.scorecard import read_write_sections, scorecard_sections
 from leadline.report.side_by_side import side_by_side_sections
 from leadline.report.systems import left_out_section, system_sections
 from leadline.report.wording import listed, title, visible
+from leadline.report.workload_curves import FEW_TRIALS
 from leadline.stats.histogram import samples_needed
 
 
@@ -186,6 +188,14 @@ def _methods() -> tuple[Block, ...]:
                     (
                         f"from {TRIALS_FOR_OUTLIERS} trials on, further than 14.826 x MAD from the "
                         "median: marked, never removed"
+                    ),
+                ),
+                (
+                    "curves",
+                    (
+                        "percentiles and distributions from the same merged histograms, of up to "
+                        f"{MOST_SERIES} targets; IOPS over time from each trial's own seconds, in "
+                        f"a run of more than {FEW_TRIALS} trials of cells that were not steady only"
                     ),
                 ),
                 (

@@ -439,8 +439,9 @@ def _refused(cell: ComparedCell) -> bool:
 def matrix_table(comparison: Comparison) -> Table:
     """Completed trials of every subject and workload, baseline / candidate."""
     counts: dict[tuple[str, str], list[int]] = {}
+    leveled = _leveled(comparison.cells)
     for one in comparison.cells:
-        column = place(one.workload, one.level) if _leveled(comparison.cells) else one.workload
+        column = place(one.workload, one.level) if leveled else one.workload
         now = counts.setdefault((one.target, column), [0, 0])
         for side, cell in enumerate((one.baseline_cell, one.candidate_cell)):
             now[side] = max(now[side], cell.completed if cell else 0)

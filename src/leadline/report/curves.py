@@ -116,7 +116,7 @@ def distribution_chart(
             log=False,
             low=bottom,
             high=top,
-            ticks=tuple((tick, share_text(tick)) for tick in ticks),
+            ticks=tuple((tick, share_text(tick) if tick else "0") for tick in ticks),
         ),
         lines=tuple(lines),
         choice=choice,

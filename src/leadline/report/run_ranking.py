@@ -16,7 +16,8 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding
 from leadline.report.conditions import word
 from leadline.report.document import Cell, Column, Kind, Paragraph, Section, Table
-from leadline.report.wording import NOT_SHOWN, count_text, listed, share_text, visible
+from leadline.report.ranking import band_text
+from leadline.report.wording import NOT_SHOWN, count_text, listed, visible
 
 # Every pair of targets is judged: of more than these, `leadline rank` is asked for it.
 MOST_TARGETS = 60
@@ -63,7 +64,7 @@ def leading(ranking: Ranking | None) -> str:
     if not _alike(ranking, first):
         return ""
     names = listed(visible(one.target) for one in first)
-    within = f"no more than {share_text(ranking.band)} apart"
+    within = f"no more than {band_text(ranking.band)} apart"
     if len(first) == len(whole):
         return f"{names} are equally fast by {by}: {within}."
     ahead = _ahead(ranking, first[-1], whole[len(first)])
@@ -174,9 +175,9 @@ def _explained(ranking: Ranking) -> str:
     )
     score = f" Score: {what} {visible(ranking.baseline)}." if ranking.baseline else ""
     return (
-        f"By {visible(ranking.question.name)}.{score} Targets of one rank cannot be told apart by their trials; possible ranks: those "
-        f"that the evidence leaves open. Differences within {share_text(ranking.band)} do not "
-        "count. For a use of yours: `leadline rank --for`."
+        f"By {visible(ranking.question.name)}.{score} Targets of one rank cannot be told apart by "
+        "their trials; possible ranks: those that the evidence leaves open. Differences within "
+        f"{band_text(ranking.band)} do not count. For a use of yours: `leadline rank --for`."
     )
 
 
@@ -192,7 +193,8 @@ def _row(
     absent = Cell(text=NOT_SHOWN, note=why, missing=True)
     alone = len(ranking.complete) < 2
     shared = sum(other.rank == one.rank for other in ranking.complete) > 1
-    ends = None if alone else one.score_interval
+    # The baseline is 1 by definition, of which there is no interval.
+    ends = None if alone or one.target == ranking.baseline else one.score_interval
     firsts = sum(tiers.ranks.get(one.target) == 1 for tiers in contested)
     return (
         absent
@@ -201,7 +203,7 @@ def _row(
         word(one.target),
         absent if alone or one.interval is None else _ranks(one.interval),
         absent if alone or one.score is None else Cell(text=_times(one.score), sort=one.score),
-        *((_span(ends) if ends else absent,) if scores else ()),
+        *((_span(ends) if ends else Cell(text=NOT_SHOWN, missing=True),) if scores else ()),
         *((Cell(text=f"{firsts} of {len(contested)}", sort=float(firsts)),) if contested else ()),
         *((Cell(text=_lacks(one)),) if lacking else ()),
     )

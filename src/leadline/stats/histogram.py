@@ -74,7 +74,9 @@ class LatencyHistogram:
         """Mean in seconds, within the bucket error. Raises ValueError if empty."""
         if not len(self.counts):
             raise ValueError("an empty histogram has no mean")
-        return float(np.average(self.values_ns, weights=self.counts)) / 1e9
+        # np.average does the same, in twice the time.
+        weighted = np.multiply(self.values_ns, self.counts, dtype=np.float64).sum()
+        return float(weighted / self.counts.sum(dtype=np.float64)) / 1e9
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -445,3 +445,20 @@ def test_the_recorded_clusters_give_the_facts_that_the_arithmetic_needs() -> Non
     assert "Where it can show: 1 row, worse." in told["topology.crush_levels"][0]
     assert told["topology.osds"] == (), "one write at a time gains nothing from more OSDs"
     assert facts_of(None, multi, names, None, None).pools == {}
+
+
+def test_copies_on_different_hosts_may_share_a_zone() -> None:
+    multi = cluster_inventory(
+        {path.name: path.read_bytes() for path in (RECORDED / "ceph-multi-az").glob("*.json")}
+    )
+    pools = tuple(
+        pool.model_copy(update={"rule": pool.rule.model_copy(update={"failure_domain": "host"})})
+        for pool in multi.pools
+        if pool.rule
+    )
+    by_host = multi.model_copy(update={"pools": pools})
+    facts = facts_of(by_host, multi, {"r3": ("rbd_r3", "rbd_r3")}, 1e-3, 1e-3)
+    ours, theirs = facts.pools["r3"]
+    assert (ours.apart, ours.places) == (False, 3)
+    assert theirs.apart
+    assert legs(Op.WRITE, ours).least == 0

@@ -57,6 +57,7 @@ def all_ways(op: Op, pool: PoolFacts) -> list[int]:
         replicated(size=3, reads=ReadFrom.NEAREST),
         replicated(size=2, reads=ReadFrom.NEAREST),
         erasure(k=2, m=1),
+        erasure(k=1, m=2),
         erasure(k=2, m=2, zones=4),
         erasure(k=4, m=2, zones=6),
     ],

@@ -143,6 +143,15 @@ def test_what_only_some_pools_have_is_told_of_each(multi: CephInventory) -> None
     assert found["pools.rbd_r3.redundancy"].target == "rbd_r3"
 
 
+def test_pools_that_all_differ_but_not_alike_are_told_one_by_one(multi: CephInventory) -> None:
+    other = with_pool(with_pool(multi, "rbd_r3", size=2), "rbd_r2", size=3)
+    pairs = {name: (name, name) for name in ("rbd_r3", "rbd_r2")}
+    assert texts(ceph_differences(multi, other, pairs)) == {
+        "pools.rbd_r3.redundancy": ("3 copies", "2 copies"),
+        "pools.rbd_r2.redundancy": ("2 copies", "3 copies"),
+    }
+
+
 def test_two_pools_of_one_cluster(multi: CephInventory) -> None:
     found = ceph_differences(multi, multi, {"rbd": ("ec21_data", "rbd_r2")})
     assert texts(found) == {
@@ -155,7 +164,7 @@ def test_pg_num_set_by_hand_is_said_to_be(multi: CephInventory) -> None:
     other = with_pool(multi, "rbd_r3", pg_num=128, pgp_num=128, pg_num_target=128)
     found = by_path(ceph_differences(multi, other, SAME))["pools.rbd_r3.pg_num"]
     assert (found.baseline, found.candidate) == ("32", "128")
-    assert found.meaning.startswith("on both set by hand")
+    assert found.meaning.startswith("On both set by hand")
 
 
 def test_pg_num_by_the_autoscaler_comes_with_its_arithmetic(scaled: dict[str, bytes]) -> None:
@@ -181,7 +190,7 @@ def test_a_pool_under_the_autoscaler_differs_in_mode_from_one_by_hand(
     found = by_path(ceph_differences(multi, other, {"p": ("rbd_r3", "rbd_r3")}))
     assert found["pools.p.autoscale_mode"].candidate == "on"
     meaning = found["pools.p.pg_num"].meaning
-    assert "baseline set by hand" in meaning
+    assert "Baseline set by hand" in meaning
     assert "candidate by the autoscaler" in meaning
 
 

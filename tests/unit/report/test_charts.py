@@ -22,11 +22,13 @@ from leadline.report.charts.shapes import DEFINITIONS, escaped
 from leadline.report.document import (
     Bar,
     BarChart,
+    BarGroup,
     Chart,
     DeltaChart,
     DeltaRow,
     DotPlot,
     HeatMap,
+    Line,
     LineChart,
     Scale,
 )
@@ -51,7 +53,7 @@ def fragment(drawing: str) -> ElementTree.Element:
 def bar_track(bar: Bar) -> ElementTree.Element:
     chart = BarChart(
         id="one", title="", series=SERIES, scale=LINEAR,
-        groups=(every_block.BarGroup(label="a", bars=(bar,)),),
+        groups=(BarGroup(label="a", bars=(bar,)),),
     )  # fmt: skip
     return fragment(row_chart(chart).rows[0].tracks[0].drawing)
 
@@ -178,10 +180,8 @@ def test_a_change_is_marked_by_its_verdict_at_its_ratio(verdict: str, shape: str
     right = left + float(band.get("width", "")[:-1])
     assert left < 50 < right
     scale = Scale(title="", log=True, low=0.5, high=2.0, ticks=())
-    assert (left / 100, right / 100) == (
-        pytest.approx(share(scale, 0.95), abs=1e-4),
-        pytest.approx(share(scale, 1.05), abs=1e-4),
-    )
+    assert left / 100 == pytest.approx(share(scale, 0.95), abs=1e-4)
+    assert right / 100 == pytest.approx(share(scale, 1.05), abs=1e-4)
 
 
 def test_each_row_uses_its_own_band() -> None:
@@ -209,7 +209,7 @@ def test_a_line_goes_through_its_points() -> None:
     chart = LineChart(
         id="one", title="", series=("a",), x=LINEAR, y=replace(LINEAR, high=10.0),
         lines=(
-            every_block.Line(label="a", series=0, points=((0, 0), (100, 10), (200, 5)), texts=()),
+            Line(label="a", series=0, points=((0, 0), (100, 10), (200, 5)), texts=()),
         ),
     )  # fmt: skip
     plot = fragment(line_plot(chart).drawing)
@@ -232,7 +232,7 @@ def test_names_at_the_ends_of_lines_do_not_cover_each_other(ends: list[float]) -
     chart = LineChart(
         id="one", title="", series=("a",), x=LINEAR, y=replace(LINEAR, high=10.0),
         lines=tuple(
-            every_block.Line(label=f"{index}", series=0, points=((0, 0), (200, end)), texts=())
+            Line(label=f"{index}", series=0, points=((0, 0), (200, end)), texts=())
             for index, end in enumerate(ends)
         ),
     )  # fmt: skip

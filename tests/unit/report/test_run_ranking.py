@@ -87,7 +87,7 @@ def test_those_not_told_apart_are_no_tie() -> None:
 
 def test_a_tie_is_shown_by_verdicts_of_the_same() -> None:
     both = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.SAME)
-    assert leading(both) == "a and b are equally fast by w read iops: no more than 5.0 % apart."
+    assert leading(both) == "a and b are equally fast by w read iops: no more than 5 % apart."
     third = made({"a": (1, (1, 2)), "b": (1, (1, 2)), "c": (3, (3, 3))}, Verdict.SAME)
     assert leading(third).startswith("a and b are equally fast and the fastest of 3 targets")
     assert "b has 3.00 times c, the next" in leading(third)

@@ -20,7 +20,7 @@ def compare_media(found: Collector, ours: tuple[Osd, ...], theirs: tuple[Osd, ..
     """Class, medium, store and size of the OSDs that serve the compared pools."""
     for key, what, read in (
         ("device_class", "device class", _device_class),
-        ("medium", "medium by the kernel's word", _medium),
+        ("medium", "medium, by the kernel:", _medium),
         ("store", "store", _store),
     ):
         texts = [_shares(read(osd) for osd in side) for side in (ours, theirs)]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from leadline.inventory.differences.words import sentence
+
 
 class Topic(StrEnum):
     """What a difference is about, the order in which people ask."""
@@ -28,7 +30,8 @@ class Difference:
     """One fact that is not the same. `path` is stable and dotted, such as
     `pools.rep3.failure_domain` or `network.inter_zone_rtt`; `baseline` and `candidate` are texts
     as people read them. `target` names the subject (pool) that it concerns, empty for all.
-    `explains` are sentences on what it can account for, empty where nothing is known."""
+    `meaning` is a sentence, or empty; `explains` are sentences on what it can account for, empty
+    where nothing is known."""
 
     path: str
     topic: Topic
@@ -72,7 +75,8 @@ class Collector:
     ) -> None:
         """Note two texts of one fact, None where a side does not tell. `what` names the fact;
         `same` is its label where both agree, `WHAT VALUE` if None and no label if empty. `alike`
-        says whether the two count as the same, by default that their texts are equal."""
+        says whether the two count as the same, by default that their texts are equal. `meaning` is
+        a clause that becomes a sentence."""
         if baseline is None or candidate is None:
             if baseline is not None or candidate is not None:
                 self.unknown.append(what or path)
@@ -88,7 +92,7 @@ class Collector:
                     baseline=baseline,
                     candidate=candidate,
                     target=target,
-                    meaning=meaning,
+                    meaning=sentence(meaning),
                 )
             )
 

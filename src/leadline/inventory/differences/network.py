@@ -25,7 +25,7 @@ def round_trip_difference(base_s: float | None, candidate_s: float | None) -> Di
         topic=Topic.TOPOLOGY,
         baseline=_text(base_s),
         candidate=_text(candidate_s),
-        meaning="median round trip between zones (of a single zone: between failure domains)",
+        meaning="Median round trip between zones (of a single zone: between failure domains).",
     )
 
 

@@ -28,3 +28,8 @@ def listed(items: Iterable[str], limit: int = 5) -> str:
 
 def percent(share: float) -> str:
     return f"{share:.0%}".replace("%", " %")
+
+
+def sentence(clause: str) -> str:
+    """A clause with a capital and a full stop; empty of nothing."""
+    return f"{clause[:1].upper()}{clause[1:]}." if clause else ""

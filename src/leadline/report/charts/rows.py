@@ -41,7 +41,7 @@ _PHONE_WIDTH_OF_BARS = 210.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """`drawing` is SVG to be put in an <svg>; `end` the figure as text; `said` all of it in words."""
+    """`drawing` is SVG to be put in an <svg>; `end` the figure as text; `said` all in words."""
 
     drawing: str
     end: str
@@ -59,8 +59,8 @@ class Row:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
     """`grid` is defined once and used by every track; `axis` goes below. `legend` is of
-    (drawing 24 x 20 pixels, text); `scale` says what the axis shows. `half`: two fit on a page; `grouped`: a row may have several
-    tracks."""
+    (drawing 24 x 20 pixels, text); `scale` says what the axis shows. `half`: two fit on a page;
+    `grouped`: a row may have several tracks."""
 
     id: str
     title: str
