@@ -423,6 +423,8 @@ def _type(annotation: Any, metadata: list[Any]) -> str:
     if origin is Literal:
         return ", ".join(code(one) for one in arguments)
     if origin is dict:
+        if arguments[1] not in _NESTED:
+            return "words by word"
         return f"names of {_NESTED[arguments[1]]}"
     if origin is tuple:
         inner = arguments[0]
