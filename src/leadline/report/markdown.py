@@ -69,12 +69,12 @@ class _Pictures:
 
     def add(self, chart: Drawn) -> str:
         """Draw a chart; the link to it."""
-        name = stem = re.sub(r"[^A-Za-z0-9_-]+", "-", chart.id).strip("-") or "chart"
-        number = 2
-        while f"{name}.svg" in self.files:
-            name, number = f"{stem}-{number}", number + 1
-        self.files[f"{name}.svg"] = draw(chart)
-        return f"![{escape(chart.title)}]({quote(f'{self.folder}/{name}.svg')})"
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", chart.id).strip("-") or "chart"
+        path, number = f"{self.folder}/{stem}.svg", 2
+        while path in self.files:
+            path, number = f"{self.folder}/{stem}-{number}.svg", number + 1
+        self.files[path] = draw(chart)
+        return f"![{escape(chart.title)}]({quote(path)})"
 
 
 def render(document: Document) -> str:
@@ -83,8 +83,8 @@ def render(document: Document) -> str:
 
 
 def render_with_pictures(document: Document, folder: str) -> tuple[str, dict[str, str]]:
-    """(Markdown, name -> SVG): charts are pictures in `folder`, a path as the Markdown's reader
-    sees it, with slashes and relative to the Markdown's own place."""
+    """(Markdown, path -> SVG): charts are pictures in `folder`. It and the paths, which begin with
+    it, are relative to the Markdown's own place, with slashes."""
     pictures = _Pictures(folder)
     return _render(document, pictures), pictures.files
 
