@@ -5,7 +5,6 @@ from __future__ import annotations
 import leadline
 from leadline.analysis.cells import CellFigure
 from leadline.analysis.intervals import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS
-from leadline.analysis.side_by_side import side_by_side
 from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
 from leadline.findings import Finding
@@ -25,9 +24,9 @@ from leadline.report.document import Block, Document, KeyValues, Paragraph, Sect
 from leadline.report.headline import headline
 from leadline.report.marks import Marks, finding_list
 from leadline.report.results import result_sections
+from leadline.report.run_comparisons import comparison_sections, comparisons_of
 from leadline.report.run_ranking import ranking_of, ranking_sections
 from leadline.report.scorecard import read_write_sections, scorecard_sections
-from leadline.report.side_by_side import side_by_side_sections
 from leadline.report.systems import left_out_section, system_sections
 from leadline.report.wording import listed, title, visible
 from leadline.report.workload_curves import FEW_TRIALS
@@ -47,14 +46,15 @@ def run_document(
     """
     marks = Marks(findings)
     ranking = ranking_of(run, figures, findings)
+    comparisons = comparisons_of(run, figures, findings)
     return Document(
         title=f"Run {visible(run.id)}",
         subtitle=_subtitle(run),
-        summary=headline(run, figures, findings, marks, verification, ranking),
+        summary=headline(run, figures, findings, marks, verification, ranking, comparisons),
         sections=(
             *ranking_sections(run, ranking, len(run.plan.targets)),
             *(scorecard_sections(run, figures) if charts else ()),
-            *side_by_side_sections(side_by_side(run, figures), marks),
+            *comparison_sections(comparisons, marks),
             _results(run, figures, findings, marks, charts=charts),
             *read_write_sections(run, figures, marks),
             *left_out_section(run),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from leadline.analysis.cells import CellFigure
+from leadline.analysis.comparison import Comparison
 from leadline.analysis.ranking import Ranking
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
@@ -13,6 +14,7 @@ from leadline.archive.verify import Verification
 from leadline.findings import Finding, Severity
 from leadline.metrics import PERCENTILES, Metric
 from leadline.report.marks import Marks
+from leadline.report.run_comparisons import comparison_sentences
 from leadline.report.run_ranking import leading, undecided
 from leadline.report.wording import count_text, listed, place, share_text, title, visible
 
@@ -24,11 +26,13 @@ def headline(
     marks: Marks,
     verification: Verification | None = None,
     ranking: Ranking | None = None,
+    comparisons: Sequence[Comparison] = (),
 ) -> tuple[str, ...]:
-    """Sentences, the most important first: which target leads, if the evidence tells; what was
-    measured, what speaks against it, what is not shown and why, how far the trials lie apart,
-    whether the archive is intact."""
-    said = [sentence for sentence in (leading(ranking),) if sentence]
+    """Sentences, the most important first: how clusters compare; which target leads, if the
+    evidence tells; what was measured, what speaks against it, what is not shown and why, how far
+    the trials lie apart, whether the archive is intact."""
+    said = [*comparison_sentences(comparisons)]
+    said += [sentence for sentence in (leading(ranking),) if sentence]
     said.append(_measured(run, findings))
     said += [sentence for sentence in (undecided(ranking),) if sentence]
     said += _judged(figures, findings, marks)

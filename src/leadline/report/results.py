@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from leadline.analysis.cells import CellFigure, MetricFigure
+from leadline.analysis.workload_differences import STREAMING_BYTES, block_bytes
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
-from leadline.formats.output import JobOptions
 from leadline.metrics import Metric
 from leadline.plan.models import Cell as PlannedCell
 from leadline.plan.models import Workload
@@ -57,8 +57,6 @@ _NUMBER_COLUMNS = {
     Metric.LATENCY_P99: Column(title="p99", kind=Kind.NUMBER),
     Metric.LATENCY_P999: Column(title="p99.9", kind=Kind.NUMBER, rank=4),
 }
-# From here on people speak of a workload's bandwidth rather than of its IOPS.
-_STREAMING_BYTES = 64 * 1024
 
 
 def result_sections(
@@ -150,12 +148,8 @@ def _said(workload: Workload | None) -> list[str]:
 
 def rate_metric(workload: Workload | None) -> Metric:
     """IOPS, or bandwidth for a workload of large blocks."""
-    blocks: list[float] = [phase.block_size for phase in workload.phases] if workload else []
-    if workload and workload.recorded:
-        size = JobOptions(raw=workload.recorded.options).size("bs")
-        blocks = [size] if size else []
-    streaming = bool(blocks) and min(blocks) >= _STREAMING_BYTES
-    return Metric.BANDWIDTH if streaming else Metric.IOPS
+    size = block_bytes(workload)
+    return Metric.BANDWIDTH if size and size >= STREAMING_BYTES else Metric.IOPS
 
 
 def results_table(
