@@ -1,44 +1,98 @@
-"""`leadline verify`: is an archive still what was sealed, and do its numbers follow from raw?"""
+"""`leadline verify`: is an archive still what was sealed, and do its numbers follow from raw? And
+does a page say what its archives give?"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from leadline import errors
 from leadline.archive.runs import find_run, runs_folder
-from leadline.archive.verify import verify
-from leadline.cli.options import format_option, run_argument, runs_option
-from leadline.errors import Exit
+from leadline.archive.verify import Verification, verify
+from leadline.cli.options import format_option, runs_option
+from leadline.errors import Exit, LeadlineError
 from leadline.visible import visible
+
+if TYPE_CHECKING:
+    from leadline.cli.written import Written
+    from leadline.report.page_check import Page
 
 
 @click.command()
-@run_argument
+@click.argument("run", metavar="[RUN|PAGE.html]", default="@latest")
 @runs_option
 @format_option("text", "json")
 def command(run: str, runs: Path | None, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
+
+    A page that `leadline report` wrote is made once more from its archives, which are verified
+    first: every number of it must come out the same.
 
     Ends with exit status 1 if anything is not as it should be, and says where.
 
     \b
     Example:
         leadline verify @latest
+        leadline verify study.html --runs /srv/benchmarks
         leadline verify /srv/benchmarks/perf-20261121-120000 --format json
     """
-    found = find_run(run, runs_folder(runs))
-    verification = verify(found)
+    found = _page(Path(run), runs) if Path(run).is_file() else _archives([run], runs)
+    verification = Verification(
+        files=sum(one.files for _, one in found),
+        numbers=sum(one.numbers for _, one in found),
+        problems=tuple(problem for _, one in found for problem in one.problems),
+    )
     if output == "json":
         from leadline.report.contracts import verify_output
 
         click.echo(verify_output(verification).model_dump_json(by_alias=True, indent=2))
-    else:
-        click.echo(
-            f"{found.path}: {verification.files} files, {verification.numbers} numbers checked"
-        )
-        for problem in verification.problems:
+        return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
+    for name, one in found:
+        files = f"{one.files} files, " if one.files else ""
+        click.echo(f"{name}: {files}{one.numbers} numbers checked")
+        for problem in one.problems:
             click.echo(f"problem: {visible(problem.path)}: {visible(problem.message)}")
-        count = len(verification.problems)
-        click.echo(f"{count} problem{'s' if count > 1 else ''}" if count else "ok")
+    count = len(verification.problems)
+    click.echo(f"{count} problem{'s' if count > 1 else ''}" if count else "ok")
     return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
+
+
+def _archives(names: list[str], runs: Path | None) -> list[tuple[str, Verification]]:
+    found = [find_run(name, runs_folder(runs)) for name in dict.fromkeys(names)]
+    return [(str(run.path), verify(run)) for run in found]
+
+
+def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
+    """The archives that a page is of, and then the page itself."""
+    from leadline.cli.written import rendered
+    from leadline.report.page_check import check_page, read_page
+
+    try:
+        kept = read_page(str(path), path.read_text("utf-8", errors="replace"))
+    except OSError as error:
+        raise LeadlineError(
+            errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
+        ) from error
+    names, written = _once_more(kept, runs)
+    numbers, problems = check_page(kept, rendered(written))
+    checked = Verification(files=0, numbers=numbers, problems=problems)
+    return [*_archives(names, runs), (str(path), checked)]
+
+
+def _once_more(page: Page, runs: Path | None) -> tuple[list[str], Written]:
+    """The names of the archives, and what `report` would write of them now."""
+    from leadline.cli.written import of_run, of_two
+
+    asked = page.comparison
+    if asked is None:
+        return [page.run], of_run(find_run(page.run, runs_folder(runs)), ".html")
+    from leadline.analysis.comparison import By
+    from leadline.cli.compare_options import find_sides
+
+    by = By(asked.by)
+    names = [asked.sides[side].run for side in ("baseline", "candidate")]
+    words = names if by is By.RUN else [asked.baseline, asked.candidate]
+    sides = find_sides(words[0], words[1], by, names[0], runs)
+    return names, of_two(*sides, by, asked.band, ".html")

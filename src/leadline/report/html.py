@@ -14,6 +14,7 @@ from importlib import resources
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+import leadline
 from leadline.findings import Severity
 from leadline.report.charts.heat import beside, level
 from leadline.report.charts.lines import line_plot
@@ -34,7 +35,7 @@ from leadline.report.document import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
     """A file that the page's reader can save: it lies in the page, compressed. `label` is the
-    button's text; empty: its name."""
+    button's text; empty: the kind of file by its name, `CSV`."""
 
     name: str
     media_type: str
@@ -71,6 +72,7 @@ def render(
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
+        ending=_ending,
         grouped=_grouped,
         heat_beside=beside,
         heat_level=level,
@@ -83,6 +85,7 @@ def render(
     )
     return environment.get_template("page").render(
         document=document,
+        version=leadline.__version__,
         definitions=Markup(DEFINITIONS),
         style=Markup(style),
         script=Markup(source["page.js"]),
@@ -99,6 +102,11 @@ def _source_hash(content: str) -> str:
 
 def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "leadline"
+
+
+def _ending(name: str) -> str:
+    """`CSV` of `run.csv`; a name without an ending as it is."""
+    return name.rpartition(".")[2].upper() if "." in name else name
 
 
 def _packed(text: str) -> str:

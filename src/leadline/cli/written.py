@@ -1,0 +1,100 @@
+"""What `report` writes of a run or a comparison, and `verify` makes once more to check a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leadline.cli.compare_options import judged
+
+if TYPE_CHECKING:
+    from leadline.analysis.comparison import By, Side
+    from leadline.archive.reader import Run
+    from leadline.report.document import Document
+    from leadline.report.html import Download
+
+# The page as it would be on paper; a name may end in `.pdf-ready.html`, so that browsers know it.
+PAPER = ".pdf-ready"
+# Forms that are data for programs rather than a document.
+_DATA = (".json", ".csv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What is to be written: a document to be rendered with what its reader may save, or `text`
+    as it is."""
+
+    document: Document | None = None
+    downloads: tuple[Download, ...] = ()
+    text: str = ""
+
+
+def rendered(written: Written) -> str:
+    """The page; empty for what is no document."""
+    from leadline.report.html import render
+
+    return render(written.document, written.downloads) if written.document else ""
+
+
+def of_run(run: Run, form: str) -> Written:
+    """A run in the form of that file ending."""
+    from leadline.report.contracts import show_output
+    from leadline.report.tables import show_table
+
+    cells, findings = judged(run)
+    shown = show_output(run, cells, findings, trials=True)
+    if form == ".json":
+        return Written(text=shown.model_dump_json(by_alias=True, indent=2))
+    if form == ".csv":
+        return Written(text=show_table(shown, "csv"))
+    from leadline.archive.verify import verify
+    from leadline.report.build import run_document
+    from leadline.report.html import Download
+
+    whole = shown.model_dump_json(by_alias=True, indent=2) + "\n"
+    return Written(
+        document=run_document(run, cells, findings, verify(run)),
+        downloads=tuple(
+            Download(name=f"{run.id}.{ending}", media_type=media_type, text=content)
+            for ending, media_type, content in (
+                ("json", "application/json", whole),
+                ("csv", "text/csv", show_table(shown, "csv") + "\n"),
+                ("trials.csv", "text/csv", show_table(shown, "csv", trials=True) + "\n"),
+            )
+        ),
+    )
+
+
+def of_two(ours: Side, theirs: Side, by: By, band: float, form: str) -> Written:
+    """A comparison in the form of that file ending."""
+    from leadline.analysis.comparing import compare
+    from leadline.report.compare_output import compare_csv, compare_output
+    from leadline.report.comparison import comparison_document
+
+    comparison = compare(ours, theirs, by=by, band=band)
+    if form in _DATA:
+        document = comparison_document(comparison)
+    else:
+        from leadline.archive.verify import verify
+
+        verified = verify(ours.run)
+        same = ours.run.path == theirs.run.path
+        document = comparison_document(
+            comparison, (verified, verified if same else verify(theirs.run))
+        )
+    answer = compare_output(comparison, document.summary[0] if document.summary else "")
+    whole = answer.model_dump_json(by_alias=True, indent=2)
+    if form == ".json":
+        return Written(text=whole)
+    if form == ".csv":
+        return Written(text=compare_csv(answer))
+    from leadline.report.html import Download
+
+    name = f"{theirs.name}-against-{ours.name}"
+    return Written(
+        document=document,
+        downloads=(
+            Download(name=f"{name}.json", media_type="application/json", text=whole + "\n"),
+            Download(name=f"{name}.csv", media_type="text/csv", text=compare_csv(answer)),
+        ),
+    )

@@ -1,0 +1,144 @@
+"""Does a page say what its archives give? It is held against one made afresh from raw."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from typing import Any
+
+from pydantic import ValidationError
+
+import leadline
+from leadline import errors
+from leadline.archive.verify import Discrepancy
+from leadline.errors import LeadlineError
+from leadline.report.compare_output import CompareOutput
+from leadline.report.contracts import ShowOutput
+
+_DOWNLOAD = re.compile(
+    r'<script type="text/plain" id="download-\d+" data-name="[^"]*" data-type="([^"]*)">'
+    r"([A-Za-z0-9+/=]*)</script>\n?"
+)
+_GENERATOR = re.compile(r'<meta name="generator" content="Leadline ([^"]*)">\n?')
+_LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+# Another machine's arithmetic may differ in the last digits.
+_TOLERANCE = 1e-9
+# Where an archive lies is not what it says.
+_NOT_COMPARED = "path"
+_TEXT_TOLD = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
+    without that, `version` the Leadline that made it. `run` is the run that it is of; empty for a
+    `comparison`."""
+
+    version: str
+    answer: dict[str, Any]
+    text: str
+    run: str = ""
+    comparison: CompareOutput | None = None
+
+
+def read_page(name: str, html: str) -> Page:
+    """Raises LeadlineError (`format-invalid`) for what is no page of Leadline's, calling it by
+    `name`."""
+    found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
+    generator = _GENERATOR.search(html)
+    answer = _unpacked(found)
+    run, comparison = "", None
+    if isinstance(answer, dict):
+        try:
+            if answer.get("schema") == "leadline/compare/1":
+                comparison = CompareOutput.model_validate(answer)
+            else:
+                run = ShowOutput.model_validate(answer).run
+        except ValidationError:
+            answer = None
+    if generator is None or not isinstance(answer, dict):
+        raise LeadlineError(
+            errors.FORMAT_INVALID,
+            f"{name!r} is no page that `leadline report -o FILE.html` wrote, or it was cut",
+            hint="name a run, or make the page again from its archive",
+        )
+    text = _GENERATOR.sub("", _DOWNLOAD.sub("", html)).rstrip("\n")
+    version = unescape(generator[1])
+    return Page(version=version, answer=answer, text=text, run=run, comparison=comparison)
+
+
+def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
+    """How many numbers were held against those of `html`, the page made afresh, and where the two
+    differ. What the page says in words and drawings is compared to the letter where the same
+    Leadline made both."""
+    made = read_page("the page made afresh", html)
+    problems = []
+    numbers = 0
+    for where, ours, theirs in _leaves(kept.answer, made.answer, ""):
+        numbers += isinstance(theirs, int | float) and not isinstance(theirs, bool)
+        if not _same(ours, theirs):
+            said = f"says {_told(ours)}, raw gives {_told(theirs)}"
+            problems.append(Discrepancy(path=where, message=said))
+    if kept.version == leadline.__version__ and kept.text != made.text:
+        problems.append(_first_difference(kept.text, made.text))
+    return numbers, tuple(problems)
+
+
+def _unpacked(packed: str) -> object:
+    try:
+        with gzip.open(io.BytesIO(base64.b64decode(packed))) as stream:
+            text = stream.read(_LARGEST_ANSWER_BYTES)
+        return json.loads(text)
+    except (OSError, EOFError, ValueError, binascii.Error):
+        return None
+
+
+def _leaves(ours: object, theirs: object, where: str) -> Iterator[tuple[str, object, object]]:
+    """Every value of either, with its dotted place; None stands for what one of them lacks."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in dict.fromkeys((*ours, *theirs)):
+            if key != _NOT_COMPARED:
+                yield from _leaves(ours.get(key), theirs.get(key), f"{where}.{key}".lstrip("."))
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        if len(ours) != len(theirs):
+            yield f"{where} (count)", len(ours), len(theirs)
+        for index, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+            yield from _leaves(one, other, f"{where}[{index}]")
+    else:
+        yield where, ours, theirs
+
+
+def _same(ours: object, theirs: object) -> bool:
+    if isinstance(ours, float) and isinstance(theirs, int | float):
+        return math.isclose(ours, theirs, rel_tol=_TOLERANCE)
+    return ours == theirs
+
+
+def _told(value: object) -> str:
+    return json.dumps(value)[:_TEXT_TOLD]
+
+
+def _first_difference(kept: str, made: str) -> Discrepancy:
+    ours, theirs = kept.splitlines(), made.splitlines()
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=False), start=1):
+        if one != other:
+            at = next(
+                (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+                min(len(one), len(other)),
+            )
+            begin = max(0, at - 20)
+            part, right = (text[begin : begin + _TEXT_TOLD] for text in (one, other))
+            said = f"says {part!r} where its archive gives {right!r}"
+            return Discrepancy(path=f"line {number}", message=said)
+    return Discrepancy(
+        path=f"line {min(len(ours), len(theirs)) + 1}",
+        message=f"has {len(ours)} lines, its archive gives {len(theirs)}",
+    )
