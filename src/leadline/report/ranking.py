@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from leadline.analysis.protection import Protection
 from leadline.analysis.ranking import Ranking, Standing
 from leadline.archive.reader import Run
+from leadline.report.changes import band_text
 from leadline.report.conditions import word
 from leadline.report.document import (
     Bullets,
@@ -107,11 +108,6 @@ def _evidence(ranking: Ranking) -> str:
         "difference where one number is all there is, and ranks from-to are those that the "
         "verdicts leave open."
     )
-
-
-def band_text(band: float) -> str:
-    """`5 %`, `7.5 %`."""
-    return f"{band * 100:.3g} %"
 
 
 def _order(ranking: Ranking) -> Section:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leadline.analysis.recommending import Basis, Candidate, Recommendation
 from leadline.archive.reader import Run
+from leadline.report.changes import band_text
 from leadline.report.conditions import word
 from leadline.report.document import Bullets, Cell, Column, Document, Kind, Section, Table
 from leadline.report.protection import (
@@ -14,7 +15,6 @@ from leadline.report.protection import (
     protection_text,
     survives_text,
 )
-from leadline.report.ranking import band_text
 from leadline.report.recommendation_limits import RESTS_ON, changes, not_measured, score_ratio
 from leadline.report.wording import (
     NOT_SHOWN,

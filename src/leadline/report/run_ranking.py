@@ -14,9 +14,9 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
+from leadline.report.changes import band_text, short
 from leadline.report.conditions import word
 from leadline.report.document import Cell, Column, Kind, Paragraph, Section, Table
-from leadline.report.ranking import band_text
 from leadline.report.wording import NOT_SHOWN, count_text, listed, visible
 
 # Every pair of targets is judged: of more than these, `leadline rank` is asked for it.
@@ -60,17 +60,17 @@ def leading(ranking: Ranking | None) -> str:
     by = _by(ranking)
     if len(first) == 1:
         said = _ahead(ranking, whole[0], whole[1])
-        return f"{visible(whole[0].target)} is the fastest of {among} by {by}: {said}."
+        return f"{short(whole[0].target)} is the fastest of {among} by {by}: {said}."
     if not _alike(ranking, first):
         return ""
-    names = listed(visible(one.target) for one in first)
+    names = listed(short(one.target) for one in first)
     within = f"no more than {band_text(ranking.band)} apart"
     if len(first) == len(whole):
         return f"{names} are equally fast by {by}: {within}."
     ahead = _ahead(ranking, first[-1], whole[len(first)])
     return (
         f"{names} are equally fast and the fastest of {among} by {by}: {within}; "
-        f"{visible(first[-1].target)} has {ahead}."
+        f"{short(first[-1].target)} has {ahead}."
     )
 
 
@@ -85,7 +85,7 @@ def undecided(ranking: Ranking | None) -> str:
         verb = "lacks" if lack == 1 else "lack"
         return f"No ranking: {lack} of {len(ranking.standings)} targets {verb} a number."
     contenders = [one for one in whole if one.interval is None or one.interval[0] == 1]
-    names = listed(visible(one.target) for one in contenders)
+    names = listed(short(one.target) for one in contenders)
     judged = ranking.between(whole[0].target, whole[1].target)
     more = (
         f"; about {judged.trials_needed} trials each would probably tell the first two apart"
@@ -108,7 +108,7 @@ def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
     ratio = judged.ratio
     if ratio is None and one.score and other.score:
         ratio = one.score / other.score
-    said = f"{_times(ratio)} times {visible(other.target)}, the next" if ratio else "ahead"
+    said = f"{_times(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
     if judged.evidence is Evidence.ONE_NUMBER:
         return f"{said} (single figures, which have no interval)"
     if judged.interval is None:
@@ -173,7 +173,7 @@ def _explained(ranking: Ranking) -> str:
         if count > 1
         else "its rate as a ratio to that of"
     )
-    score = f" Score: {what} {visible(ranking.baseline)}." if ranking.baseline else ""
+    score = f" Score: {what} {short(ranking.baseline)}." if ranking.baseline else ""
     return (
         f"By {visible(ranking.question.name)}.{score} Targets of one rank cannot be told apart by "
         "their trials; possible ranks: those that the evidence leaves open. Differences within "

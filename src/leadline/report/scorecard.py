@@ -11,6 +11,7 @@ from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.archive.reader import Run
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
+from leadline.report.changes import short
 from leadline.report.charts.heat import FULL_RATIO, shade
 from leadline.report.conditions import word
 from leadline.report.document import (
@@ -37,7 +38,6 @@ from leadline.report.wording import (
     place,
     value_text,
     value_with_unit,
-    visible,
 )
 
 # What a heat map shows, the first at first; the rate is IOPS, or bandwidth for large blocks.
@@ -131,7 +131,7 @@ def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section
 
 
 def _explained(found: Grid) -> str:
-    base = visible(found.targets[found.baseline()])
+    base = short(found.targets[found.baseline()])
     refused = any(
         figure.metric(metric).severity is Severity.ERROR
         for figure in found.at.values()
