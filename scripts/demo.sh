@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job on the embedded default: two real Ceph clusters on this machine, single-zone beside
 # multi-zone. Where that cannot be had: a directory, and where root a loop-backed block device.
-# Everything made here is removed on every way out, except the archive and the page.
+# Everything made here is removed on every way out, except the archive and the pages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:$PWD/.tools/bin:/usr/sbin:/sbin
@@ -76,10 +76,26 @@ else
 fi
 
 page=$runs/demo.html
-uv run --frozen leadline report @latest --runs "$runs" -o "$page" --force
+uv run --frozen leadline report @latest --runs "$runs" -o "$page" --force >/dev/null
+of_the_run=""
+if [ -z "$no_lab" ]; then
+    of_the_run=$page
+    page=$runs/demo-comparison.html
+    two=(single-zone multi-zone --by cluster --run @latest --runs "$runs")
+    uv run --frozen leadline report "${two[@]}" -o "$page" --force >/dev/null
+    echo
+    # The end of the answer, which is on the page too. That nothing can be compared is told there.
+    uv run --frozen leadline compare "${two[@]}" 2>/dev/null | sed -n '/^Bottom line$/,$p' || true
+fi
 echo
 echo "The page:      $page"
+[ -z "$of_the_run" ] || echo "Of the run:    $of_the_run"
 echo "Go on with:    uv run leadline show @latest --runs $runs"
+if [ -n "$of_the_run" ]; then
+    echo "               uv run leadline recommend @latest --for database --runs $runs"
+else
+    echo "               uv run leadline rank @latest --runs $runs"
+fi
 echo "               uv run leadline explain client-saturated"
 echo "               uv run leadline lab up mine          (a Ceph cluster to try things on)"
 echo "               uv run leadline run --target dir:/where/you/want --profile quick"

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from leadline.notebook import compare as compare
     from leadline.notebook import open_run as open_run
+    from leadline.notebook import rank as rank
 
-__all__ = ["__version__", "open_run"]
+__all__ = ["__version__", "compare", "open_run", "rank"]
 
 
 def __getattr__(name: str) -> object:
-    """`leadline.open_run` without paying for its imports in `leadline --help`."""
-    if name == "open_run":
-        from leadline.notebook import open_run
+    """`leadline.open_run` and the others without paying for their imports in `leadline --help`."""
+    if name in ("compare", "open_run", "rank"):
+        from leadline import notebook
 
-        return open_run
+        return getattr(notebook, name)
     raise AttributeError(f"module 'leadline' has no attribute {name!r}")

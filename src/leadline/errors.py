@@ -139,7 +139,9 @@ JOB_FILE_INVALID = _kind(
     "A fio job file is missing, unreadable, or names its own files.",
 )
 FORMAT_INVALID = _kind(
-    "format-invalid", Exit.WRONG_REQUEST, "A tool's output or a page cannot be understood; says where."
+    "format-invalid",
+    Exit.WRONG_REQUEST,
+    "A tool's output or a page cannot be understood; says where.",
 )
 IMPORT_KIND_UNKNOWN = _kind(
     "import-kind-unknown", Exit.WRONG_REQUEST, "No importer has that name; names the nearest."

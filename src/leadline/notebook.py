@@ -4,21 +4,30 @@ import leadline
 run = leadline.open_run("leadline-runs/perf-20261121-120000")
 table = run.measurements()          # pyarrow.Table; .to_pandas() for a DataFrame
 findings = run.audit()
+comparison = leadline.compare("@previous", run)
+comparison.cells()                  # pyarrow.Table, a row for each number of both
+leadline.rank(run).targets()        # pyarrow.Table, a row for each target
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
+from leadline.errors import LeadlineError
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from leadline.analysis.cells import CellFigure
+    from leadline.analysis.comparison import By
     from leadline.archive.verify import Verification
     from leadline.findings import Finding
+    from leadline.notebook_answers import OpenComparison, OpenRanking
 
 
 class OpenRun:
@@ -86,9 +95,145 @@ class OpenRun:
         return verify(self.archive)
 
 
+RunName = OpenRun | str | os.PathLike[str]
+
+
 def open_run(path: str | os.PathLike[str]) -> OpenRun:
     """A run by path, id, unique prefix, @latest or @previous.
 
     Raises LeadlineError(`run-not-found`).
     """
     return OpenRun(find_run(os.fspath(path), runs_folder(None)))
+
+
+def compare(
+    baseline: RunName,
+    candidate: RunName | None = None,
+    *,
+    by: str = "run",
+    run: RunName = "@latest",
+    band: float = 0.05,
+    metrics: Iterable[str] = (),
+) -> OpenComparison:
+    """Two runs; or with `by` "cluster", "target" or "label" two of them within `run`, by name; or
+    one run with two clusters, the first of which is the baseline.
+
+    `band` is a share: what differs by less counts as the same. `metrics` are words of the command
+    line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
+    """
+    from leadline.analysis.comparing import compare as compared
+    from leadline.analysis.comparison import By
+    from leadline.analysis.selectors import parse_metric
+    from leadline.analysis.sides import places, two_runs, within_run
+    from leadline.metrics import Metric
+    from leadline.notebook_answers import OpenComparison
+
+    _check_band(band)
+    wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
+    kind, judged = _by(by), _Judged()
+    if candidate is None:
+        alone = _archive(baseline)
+        found = places(alone)
+        if len(found) != 2:
+            raise LeadlineError(
+                errors.USAGE,
+                f"run {alone.id} alone is no comparison: its number of clusters is {len(found)}",
+                hint='give a second run, or two parts: compare("a", "b", by="target", run=run)',
+            )
+        kind = By.CLUSTER
+        sides = within_run(alone, kind, found[0], found[1], judged)
+    elif kind is By.RUN:
+        sides = two_runs(_archive(baseline), _archive(candidate), judged)
+    else:
+        ours, theirs = _name(baseline, kind), _name(candidate, kind)
+        sides = within_run(_archive(run), kind, ours, theirs, judged)
+    return OpenComparison(compared(*sides, by=kind, band=band, metrics=wanted))
+
+
+def rank(
+    run: RunName = "@latest",
+    objectives: Iterable[str] = (),
+    *,
+    use: str | None = None,
+    baseline: str | None = None,
+    band: float = 0.05,
+) -> OpenRanking:
+    """The targets of a run in order, by the rate of every workload unless asked otherwise.
+
+    `objectives` are as on the command line, `["write p99"]`; `use` is a use case, `"database"`;
+    `baseline` is the target that scores 1; `band` is a share. Raises LeadlineError (`usage`,
+    `run-not-found`, `nothing-to-rank`).
+    """
+    from leadline.analysis.aa import floor_of_objectives
+    from leadline.analysis.objectives import every_rate, for_use_case, selected
+    from leadline.analysis.ranking import rank as ranked
+    from leadline.analysis.use_cases import find_use_case
+    from leadline.notebook_answers import OpenRanking
+
+    _check_band(band)
+    wanted = (objectives,) if isinstance(objectives, str) else tuple(objectives)
+    if wanted and use is not None:
+        raise LeadlineError(
+            errors.USAGE,
+            "objectives and use are two answers to one question",
+            hint="give one of them",
+        )
+    found, judged = _archive(run), _Judged()
+    figures, findings = judged(found)
+    if use is not None:
+        question = for_use_case(found, figures, find_use_case(use))
+    else:
+        question = selected(found, figures, wanted) if wanted else every_rate(found, figures)
+    noise = floor_of_objectives(found, figures, findings)
+    return OpenRanking(ranked(found, figures, question, baseline=baseline, band=band, noise=noise))
+
+
+class _Judged:
+    """Figures and findings of each run, worked out once in a call: both sides may be of one."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[tuple[CellFigure, ...], tuple[Finding, ...]]] = {}
+
+    def __call__(self, run: Run) -> tuple[tuple[CellFigure, ...], tuple[Finding, ...]]:
+        from leadline.analysis.cells import figures
+        from leadline.audit.registry import audit
+
+        path = str(run.path)
+        if path not in self._found:
+            findings = audit(run)
+            self._found[path] = figures(run, findings), findings
+        return self._found[path]
+
+
+def _archive(run: RunName) -> Run:
+    return run.archive if isinstance(run, OpenRun) else open_run(run).archive
+
+
+def _name(part: RunName, by: By) -> str:
+    if isinstance(part, OpenRun):
+        raise LeadlineError(
+            errors.USAGE,
+            f"by={by.value!r} takes names, and {part.id} is a run",
+            hint=f'compare("A", "B", by={by.value!r}, run=run)',
+        )
+    return os.fspath(part)
+
+
+def _by(text: str) -> By:
+    from leadline.analysis.comparison import By
+
+    try:
+        return By(text)
+    except ValueError:
+        raise LeadlineError(
+            errors.USAGE,
+            f"nothing is compared by {text!r}",
+            hint=f"name one of {', '.join(By)}",
+        ) from None
+
+
+def _check_band(band: float) -> None:
+    if not 0 < band < 1:
+        raise LeadlineError(
+            errors.USAGE, f"a band of {band} is not between 0 and 1", hint="5 % is 0.05"
+        )

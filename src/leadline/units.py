@@ -85,11 +85,11 @@ def _significant(value: float, digits: int = 3) -> str:
 def format_size(size_bytes: float) -> str:
     """Bytes for people, exact powers of 1024 without decimals: `4 KiB`, `1.5 GiB`."""
     value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(value) < 1024 or unit == "TiB":
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if round(abs(value)) < 1024:  # as it is shown: 1023.9 is 1 of the next
             return f"{_significant(value)} {unit}"
         value /= 1024
-    raise AssertionError("unreachable")
+    return f"{_significant(value)} TiB"
 
 
 def format_block_size(size_bytes: int) -> str:
@@ -102,7 +102,7 @@ def format_block_size(size_bytes: int) -> str:
 
 def format_duration(seconds: float) -> str:
     """Seconds for people: `45 s`, `12 min 30 s`, `3 h 05 min`."""
-    if seconds < 60:
+    if round(seconds, 1) < 60:  # as it is shown: 59.99 s is 1 min
         return f"{_significant(seconds)} s"
     whole = round(seconds)
     hours, rest = divmod(whole, 3600)
@@ -115,7 +115,7 @@ def format_duration(seconds: float) -> str:
 def format_latency(seconds: float) -> str:
     """A latency for people: `12.3 us`, `4.56 ms`, `1.2 s`."""
     for unit, factor in (("us", 1e-6), ("ms", 1e-3)):
-        if abs(seconds) < 1000 * factor:
+        if abs(seconds) / factor < 999.5:  # as it is shown: 999.9 us is 1 ms
             return f"{_significant(seconds / factor)} {unit}"
     return f"{_significant(seconds)} s"
 

@@ -66,6 +66,14 @@ def test_what_is_required_and_not_known_is_not_met(study: None, leadline: Leadli
     assert "no target can be recommended" in page.out
 
 
+def test_a_wider_band_makes_more_targets_equal(study: None, leadline: Leadline) -> None:
+    asked = ("recommend", "study-multi-zone", "--for", "database", "--format", "json")
+    narrow, wide = told(leadline(*asked)), told(leadline(*asked, "--band", "50%"))
+    assert (narrow["band"], wide["band"]) == (0.05, 0.5)
+    assert narrow["basis"] == "speed"
+    assert len(wide["tied"]) > len(narrow["tied"])
+
+
 def test_every_target_incomplete(leadline: Leadline, tmp_path: Path) -> None:
     table = tmp_path / "gaps.csv"
     table.write_text(
@@ -85,6 +93,7 @@ def test_every_target_incomplete(leadline: Leadline, tmp_path: Path) -> None:
         (["--for", "datbase"], "did you mean 'database'"),
         (["--for", "database", "--require", "survive=galaxy"], "osd, host, rack, zone"),
         (["--for", "database", "--require", "encrypt"], "did you mean 'encrypted'"),
+        (["--for", "database", "--band", "wide"], "write it as 5% or 0.05"),
         ([], "--for"),
     ],
 )

@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 from tests.docs.console import hold_against
 
 GUIDES = ROOT / "docs" / "guides"
+STUDY = ROOT / "tests" / "recorded" / "imports" / "table" / "multizone-vs-singlezone.csv"
 _FILE = re.compile(
     r"^`([\w./-]+)`:\n\n```(?:yaml|ini|python|csv)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -42,7 +43,8 @@ def test_write_a_plan(tmp_path: Path) -> None:
 @pytest.mark.real
 def test_use_in_scripts(tmp_path: Path) -> None:
     page = GUIDES / "use-in-scripts.md"
-    assert "snippet.py" in _files(page, tmp_path)
+    shutil.copy(STUDY, tmp_path / "study.csv")
+    assert _files(page, tmp_path) == ["snippet.py", "judge.py"]
     hold_against(page, tmp_path, least=6)
 
 
@@ -55,6 +57,15 @@ def test_import_results(tmp_path: Path) -> None:
 
 
 def test_choose_a_pool(tmp_path: Path) -> None:
-    study = ROOT / "tests" / "recorded" / "imports" / "table" / "multizone-vs-singlezone.csv"
-    shutil.copy(study, tmp_path / "study.csv")
+    shutil.copy(STUDY, tmp_path / "study.csv")
     hold_against(GUIDES / "choose-a-pool.md", tmp_path, least=6)
+
+
+def test_compare_two_clusters(tmp_path: Path) -> None:
+    shutil.copy(STUDY, tmp_path / "study.csv")
+    page = GUIDES / "compare-two-clusters.md"
+    assert _files(page, tmp_path) == ["cores.yaml"]
+    hold_against(page, tmp_path, least=10)
+    pictures = re.findall(r"\]\((study-charts/[^)]+)\)", (tmp_path / "study.md").read_text("utf-8"))
+    assert pictures
+    assert all((tmp_path / picture).exists() for picture in pictures)

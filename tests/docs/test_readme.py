@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.docs.console import hold_against
 
 pytestmark = pytest.mark.real
 # What ends otherwise than with 0, and why.
@@ -29,6 +30,14 @@ def commands() -> list[str]:
     lines = re.findall(r"^\$ uv run leadline (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
     assert len(lines) >= 5
     return [str(line) for line in lines]
+
+
+def test_the_section_on_pools_prints_what_it_shows(tmp_path: Path) -> None:
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    section = (ROOT / "README.md").read_text("utf-8").partition("## Which pool")[2]
+    page = tmp_path / "README.md"
+    page.write_text(section.partition("\n## ")[0].replace("$ uv run leadline", "$ leadline"))
+    hold_against(page, tmp_path, least=4)
 
 
 def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.doubts import Doubt
 from leadline.analysis.explaining import Facts, PoolFacts
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.findings import Severity
 from leadline.inventory.ceph import PoolType
 from leadline.inventory.differences import Difference, Topic
 from leadline.metrics import Metric, Op
@@ -28,10 +30,13 @@ class Row:
     workload: str = "w"
     streaming: bool = False
     band: float = 0.05
+    in_turn: bool = False
+    percentile: Verdict | None = None
 
 
 def cells(*rows: Row) -> list[ComparedCell]:
-    """Two metrics, the speed and the mean latency, of each row."""
+    """Two metrics, the speed and the mean latency, of each row; with `percentile` also the verdict
+    of its p99. `in_turn`: one I/O at a time, for which the audit doubts the depth."""
     return [one for row in rows for one in _cells(row)]
 
 
@@ -39,6 +44,9 @@ def _cells(row: Row) -> list[ComparedCell]:
     worse = row.candidate_s > row.base_s
     verdict = row.verdict or (Verdict.WORSE if worse else Verdict.BETTER)
     speed = Metric.BANDWIDTH if row.streaming else Metric.IOPS
+    verdicts = {speed: verdict, Metric.LATENCY_MEAN: verdict}
+    if row.percentile:
+        verdicts[Metric.LATENCY_P99] = row.percentile
     return [
         ComparedCell(
             target=row.target,
@@ -48,11 +56,12 @@ def _cells(row: Row) -> list[ComparedCell]:
             metric=metric,
             baseline_cell=_figure(row, row.base_s),
             candidate_cell=_figure(row, row.candidate_s),
-            judgement=Judgement(verdict=verdict, evidence=Evidence.TRIALS, band=row.band),
+            judgement=Judgement(verdict=one, evidence=Evidence.TRIALS, band=row.band),
             depth=row.depth if row.told_depth else None,
             streaming=row.streaming,
+            jobs=1,
         )
-        for metric in (speed, Metric.LATENCY_MEAN)
+        for metric, one in verdicts.items()
     ]
 
 
@@ -60,6 +69,8 @@ def _figure(row: Row, latency_s: float) -> CellFigure:
     values: dict[Metric, float | None] = {Metric.IOPS: (row.depth or 1) / latency_s}
     if row.means:
         values[Metric.LATENCY_MEAN] = latency_s
+    doubt = Doubt(code="queue-depth-not-reached", severity=Severity.WARNING)
+    doubts = (doubt,) if row.in_turn else ()
     return CellFigure(
         target=row.target,
         workload=row.workload,
@@ -73,6 +84,7 @@ def _figure(row: Row, latency_s: float) -> CellFigure:
                 metric=metric,
                 value=values.get(metric),
                 absence="" if metric in values else "not measured",
+                doubts=doubts,
             )
             for metric in Metric
         ),

@@ -80,6 +80,12 @@ def test_whole_powers_survive_formatting(size: int) -> None:
         (format_latency(12.34e-6), "12.3 us"),
         (format_latency(0.00456), "4.56 ms"),
         (format_latency(1.2), "1.2 s"),
+        (format_latency(0.99999e-3), "1 ms"),
+        (format_latency(0.9994e-3), "999 us"),
+        (format_latency(-0.99999), "-1 s"),
+        (format_size(1023.9 * 1024), "1 MiB"),
+        (format_size(1023), "1,023 B"),
+        (format_duration(59.99), "1 min"),
         (format_iops(12345.6), "12,346"),
         (format_iops(98.54), "98.5"),
         (format_bandwidth(104857600), "100"),
@@ -87,3 +93,33 @@ def test_whole_powers_survive_formatting(size: int) -> None:
 )
 def test_figures_are_said_for_people(said: str, expected: str) -> None:
     assert said == expected
+
+
+def _magnitude(said: str) -> tuple[float, str]:
+    number, unit = said.split(" ")
+    return abs(float(number.replace(",", ""))), unit
+
+
+@given(st.floats(min_value=1e-9, max_value=999, allow_subnormal=False))
+def test_a_latency_is_never_a_thousand_of_a_unit(seconds: float) -> None:
+    number, unit = _magnitude(format_latency(seconds))
+    assert number < 1000
+    assert number * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[unit] == pytest.approx(seconds, rel=6e-3)
+
+
+@given(st.floats(min_value=1, max_value=2.0**49))
+def test_a_size_is_never_1024_of_a_unit(size: float) -> None:
+    number, unit = _magnitude(format_size(size))
+    assert number < 1024
+    factor = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[unit]
+    assert number * factor == pytest.approx(size, rel=6e-3)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e6))
+def test_a_duration_is_never_sixty_of_a_unit(seconds: float) -> None:
+    said = format_duration(seconds).split(" ")
+    parts = dict(zip(said[1::2], (float(one) for one in said[::2]), strict=True))
+    assert all(number < 60 for unit, number in parts.items() if unit != "h")
+    told = sum(number * {"s": 1, "min": 60, "h": 3600}[unit] for unit, number in parts.items())
+    finest = 60 if "h" in parts else 0.5 if "min" in parts else 6e-3 * seconds
+    assert abs(told - seconds) <= finest

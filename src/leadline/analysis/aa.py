@@ -6,6 +6,10 @@ from collections.abc import Mapping
 
 from leadline.analysis.cells import CellFigure
 from leadline.analysis.comparison import Side
+from leadline.analysis.objectives import Objective
+from leadline.analysis.ranking import NoiseFloor
+from leadline.archive.reader import Run
+from leadline.findings import Finding
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Target
 from leadline.stats.noise import noise_floor
@@ -41,6 +45,22 @@ def noise_floors(side: Side) -> NoiseFloors:
                     where = (workload, level, op, metric)
                     found[where] = max(found.get(where, 0.0), floor)
     return found
+
+
+def floor_of_objectives(
+    run: Run, figures: tuple[CellFigure, ...], findings: tuple[Finding, ...]
+) -> NoiseFloor:
+    """The noise floor of each number that a ranking of the run goes by; 0 where none was
+    measured."""
+    names = {target.name: target.name for target in run.plan.targets}
+    floors = noise_floors(
+        Side(name=run.id, run=run, targets=names, figures=figures, findings=findings)
+    )
+
+    def floor(objective: Objective) -> float:
+        return floors.get((*objective.key, objective.metric), 0.0)
+
+    return floor
 
 
 def _doubles(targets: tuple[Target, ...]) -> list[tuple[str, str]]:

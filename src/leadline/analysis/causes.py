@@ -124,11 +124,14 @@ class Causes:
         return self.text(name, given) if any(name in self.of_spot(one) for one in given) else ""
 
     def mechanism(self, name: str, spots: Iterable[Spot]) -> str:
-        """How a cause works, as a sentence without full stop."""
-        found = [
-            effect for spot in spots for effect, _ in self._found(spot) if effect.cause == name
-        ]
-        return min(found, key=_rank).mechanism if found else ""
+        """How a cause works, as a sentence without full stop; what it does to reads and to writes
+        where the spots are of both."""
+        found = sorted(
+            {effect for spot in spots for effect, _ in self._found(spot) if effect.cause == name},
+            key=_rank,
+        )
+        alike = (one.mechanism for one in found if one.pattern == found[0].pattern)
+        return "; ".join(dict.fromkeys(alike))
 
     def _found(self, spot: Spot) -> Found:
         """What bears on a spot, in the order of the table."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from leadline.analysis.aa import NoiseFloors, noise_floors
-from leadline.analysis.cells import CellFigure, MetricFigure, TrialValue
+from leadline.analysis.cells import CellFigure
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.conditions import conditions
+from leadline.analysis.samples import Samples
 from leadline.analysis.selectors import Selector
 from leadline.analysis.verdicts import Pair, Sample, judge
-from leadline.analysis.workload_differences import STREAMING_BYTES, block_bytes, depth, unlike
-from leadline.archive.reader import Run, StoredTrial
-from leadline.findings import Severity
-from leadline.formats.output import FormatError
+from leadline.analysis.workload_differences import (
+    block_bytes,
+    depth,
+    jobs,
+    rate_of,
+    unlike,
+)
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
-from leadline.stats.effective_size import mean_standard_error_share
 
 DEFAULT_BAND = 0.05
 _Key = tuple[str, str, Op | None]
@@ -64,6 +65,7 @@ def compare(
             candidate_cell=row.candidate,
             judgement=judgement,
             depth=row.depth,
+            jobs=row.jobs,
             streaming=row.streaming,
         )
         for row, judgement in zip(rows, judgements, strict=True)
@@ -78,6 +80,7 @@ def compare(
         differences=found.differences,
         identical=found.identical,
         explanations=found.explanations,
+        unknown=found.unknown,
         baseline_alone=tuple(one for one in baseline.targets if one not in candidate.targets),
         candidate_alone=tuple(one for one in candidate.targets if one not in baseline.targets),
     )
@@ -95,15 +98,15 @@ class _Row:
     baseline: CellFigure | None
     candidate: CellFigure | None
     depth: int | None
+    jobs: int | None
     streaming: bool
     unlike: tuple[str, ...]
 
 
 class _Cells:
-    """One side's figures by subject, its planned workloads, and the seconds of its trials."""
+    """One side's figures by subject, its planned workloads, and the samples of its figures."""
 
     def __init__(self, side: Side) -> None:
-        self.run: Run = side.run
         names = {name: subject for subject, name in side.targets.items()}
         self._figures: dict[str, dict[_Key, CellFigure]] = {one: {} for one in side.targets}
         for figure in side.figures:
@@ -115,9 +118,7 @@ class _Cells:
             (cell.target, cell.workload.name, cell.level): cell.workload
             for cell in side.run.plan.cells
         }
-        self._blocks = {trial.id: trial.block for trial in side.run.plan.trials}
-        self._stored: dict[str, StoredTrial] | None = None
-        self._errors: dict[str, float | None] = {}
+        self.samples = Samples(side.run)
 
     def of(self, subject: str) -> Mapping[_Key, CellFigure]:
         return self._figures[subject]
@@ -136,53 +137,6 @@ class _Cells:
             None,
         )
 
-    def sample(self, figure: MetricFigure, op: Op | None) -> Sample:
-        told = [one for one in figure.trials if one.value is not None]
-        # A part of the trials would be those that suit.
-        whole = told if len(told) == len(figure.trials) else []
-        imported = self.run.plan.imported
-        alone = len(whole) == 1 and not imported
-        return Sample(
-            value=figure.value,
-            trials=tuple(one.value for one in whole if one.value is not None),
-            blocks=tuple((self.run.id, self._blocks.get(one.trial, one.trial)) for one in whole),
-            within=tuple(self._within(one, figure.metric, op) for one in whole) if alone else (),
-            imported=imported,
-            errors=tuple(
-                dict.fromkeys(
-                    doubt.code for doubt in figure.doubts if doubt.severity is Severity.ERROR
-                )
-            ),
-        )
-
-    def _within(self, trial: TrialValue, metric: Metric, op: Op | None) -> float | None:
-        """The standard error of a trial's rate as a share of it, from its own seconds. A mean
-        latency has the same in a closed loop, where rate x latency is the queue's depth; the
-        seconds tell nothing of percentiles."""
-        if metric.quantile is not None or op is None:
-            return None
-        key = f"{trial.trial} {op.value}"
-        if key not in self._errors:
-            if self._stored is None:
-                self._stored = {one.record.trial: one for one in self.run.trials}
-            self._errors[key] = _error_share(self._stored.get(trial.trial), op)
-        return self._errors[key]
-
-
-def _error_share(stored: StoredTrial | None, op: Op) -> float | None:
-    if stored is None:
-        return None
-    try:
-        windows = stored.iops_windows
-    except FormatError:
-        return None
-    parts = [windows[one] for one in (Op.READ, Op.WRITE) if one in windows]
-    chosen = [windows[op]] if op in windows else parts if op is Op.TOTAL else []
-    if not chosen or len({len(one) for one in chosen}) > 1:
-        return None
-    values = np.sum([[window.value for window in one] for one in chosen], axis=0)
-    return mean_standard_error_share(np.asarray(values, dtype=np.float64))
-
 
 def _rows(
     subject: str,
@@ -197,8 +151,7 @@ def _rows(
     ours = sides[0].workload(baseline) if baseline else None
     theirs = sides[1].workload(candidate) if candidate else None
     known = ours or theirs or sides[0].planned(key) or sides[1].planned(key)
-    size = block_bytes(known)
-    streaming = size is not None and size >= STREAMING_BYTES
+    rate = rate_of(block_bytes(known))
     told = [
         metric
         for metric in metrics
@@ -207,7 +160,6 @@ def _rows(
             for one in (baseline, candidate)
         )
     ]
-    rate = Metric.BANDWIDTH if streaming else Metric.IOPS
     nothing = [rate if rate in metrics else next(iter(metrics), rate)]
     for metric in told or nothing:
         yield _Row(
@@ -219,7 +171,8 @@ def _rows(
             baseline=baseline,
             candidate=candidate,
             depth=depth(known, key[2]),
-            streaming=streaming,
+            jobs=jobs(known, key[2]),
+            streaming=rate is Metric.BANDWIDTH,
             unlike=unlike(ours, theirs) if ours and theirs else (),
         )
 
@@ -231,7 +184,7 @@ def _pair(
     primary: Sequence[Selector],
 ) -> Pair:
     samples = [
-        cells.sample(figure.metric(row.metric), row.op) if figure else Sample(value=None)
+        cells.samples.of(figure.metric(row.metric), row.op) if figure else Sample(value=None)
         for cells, figure in zip(sides, (row.baseline, row.candidate), strict=True)
     ]
     where = (row.workload, row.level, row.op, row.metric)

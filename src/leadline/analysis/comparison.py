@@ -40,8 +40,8 @@ class Side:
 class ComparedCell:
     """One metric of one subject, workload, level and operation on both sides. A side without the
     cell has None, one whose cell has no number a figure with its absence. `depth` counts the I/Os
-    that were to be in flight, None where nobody told. `streaming`: large blocks, of which people
-    say the bandwidth rather than IOPS."""
+    that were to be in flight in all `jobs` together, None where nobody told. `streaming`: large
+    blocks, of which people say the bandwidth rather than IOPS."""
 
     target: str
     workload: str
@@ -53,6 +53,7 @@ class ComparedCell:
     judgement: Judgement
     depth: int | None
     streaming: bool
+    jobs: int | None = None
 
     @property
     def baseline(self) -> MetricFigure | None:
@@ -88,7 +89,8 @@ class Explanation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """`band` is what was asked for. `noise` says for how many pairs a noise floor was measured.
-    `baseline_alone` and `candidate_alone` name subjects without a partner."""
+    `baseline_alone` and `candidate_alone` name subjects without a partner. `unknown` names what one
+    side at least does not tell, so that nobody can say whether it differs."""
 
     by: By
     baseline: Side
@@ -100,6 +102,7 @@ class Comparison:
     explanations: tuple[Explanation, ...]
     baseline_alone: tuple[str, ...] = ()
     candidate_alone: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def counts(self) -> Mapping[Verdict, int]:
         """How many cells have each verdict, all verdicts named."""

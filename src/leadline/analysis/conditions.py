@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from leadline.analysis.comparison import ComparedCell, Explanation, Side
-from leadline.analysis.explaining import explain, facts_of
+from leadline.analysis.explaining import ReadFrom, explain, facts_of
 from leadline.analysis.workload_differences import extent, unlike
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import CephInventory
@@ -25,11 +25,13 @@ from leadline.visible import visible
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What differs, what does not, and what the differences can account for."""
+    """What differs, what does not, what the differences can account for, and of what nobody can say
+    whether it differs."""
 
     differences: tuple[Difference, ...]
     identical: tuple[str, ...]
     explanations: tuple[Explanation, ...]
+    unknown: tuple[str, ...] = ()
 
 
 def conditions(
@@ -41,27 +43,41 @@ def conditions(
     pools = _pools(baseline, candidate, subjects, ours, theirs)
     found: list[Difference] = []
     identical: list[str] = []
+    unknown: list[str] = []
     if ours and theirs:
         differing = ceph_differences(ours, theirs, pools)
         found += differing.differences
         identical += differing.identical
-    if trips[0] is not None and trips[1] is not None:
-        found += [one for one in (round_trip_difference(*trips),) if one is not None]
+        unknown += differing.unknown
+    length = round_trip_difference(*trips)
+    found += [length] if length else []
     hosts = baseline.run.inventory("start"), candidate.run.inventory("start")
-    if baseline.run.path == candidate.run.path:
-        identical.append("one run on one load generator")
-    elif hosts[0] and hosts[1]:
-        of_hosts = host_differences(hosts[0], hosts[1])
+    if hosts[0] and hosts[1]:
+        names = {one: (baseline.targets[one], candidate.targets[one]) for one in subjects}
+        of_hosts = host_differences(hosts[0], hosts[1], names)
         found += of_hosts.differences
         identical += of_hosts.identical
-    found += _targets(baseline, candidate, subjects)
+        unknown += of_hosts.unknown
+    elif baseline.run.path == candidate.run.path:
+        identical.append("one run on one load generator")
+    found += _targets(baseline, candidate, subjects, pools)
     found += _workloads(baseline, candidate, subjects)
     found += _engines(baseline, candidate)
     found += _plans(baseline, candidate)
-    facts = facts_of(ours, theirs, pools, *trips)
+    facts = facts_of(
+        ours,
+        theirs,
+        pools,
+        *trips,
+        reads={one: (_reads(baseline, one), _reads(candidate, one)) for one in subjects},
+        hosts_known=bool(hosts[0] and hosts[1]),
+    )
     explained, explanations = explain(cells, found, facts)
     return Conditions(
-        differences=tuple(explained), identical=tuple(identical), explanations=tuple(explanations)
+        differences=tuple(explained),
+        identical=tuple(identical),
+        explanations=tuple(explanations),
+        unknown=tuple(dict.fromkeys(unknown)),
     )
 
 
@@ -118,11 +134,28 @@ def _target(side: Side, subject: str) -> Target:
     return side.run.plan.target(side.targets[subject])
 
 
-def _targets(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iterator[Difference]:
-    """Where the I/O went, as far as it is not the very comparison of places."""
+def _reads(side: Side, subject: str) -> str:
+    """Which copy the subject's clients read, as the plan has it."""
+    target, default = _target(side, subject), ReadFrom.PRIMARY.value
+    return target.parsed.options.get("read_policy", default) if target.url else default
+
+
+def _targets(
+    baseline: Side, candidate: Side, subjects: Sequence[str], pools: Container[str]
+) -> Iterator[Difference]:
+    """Where the I/O went, as far as it is not the very comparison of places: of subjects whose
+    `pools` are known, those are what differs."""
     for subject in subjects:
         ours, theirs = _target(baseline, subject), _target(candidate, subject)
-        if ours.url != theirs.url:
+        if ours.url and theirs.url and ours.parsed.kind is not theirs.parsed.kind:
+            yield Difference(
+                path=f"targets.{subject}.kind",
+                topic=Topic.WORKLOAD,
+                baseline=ours.parsed.kind.value,
+                candidate=theirs.parsed.kind.value,
+                target=subject,
+            )
+        if ours.url != theirs.url and not (subject in pools and _only_pools(ours, theirs)):
             yield Difference(
                 path=f"targets.{subject}.url",
                 topic=Topic.WORKLOAD,
@@ -141,9 +174,21 @@ def _targets(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iterat
                 )
 
 
+def _only_pools(ours: Target, theirs: Target) -> bool:
+    """Whether two URLs name different pools, and are alike in all else that they say."""
+    left, right = ours.parsed, theirs.parsed
+    options = [
+        {key: value for key, value in one.options.items() if key != "data_pool"}
+        for one in (left, right)
+    ]
+    return (left.kind, options[0]) == (right.kind, options[1]) and not left.image + right.image
+
+
 def _workloads(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iterator[Difference]:
-    """Each setting once, whatever the number of targets that it is used on."""
-    told: set[str] = set()
+    """Each setting once where all targets that a workload is used on have the same difference, else
+    for each target by itself."""
+    on: dict[tuple[str, str], list[str]] = {}
+    used: dict[str, set[str]] = {}
     for subject in subjects:
         ours = {
             (cell.workload.name, cell.level): cell.workload
@@ -153,18 +198,21 @@ def _workloads(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iter
             mine = ours.get((cell.workload.name, cell.level))
             if mine is None:
                 continue
+            used.setdefault(cell.workload.name, set()).add(subject)
             for text in (*unlike(mine, cell.workload), *extent(mine, cell.workload)):
-                setting, _, values = text.partition(": ")
-                left, _, right = values.partition(", ")
-                path = f"workloads.{cell.workload.name}.{setting}"
-                if f"{path} {values}" not in told:
-                    told.add(f"{path} {values}")
-                    yield Difference(
-                        path=path,
-                        topic=Topic.WORKLOAD,
-                        baseline=visible(left),
-                        candidate=visible(right),
-                    )
+                having = on.setdefault((cell.workload.name, text), [])
+                having += [] if subject in having else [subject]
+    for (workload, text), having in on.items():
+        setting, _, values = text.partition(": ")
+        left, _, right = values.partition(", ")
+        for target in having if set(having) < used[workload] else [""]:
+            yield Difference(
+                path=f"workloads.{workload}.{setting}",
+                topic=Topic.WORKLOAD,
+                baseline=visible(left),
+                candidate=visible(right),
+                target=target,
+            )
 
 
 def _engines(baseline: Side, candidate: Side) -> Iterator[Difference]:

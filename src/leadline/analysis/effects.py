@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from leadline.analysis.spots import Spot
 from leadline.inventory.differences import Difference
+from leadline.inventory.differences.network import NOT_MEASURED
 from leadline.metrics import Op
 
 _ALL = frozenset(Op)
@@ -359,6 +360,25 @@ EFFECTS: tuple[Effect, ...] = (
         mentions="read_policy=",
     ),
     Effect(
+        pattern="targets.*.url",
+        cause="features",
+        label="features of the image",
+        mechanism="an exclusive lock is taken before the first write, and an object map is written "
+        "for each object that comes to be",
+        source="Ceph documentation, RBD image features",
+        ops=_WRITES,
+        mentions="features=",
+        strong=False,
+    ),
+    Effect(
+        pattern="targets.*.kind",
+        cause="kind",
+        label="kind of storage",
+        mechanism="block devices, file systems and objects are reached through clients of their "
+        "own, with other locks, caches and queues",
+        source="io-paths: CephFS",
+    ),
+    Effect(
         pattern="targets.*.labels.*",
         cause="labels",
         label="label",
@@ -370,7 +390,9 @@ EFFECTS: tuple[Effect, ...] = (
 
 def effects_of(difference: Difference) -> tuple[Effect, ...]:
     """All that a difference can do: the matches of the first pattern, so that a general one stands
-    behind the special ones."""
+    behind the special ones. What one side does not tell may be the same: it does nothing."""
+    if NOT_MEASURED in (difference.baseline, difference.candidate):
+        return ()
     found: list[Effect] = []
     for effect in EFFECTS:
         if effect.matches(difference) and not any(one.pattern != effect.pattern for one in found):

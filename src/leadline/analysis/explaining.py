@@ -6,14 +6,20 @@ The rules are in docs/concepts/explaining.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from leadline.analysis.causes import Causes
 from leadline.analysis.comparison import ComparedCell, Explanation
 from leadline.analysis.effects import REDUNDANCY, ZONES
 from leadline.analysis.explaining_facts import Facts, PoolFacts, ReadFrom, facts_of
-from leadline.analysis.explaining_round_trips import changed, reckon, unchanged
+from leadline.analysis.explaining_round_trips import (
+    changed,
+    left_its_zone,
+    not_near,
+    reckon,
+    unchanged,
+)
 from leadline.analysis.explaining_words import lower, observed, operation, where
 from leadline.analysis.message_counts import Way, implied_rtt_s, longer_way
 from leadline.analysis.spots import CHANGED, Spot, spots_of, without_sums
@@ -46,12 +52,14 @@ def explain(
 
 
 def _explanations(spots: Sequence[Spot], causes: Causes, facts: Facts) -> Iterator[Explanation]:
-    of_speed = [spot for spot in spots if spot.verdict in CHANGED]
+    of_speed = [spot for spot in spots if spot.speed in CHANGED]
     reckoned = [one for one in (reckon(spot, facts) for spot in of_speed) if one is not None]
     yield from changed(reckoned, facts, causes)
     yield from unchanged(spots, facts, causes)
     yield from _although(spots, causes)
-    done = {id(one.spot) for one in reckoned}
+    far = [spot for spot in of_speed if left_its_zone(spot, facts)]
+    yield from not_near(far, causes)
+    done = {id(one) for one in far} | {id(one.spot) for one in reckoned}
     rest = [spot for spot in spots if spot.changed and id(spot) not in done]
     implied = [] if facts.measured else _implied(rest, facts, causes)
     yield from implied
@@ -140,13 +148,13 @@ def _although(spots: Sequence[Spot], causes: Causes) -> Iterator[Explanation]:
 def _together(spots: Sequence[Spot], causes: Causes, told: Container[int]) -> Iterator[Explanation]:
     """Cells with the same possible causes; several of them cannot be told apart. Where only the
     zones differ, the cells `told` of, by index, need nothing more."""
-    groups: dict[tuple[str, ...], list[Spot]] = {}
+    groups: dict[tuple[tuple[str, ...], bool], list[Spot]] = {}
     for spot in spots:
         names = tuple(causes.of_spot(spot))
         if names != (ZONES,) or not all(index in told for index in spot.indices(CHANGED)):
-            groups.setdefault(names, []).append(spot)
-    for names, group in groups.items():
-        subject = f"{operation(group)} {where(group)} ({_counts(group)})"
+            groups.setdefault((names, spot.speed in CHANGED), []).append(spot)
+    for (names, _), group in groups.items():
+        subject = _changes(group)
         said = listed(causes.text(name, group) for name in names)
         if len(names) == 1:
             text = (
@@ -165,20 +173,22 @@ def _uncaused(spots: Sequence[Spot], facts: Facts) -> Iterator[Explanation]:
     """Changes for which nothing was found, or where nothing is known to look at."""
     if not spots:
         return
-    cells = _changed_cells(spots)
     if (facts.base_known and facts.candidate_known) or facts.hosts_known:
-        text = (
-            f"No difference of configuration was found that could explain "
-            f"{lower(operation(spots))} {where(spots)} ({_counts(spots)})."
-        )
-        yield Explanation(paths=(), cells=cells, text=text)
+        for of_speed in (True, False):
+            group = [spot for spot in spots if (spot.speed in CHANGED) is of_speed]
+            if group:
+                text = (
+                    "No difference of configuration was found that could explain "
+                    f"{lower(_changes(group))}."
+                )
+                yield Explanation(paths=(), cells=_changed_cells(group), text=text)
         return
     if facts.base_known or facts.candidate_known:
         side = "candidate" if facts.base_known else "baseline"
         unknown = f"the configuration of the {side} is not known"
     else:
         unknown = "the configuration is not known"
-    known = [spot for spot in spots if spot.extra_s is not None and spot.verdict in CHANGED]
+    known = [spot for spot in spots if spot.extra_s is not None and spot.speed in CHANGED]
     groups: dict[tuple[Op, bool], list[Spot]] = {}
     for spot in known:
         groups.setdefault((spot.op, (spot.extra_s or 0.0) < 0), []).append(spot)
@@ -228,14 +238,27 @@ _OPEN = (Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE)
 _SHORT = {Verdict.SAME: "the same", Verdict.INCONCLUSIVE: "inconclusive"}
 
 
-def _counts(spots: Sequence[Spot]) -> str:
+def _changes(spots: Sequence[Spot]) -> str:
+    """`Writes on rep3 at depth 1 (4 rows, all worse)`, or their percentiles where the speed of none
+    changed."""
+    if spots[0].speed in CHANGED:
+        return f"{operation(spots)} {where(spots)} ({_counts(spots)})"
+    tails = _tally(spot.tail or spot.verdict for spot in spots)
+    return f"Latency percentiles of {lower(operation(spots))} {where(spots)} ({tails})"
+
+
+def _counts(spots: Iterable[Spot]) -> str:
+    return _tally(spot.verdict for spot in spots)
+
+
+def _tally(verdicts: Iterable[Verdict]) -> str:
     """`4 rows: 3 worse and 1 the same`; `2 rows, all worse`: a row is a cell and operation."""
-    found = Counter(spot.verdict for spot in spots)
+    found = Counter(verdicts)
     named = {verdict: _SHORT.get(verdict, verdict.value) for verdict in Verdict}
-    rows = counted(len(spots), "row")
+    rows = counted(found.total(), "row")
     if len(found) == 1:
         (only,) = found
-        return f"{rows}, {'all ' if len(spots) > 1 else ''}{named[only]}"
+        return f"{rows}, {'all ' if found.total() > 1 else ''}{named[only]}"
     told = listed(f"{found[verdict]} {named[verdict]}" for verdict in Verdict if found[verdict])
     return f"{rows}: {told}"
 
@@ -245,7 +268,10 @@ def _explains(difference: Difference, causes: Causes, spots: Sequence[Spot]) -> 
     said = []
     for effect in causes.effects_of(difference):
         on = [spot for spot in spots if causes.bears(effect, difference, spot)]
-        judged = [spot for spot in on if spot.verdict not in _OPEN]
+        # A row counts by its speed, as in the headline; by a percentile where no speed is decided.
+        judged = [spot for spot in on if spot.speed] or [
+            spot for spot in on if spot.verdict not in _OPEN
+        ]
         if judged:
             said.append(f"{sentence(effect.mechanism)} Where it can show: {_counts(judged)}.")
     return tuple(said)

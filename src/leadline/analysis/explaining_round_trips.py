@@ -141,6 +141,22 @@ def changed(reckoned: Sequence[Reckoned], facts: Facts, causes: Causes) -> Itera
         yield _explanation(group, sentence, causes)
 
 
+_TOGETHER = "I/Os in flight together also wait for each other, which grows with the way."
+
+
+def _in_a_row(group: Sequence[Reckoned]) -> str:
+    """How often the way would have to be gone by large I/Os that went in turn."""
+    most = group[0].cost.most_s
+    times = sorted({round(one.extra_s / most) for one in group})
+    if most <= 0 or times[0] < 2:
+        return "One I/O at a time waits for no other."
+    count = str(times[0]) if len(times) == 1 else f"{times[0]} to {times[-1]}"
+    return (
+        f"It is about {count} times as much: a client that splits a large I/O, and waits for each "
+        "part before the next, would go the way so often."
+    )
+
+
 _NOT_CLEAN = "No cell has one small I/O at a time, where the arithmetic is at its cleanest."
 
 
@@ -149,7 +165,15 @@ def _grouped(reckoned: Iterable[Reckoned]) -> list[list[Reckoned]]:
     for one in reckoned:
         outcome = None if one.fit.closes else one.fit
         # A baseline that is both faster here and slower there makes two sentences.
-        key = (one.way, one.cost.least_s, one.cost.most_s, outcome, one.extra_s < 0)
+        key = (
+            one.way,
+            one.cost.least_s,
+            one.cost.most_s,
+            outcome,
+            one.extra_s < 0,
+            # What waits in turn does not wait for what is in flight beside it.
+            not one.shallow and one.spot.in_turn,
+        )
         groups.setdefault(key, []).append(one)
     return list(groups.values())
 
@@ -158,8 +182,8 @@ def _explanation(group: Sequence[Reckoned], costs: str, causes: Causes) -> Expla
     spots = [one.spot for one in group]
     closes = group[0].fit.closes
     said = [f"{observed(spots)}.", costs, _conclusion(group)]
-    if not closes and group[0].fit is Fit.MORE and not group[0].shallow:
-        said.append("I/Os in flight together also wait for each other, which grows with the way.")
+    if group[0].fit is Fit.MORE and not group[0].shallow:
+        said.append(_in_a_row(group) if spots[0].in_turn else _TOGETHER)
     return _of(spots, " ".join(said) + _rest(spots, causes, closes=closes), causes, closes=closes)
 
 
@@ -203,6 +227,26 @@ def _conclusion(group: Sequence[Reckoned]) -> str:
     return (
         f"That is {gap} more than they can cost: round trips alone cannot be what these cells show."
     )
+
+
+def left_its_zone(spot: Spot, facts: Facts) -> bool:
+    """Whether reads took longer though the nearest copy is to answer them, in their zone."""
+    if spot.op is not Op.READ or spot.speed is not Verdict.WORSE or not _near(spot, facts):
+        return False
+    return (spot.extra_s or 0.0) >= LEAST_TOLERANCE_S
+
+
+def not_near(spots: Sequence[Spot], causes: Causes) -> Iterator[Explanation]:
+    """On reads that `left_its_zone` is true of."""
+    if not spots:
+        return
+    others = ", or waited for the writes beside them" if any(one.mixed for one in spots) else ""
+    text = (
+        f"{observed(spots)} although the nearest copy is to answer them, which does not leave the "
+        "zone: the arithmetic does not close. Some may have been sent on to the primary, as a copy "
+        f"does that cannot answer yet{others}.{_rest(spots, causes, closes=True)}"
+    )
+    yield _of(spots, text, causes, closes=False)
 
 
 # --- what did not change -------------------------------------------------------------------------

@@ -29,7 +29,11 @@ def observed(spots: Sequence[Spot]) -> str:
         amounts = f"{format_latency(min(values))} to {format_latency(max(values))}"
         amounts += f" (on {listed(targets, 4)})"
     text = f"{operation(spots)}{depths(spots)} take {amounts} {word} each"
-    if not all(spot.by_mean for spot in spots):
+    turns = sum(spot.in_turn for spot in spots)
+    if turns:
+        which = f"{turns} of the {len(spots)} cells" if turns < len(spots) else "the cells"
+        text += f" ({which} had one I/O of a job in flight whatever was asked for: by their rates)"
+    elif not all(spot.by_mean for spot in spots):
         text += f", reckoned from rates{_formula(spots)}"
     return text
 

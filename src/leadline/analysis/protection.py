@@ -79,7 +79,7 @@ def _protection(
     target: Target, inventory: CephInventory | None, host: HostInventory | None
 ) -> Protection:
     access = _access(target, host)
-    pool = _pool(target, inventory) if inventory else None
+    pool = pool_of(inventory, target.parsed) if inventory and target.url else None
     if pool is None or inventory is None:
         return Protection(access=access)
     code = pool.erasure
@@ -96,18 +96,6 @@ def _protection(
         at_rest=_at_rest(pool, inventory),
         access=access,
     )
-
-
-def _pool(target: Target, inventory: CephInventory) -> Pool | None:
-    if not target.url:
-        return None
-    url = target.parsed
-    found = pool_of(inventory, url)
-    if found is None and url.kind is TargetKind.CEPHFS and not url.location.startswith("/"):
-        # A lab lays out one folder for each data pool, and names it so.
-        named = inventory.pool(url.pool)
-        found = named if named and named.cephfs_role else None
-    return found
 
 
 def _access(target: Target, host: HostInventory | None) -> tuple[Access, ...] | None:

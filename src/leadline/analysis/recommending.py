@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
+from leadline.analysis.cells import CellFigure
 from leadline.analysis.protection import LEVELS, Protection
 from leadline.analysis.ranking import Ranking, Standing
 from leadline.analysis.requirements import Requirement
 from leadline.analysis.use_cases import Access, UseCase
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.archive.reader import Run
+from leadline.findings import Severity
+from leadline.visible import visible
 
 # A target that is not told from the fastest may stand in for it within so many bands.
 _NEAR_BANDS = 2
@@ -52,7 +57,8 @@ class Recommendation:
     those that cannot be told from the fastest eligible one, itself included. `trade_off` says which
     property decided among them. `faster` are complete targets that are better than the choice and
     fall short of a requirement. `not_shared`: the use case wants access by many, and no target is
-    known to allow it. `runner_up` is the best eligible target beside the choice."""
+    known to allow it. `runner_up` is the best eligible target beside the choice. `warnings` are the
+    codes of what the audit warns of in the choice's figures."""
 
     case: UseCase
     requirements: tuple[Requirement, ...]
@@ -65,6 +71,7 @@ class Recommendation:
     faster: tuple[str, ...] = ()
     runner_up: Candidate | None = None
     not_shared: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def against_runner_up(self) -> Judgement | None:
@@ -94,19 +101,28 @@ def recommend(
     case: UseCase,
     protections: Mapping[str, Protection],
     requirements: Sequence[Requirement] = (),
+    *,
+    figures: Sequence[CellFigure] = (),
+    imposed: Mapping[str, str] = MappingProxyType({}),
 ) -> Recommendation:
     """The fastest target that has every number and fulfils what is required. Those that cannot be
     told from it are tied with it, and the better protected, then the one that takes less raw space
-    is chosen. Where the use case needs access by many by nature, targets that allow it go first."""
+    is chosen. Where the use case needs access by many by nature, targets that allow it go first.
+
+    `figures` are those that the ranking is made of; `imposed` maps targets that are another one
+    under a condition of the experiment, which nobody can choose, to that one."""
     required = tuple(requirements)
     candidates = [
         Candidate(
             standing=one,
             protection=protections[one.target],
-            unmet=tuple(
-                (requirement, why)
-                for requirement in required
-                if (why := requirement.unmet(protections[one.target]))
+            unmet=(
+                *_no_choice(imposed.get(one.target)),
+                *(
+                    (requirement, why)
+                    for requirement in required
+                    if (why := requirement.unmet(protections[one.target]))
+                ),
             ),
         )
         for one in ranking.standings
@@ -148,11 +164,49 @@ def recommend(
             if chosen
             and one.standing.complete
             and not one.eligible
+            and one.name not in imposed
             and _faster(ranking, one, chosen)
         ),
         runner_up=runner_up,
         not_shared=not_shared,
+        warnings=_warnings(figures, ranking, chosen.name) if chosen else (),
     )
+
+
+def imposed_conditions(run: Run) -> Mapping[str, str]:
+    """Targets that a lab's delay was put on, each with the same target without one, where the run
+    has that."""
+    plain = {
+        (target.cluster, target.subject): target.name
+        for target in run.plan.targets
+        if target.url and target.parsed.inter_zone_rtt_s is None and target.subject
+    }
+    return {
+        target.name: plain[target.cluster, target.subject]
+        for target in run.plan.targets
+        if target.url
+        and target.parsed.inter_zone_rtt_s is not None
+        and (target.cluster, target.subject) in plain
+    }
+
+
+def _no_choice(same: str | None) -> Iterator[tuple[Requirement, str]]:
+    if same is not None:
+        why = f"it is {visible(same)} with another delay put on the network, which is no choice"
+        yield Requirement(kind="condition"), why
+
+
+def _warnings(figures: Sequence[CellFigure], ranking: Ranking, target: str) -> tuple[str, ...]:
+    """Codes of the warnings about the numbers that a target was ranked by."""
+    by_key = {(one.workload, one.level, one.op): one for one in figures if one.target == target}
+    found = (
+        doubt.code
+        for objective in ranking.question.objectives
+        if (figure := by_key.get(objective.key)) is not None
+        for doubt in figure.metric(objective.metric).doubts
+        if doubt.severity is Severity.WARNING
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def _shared(candidate: Candidate, access: Access | None) -> bool:

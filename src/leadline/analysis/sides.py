@@ -23,7 +23,7 @@ def two_runs(baseline: Run, candidate: Run, judged: Judged) -> tuple[Side, Side]
     whatever they are called."""
     ours, theirs = _subjects(baseline), _subjects(candidate)
     if len(ours) == len(theirs) == 1 and not set(ours) & set(theirs):
-        ours, theirs = _partners(list(ours.values()), list(theirs.values()))
+        ours, theirs = _partners(_of(baseline, ours.values()), _of(candidate, theirs.values()))
     return (
         _side(_run_name(baseline, candidate), baseline, ours, judged),
         _side(_run_name(candidate, baseline), candidate, theirs, judged),
@@ -39,7 +39,8 @@ def within_run(
     if by is By.CLUSTER:
         ours, theirs = (_at_place(run, name) for name in (baseline, candidate))
     elif by is By.TARGET:
-        ours, theirs = _partners(_named(run, baseline), _named(run, candidate))
+        named = [_of(run, _named(run, one)) for one in (baseline, candidate)]
+        ours, theirs = _partners(*named)
     else:
         ours, theirs = _labelled(run, baseline, candidate)
     return _side(baseline, run, ours, judged), _side(candidate, run, theirs, judged)
@@ -73,21 +74,42 @@ def _subjects(run: Run) -> dict[str, str]:
     }
 
 
-def _partners(ours: Sequence[str], theirs: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+def _of(run: Run, names: Iterable[str]) -> list[Target]:
+    return [run.plan.target(name) for name in names]
+
+
+def _partners(
+    ours: Sequence[Target], theirs: Sequence[Target]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Each target beside the one in the same place of the other list."""
     if len(ours) != len(theirs):
         raise LeadlineError(
             errors.USAGE,
             f"{len(ours)} targets cannot stand against {len(theirs)}",
-            context=[", ".join(map(visible, ours)), ", ".join(map(visible, theirs))],
+            context=[", ".join(visible(one.name) for one in side) for side in (ours, theirs)],
             hint="name as many on each side, partners in the same order",
         )
     pairs = list(zip(ours, theirs, strict=True))
-    names = [theirs if ours == theirs else f"{theirs} against {ours}" for ours, theirs in pairs]
+    names = [_pair(*pair) for pair in pairs]
+    if len(set(names)) < len(names):
+        names = [_against(left.name, right.name) for left, right in pairs]
     return (
-        dict(zip(names, (one for one, _ in pairs), strict=True)),
-        dict(zip(names, (one for _, one in pairs), strict=True)),
+        dict(zip(names, (one.name for one, _ in pairs), strict=True)),
+        dict(zip(names, (one.name for _, one in pairs), strict=True)),
     )
+
+
+def _pair(ours: Target, theirs: Target) -> str:
+    """What two targets are called together, as short as their places allow: the sides say where
+    they are."""
+    left, right = ours.subject or ours.name, theirs.subject or theirs.name
+    if left == right or ours.place == theirs.place:
+        return _against(left, right)
+    return _against(ours.name, theirs.name)
+
+
+def _against(ours: str, theirs: str) -> str:
+    return theirs if ours == theirs else f"{theirs} against {ours}"
 
 
 def _at_place(run: Run, name: str) -> dict[str, str]:
@@ -123,7 +145,7 @@ def _labelled(run: Run, baseline: str, candidate: str) -> tuple[dict[str, str], 
     their other labels and what they lie on, is the same."""
     ours, theirs = _with_label(run, baseline), _with_label(run, candidate)
     if len(ours) == len(theirs) == 1:
-        return _partners([ours[0].name], [theirs[0].name])
+        return _partners(ours, theirs)
     keys = {baseline.partition("=")[0], candidate.partition("=")[0]}
     return _by_rest(run, ours, keys), _by_rest(run, theirs, keys)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.cells import CellFigure
-from leadline.analysis.workload_differences import STREAMING_BYTES
+from leadline.analysis.workload_differences import rate_of
 from leadline.archive.reader import Run
 from leadline.formats.output import EngineOutput, JobOptions
 from leadline.metrics import Metric, Op
@@ -30,8 +30,7 @@ class Traits:
     @property
     def rate(self) -> Metric:
         """How people tell the speed of such I/O: bandwidth of large blocks, else IOPS."""
-        large = self.block_bytes is not None and self.block_bytes >= STREAMING_BYTES
-        return Metric.BANDWIDTH if large else Metric.IOPS
+        return rate_of(self.block_bytes)
 
 
 def traits_of(run: Run, figures: Sequence[CellFigure]) -> Mapping[Key, Traits]:

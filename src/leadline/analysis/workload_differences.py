@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leadline.formats.output import JobOptions
-from leadline.metrics import Op
+from leadline.metrics import Metric, Op
 from leadline.plan.models import Phase, Workload
 
 # From here on people speak of a workload's bandwidth rather than of its IOPS.
@@ -48,6 +48,12 @@ def block_bytes(workload: Workload | None) -> float | None:
     return min((float(phase.block_size) for phase in workload.phases), default=None)
 
 
+def rate_of(size: float | None) -> Metric:
+    """How people tell the speed of I/Os of so many bytes: bandwidth of large ones, else IOPS; IOPS
+    where nobody tells the size."""
+    return Metric.BANDWIDTH if size and size >= STREAMING_BYTES else Metric.IOPS
+
+
 def depth(workload: Workload | None, op: Op | None) -> int | None:
     """I/Os that were to be in flight for an operation, all jobs together; None where nobody tells.
     The operations of a mixed phase share them."""
@@ -57,8 +63,25 @@ def depth(workload: Workload | None, op: Op | None) -> int | None:
         options = JobOptions(raw=workload.recorded.options)
         each, jobs = options.size("iodepth"), options.size("numjobs")
         return round(each * (jobs or 1)) if each else None
+    phase = _phase(workload, op)
+    return phase.iodepth * phase.numjobs if phase else None
+
+
+def jobs(workload: Workload | None, op: Op | None) -> int | None:
+    """Processes that were to do an operation at the same time; None where nobody tells."""
+    if workload is None:
+        return None
+    if workload.recorded:
+        told = JobOptions(raw=workload.recorded.options).size("numjobs")
+        return round(told) if told else None
+    phase = _phase(workload, op)
+    return phase.numjobs if phase else None
+
+
+def _phase(workload: Workload, op: Op | None) -> Phase | None:
+    """The one phase that does an operation; None where there is none, or several."""
     phases = [one for one in workload.phases if _concerns(one, op)]
-    return phases[0].iodepth * phases[0].numjobs if len(phases) == 1 else None
+    return phases[0] if len(phases) == 1 else None
 
 
 def _concerns(phase: Phase, op: Op | None) -> bool:

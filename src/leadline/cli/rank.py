@@ -14,8 +14,8 @@ from leadline.cli.options import format_option, run_argument, runs_option
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
-    from leadline.analysis.objectives import Objective, Question
-    from leadline.analysis.ranking import NoiseFloor, Ranking
+    from leadline.analysis.objectives import Question
+    from leadline.analysis.ranking import Ranking
     from leadline.archive.reader import Run
 
 USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
@@ -95,16 +95,17 @@ def rank_run(
     band: float,
 ) -> Ranking:
     """The ranking that is asked for, with the noise floor that the run measured."""
+    from leadline.analysis.aa import floor_of_objectives
     from leadline.analysis.ranking import rank
 
-    figures, _ = judged(run)
+    figures, findings = judged(run)
     return rank(
         run,
         figures,
         _question(run, objectives, use_case),
         baseline=baseline,
         band=band,
-        noise=_noise(run),
+        noise=floor_of_objectives(run, figures, findings),
     )
 
 
@@ -116,22 +117,6 @@ def _question(run: Run, objectives: Sequence[str], use_case: str | None) -> Ques
     if use_case is not None:
         return for_use_case(run, figures, find_use_case(use_case))
     return selected(run, figures, objectives) if objectives else every_rate(run, figures)
-
-
-def _noise(run: Run) -> NoiseFloor:
-    from leadline.analysis.aa import noise_floors
-    from leadline.analysis.comparison import Side
-
-    figures, findings = judged(run)
-    names = {target.name: target.name for target in run.plan.targets}
-    floors = noise_floors(
-        Side(name=run.id, run=run, targets=names, figures=figures, findings=findings)
-    )
-
-    def floor(objective: Objective) -> float:
-        return floors.get((*objective.key, objective.metric), 0.0)
-
-    return floor
 
 
 def nothing_ranked(ranking: Ranking) -> LeadlineError:

@@ -29,9 +29,16 @@ if TYPE_CHECKING:
     metavar="LIST",
     help="What it must fulfil: survive=osd|host|rack|zone, access=rwo|rwx, encrypted (at rest).",
 )
+@click.option(
+    "--band",
+    metavar="PERCENT",
+    default="5%",
+    show_default=True,
+    help="Targets within it count as equal; a measured noise floor widens it.",
+)
 @format_option("text", "json", "markdown")
 def command(
-    run: str, runs: Path | None, use_case: str, required: tuple[str, ...], output: str
+    run: str, runs: Path | None, use_case: str, required: tuple[str, ...], band: str, output: str
 ) -> Exit:
     """Recommend a target of a run for a use: the answer with its numbers, what it protects and
     costs, what was not measured, and what would change the answer.
@@ -43,18 +50,27 @@ def command(
     Example:
         leadline recommend @latest --for database
         leadline recommend study --for virtual-machines --require survive=zone,encrypted
+        leadline recommend study --for backup --band 10%
     """
     from leadline.analysis.protection import protections
-    from leadline.analysis.recommending import recommend
+    from leadline.analysis.recommending import imposed_conditions, recommend
     from leadline.analysis.requirements import parse_requirements
     from leadline.analysis.use_cases import find_use_case
     from leadline.archive.runs import find_run, runs_folder
-    from leadline.cli.compare_options import parse_band
+    from leadline.cli.compare_options import judged, parse_band
 
     case, requirements = find_use_case(use_case), parse_requirements(required)
+    share = parse_band(band)
     found = find_run(run, runs_folder(runs))
-    ranking = rank_run(found, (), case.name, baseline=None, band=parse_band("5%"))
-    recommendation = recommend(ranking, case, protections(found), requirements)
+    ranking = rank_run(found, (), case.name, baseline=None, band=share)
+    recommendation = recommend(
+        ranking,
+        case,
+        protections(found),
+        requirements,
+        figures=judged(found)[0],
+        imposed=imposed_conditions(found),
+    )
     _print(found, recommendation, output)
     if not ranking.complete:
         raise nothing_ranked(ranking)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,7 +166,7 @@ def command(
             writer = RunWriter.create(
                 _new_path(folder, loaded.name),
                 plan=loaded,
-                plan_as_given=plan.read_bytes() if plan else shlex.join(sys.argv).encode(),
+                plan_as_given=plan.read_bytes() if plan else shlex.join(session.command).encode(),
                 created_at=session.started_at,
                 session=session,
             )

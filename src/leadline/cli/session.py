@@ -18,5 +18,6 @@ def this_session() -> Session:
         hostname=socket.gethostname(),
         leadline_version=__version__,
         python_version=platform.python_version(),
-        command=tuple(sys.argv),
+        # Where the program lies on this machine is nothing that others could repeat.
+        command=("leadline", *sys.argv[1:]),
     )

@@ -9,14 +9,15 @@ from leadline.cli.compare_options import judged
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
+    from leadline.archive.beside import Verified
     from leadline.archive.reader import Run
     from leadline.report.document import Document
     from leadline.report.html import Download
 
 # The page as it would be on paper; a name may end in `.pdf-ready.html`, so that browsers know it.
 PAPER = ".pdf-ready"
-# Forms that are data for programs rather than a document.
-_DATA = (".json", ".csv")
+# Forms that are data for programs rather than a document; they do not say what was verified.
+DATA = (".json", ".csv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,8 @@ def rendered(written: Written) -> str:
     return render(written.document, written.downloads) if written.document else ""
 
 
-def of_run(run: Run, form: str) -> Written:
-    """A run in the form of that file ending."""
+def of_run(run: Run, form: str, verified: Verified | None = None) -> Written:
+    """A run in the form of that file ending; `verified` gives its verification, if one is begun."""
     from leadline.report.contracts import show_output
     from leadline.report.tables import show_table
 
@@ -52,36 +53,43 @@ def of_run(run: Run, form: str) -> Written:
     from leadline.report.html import Download
 
     whole = shown.model_dump_json(by_alias=True, indent=2) + "\n"
+    verification = verified()[0] if verified else verify(run)
     return Written(
-        document=run_document(run, cells, findings, verify(run)),
+        document=run_document(run, cells, findings, verification),
         downloads=tuple(
-            Download(name=f"{run.id}.{ending}", media_type=media_type, text=content)
-            for ending, media_type, content in (
-                ("json", "application/json", whole),
-                ("csv", "text/csv", show_table(shown, "csv") + "\n"),
-                ("trials.csv", "text/csv", show_table(shown, "csv", trials=True) + "\n"),
+            Download(name=f"{run.id}.{ending}", label=label, media_type=media_type, text=content)
+            for ending, label, media_type, content in (
+                ("json", "JSON", "application/json", whole),
+                ("csv", "CSV", "text/csv", show_table(shown, "csv") + "\n"),
+                (
+                    "trials.csv",
+                    "CSV of every trial",
+                    "text/csv",
+                    show_table(shown, "csv", trials=True) + "\n",
+                ),
             )
         ),
     )
 
 
-def of_two(ours: Side, theirs: Side, by: By, band: float, form: str) -> Written:
-    """A comparison in the form of that file ending."""
+def of_two(
+    ours: Side, theirs: Side, by: By, band: float, form: str, verified: Verified | None = None
+) -> Written:
+    """A comparison in the form of that file ending; `verified` gives the verifications of the
+    archives, if they are begun: one, or the baseline's first."""
     from leadline.analysis.comparing import compare
     from leadline.report.compare_output import compare_csv, compare_output
     from leadline.report.comparison import comparison_document
 
     comparison = compare(ours, theirs, by=by, band=band)
-    if form in _DATA:
+    if form in DATA:
         document = comparison_document(comparison)
     else:
         from leadline.archive.verify import verify
 
-        verified = verify(ours.run)
-        same = ours.run.path == theirs.run.path
-        document = comparison_document(
-            comparison, (verified, verified if same else verify(theirs.run))
-        )
+        runs = {side.run.path: side.run for side in (ours, theirs)}
+        found = verified() if verified else tuple(map(verify, runs.values()))
+        document = comparison_document(comparison, (found[0], found[-1]))
     answer = compare_output(comparison, document.summary[0] if document.summary else "")
     whole = answer.model_dump_json(by_alias=True, indent=2)
     if form == ".json":

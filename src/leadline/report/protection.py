@@ -42,7 +42,7 @@ def survives_text(given: Protection) -> str:
     lost = f"{given.losses} {domain}{'s' if given.losses > 1 else ''}"
     if given.writable == given.losses:
         return f"{lost}, I/O goes on"
-    goes_on = f"goes on with {given.writable}" if given.writable else "stops"
+    goes_on = f"goes on with {given.writable} lost" if given.writable else "stops"
     return f"{lost}, I/O {goes_on}"
 
 

@@ -173,6 +173,8 @@ def trade_offs(found: Recommendation) -> tuple[str, ...]:
         return ()
     name, mine = visible(found.chosen.name), found.chosen.protection
     said = [f"{name}: {protection_text(mine)}."]
+    if found.warnings:
+        said.append(f"The audit warns of its figures: {listed(found.warnings)}.")
     if mine.at_rest is None and any(one.kind == "encrypted" for one in found.requirements):
         said.append(f"{name}: whether it is encrypted at rest is not known.")
     safer = [

@@ -57,7 +57,8 @@ def _changes(found: Recommendation) -> Iterator[str]:
     if lacking:
         names = listed((visible(one.target) for one in lacking), _NAMES)
         wanted = listed(dict.fromkeys(_lacks(lacking)), _NAMES)
-        yield f"The missing numbers of {names} ({wanted}): they may be as good or better."
+        may = ": they may be as good or better" if chosen else ""
+        yield f"The missing numbers of {names} ({wanted}){may}."
 
 
 def _if_faster(found: Recommendation, chosen: Candidate) -> Iterator[str]:

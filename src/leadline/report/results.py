@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from leadline.analysis.cells import CellFigure, MetricFigure
-from leadline.analysis.workload_differences import STREAMING_BYTES, block_bytes
+from leadline.analysis.workload_differences import block_bytes, rate_of
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
@@ -148,8 +148,7 @@ def _said(workload: Workload | None) -> list[str]:
 
 def rate_metric(workload: Workload | None) -> Metric:
     """IOPS, or bandwidth for a workload of large blocks."""
-    size = block_bytes(workload)
-    return Metric.BANDWIDTH if size and size >= STREAMING_BYTES else Metric.IOPS
+    return rate_of(block_bytes(workload))
 
 
 def results_table(

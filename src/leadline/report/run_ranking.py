@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline import errors
-from leadline.analysis.aa import noise_floors
+from leadline.analysis.aa import floor_of_objectives
 from leadline.analysis.cells import CellFigure
-from leadline.analysis.comparison import Side
 from leadline.analysis.objectives import every_rate
 from leadline.analysis.ranking import Ranking, Standing, Tiers, rank
 from leadline.analysis.verdicts import Evidence, Verdict
@@ -29,20 +28,17 @@ def ranking_of(
 ) -> Ranking | None:
     """By the rate of every workload; None for one target, for very many, and where no operation
     has a figure."""
-    targets = {figure.target: figure.target for figure in figures}
+    targets = {figure.target for figure in figures}
     if not 2 <= len(targets) <= MOST_TARGETS:
         return None
-    side = Side(
-        name=run.id, run=run, targets=targets, figures=tuple(figures), findings=tuple(findings)
-    )
-    floors = noise_floors(side)
     try:
         question = every_rate(run, figures)
     except LeadlineError as error:
         if error.kind is not errors.NOTHING_TO_RANK:
             raise
         return None
-    return rank(run, figures, question, noise=lambda one: floors.get((*one.key, one.metric), 0.0))
+    noise = floor_of_objectives(run, tuple(figures), tuple(findings))
+    return rank(run, figures, question, noise=noise)
 
 
 def leading(ranking: Ranking | None) -> str:

@@ -191,6 +191,100 @@ def test_copies_against_erasure_code_on_one_cluster() -> None:
     assert one.paths == ("pools.x.redundancy",)
 
 
+def test_the_wait_for_ones_turn_is_no_time_that_an_io_took() -> None:
+    """16 asked for and one at a time: 16 x 2 ms more is 2 ms more, which round trips can cost."""
+    fs = zones_apart(rep3=replicated(cephfs=True))
+    row = Row(op=Op.WRITE, base_s=16e-3, candidate_s=16 * 3.4e-3, depth=16, in_turn=True)
+    one = only(explain(cells(row), [RTT], fs)[1])
+    assert one.text.startswith("Writes at depth 1 take 2.4 ms (rep3) longer each (the cells had")
+    assert one.closes is True
+    # The same latencies of 16 in flight at once are far more than round trips.
+    together = Row(op=Op.WRITE, base_s=16e-3, candidate_s=16 * 3.4e-3, depth=16)
+    assert only(explain(cells(together), [RTT], fs)[1]).closes is False
+
+
+def test_reads_and_writes_in_turn_are_told_by_their_total() -> None:
+    rows = [
+        Row(op=op, base_s=16e-3, candidate_s=48e-3, depth=16, in_turn=True)
+        for op in (Op.READ, Op.WRITE, Op.TOTAL)
+    ]
+    one = only(explain(cells(*rows), [RTT], zones_apart())[1])
+    assert one.cells == (4, 5)
+    assert "I/Os at depth 1 take 2 ms" in one.text
+
+
+def test_large_ios_in_turn_are_told_how_many_round_trips_they_took() -> None:
+    row = Row(op=Op.READ, base_s=8e-3, candidate_s=72e-3, depth=4, streaming=True, in_turn=True)
+    one = only(explain(cells(row), [RTT], zones_apart())[1])
+    assert "about 8 times as much" in one.text
+    assert "I/Os in flight together" not in one.text
+    assert one.closes is False
+
+
+def test_reads_that_the_nearest_copy_should_answer_and_did_not() -> None:
+    near = zones_apart(rep3=replicated(reads=ReadFrom.NEAREST))
+    row = Row(op=Op.READ, base_s=0.5e-3, candidate_s=1.2e-3)
+    one = only(explain(cells(row), [RTT], near)[1])
+    assert one.text.startswith("Reads at depth 1 take 700 us (rep3) longer each although")
+    assert "only difference" not in one.text
+    assert one.closes is False
+    assert one.cells == (0, 1)
+
+
+def test_a_percentile_alone_is_not_told_as_a_change_of_speed() -> None:
+    row = Row(
+        op=Op.WRITE,
+        base_s=1e-3,
+        candidate_s=3e-3,
+        verdict=Verdict.INCONCLUSIVE,
+        percentile=Verdict.WORSE,
+    )
+    one = only(explain(cells(row), [RTT], zones_apart())[1])
+    assert one.text.startswith("Latency percentiles of writes on rep3 at depth 1 (1 row, worse)")
+    assert "longer each" not in one.text, "the means cannot be told apart"
+    assert one.closes is None
+    assert one.cells == (2,)
+
+
+def test_a_difference_counts_rows_by_their_speed() -> None:
+    tail = Row(
+        op=Op.READ,
+        base_s=1e-3,
+        candidate_s=3e-3,
+        verdict=Verdict.INCONCLUSIVE,
+        percentile=Verdict.WORSE,
+    )
+    slower = Row(op=Op.WRITE, base_s=1e-3, candidate_s=4.3e-3)
+    (told,), _ = explain(cells(tail, slower), [RTT], zones_apart())
+    assert told.explains[0].endswith("Where it can show: 1 row, worse.")
+    (alone,), _ = explain(cells(tail), [RTT], zones_apart())
+    assert alone.explains[0].endswith("Where it can show: 1 row, worse.")
+
+
+def test_what_one_side_did_not_measure_is_no_cause() -> None:
+    unmeasured = difference("network.inter_zone_rtt", "not measured", "2 ms")
+    row = Row(op=Op.WRITE, base_s=1e-3, candidate_s=3e-3)
+    one = only(explain(cells(row), [unmeasured], BOTH_KNOWN)[1])
+    assert one.text.startswith("No difference of configuration was found")
+    assert one.paths == ()
+
+
+def test_a_file_system_beside_a_block_device_is_a_cause() -> None:
+    kind = difference("targets.rep3.kind", "rbd", "cephfs", "rep3")
+    row = Row(op=Op.WRITE, base_s=8e-3, candidate_s=16e-3, depth=16)
+    one = only(explain(cells(row), [PG, kind], BOTH_KNOWN)[1])
+    assert "kind of storage (rbd -> cephfs) changed together" in one.text
+    assert set(one.paths) == {"pools.*.pg_num", "targets.rep3.kind"}
+
+
+def test_what_copies_cost_is_told_of_reads_and_of_writes() -> None:
+    copies = difference("pools.rep3.redundancy", "3 copies", "EC 2+1", "rep3")
+    rows = [Row(op=op, base_s=1e-3, candidate_s=3e-3) for op in (Op.READ, Op.WRITE)]
+    one = only(explain(cells(*rows), [copies], BOTH_KNOWN)[1])
+    assert "A write is answered when all copies" in one.text
+    assert "a read of erasure code is put together" in one.text
+
+
 # --- what is the same ----------------------------------------------------------------------------
 
 

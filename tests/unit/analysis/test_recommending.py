@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from archive_builder import make_run, small_plan
 
+from leadline.analysis.doubts import Doubt
 from leadline.analysis.protection import Protection, _protection
 from leadline.analysis.ranking import rank
-from leadline.analysis.recommending import Basis, Recommendation, recommend
+from leadline.analysis.recommending import (
+    Basis,
+    Recommendation,
+    imposed_conditions,
+    recommend,
+)
 from leadline.analysis.requirements import Requirement, parse_requirements
 from leadline.analysis.use_cases import Access, find_use_case
 from leadline.errors import LeadlineError
+from leadline.findings import Severity
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.plan.models import Target
@@ -193,6 +202,50 @@ def test_a_requirement_that_is_not_understood(text: str, told: str) -> None:
         parse_requirements([text])
     assert error.value.kind.code == "usage"
     assert told in str(error.value)
+
+
+def test_a_condition_of_the_experiment_is_no_choice() -> None:
+    given = make(iops(a=[300], delayed=[900]))
+    ranking = rank(given.run, given.figures, READS)
+    found = recommend(
+        ranking,
+        find_use_case("database"),
+        {"a": REP3, "delayed": REP3},
+        imposed={"delayed": "a"},
+    )
+    assert found.chosen.name == "a"
+    assert found.faster == ()
+    (refused,) = [one for one in found.candidates if one.unmet]
+    assert refused.name == "delayed"
+    assert "no choice" in refused.unmet[0][1]
+
+
+def test_delays_of_a_lab_are_conditions_where_the_plain_target_is_there(tmp_path: Path) -> None:
+    plan = small_plan(["rep3@far", "rep3@far,2ms", "rep2@far,2ms"], repeats=1)
+    urls = ("rbd:rep3", "rbd:rep3?inter_zone_rtt=2ms", "rbd:rep2?inter_zone_rtt=2ms")
+    targets = tuple(
+        one.model_copy(update={"url": url, "subject": one.name.split("@")[0]})
+        for one, url in zip(plan.targets, urls, strict=True)
+    )
+    run = make_run(tmp_path, plan.model_copy(update={"targets": targets}))
+    assert imposed_conditions(run) == {"rep3@far,2ms": "rep3@far"}
+
+
+def test_what_the_audit_warns_of_is_told_beside_the_choice() -> None:
+    given = make(iops(a=[300], b=[100]))
+    doubt = Doubt(code="unstable-repeats", severity=Severity.WARNING)
+    doubted = [
+        replace(one, metrics=tuple(replace(metric, doubts=(doubt,)) for metric in one.metrics))
+        if one.target == "a"
+        else one
+        for one in given.figures
+    ]
+    ranking = rank(given.run, given.figures, READS)
+    protections, case = {"a": REP3, "b": REP3}, find_use_case("database")
+    found = recommend(ranking, case, protections, figures=doubted)
+    assert found.warnings == ("unstable-repeats",)
+    assert "The audit warns of its figures: unstable-repeats." in trade_offs(found)
+    assert recommend(ranking, case, protections, figures=given.figures).warnings == ()
 
 
 def captured(name: str) -> CephInventory:

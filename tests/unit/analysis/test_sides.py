@@ -98,3 +98,19 @@ def test_labels_that_do_not_tell_partners(tmp_path: Path) -> None:
         within_run(run, By.LABEL, "cores=1", "cores=2", nothing)
     with pytest.raises(LeadlineError, match="no label 'cores=3'"):
         within_run(run, By.LABEL, "cores=1", "cores=3", nothing)
+
+
+def test_partners_are_called_as_short_as_their_places_allow(tmp_path: Path) -> None:
+    plan = placed(("rep3", "near"), ("rep2", "near"), ("rep3", "far"), ("ec", "far"))
+    run = make_run(tmp_path, plan)
+
+    def called(baseline: str, candidate: str) -> list[str]:
+        return list(within_run(run, By.TARGET, baseline, candidate, nothing)[0].targets)
+
+    assert called("rep3@near", "rep2@near") == ["rep2 against rep3"]
+    assert called("rep3@near", "rep3@far") == ["rep3"]
+    assert called("rep3@near", "ec@far") == ["ec@far against rep3@near"]
+    assert called("rep3@near,rep3@far", "rep3@far,rep3@near") == [
+        "rep3@far against rep3@near",
+        "rep3@near against rep3@far",
+    ]

@@ -6,6 +6,7 @@ from leadline.inventory.differences.model import Difference, Topic
 from leadline.units import format_latency
 
 ROUND_TRIP = "network.inter_zone_rtt"
+NOT_MEASURED = "not measured"
 # Two ping medians on an idle network differ by so much at most.
 _ALIKE_SHARE = 0.1
 _ALIKE_S = 50e-6
@@ -30,4 +31,4 @@ def round_trip_difference(base_s: float | None, candidate_s: float | None) -> Di
 
 
 def _text(rtt_s: float | None) -> str:
-    return "not measured" if rtt_s is None else format_latency(rtt_s)
+    return NOT_MEASURED if rtt_s is None else format_latency(rtt_s)
