@@ -116,5 +116,5 @@ fi
 # The system's certificates, as a company's network may have its own; the second name is for an
 # older uv.
 export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
-UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --python "${python:-python3}" ||
+UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --compile-bytecode --python "${python:-python3}" ||
     fail "the Python environment cannot be made" "run '$uv sync --frozen' and look at what it says"

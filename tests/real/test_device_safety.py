@@ -75,8 +75,8 @@ def test_a_device_held_by_another_is_refused(process: Process, loop_device: Path
     ("make", "name"),
     [
         (("mkfs.ext4", "-q"), "ext4"),
-        (("mkswap",), "swap"),
-        (("python3", "-c", PROTECTIVE_MBR), "PMBR"),
+        pytest.param(("mkswap",), "swap", marks=pytest.mark.slow),
+        pytest.param(("python3", "-c", PROTECTIVE_MBR), "PMBR", marks=pytest.mark.slow),
     ],
 )
 def test_a_signed_device_needs_a_second_consent(

@@ -33,6 +33,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv" / "bin" / "leadline"
 
 
+@pytest.mark.slow
 def test_rule_pages_profiles_and_the_page_work_without_the_checkout(
     installed: Path, tmp_path: Path
 ) -> None:

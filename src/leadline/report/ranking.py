@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from leadline.analysis.protection import Protection
-from leadline.analysis.ranking import Ranking, Standing
+from leadline.analysis.ranking import Ranking, Standing, Tiers
 from leadline.archive.reader import Run
 from leadline.report.changes import band_text
 from leadline.report.conditions import word
@@ -30,6 +30,7 @@ from leadline.report.wording import (
 )
 
 _TIED_NAMED = 4
+_GAPS_TOLD = 3
 
 
 def ranking_document(run: Run, ranking: Ranking, protections: Mapping[str, Protection]) -> Document:
@@ -100,37 +101,46 @@ def _evidence(ranking: Ranking) -> str:
     band = band_text(ranking.band)
     if ranking.resampled:
         return (
-            f"Targets within {band} count as equal; ranks from-to are those of 95 % of bootstrap "
+            f"Targets within {band} count as equal; possible ranks are those of 95 % of bootstrap "
             "samples of the trials, and those that the verdicts leave open."
         )
     return (
         f"Too few trials to draw them again: what differs by more than {band} counts as a "
-        "difference where one number is all there is, and ranks from-to are those that the "
+        "difference where one number is all there is, and possible ranks are those that the "
         "verdicts leave open."
     )
 
 
 def _order(ranking: Ranking) -> Section:
+    return Section(heading="Order", id="order", blocks=(order_table("ranking", ranking),))
+
+
+def order_table(anchor: str, ranking: Ranking, *, whole: bool = False) -> Table:
+    """The targets in order. `whole`: in how many figures each is first, and what it lacks, too,
+    where nothing else beside the table tells it."""
     single = len(ranking.question.objectives) == 1
     intervals = any(one.score_interval for one in ranking.complete)
+    contested = [tiers for tiers in ranking.tiers if len(tiers.ranks) > 1] if whole else []
+    lacking = whole and bool(ranking.incomplete)
     columns = [
         Column(title="rank", kind=Kind.NUMBER),
-        Column(title="from-to", kind=Kind.NUMBER),
         Column(title="target"),
+        Column(title="possible ranks", kind=Kind.NUMBER, rank=3),
         Column(title="score", kind=Kind.NUMBER),
     ]
-    columns += [Column(title="95 % interval", kind=Kind.NUMBER, rank=1)] if intervals else []
+    columns += [Column(title="95 % interval", kind=Kind.NUMBER, rank=2)] if intervals else []
     columns += [Column(title=visible(_unit_title(ranking)), kind=Kind.NUMBER)] if single else []
+    columns += [Column(title="first or equal in", kind=Kind.NUMBER, rank=4)] if contested else []
+    columns += [Column(title="lacks", rank=1)] if lacking else []
     rows = []
     for one in ranking.standings:
-        row = [_rank(one), _interval(one), word(one.target), _score(one)]
-        row += [_score_interval(one)] if intervals else []
+        row = [_rank(ranking, one), word(one.target), _interval(ranking, one), _score(ranking, one)]
+        row += [_score_interval(ranking, one)] if intervals else []
         row += [_value(ranking, one, 0)] if single else []
+        row += [_firsts(one, contested)] if contested else []
+        row += [Cell(text=visible(_lacks(one)))] if lacking else []
         rows.append(tuple(row))
-    table = Table(
-        id="ranking", caption="", columns=tuple(columns), rows=tuple(rows), filterable=True
-    )
-    return Section(heading="Order", id="order", blocks=(table,))
+    return Table(id=anchor, caption="", columns=tuple(columns), rows=tuple(rows), filterable=True)
 
 
 def _unit_title(ranking: Ranking) -> str:
@@ -142,39 +152,65 @@ def _absent(note: str) -> Cell:
 
 
 def _why(standing: Standing) -> str:
-    return "; ".join(f"{one.objective.name}: {one.reason}" for one in standing.missing)
+    lacks = "; ".join(f"{one.objective.name}: {one.reason}" for one in standing.missing)
+    return visible(lacks) or "no other target has every number"
 
 
-def _rank(standing: Standing) -> Cell:
-    if standing.rank is None:
-        return _absent(visible(_why(standing)))
-    return Cell(text=str(standing.rank), sort=float(standing.rank))
+def _placed(ranking: Ranking, standing: Standing) -> bool:
+    """Whether there is anything to be placed against."""
+    return standing.rank is not None and len(ranking.complete) > 1
 
 
-def _interval(standing: Standing) -> Cell:
-    if standing.interval is None:
-        return _absent("no rank")
+def _rank(ranking: Ranking, standing: Standing) -> Cell:
+    if standing.rank is None or not _placed(ranking, standing):
+        return _absent(_why(standing))
+    shared = sum(other.rank == standing.rank for other in ranking.complete) > 1
+    return Cell(text=f"{standing.rank}{'=' if shared else ''}", sort=float(standing.rank))
+
+
+def _interval(ranking: Ranking, standing: Standing) -> Cell:
+    if standing.interval is None or not _placed(ranking, standing):
+        return _absent(_why(standing))
     low, high = standing.interval
     return Cell(text=str(low) if low == high else f"{low}-{high}", sort=float(low))
 
 
-def _score(standing: Standing) -> Cell:
+def _score(ranking: Ranking, standing: Standing) -> Cell:
     if standing.score is None:
-        return Cell(text="incomplete", note=visible(_why(standing)), missing=True)
-    return Cell(text=f"{standing.score:.2f}", sort=standing.score)
+        return Cell(text="incomplete", note=_why(standing), missing=True)
+    if not _placed(ranking, standing):
+        return _absent(_why(standing))
+    return Cell(text=times_text(standing.score), sort=standing.score)
 
 
-def _score_interval(standing: Standing) -> Cell:
-    if standing.score_interval is None:
+def _score_interval(ranking: Ranking, standing: Standing) -> Cell:
+    # The baseline is 1 by definition, of which there is no interval.
+    if standing.score_interval is None or standing.target == ranking.baseline:
         return _absent("no interval")
     low, high = standing.score_interval
-    return Cell(text=f"{low:.2f} to {high:.2f}", sort=high - low)
+    return Cell(text=f"{times_text(low)} to {times_text(high)}", sort=high - low)
+
+
+def times_text(ratio: float) -> str:
+    """How many times as much: `1.84`, `12.5`."""
+    return f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.1f}"
+
+
+def _firsts(standing: Standing, contested: Sequence[Tiers]) -> Cell:
+    firsts = sum(tiers.ranks.get(standing.target) == 1 for tiers in contested)
+    return Cell(text=f"{firsts} of {len(contested)}", sort=float(firsts))
+
+
+def _lacks(standing: Standing) -> str:
+    told = [f"{gap.objective.name}: {gap.reason}" for gap in standing.missing[:_GAPS_TOLD]]
+    more = len(standing.missing) - len(told)
+    return "; ".join([*told, f"and {more:,} more"] if more else told)
 
 
 def _value(ranking: Ranking, standing: Standing, number: int) -> Cell:
     value = standing.values[number]
     if value is None:
-        return _absent(visible(_why(standing)))
+        return _absent(_why(standing))
     return Cell(text=value_with_unit(ranking.question.objectives[number].metric, value), sort=value)
 
 

@@ -26,7 +26,7 @@ from leadline.report.wording import (
 
 _COLUMNS = (
     Column(title="rank", kind=Kind.NUMBER),
-    Column(title="from-to", kind=Kind.NUMBER, rank=2),
+    Column(title="possible ranks", kind=Kind.NUMBER, rank=2),
     Column(title="target"),
     Column(title="score", kind=Kind.NUMBER),
     Column(title="protection"),

@@ -8,19 +8,18 @@ from leadline import errors
 from leadline.analysis.aa import floor_of_objectives
 from leadline.analysis.cells import CellFigure
 from leadline.analysis.objectives import every_rate
-from leadline.analysis.ranking import Ranking, Standing, Tiers, rank
+from leadline.analysis.ranking import Ranking, Standing, rank
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
 from leadline.report.changes import band_text, short
-from leadline.report.conditions import word
-from leadline.report.document import Cell, Column, Kind, Paragraph, Section, Table
-from leadline.report.wording import NOT_SHOWN, count_text, listed, visible
+from leadline.report.document import Paragraph, Section
+from leadline.report.ranking import order_table, times_text
+from leadline.report.wording import count_text, listed, visible
 
 # Every pair of targets is judged: of more than these, `leadline rank` is asked for it.
 MOST_TARGETS = 60
-_GAPS_TOLD = 3
 
 
 def ranking_of(
@@ -104,13 +103,13 @@ def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
     ratio = judged.ratio
     if ratio is None and one.score and other.score:
         ratio = one.score / other.score
-    said = f"{_times(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
+    said = f"{times_text(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
     if judged.evidence is Evidence.ONE_NUMBER:
         return f"{said} (single figures, which have no interval)"
     if judged.interval is None:
         return said
     low, high = judged.interval
-    return f"{said} (95 % interval {_times(low)} to {_times(high)})"
+    return f"{said} (95 % interval {times_text(low)} to {times_text(high)})"
 
 
 def _alike(ranking: Ranking, first: Sequence[Standing]) -> bool:
@@ -122,10 +121,6 @@ def _alike(ranking: Ranking, first: Sequence[Standing]) -> bool:
     )
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.1f}"
-
-
 def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[Section, ...]:
     """The ranking as a table; a word on where to find it for very many targets; else none."""
     if ranking is None:
@@ -133,26 +128,7 @@ def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[S
             return ()
         text = f"{targets} targets are too many to rank here: `leadline rank {visible(run.id)}`."
         return (Section(heading="Ranking", id="ranking", blocks=(Paragraph(text=text),)),)
-    contested = [tiers for tiers in ranking.tiers if len(tiers.ranks) > 1]
-    lacking = bool(ranking.incomplete)
-    scores = any(one.score_interval for one in ranking.standings)
-    table = Table(
-        id="ranking-table",
-        caption="",
-        columns=(
-            Column(title="rank", kind=Kind.NUMBER),
-            Column(title="target"),
-            Column(title="possible ranks", kind=Kind.NUMBER, rank=3),
-            Column(title="score", kind=Kind.NUMBER),
-            *((Column(title="95 % interval", kind=Kind.NUMBER, rank=2),) if scores else ()),
-            *((Column(title="first or equal in", kind=Kind.NUMBER, rank=4),) if contested else ()),
-            *((Column(title="lacks", rank=1),) if lacking else ()),
-        ),
-        rows=tuple(
-            _row(ranking, one, contested, scores=scores, lacking=lacking)
-            for one in ranking.standings
-        ),
-    )
+    table = order_table("ranking-table", ranking, whole=True)
     return (
         Section(
             heading="Ranking",
@@ -175,49 +151,3 @@ def _explained(ranking: Ranking) -> str:
         "their trials; possible ranks: those that the evidence leaves open. Differences within "
         f"{band_text(ranking.band)} do not count. For a use of yours: `leadline rank --for`."
     )
-
-
-def _row(
-    ranking: Ranking,
-    one: Standing,
-    contested: Sequence[Tiers],
-    *,
-    scores: bool,
-    lacking: bool,
-) -> tuple[Cell, ...]:
-    why = "a number is missing" if one.missing else "no other target has every number"
-    absent = Cell(text=NOT_SHOWN, note=why, missing=True)
-    alone = len(ranking.complete) < 2
-    shared = sum(other.rank == one.rank for other in ranking.complete) > 1
-    # The baseline is 1 by definition, of which there is no interval.
-    ends = None if alone or one.target == ranking.baseline else one.score_interval
-    firsts = sum(tiers.ranks.get(one.target) == 1 for tiers in contested)
-    return (
-        absent
-        if alone or one.rank is None
-        else Cell(text=f"{one.rank}{'=' if shared else ''}", sort=float(one.rank)),
-        word(one.target),
-        absent if alone or one.interval is None else _ranks(one.interval),
-        absent if alone or one.score is None else Cell(text=_times(one.score), sort=one.score),
-        *((_span(ends) if ends else Cell(text=NOT_SHOWN, missing=True),) if scores else ()),
-        *((Cell(text=f"{firsts} of {len(contested)}", sort=float(firsts)),) if contested else ()),
-        *((Cell(text=_lacks(one)),) if lacking else ()),
-    )
-
-
-def _ranks(interval: tuple[int, int]) -> Cell:
-    low, high = interval
-    return Cell(text=f"{low}" if low == high else f"{low}–{high}", sort=float(low))
-
-
-def _span(ends: tuple[float, float]) -> Cell:
-    low, high = ends
-    return Cell(text=f"{_times(low)} to {_times(high)}", sort=high - low)
-
-
-def _lacks(one: Standing) -> str:
-    told = [
-        f"{visible(gap.objective.name)}: {visible(gap.reason)}" for gap in one.missing[:_GAPS_TOLD]
-    ]
-    more = len(one.missing) - len(told)
-    return "; ".join([*told, f"and {more:,} more"] if more else told)
