@@ -140,7 +140,10 @@ def order_table(anchor: str, ranking: Ranking, *, whole: bool = False) -> Table:
         row += [_firsts(one, contested)] if contested else []
         row += [Cell(text=visible(_lacks(one)))] if lacking else []
         rows.append(tuple(row))
-    return Table(id=anchor, caption="", columns=tuple(columns), rows=tuple(rows), filterable=True)
+    # A filterable table has rows of one line in a terminal, and what is lacking needs several.
+    return Table(
+        id=anchor, caption="", columns=tuple(columns), rows=tuple(rows), filterable=not lacking
+    )
 
 
 def _unit_title(ranking: Ranking) -> str:
