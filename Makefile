@@ -46,6 +46,7 @@ bench:
 	@scripts/setup.sh run
 	uv run --frozen python benchmarks/run.py
 	uv run --frozen python benchmarks/importing.py
+	uv run --frozen python benchmarks/comparing.py
 
 audit-bench:
 	@scripts/setup.sh run

@@ -6,7 +6,8 @@ The archives are made here, in memory, from recorded fio outputs with json+ hist
 kept: 10 pools x 5 workloads x 2 levels x 10 repeats (REPEATS says otherwise), and 7 x 3 x 3 for
 the small page. Every trial is its recorded one drawn out to a minute and shifted by a seeded
 share, with the histograms, logs, records and digests that a run leaves. Commands run as whole
-processes, in turn. Nothing asserts a time; docs/internals/performance.md holds the figures.
+processes, in turn, with the bytecode that an installation has (and once more without). Nothing
+asserts a time; docs/internals/performance.md holds the figures.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,29 +59,63 @@ WORKLOADS = {
     "sequential-1m": ("sequential-1m", f"block_size: 1M, phases: {_PHASES}", 8),
     "database-4k": ("mixed-70-30-4k", "pattern: randrw, read_share: 70, block_size: 4k", 32),
 }
+_READ = """
+import os, sys
+for run in sys.argv[1:]:
+    for folder, _, names in os.walk(run):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                file.read()
+"""
 _PARSE = """
 import sys, pathlib, orjson
 for run in sys.argv[1:]:
     for path in pathlib.Path(run).glob("trials/*/fio.json"):
         orjson.loads(path.read_bytes())
 """
+# Where the processor time goes, all in one process.
 _STAGES = """
 import sys, time
+clock = time.process_time
+began = clock()
 from pathlib import Path
 from leadline.analysis.cells import figures
+from leadline.analysis.comparing import compare
+from leadline.analysis.comparison import By
+from leadline.analysis.sides import two_runs
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.audit.registry import audit
-for path in sys.argv[1:]:
-    run, marks = Run(Path(path)), [time.perf_counter()]
+from leadline.report.comparison import comparison_document
+from leadline.report.html import render
+marks = [("imports", began)]
+def over(name):
+    marks.append((name, clock()))
+def judged(run):
     findings = audit(run)
-    marks.append(time.perf_counter())
-    figures(run, findings)
-    marks.append(time.perf_counter())
-    assert verify(run).ok
-    marks.append(time.perf_counter())
-    print(*(after - before for before, after in zip(marks, marks[1:])))
+    over("audit")
+    found = figures(run, findings)
+    over("figures")
+    return found, findings
+over("imports")
+runs = [Run(Path(path)) for path in sys.argv[1:]]
+sides = two_runs(*runs, judged)
+comparison = compare(*sides, by=By.RUN, band=0.05)
+over("statistics")
+verified = tuple(map(verify, runs))
+assert all(one.ok for one in verified)
+over("verification")
+page = render(comparison_document(comparison, verified), ())
+over("document and page")
+spent = {}
+for (_, before), (name, after) in zip(marks, marks[1:]):
+    spent[name] = spent.get(name, 0.0) + after - before
+print(", ".join(f"{name} {took:.2f} s" for name, took in spent.items()))
 """
+READ = "reading every file of both, nothing else"
+PARSED = "parsing their fio JSON with orjson, nothing else"
+COMPARED = "`leadline report BASE CANDIDATE`, 1,000 trials each"
+SMALL = "`leadline report RUN`, 21 cells"
 
 
 def main() -> None:
@@ -293,47 +328,52 @@ def compare(runs: list[Path], small: Path, folder: Path) -> None:
     both, page = list(map(str, runs)), str(folder / "page.html")
     report = [python, "-m", "leadline", "report", "--force", "-o", page]
     commands = {
-        "parsing fio's JSON with orjson, nothing else": [python, "-c", _PARSE, *both],
-        "audit, figures and verification of both": [python, "-c", _STAGES, *both],
-        "`leadline report BASE CANDIDATE`, 1,000 trials each": [*report, *both],
-        "`leadline report RUN`, 21 cells": [*report, str(small)],
+        READ: [python, "-c", _READ, *both],
+        PARSED: [python, "-c", _PARSE, *both],
+        COMPARED: [*report, *both],
+        SMALL: [*report, str(small)],
     }
+    # An installation brings bytecode; an environment for development may forbid to write it.
+    without = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    without["PYTHONPYCACHEPREFIX"] = str(folder / "none")
+    first = measured(commands[SMALL], without)
+    installed = without | {
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+    }
+    # Apart from the rounds, since looking at the memory of a process takes time from it.
+    peaks = {name: peak_of(one, installed) for name, one in commands.items()}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
-    refused: dict[str, str] = {}
-    for number in range(ROUNDS):
+    for _ in range(ROUNDS):
         for name, command in commands.items():
-            if name in refused:
-                continue
-            try:
-                found[name].append(measured(command))
-            except subprocess.CalledProcessError as error:
-                refused[name] = f"ended with {error.returncode}"
-        if not number:
-            # Once apart, since looking at the memory of a process takes time from it.
-            peaks = {name: peak_of(one) for name, one in commands.items() if name not in refused}
+            found[name].append(measured(command, installed))
     print("\n| whole process | wall | range | processor | peak memory |\n|---|---|---|---|---|")
     for name, times in found.items():
-        if name in refused:
-            print(f"| {name} | {refused[name]} | | | |")
-            continue
         walls, used = [wall for wall, _ in times], [cpu for _, cpu in times]
         print(
             f"| {name} | {statistics.median(walls):.2f} s | {min(walls):.2f} to {max(walls):.2f} "
             f"| {statistics.median(used):.2f} s | {peaks[name]:.0f} MiB |"
         )
+    for base in (READ, PARSED):
+        ratios = [
+            ours / theirs
+            for (ours, _), (theirs, _) in zip(found[COMPARED], found[base], strict=True)
+        ]
+        print(
+            f"| the comparison over {base.split(',')[0]}, round by round | "
+            f"{statistics.median(ratios):.1f} x | {min(ratios):.1f} to {max(ratios):.1f} | | |"
+        )
+    print(f"\n{SMALL}, without any bytecode: {first[0]:.2f} s, processor {first[1]:.2f} s")
     stages = subprocess.run(
-        commands["audit, figures and verification of both"], capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
-    for run, line in zip(runs, stages.stdout.splitlines(), strict=True):
-        parts = zip(("audit", "figures", "verification"), line.split(), strict=True)
-        print(f"{run.name}: " + ", ".join(f"{name} {float(took):.2f} s" for name, took in parts))
+        [python, "-c", _STAGES, *both], capture_output=True, text=True, check=True, env=installed
+    )
+    print(f"processor time of a comparison's stages in one process: {stages.stdout.strip()}")
 
 
-def measured(command: Sequence[str]) -> tuple[float, float]:
+def measured(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
     """Wall time and processor time in seconds of one process with its children."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     took = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -342,9 +382,9 @@ def measured(command: Sequence[str]) -> tuple[float, float]:
     return took, usage.ru_utime + usage.ru_stime
 
 
-def peak_of(command: Sequence[str]) -> float:
+def peak_of(command: Sequence[str], environment: Mapping[str, str]) -> float:
     """Peak memory in MiB of a process and its children together; what they share counts once."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     peak, over = 0.0, threading.Event()
 
     def wait() -> None:

@@ -109,10 +109,14 @@ def test_what_is_no_page_is_refused(leadline: Leadline, tmp_path: Path, text: st
     assert "is no page" in refused(leadline("verify", page), 2, "format-invalid")
 
 
-def test_an_answer_of_another_shape_is_refused(leadline: Leadline, comparison: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("sides", {}), ("by", "moon"), ("band", -1.0), ("cells", "none")]
+)
+def test_an_answer_of_another_shape_is_refused(
+    leadline: Leadline, comparison: Path, key: str, value: object
+) -> None:
     def change(answer: dict[str, object]) -> None:
-        answer["sides"] = {}
-        answer["cells"] = "none"
+        answer[key] = value
 
     comparison.write_text(with_answer(comparison.read_text("utf-8"), change), "utf-8")
     refused(leadline("verify", comparison), 2, "format-invalid")

@@ -16,6 +16,8 @@ from leadline.errors import Exit, LeadlineError
 from leadline.visible import visible
 
 if TYPE_CHECKING:
+    from leadline.archive.beside import Verified
+    from leadline.archive.reader import Run
     from leadline.cli.written import Written
     from leadline.report.page_check import Page
 
@@ -38,7 +40,7 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
         leadline verify study.html --runs /srv/benchmarks
         leadline verify /srv/benchmarks/perf-20261121-120000 --format json
     """
-    found = _page(Path(run), runs) if Path(run).is_file() else _archives([run], runs)
+    found = _page(Path(run), runs) if Path(run).is_file() else _archive(run, runs)
     verification = Verification(
         files=sum(one.files for _, one in found),
         numbers=sum(one.numbers for _, one in found),
@@ -59,13 +61,14 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
     return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
 
 
-def _archives(names: list[str], runs: Path | None) -> list[tuple[str, Verification]]:
-    found = [find_run(name, runs_folder(runs)) for name in dict.fromkeys(names)]
-    return [(str(run.path), verify(run)) for run in found]
+def _archive(name: str, runs: Path | None) -> list[tuple[str, Verification]]:
+    found = find_run(name, runs_folder(runs))
+    return [(str(found.path), verify(found))]
 
 
 def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
     """The archives that a page is of, and then the page itself."""
+    from leadline.archive.beside import verifying
     from leadline.cli.written import rendered
     from leadline.report.page_check import check_page, read_page
 
@@ -75,24 +78,26 @@ def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
         raise LeadlineError(
             errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
         ) from error
-    names, written = _once_more(kept, runs)
-    numbers, problems = check_page(kept, rendered(written))
+    archives = [find_run(name, runs_folder(runs)) for name in kept.runs]
+    with verifying(archives) as verified:
+        numbers, problems = check_page(kept, rendered(_once_more(kept, archives, runs, verified)))
+        found = verified()
     checked = Verification(files=0, numbers=numbers, problems=problems)
-    return [*_archives(names, runs), (str(path), checked)]
+    names = [*(str(run.path) for run in archives), str(path)]
+    return list(zip(names, (*found, checked), strict=True))
 
 
-def _once_more(page: Page, runs: Path | None) -> tuple[list[str], Written]:
-    """The names of the archives, and what `report` would write of them now."""
+def _once_more(page: Page, archives: list[Run], runs: Path | None, verified: Verified) -> Written:
+    """What `report` would write of the same archives now."""
     from leadline.cli.written import of_run, of_two
 
     asked = page.comparison
     if asked is None:
-        return [page.run], of_run(find_run(page.run, runs_folder(runs)), ".html")
+        return of_run(archives[0], ".html", verified)
     from leadline.analysis.comparison import By
     from leadline.cli.compare_options import find_sides
 
     by = By(asked.by)
-    names = [asked.sides[side].run for side in ("baseline", "candidate")]
-    words = names if by is By.RUN else [asked.baseline, asked.candidate]
-    sides = find_sides(words[0], words[1], by, names[0], runs)
-    return names, of_two(*sides, by, asked.band, ".html")
+    words = page.runs if by is By.RUN else (asked.baseline, asked.candidate)
+    sides = find_sides(words[0], words[-1], by, page.runs[0], runs)
+    return of_two(*sides, by, asked.band, ".html", verified)

@@ -38,8 +38,7 @@ _EPOCH_MS = 10**11
 _MOST_WINDOWS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(NamedTuple):
     """One interval of a log: its end in seconds since the job began, and the value in it."""
 
     end_s: float
@@ -138,12 +137,12 @@ def _plain_windows(text: str, columns: int, window_s: float) -> Mapping[Op, tupl
     found: dict[Op, tuple[Window, ...]] = {}
     for way in dict.fromkeys(ways.tolist()):
         mine = ways == way
-        places, slot = np.unique(windows[mine], return_inverse=True)
-        sums = np.bincount(slot, weights=values[mine])
-        found[DIRECTIONS[way]] = tuple(
-            Window(end_s=end_s, value=value)
-            for end_s, value in zip((places * window_s).tolist(), sums.tolist(), strict=True)
-        )
+        places, sums = windows[mine], values[mine].astype(np.float64)
+        if (places[1:] <= places[:-1]).any():  # several jobs
+            places, slot = np.unique(places, return_inverse=True)
+            sums = np.bincount(slot, weights=sums)
+        pairs = zip((places * window_s).tolist(), sums.tolist(), strict=True)
+        found[DIRECTIONS[way]] = tuple(map(Window._make, pairs))
     return found
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from leadline.archive import layout
 from leadline.archive.derive import derived_json
 from leadline.archive.records import FileDigest
-from leadline.formats.fio_log import Window
 from leadline.formats.importer import Refused, Result
 from leadline.formats.importers import importer
 from leadline.formats.output import (
@@ -96,7 +95,7 @@ def _restored(kind: type, values: tuple[Any, ...]) -> Any:
 # pickle by themselves took longer than parsing.
 _SENT: tuple[type[Any], ...] = (
     *(Result, EngineOutput, JobResult, JobOptions, Operation, Latency, LatencyHistogram),
-    *(DiskUse, Note, Window),
+    *(DiskUse, Note),
 )
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _SENT}
 _VALUES = {kind: attrgetter(*names) for kind, names in _NAMES.items()}

@@ -38,19 +38,24 @@ OP_NOUNS = {
 }
 
 
-def short(name: str) -> str:
+def short(name: str, most: int = _LONGEST_NAME) -> str:
     """A name for a sentence: harmless, and cut in the middle where it is very long."""
     shown = visible(name)
-    if len(shown) <= _LONGEST_NAME:
+    if len(shown) <= most:
         return shown
-    return f"{shown[: _LONGEST_NAME // 2]}…{shown[-_LONGEST_NAME // 2 + 1 :]}"
+    return f"{shown[: most // 2]}…{shown[-most // 2 + 1 :]}"
 
 
 def reason_text(code: str) -> str:
     """What a reason says; a finding's code stays one, its page explains it."""
     if code == "workload-differs":
         return "the two did different work"
-    return Reason(code).text if code in _CODES else visible(code)
+    return Reason(code).text if code in _CODES else f"refused by the audit for {visible(code)}"
+
+
+def reason_words(code: str) -> str:
+    """A reason in a table's cell: `interval crosses band`; a finding's code stays one."""
+    return code.replace("-", " ") if code in _CODES else visible(code)
 
 
 def percent_text(share: float) -> str:

@@ -114,6 +114,11 @@ class CompareOutput(Output):
     limits: list[LimitOutput]
     summary: SummaryOutput
 
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The ids of the runs, the baseline's first; one where both sides are of one."""
+        return tuple(dict.fromkeys(self.sides[side].run for side in ("baseline", "candidate")))
+
 
 def compare_output(
     comparison: Comparison, headline: str, limits: tuple[LimitResult, ...] = ()

@@ -14,15 +14,14 @@ from leadline.report.comparison_charts import bar_charts, delta_chart, heat_map
 from leadline.report.comparison_curves import curve_blocks, pattern_of
 from leadline.report.comparison_marks import SideMarks
 from leadline.report.comparison_methods import method_blocks
+from leadline.report.comparison_parts import rates
 from leadline.report.comparison_tables import (
     brief_table,
     delta_table,
     differences_table,
     matrix_table,
-    patterns_table,
-    read_write_table,
-    scorecard,
 )
+from leadline.report.comparison_totals import patterns_table, read_write_table, scorecard
 from leadline.report.conditions import engine_texts, reproduction_blocks
 from leadline.report.document import (
     Block,
@@ -37,7 +36,7 @@ from leadline.report.document import (
 from leadline.report.marks import Marks
 from leadline.report.results import slug
 from leadline.report.systems_beside import busy_shares, busy_text, columns_block
-from leadline.report.takeaways import bottom_line, missing, open_questions, rates, summary
+from leadline.report.takeaways import bottom_line, founded, missing, summary
 from leadline.report.wording import count_text, listed, title, visible
 
 # Beyond so many numbers a page would be too large with every metric's own table: those of IOPS and
@@ -63,7 +62,7 @@ def comparison_document(
             _systems(comparison),
             *_differences(comparison),
             *_why(comparison),
-            *_findings(marks),
+            *(_findings(marks) if comparison.cells else ()),
             _matrix(comparison),
             *_changes(comparison, marks),
             *_totals(comparison),
@@ -114,7 +113,8 @@ def comparison_section(comparison: Comparison, marks: Marks) -> Section:
         anchor = f"beside-{slug(comparison.candidate.name)}-changes"
         blocks.append(brief_table(anchor, comparison, SideMarks(comparison, marks), busy))
     if comparison.explanations:
-        blocks.append(Bullets(items=tuple(map(_explained, comparison.explanations))))
+        told = tuple(_explained(one, comparison) for one in comparison.explanations)
+        blocks.append(Bullets(items=told))
     return Section(
         heading=f"{other} beside {base}",
         id=f"beside-{slug(comparison.candidate.name)}",
@@ -123,7 +123,7 @@ def comparison_section(comparison: Comparison, marks: Marks) -> Section:
 
 
 def _title(comparison: Comparison) -> str:
-    return f"{visible(comparison.candidate.name)} against {visible(comparison.baseline.name)}"
+    return f"{short(comparison.candidate.name)} against {short(comparison.baseline.name)}"
 
 
 def _subtitle(comparison: Comparison) -> str:
@@ -139,35 +139,46 @@ def _subtitle(comparison: Comparison) -> str:
     cells = {(one.target, one.workload, one.level, one.op) for one in comparison.cells}
     targets = {one.target for one in comparison.cells}
     of = count_text(len(targets), "target")
-    return (
-        f"{what} ({' and '.join(runs)}) · {count_text(len(cells), 'cell')} of {of} · band "
-        f"{band_text(comparison.band)}"
+    count = f"{count_text(len(cells), 'cell')} (target, workload, operation) of {of}"
+    return " · ".join(
+        (
+            f"{what} ({' and '.join(runs)})",
+            *([count] if cells else []),
+            f"band {band_text(comparison.band)}",
+        )
     )
 
 
 def _verified(
     comparison: Comparison, verifications: tuple[Verification, Verification] | None
 ) -> list[str]:
+    """One sentence where all is well; otherwise one for each run."""
     if verifications is None:
         return []
     runs = (comparison.baseline.run, comparison.candidate.run)
-    told = {
-        run.path: _verified_text(run.id, one) for run, one in zip(runs, verifications, strict=True)
-    }
-    return list(told.values())
+    found = {run.path: (run.id, one) for run, one in zip(runs, verifications, strict=True)}
+    if all(one.ok for _, one in found.values()):
+        names = listed(visible(name) for name, _ in found.values())
+        subject = "archives" if len(found) > 1 else "archive"
+        verb = "are" if len(found) > 1 else "is"
+        told = _checked([one for _, one in found.values()])
+        return [f"The {subject} of {names} {verb} intact: {told}."]
+    return [_verified_text(name, one) for name, one in found.values()]
+
+
+def _checked(given: Sequence[Verification]) -> str:
+    files = count_text(sum(one.files for one in given), "file")
+    numbers = count_text(sum(one.numbers for one in given), "derived number")
+    return f"{files} and {numbers} checked against checksums and raw output"
 
 
 def _verified_text(run: str, found: Verification) -> str:
-    checked = (
-        f"{count_text(found.files, 'file')} and {count_text(found.numbers, 'derived number')} "
-        "checked against checksums and raw output"
-    )
     if found.ok:
-        return f"The archive of {visible(run)} is intact: {checked}."
+        return f"The archive of {visible(run)} is intact: {_checked([found])}."
     first = found.problems[0]
     return (
         f"The archive of {visible(run)} is NOT intact: "
-        f"{count_text(len(found.problems), 'problem')} in {checked}; "
+        f"{count_text(len(found.problems), 'problem')} in {_checked([found])}; "
         f"first {visible(first.path)}: {visible(first.message)}."
     )
 
@@ -195,21 +206,33 @@ def _differences(comparison: Comparison) -> tuple[Section, ...]:
         blocks.append(Paragraph(text=text))
     elif table is None:
         blocks.insert(0, Paragraph(text="Of what is known of the two nothing differs."))
+    if comparison.unknown:
+        unknown = listed((visible(one) for one in comparison.unknown), 12)
+        blocks.append(Paragraph(text=f"Not told of both, so that it may differ: {unknown}."))
+    if not any(map(founded, comparison.explanations)):
+        blocks += [Paragraph(text=_explained(one, comparison)) for one in comparison.explanations]
     return (Section(heading="What differs", id="what-differs", blocks=tuple(blocks)),)
 
 
 def _why(comparison: Comparison) -> tuple[Section, ...]:
-    if not comparison.explanations:
+    """None where all that can be said is what is not known, which stands with the differences."""
+    if not any(map(founded, comparison.explanations)):
         return ()
     items = []
     for one in comparison.explanations:
         names = listed(dict.fromkeys(where(comparison.cells[index]) for index in one.cells), 3)
-        items.append(_explained(one) + (f" Concerns {names}." if names else ""))
+        items.append(_explained(one, comparison) + (f" Concerns {names}." if names else ""))
     return (Section(heading="Why", id="why", blocks=(Bullets(items=tuple(items)),)),)
 
 
-def _explained(one: Explanation) -> str:
-    return " ".join(part for part in (visible(one.text), _CLOSES[one.closes]) if part)
+def _explained(one: Explanation, comparison: Comparison) -> str:
+    """Its text, with long names cut as in every sentence."""
+    text = visible(one.text)
+    for name in dict.fromkeys(cell.target for cell in comparison.cells):
+        if visible(name) != short(name):
+            text = text.replace(visible(name), short(name))
+    closes = "" if "arithmetic" in text.lower() else _CLOSES[one.closes]
+    return " ".join(part for part in (text, closes) if part)
 
 
 def _findings(marks: SideMarks, *, doubts_only: bool = False) -> tuple[Section, ...]:
@@ -312,7 +335,7 @@ def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
     blocks: list[Block] = [Paragraph(text=text)]
     tails = [one for one in comparison.cells if one.metric is Metric.LATENCY_P99]
     for anchor, name, group in (("map-rate", "rate", cells), ("map-p99", "p99 latency", tails)):
-        made = heat_map(anchor, f"Change of {name}", comparison, group)
+        made = heat_map(anchor, f"Change of {name}", group)
         blocks += [made] if made else []
     blocks.append(scorecard("score-target", comparison, lambda one: one.target, "target"))
     if len({one.workload for one in cells}) > 1:
@@ -338,8 +361,7 @@ def _curves(comparison: Comparison) -> tuple[Section, ...]:
 
 
 def _bottom_line(comparison: Comparison) -> Section:
-    said = [*bottom_line(comparison), *open_questions(comparison)][:3]
-    blocks = tuple(Paragraph(text=text) for text in said)
+    blocks = tuple(Paragraph(text=text) for text in bottom_line(comparison))
     return Section(heading="Bottom line", id="bottom-line", blocks=blocks)
 
 

@@ -39,6 +39,8 @@ from leadline.report.wording import (
 MOST_ROWS = 40
 # The map's darkest shades stand for half and for twice.
 _FULL = math.log(2.0)
+# A name in a row's label, of which the operation must stay in sight.
+_LABEL = 24
 _OP_ORDER = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, None)
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
 _LOSSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
@@ -65,8 +67,8 @@ def labels(cells: Sequence[ComparedCell]) -> list[str]:
     ops = {one.op for one in cells}
     return [
         place(
-            one.target if len(targets) > 1 or len(workloads) == 1 else "",
-            one.workload if len(workloads) > 1 else "",
+            short(one.target, _LABEL) if len(targets) > 1 or len(workloads) == 1 else "",
+            short(one.workload, _LABEL) if len(workloads) > 1 else "",
             one.level if len(levels) > len(workloads) else "",
             op_text(one.op) if len(ops) > 1 else "",
         )
@@ -256,11 +258,9 @@ def _bar(series: int, figure: MetricFigure | None) -> Bar:
 # --- the map ------------------------------------------------------------------------------------
 
 
-def heat_map(
-    anchor: str, heading: str, comparison: Comparison, cells: Sequence[ComparedCell]
-) -> HeatMap | None:
-    """Targets x workloads, each shaded by its change; the baseline is the first row. Of many
-    targets those with the largest changes. None where there is nothing to lay out."""
+def heat_map(anchor: str, heading: str, cells: Sequence[ComparedCell]) -> HeatMap | None:
+    """Targets x workloads, each shaded by its change. Of many targets those with the largest
+    changes. None where there is nothing to lay out."""
     at = {(one.target, one.workload, one.level, one.op): one for one in cells}
     shown, left_out = _targets(cells)
     columns = list(dict.fromkeys(key[1:] for key in at))
@@ -271,19 +271,17 @@ def heat_map(
     levels = {(workload, level) for workload, level, _ in columns}
     leveled = len(levels) > len({workload for workload, _ in levels})
     titles = [
-        place(short(workload), level if leveled else "", op_text(op))
+        place(short(workload, _LABEL), level if leveled else "", op_text(op))
         for workload, level, op in columns
     ]
-    reference = HeatCell(text="0", shade=0.0, value=1.0, note="what the others are beside")
     return HeatMap(
         id=anchor,
         title=f"{heading}: {left_out}" if left_out else heading,
-        rows=(short(comparison.baseline.name), *(short(target) for target in shown)),
+        rows=tuple(short(target) for target in shown),
         columns=tuple(titles),
         higher_is_better=tuple(not metrics[column].is_latency for column in columns),
-        cells=(
-            tuple(reference for _ in columns),
-            *(tuple(_heat(at.get((target, *column))) for column in columns) for target in shown),
+        cells=tuple(
+            tuple(_heat(at.get((target, *column))) for column in columns) for target in shown
         ),
         baseline=0,
         relative=True,

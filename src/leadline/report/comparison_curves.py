@@ -14,6 +14,7 @@ from leadline.formats.fio_log import Window
 from leadline.formats.output import FormatError
 from leadline.metrics import Metric, Op
 from leadline.report.changes import short, where
+from leadline.report.comparison_parts import rates
 from leadline.report.curves import (
     TimeRow,
     distribution_chart,
@@ -22,7 +23,6 @@ from leadline.report.curves import (
     percentiles_of,
 )
 from leadline.report.document import Block, Choices, LineChart, Paragraph
-from leadline.report.takeaways import rates
 from leadline.report.wording import count_text, visible
 
 MOST_CELLS = 8

@@ -6,7 +6,8 @@ from leadline.analysis.comparison import Comparison
 from leadline.analysis.evidence import REPEATS_FACTOR
 from leadline.analysis.intervals import TRIALS_FOR_INTERVAL
 from leadline.analysis.verdicts import Verdict
-from leadline.report.changes import band_text, percent_text
+from leadline.report.band_alone import REPEATS, called_by_chance
+from leadline.report.changes import band_text, percent_text, reason_text, reason_words
 from leadline.report.document import Block, KeyValues
 
 
@@ -23,8 +24,10 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
         )
     else:
         band += "; no larger noise floor was measured"
+    alone = called_by_chance(comparison.band)
     tested = sum(one.p is not None for one in judgements)
     few = TRIALS_FOR_INTERVAL - 1
+    codes = dict.fromkeys(code for one in judgements for code in one.reasons)
     texts = {
         "verdicts here": f"{told}, of {len(comparison.cells):,} numbers",
         "change": (
@@ -50,7 +53,10 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
         "one trial": (
             "measured here: its own seconds, as many as are independent, and a change must exceed "
             f"{percent_text(REPEATS_FACTOR - 1)}, by which repeats of one thing are known to "
-            "differ; a published number: the band alone"
+            "differ; a published number: the band alone, which of cells in which nothing changed "
+            f"calls {percent_text(alone)} changed where repeats scatter as in 180 published groups "
+            f"of three runs (median {percent_text(REPEATS.median)}, 90th percentile "
+            f"{percent_text(REPEATS.ninetieth)}, worst {percent_text(REPEATS.worst)})"
         ),
         "p": (
             f"adjusted over {tested:,} tests: Benjamini-Hochberg over the matrix, Holm over what "
@@ -64,6 +70,8 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
             "the geometric mean of the ratios of a target's rates; none where one is missing or "
             "refused; a total of reads and writes is left out beside its parts"
         ),
+        "reasons": "; ".join(f"{reason_words(code)}: {reason_text(code)}" for code in codes)
+        or "none",
         "marks": (
             "E, W, I: error, warning, info; of two runs, b is the baseline's and c the candidate's"
         ),

@@ -81,6 +81,7 @@ def render(
         file_name=_file_name,
         packed=_packed,
         row_chart=row_chart,
+        sentence=sentence,
         slots=_slots,
     )
     return environment.get_template("page").render(
@@ -152,8 +153,9 @@ def _cells(
         if classes:
             parts.append(f' class="{" ".join(classes)}"')
         parts.append(_sort_key(cell, number=number))
-        if cell.note:
-            parts.append(f' title="{escape(cell.note)}"')
+        # What is cut is told when pointed at.
+        if told := cell.note or (cell.text if len(cell.text) > _CUT else ""):
+            parts.append(f' title="{escape(told)}"')
         parts.append(f">{_text(cell)}")
         if slot:
             parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
@@ -174,23 +176,45 @@ def _sort_key(cell: Cell, *, number: bool) -> str:
 def _text(cell: Cell) -> str:
     if cell.missing:
         word = " word" if len(cell.text) > 1 else ""
-        return f'<bdi class="absent{word}">{escape(cell.text)}</bdi>'
+        return f'<bdi class="absent{word}">{sentence(cell.text)}</bdi>'
     if cell.severity is Severity.ERROR:
-        return f"<bdi>{escape(cell.text)}</bdi>"
+        return f"<bdi>{sentence(cell.text)}</bdi>"
     return isolated(cell.text)
 
 
 # Scripts that are written from right to left.
-_RIGHT_TO_LEFT = re.compile(
-    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
-)
+_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_SOME_RIGHT_TO_LEFT = re.compile(f"[{_RIGHT_TO_LEFT}]")
+# A name in them: words that hold such a letter, with digits and signs between. A comma, a middle
+# dot or a Latin word ends it.
+_WORD = rf"[^\s,;·]*[{_RIGHT_TO_LEFT}][^\s,;·]*"
+_NAME = re.compile(rf"{_WORD}(?: (?:[^\sA-Za-z,;·]+ )*{_WORD})*")
 # Longer names are broken or cut, which takes an element.
 _LONG = 28
+_CUT = 60
+
+
+def sentence(text: str) -> Markup:
+    """Escaped text that is read from left to right: each name in it that is not stands by itself,
+    so that it turns neither its neighbours nor the numbers beside it round."""
+    if not _SOME_RIGHT_TO_LEFT.search(text):
+        return escape(text)
+    parts, done = [], 0
+    for found in _NAME.finditer(text):
+        start, end = found.span()
+        name = found.group()
+        if name.count("(") > name.count(")"):
+            start += name.startswith("(")
+        elif name.count(")") > name.count("("):
+            end -= name.endswith(")")
+        end -= len(text[start:end]) - len(text[start:end].rstrip(".:"))
+        parts += [escape(text[done:start]), Markup("<bdi>{}</bdi>").format(text[start:end])]
+        done = end
+    return Markup("").join([*parts, escape(text[done:])])
 
 
 def isolated(text: str) -> Markup:
-    """Escaped text whose direction does not turn its neighbours round."""
-    shown = escape(text)
-    if len(text) > _LONG or _RIGHT_TO_LEFT.search(text):
-        return Markup("<bdi>{}</bdi>").format(shown)
-    return shown
+    """A name as an element of its own where it is long or written from right to left."""
+    if len(text) > _LONG or _SOME_RIGHT_TO_LEFT.search(text):
+        return Markup('<bdi dir="ltr">{}</bdi>').format(sentence(text))
+    return escape(text)

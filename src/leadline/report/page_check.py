@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from pydantic import ValidationError
-
 import leadline
 from leadline import errors
+from leadline.analysis.comparison import By
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
 from leadline.report.compare_output import CompareOutput
@@ -39,14 +38,14 @@ _TEXT_TOLD = 120
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
-    without that, `version` the Leadline that made it. `run` is the run that it is of; empty for a
-    `comparison`."""
+    without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
+    `comparison` of what is the page of one run."""
 
     version: str
     answer: dict[str, Any]
     text: str
-    run: str = ""
-    comparison: CompareOutput | None = None
+    runs: tuple[str, ...]
+    comparison: CompareOutput | None
 
 
 def read_page(name: str, html: str) -> Page:
@@ -55,15 +54,10 @@ def read_page(name: str, html: str) -> Page:
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
-    run, comparison = "", None
-    if isinstance(answer, dict):
-        try:
-            if answer.get("schema") == "leadline/compare/1":
-                comparison = CompareOutput.model_validate(answer)
-            else:
-                run = ShowOutput.model_validate(answer).run
-        except ValidationError:
-            answer = None
+    try:
+        comparison, runs = _asked(answer)
+    except (ValueError, KeyError):
+        generator = None
     if generator is None or not isinstance(answer, dict):
         raise LeadlineError(
             errors.FORMAT_INVALID,
@@ -72,7 +66,19 @@ def read_page(name: str, html: str) -> Page:
         )
     text = _GENERATOR.sub("", _DOWNLOAD.sub("", html)).rstrip("\n")
     version = unescape(generator[1])
-    return Page(version=version, answer=answer, text=text, run=run, comparison=comparison)
+    return Page(version=version, answer=answer, text=text, runs=runs, comparison=comparison)
+
+
+def _asked(answer: object) -> tuple[CompareOutput | None, tuple[str, ...]]:
+    """What a page compares, if it does, and the runs that it is of. Raises ValueError or KeyError
+    for another answer."""
+    if not isinstance(answer, dict) or answer.get("schema") != "leadline/compare/1":
+        return None, (ShowOutput.model_validate(answer).run,)
+    comparison = CompareOutput.model_validate(answer)
+    if not 0 < comparison.band < 1:
+        raise ValueError
+    By(comparison.by)
+    return comparison, comparison.runs
 
 
 def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:

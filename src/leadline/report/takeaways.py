@@ -3,13 +3,13 @@ verdict; what cannot be told is said as such."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.comparison import ComparedCell, Comparison, Explanation
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.inventory.differences import Topic
-from leadline.metrics import Metric, Op
+from leadline.metrics import Metric
+from leadline.report.band_alone import called_by_chance
 from leadline.report.changes import (
     OP_NOUNS,
     absent,
@@ -18,16 +18,22 @@ from leadline.report.changes import (
     counts_text,
     judged,
     ratios,
-    reason_text,
     short,
     span_text,
     where,
     words_of,
 )
+from leadline.report.comparison_headline import (
+    headline_parts,
+    latency_name,
+    leading_reasons,
+)
+from leadline.report.comparison_headline import key_finding as key_finding
+from leadline.report.comparison_parts import Part, by_op, changed, parts_of, trials_of
+from leadline.report.comparison_parts import rates as rates
 from leadline.report.wording import count_text, listed, place, value_with_unit, visible
 
-MOST_TAKEAWAYS = 6
-_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL)
+MOST_TAKEAWAYS = 7
 _WORKLOADS_TOLD = 4
 _WINS_TOLD = 3
 
@@ -37,191 +43,17 @@ def summary(comparison: Comparison) -> tuple[str, ...]:
     return (key_finding(comparison), *takeaways(comparison))
 
 
-def rates(comparison: Comparison) -> list[ComparedCell]:
-    """The cells of the metrics by which people name a workload's speed."""
-    return [one for one in comparison.cells if one.rate]
-
-
-def key_finding(comparison: Comparison) -> str:
-    """One sentence with its numbers for somebody who knows nothing of the two."""
-    base, other = short(comparison.baseline.name), short(comparison.candidate.name)
-    cells = rates(comparison)
-    if not any(one.baseline_cell and one.candidate_cell for one in comparison.cells):
-        return _nothing_in_common(comparison, base, other)
-    if not cells:
-        return _of_latency(comparison, base, other)
-    if not judged(cells):
-        return _nothing_judged(cells, base, other)
-    parts = parts_of(cells)
-    clear = [part for part in parts if _clear(part.cells)] or parts
-    said = listed(_of_part(part) for part in clear)
-    # What goes both ways has its range in a takeaway; here it must not be passed over.
-    rest = listed(_direction(part) for part in parts if part not in clear)
-    return f"Against {base}, {other} {said}{f'; {rest}' if rest else ''}{_grounds(judged(cells))}."
-
-
-def by_op(cells: Sequence[ComparedCell]) -> list[tuple[Op, list[ComparedCell]]]:
-    """Cells of each operation, writes first; reads and writes are never put together."""
-    groups = [(op, [one for one in cells if one.op is op]) for op in _OPS]
-    return [(op, group) for op, group in groups if group]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Cells of which one thing is said: those of an operation, or of its small or large blocks."""
-
-    op: Op
-    blocks: str
-    cells: list[ComparedCell]
-
-    @property
-    def noun(self) -> str:
-        return f"{OP_NOUNS[self.op]}{f' of {self.blocks}' if self.blocks else ''}"
-
-
-def parts_of(cells: Sequence[ComparedCell]) -> list[Part]:
-    """A part for each operation; one for small and one for large blocks where that makes clear
-    what is not clear of both together. What is clear comes first."""
-    parts = []
-    for op, group in by_op(cells):
-        small = [one for one in group if not one.streaming]
-        large = [one for one in group if one.streaming]
-        clearer = small and large and (_clear(small) or _clear(large)) and not _clear(group)
-        if clearer:
-            parts.append(Part(op=op, blocks="small blocks", cells=small))
-            parts.append(Part(op=op, blocks="large blocks", cells=large))
-        else:
-            parts.append(Part(op=op, blocks="", cells=group))
-    return sorted(parts, key=lambda part: not _clear(part.cells))
-
-
-def _clear(cells: Sequence[ComparedCell]) -> bool:
-    """All that have a verdict have the same."""
-    return len({one.verdict for one in judged(cells)}) == 1
-
-
-def _of_part(part: Part) -> str:
-    """`writes 13.7 to 26.9 % fewer IOPS (worse in 6 of 6 cells)`."""
-    told = judged(part.cells)
-    verb = {Op.TOTAL: "does mixed reads and writes"}.get(part.op, OP_NOUNS[part.op])
-    if not told:
-        return f"is undecided for {part.noun} ({counts_text(part.cells)})"
-    size = f" in {part.blocks}" if part.blocks else ""
-    what = span_text(ratios(told), *words_of(told))
-    return f"{verb} {what}{size} ({counts_text(part.cells)})"
-
-
-def _grounds(cells: Sequence[ComparedCell]) -> str:
-    """What the verdicts rest on."""
-    found = {one.judgement.evidence for one in cells}
-    parts = []
-    if found & {Evidence.TRIALS, Evidence.FEW_TRIALS}:
-        counts = [
-            trials_of(one)
-            for one in cells
-            if one.judgement.evidence in (Evidence.TRIALS, Evidence.FEW_TRIALS)
-        ]
-        ends = dict.fromkeys((f"{min(counts):,}", f"{max(counts):,}"))
-        noun = "trial" if max(counts) == 1 else "trials"
-        parts.append(f"{' to '.join(ends)} {noun} a side")
-    if Evidence.WITHIN_RUN in found:
-        parts.append("one trial a side, judged by its own seconds")
-    if Evidence.ONE_NUMBER in found:
-        parts.append("single trials, no run-to-run uncertainty")
-    return f"; {listed(parts)}" if parts else ""
-
-
-def trials_of(cell: ComparedCell) -> int:
-    """Trials with a value on the side that has fewer."""
-    counts = [
-        sum(one.value is not None for one in figure.trials) if figure else 0
-        for figure in (cell.baseline, cell.candidate)
-    ]
-    return min(counts)
-
-
-def _nothing_in_common(comparison: Comparison, base: str, other: str) -> str:
-    shared = {one.target for one in comparison.cells}
-    sides = [
-        f"{name} has {listed((short(one) for one in alone), 3) or 'none other'}"
-        for name, alone in (
-            (base, comparison.baseline_alone),
-            (other, comparison.candidate_alone),
-        )
-    ]
-    if not shared:
-        return (
-            f"Nothing can be compared: {base} and {other} have no target in common "
-            f"({'; '.join(sides)})."
-        )
-    names = listed((short(one) for one in shared), 3)
-    return f"Nothing can be compared: {base} and {other} share {names}, but no workload on it."
-
-
-def _of_latency(comparison: Comparison, base: str, other: str) -> str:
-    """A comparison of chosen metrics, none of them a rate."""
-    metrics = list(dict.fromkeys(one.metric for one in comparison.cells))
-    cells = [one for one in comparison.cells if one.metric is metrics[0]]
-    if not judged(cells):
-        return _nothing_judged(cells, base, other)
-    told = _latency(metrics[0], cells)
-    return f"On {other}, against {base}, {told}{_grounds(judged(cells))}."
-
-
-def _nothing_judged(cells: Sequence[ComparedCell], base: str, other: str) -> str:
-    open_ = [one for one in cells if one.verdict is Verdict.INCONCLUSIVE]
-    if not open_:
-        codes = listed(_reasons(cells), 3)
-        return (
-            f"No verdict on {other} against {base}: none of {count_text(len(cells), 'cell')} can "
-            f"be compared ({codes})."
-        )
-    return (
-        f"Whether {other} is faster or slower than {base} cannot be told: "
-        f"{counts_text(cells)}{_needed(open_)}."
-    )
-
-
-def _reasons(cells: Iterable[ComparedCell]) -> list[str]:
-    """The first reason of each cell in words, the most frequent first."""
-    counts: dict[str, int] = {}
-    for cell in cells:
-        for code in cell.judgement.reasons[:1]:
-            counts[code] = counts.get(code, 0) + 1
-    return [reason_text(code) for code in sorted(counts, key=lambda code: -counts[code])]
-
-
-def _needed(cells: Sequence[ComparedCell]) -> str:
-    """How many trials a side would probably decide open cells."""
-    wanted = [(one.judgement.trials_needed, trials_of(one)) for one in cells]
-    known = [(needed, now) for needed, now in wanted if needed is not None]
-    if not known:
-        single = all(trials_of(one) <= 1 for one in cells)
-        return "; with six trials a side there would be intervals" if single else ""
-    ends = dict.fromkeys((f"{min(known)[0]:,}", f"{max(known)[0]:,}"))
-    now = dict.fromkeys((f"{min(n for _, n in known):,}", f"{max(n for _, n in known):,}"))
-    which = f"{len(known):,} of them"
-    if len(known) == len(cells):
-        which = "it" if len(cells) == 1 else "them"
-    return (
-        f"; about {' to '.join(ends)} trials a side ({' to '.join(now)} now) would probably "
-        f"decide {which}"
-    )
-
-
-# --- takeaways ----------------------------------------------------------------------------------
-
-
 def takeaways(comparison: Comparison) -> tuple[str, ...]:
-    """At most six sentences; what cannot be told is always among them."""
+    """At most seven sentences, none of which the headline says; what cannot be told, and what
+    verdicts without repeats are worth, are always among them."""
     cells = rates(comparison)
     first = [
-        *_winners(comparison, cells),
-        *_by_workload(cells),
+        *_balance(comparison, cells),
+        *(_by_workload(cells, headline_parts(comparison)) if judged(cells) else ()),
         *_percentile(comparison, Metric.LATENCY_P99),
         *_why(comparison),
     ]
-    last = open_questions(comparison)
+    last = [*_worth(cells or comparison.cells), *open_questions(comparison)]
     room = MOST_TAKEAWAYS - len(last)
     extra = _extremes(cells)
     if len(first) + len(extra) <= room:
@@ -229,10 +61,14 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
     return (*first[:room], *last)
 
 
-def _winners(comparison: Comparison, cells: Sequence[ComparedCell]) -> list[str]:
+def _balance(comparison: Comparison, cells: Sequence[ComparedCell]) -> list[str]:
+    """Who is ahead how often, and what the verdicts rest on."""
     told = judged(cells)
-    if len(told) < 2:
+    if not told:
         return []
+    basis = _basis(told)
+    if len(told) < 2:
+        return [f"Judged by {basis}."]
     base, other = short(comparison.baseline.name), short(comparison.candidate.name)
     won = [one for one in told if one.verdict is Verdict.BETTER]
     lost = [one for one in told if one.verdict is Verdict.WORSE]
@@ -245,10 +81,43 @@ def _winners(comparison: Comparison, cells: Sequence[ComparedCell]) -> list[str]
     elif ties:
         counts += f"; {ties:,} {'is a tie' if ties == 1 else 'are ties'}"
     within = f" within {' to '.join(ends)}" if ties else ""
-    text = f"Of {count_text(len(told), 'rate')} judged, {counts}{within}."
+    text = f"Of {count_text(len(told), 'rate')} judged by {basis}, {counts}{within}."
     for name, wins in ((base, lost), (other, won)):
         if 0 < len(wins) <= _WINS_TOLD:
             text += f" {name} is ahead in {listed(_with_change(one) for one in wins)}."
+    return [text]
+
+
+def _basis(cells: Sequence[ComparedCell]) -> str:
+    """What verdicts rest on: `3 trials a side`."""
+    by: dict[Evidence, list[ComparedCell]] = {evidence: [] for evidence in Evidence}
+    for one in cells:
+        by[one.judgement.evidence].append(one)
+    parts = []
+    counts = [trials_of(one) for one in (*by[Evidence.TRIALS], *by[Evidence.FEW_TRIALS])]
+    if counts:
+        ends = dict.fromkeys((f"{min(counts):,}", f"{max(counts):,}"))
+        parts.append(f"{' to '.join(ends)} {'trial' if max(counts) == 1 else 'trials'} a side")
+    if by[Evidence.WITHIN_RUN]:
+        parts.append("the seconds of one trial a side")
+    if by[Evidence.ONE_NUMBER]:
+        parts.append("one number a side")
+    return listed(parts) or "what is known"
+
+
+def _worth(cells: Sequence[ComparedCell]) -> list[str]:
+    """How often a band alone calls a change where nothing changed."""
+    told = [one for one in judged(cells) if one.judgement.evidence is Evidence.ONE_NUMBER]
+    if not told:
+        return []
+    bands = [one.judgement.band for one in told]
+    chance = called_by_chance(min(bands))
+    expected = round(sum(map(called_by_chance, bands)))
+    text = (
+        f"Had nothing changed, the band of {band_text(min(bands))} alone would still call about "
+        f"{expected:,} of {count_text(len(told), 'rate')} changed ({chance * 100:.0f} %, where "
+        f"repeats scatter as in 180 published groups of runs); it calls {len(changed(told)):,}."
+    )
     return [text]
 
 
@@ -277,20 +146,21 @@ def _both(cell: ComparedCell) -> str:
     return " to ".join(value_with_unit(cell.metric, one) for one in values if one is not None)
 
 
-def _by_workload(cells: Sequence[ComparedCell]) -> list[str]:
-    """For each operation what its workloads say, where there are several."""
+def _by_workload(cells: Sequence[ComparedCell], told: Sequence[Part]) -> list[str]:
+    """For each operation what its workloads say, without what the headline tells in full."""
+    known = {(part.op, part.workloads[0]) for part in told if len(part.workloads) == 1}
     said = []
     for op, group in by_op(cells):
-        names = list(dict.fromkeys(one.workload for one in group))
-        if len(names) < 2:
-            continue
+        every = dict.fromkeys(one.workload for one in group)
+        names = [name for name in every if (op, name) not in known]
         parts = [
             _of_group(short(name), [one for one in group if one.workload == name])
             for name in names[:_WORKLOADS_TOLD]
         ]
         more = len(names) - _WORKLOADS_TOLD
         rest = f"; {count_text(more, 'more workload')} in the table" if more > 0 else ""
-        said.append(f"{OP_NOUNS[op].capitalize()} by workload: {'; '.join(parts)}{rest}.")
+        if parts:
+            said.append(f"{OP_NOUNS[op].capitalize()}: {'; '.join(parts)}{rest}.")
     return said
 
 
@@ -310,28 +180,32 @@ def _percentile(comparison: Comparison, metric: Metric) -> list[str]:
 
 
 def _latency(metric: Metric, cells: Sequence[ComparedCell]) -> str:
-    name = {Metric.LATENCY_MEAN: "mean"}.get(metric, metric.value.removeprefix("latency_"))
-    name = {"p999": "p99.9", "p9999": "p99.99"}.get(name, name)
     parts = []
     for op, group in by_op(cells):
         told = judged(group)
         what = f"is {span_text(ratios(told), 'lower', 'higher')}" if told else "cannot be told"
         parts.append(f"of {OP_NOUNS[op]} {what} ({counts_text(group)})")
-    return f"{name} latency {', '.join(parts)}"
+    return f"{latency_name(metric)} latency {', '.join(parts)}"
+
+
+def founded(explanation: Explanation) -> bool:
+    """Whether it names a difference, or has arithmetic: not only that nothing is known."""
+    return bool(explanation.paths) or explanation.closes is not None
 
 
 def _why(comparison: Comparison) -> list[str]:
-    """The explanation that concerns most of what was found different; sums that close first."""
-    changed = {Verdict.BETTER, Verdict.WORSE}
-    found = []
-    for one in comparison.explanations:
-        touched = [comparison.cells[index] for index in one.cells]
-        count = sum(cell.verdict in changed for cell in touched)
-        if count:
-            found.append((one.closes is True, count, one.text))
+    """The best founded explanation of what was found different, and for how much of it the
+    arithmetic closes."""
+    rows = {index for index, one in enumerate(comparison.cells) if one.rate and changed([one])}
+    found = [one for one in comparison.explanations if founded(one) and rows & set(one.cells)]
     if not found:
         return []
-    return [visible(max(found, key=lambda one: one[:2])[2])]
+    best = max(found, key=lambda one: one.closes is True)
+    closed = {index for one in found if one.closes for index in one.cells} & rows
+    text = visible(best.text)
+    if best.closes and len(closed) > len(rows & set(best.cells)):
+        text += f" In all it closes for {len(closed):,} of {len(rows):,} changed rates."
+    return [text]
 
 
 def open_questions(comparison: Comparison) -> list[str]:
@@ -340,12 +214,12 @@ def open_questions(comparison: Comparison) -> list[str]:
     parts = []
     open_ = [one for one in cells if one.verdict is Verdict.INCONCLUSIVE]
     if open_ and judged(cells):
-        parts.append(f"{len(open_):,} of {count_text(len(cells), 'rate')} open{_needed(open_)}")
+        parts.append(f"{len(open_):,} of {count_text(len(cells), 'rate')} open{needed(open_)}")
     parts += missing(comparison)
     refused = [one for one in cells if one.verdict is Verdict.NOT_COMPARABLE and not absent(one)]
-    if refused:
+    if refused and judged(cells):
         names = listed((where(one) for one in refused), 3)
-        why = listed(_reasons(refused), 3)
+        why = listed(leading_reasons(refused), 3)
         parts.append(f"not comparable {names} ({why})")
     for name, alone in (
         (comparison.baseline.name, comparison.baseline_alone),
@@ -354,6 +228,26 @@ def open_questions(comparison: Comparison) -> list[str]:
         if alone and comparison.cells:
             parts.append(f"only on {short(name)}: {listed((short(one) for one in alone), 3)}")
     return [f"What cannot be said: {'; '.join(parts)}."] if parts else []
+
+
+def needed(cells: Sequence[ComparedCell]) -> str:
+    """How many trials a side would probably decide open cells."""
+    wanted = [(one.judgement.trials_needed, trials_of(one)) for one in cells]
+    known = [(count, now) for count, now in wanted if count is not None]
+    if not known:
+        single = cells and all(trials_of(one) <= 1 for one in cells)
+        return "; with six trials a side there would be intervals" if single else ""
+    asked = sorted(count for count, _ in known)
+    present = sorted(now for _, now in known)
+    ends = dict.fromkeys((f"{asked[0]:,}", f"{asked[-1]:,}"))
+    now = dict.fromkeys((f"{present[0]:,}", f"{present[-1]:,}"))
+    which = f"{len(known):,} of them"
+    if len(known) == len(cells):
+        which = "it" if len(cells) == 1 else "them"
+    return (
+        f"; about {' to '.join(ends)} trials a side ({' to '.join(now)} now) would probably "
+        f"decide {which}"
+    )
 
 
 def missing(comparison: Comparison) -> list[str]:
@@ -388,17 +282,19 @@ def bottom_line(comparison: Comparison) -> tuple[str, ...]:
     cells = rates(comparison)
     base, other = short(comparison.baseline.name), short(comparison.candidate.name)
     if not judged(cells):
-        return (key_finding(comparison),)
+        open_ = [one for one in cells if one.verdict is Verdict.INCONCLUSIVE]
+        return (f"These numbers give no reason to prefer {base} or {other}{needed(open_)}.",)
     parts = parts_of(cells)
-    clauses = [_direction(part) for part in parts]
-    said = [f"With {other} instead of {base}, {listed(clauses)}."]
-    choice = {
-        name: [part.noun for part in parts if _leader(part.cells) == verdict]
-        for name, verdict in ((base, Verdict.WORSE), (other, Verdict.BETTER))
-    }
-    advice = [f"{name} is the faster for {listed(ops)}" for name, ops in choice.items() if ops]
-    if advice:
-        said.append(f"By these numbers {listed(advice)}.")
+    said = []
+    for name, against, verdict in ((base, other, Verdict.WORSE), (other, base, Verdict.BETTER)):
+        ahead = [part for part in parts if _leader(part.cells) == verdict]
+        if ahead:
+            what = listed(f"{part.noun} ({_part_count(part, verdict)})" for part in ahead)
+            said.append(f"By these numbers {name} is faster than {against} for {what}.")
+    neither = [part for part in parts if _leader(part.cells) is None]
+    if neither:
+        what = listed(f"{part.noun} ({_tally(part, base, other)})" for part in neither)
+        said.append(f"Neither is ahead in half of the cells or more for {what}.")
     protection = [one for one in comparison.differences if one.topic is Topic.REDUNDANCY]
     if protection:
         what = listed(
@@ -407,10 +303,7 @@ def bottom_line(comparison: Comparison) -> tuple[str, ...]:
         )
         said.append(f"They do not protect data alike: {what}.")
     elif {one.judgement.evidence for one in judged(cells)} == {Evidence.ONE_NUMBER}:
-        said.append(
-            "Each cell is one number a side, so that what a repeat would give is not known; six "
-            "trials of each would give intervals."
-        )
+        said.append("Six trials of each cell would show which of the differences last.")
     return tuple(said)
 
 
@@ -421,24 +314,28 @@ def _difference(target: str, path: str, ours: str, theirs: str) -> str:
 
 
 def _leader(cells: Sequence[ComparedCell]) -> Verdict | None:
-    """The verdict towards which all cells that differ point, if it is that of most cells."""
-    found = {one.verdict for one in judged(cells)} - {Verdict.SAME}
+    """The verdict towards which all cells that differ point, if at least half of the cells do."""
+    found = {one.verdict for one in changed(cells)}
     if len(found) != 1:
         return None
     verdict = found.pop()
-    return verdict if sum(one.verdict is verdict for one in cells) * 2 > len(cells) else None
+    return verdict if sum(one.verdict is verdict for one in cells) * 2 >= len(cells) else None
 
 
-def _direction(part: Part) -> str:
+def _part_count(part: Part, verdict: Verdict) -> str:
+    count = sum(one.verdict is verdict for one in part.cells)
+    return f"in {count:,} of {count_text(len(part.cells), 'cell')}"
+
+
+def _tally(part: Part, base: str, other: str) -> str:
+    """Who is ahead how often: `old in 2, new in 3 of 14 cells`."""
     told = judged(part.cells)
-    noun, of = part.noun, f"of {count_text(len(part.cells), 'cell')}"
+    of = f"of {count_text(len(part.cells), 'cell')}"
     slower = sum(one.verdict is Verdict.WORSE for one in told)
     faster = sum(one.verdict is Verdict.BETTER for one in told)
     if not told:
-        return f"{noun} are not decided (0 {of})"
+        return f"none {of} is decided"
     if not slower and not faster:
-        return f"{noun} are the same within the band (in {len(told):,} {of})"
-    if slower and faster:
-        return f"{noun} are slower in {slower:,} and faster in {faster:,} {of}"
-    word, none, count = ("slower", "faster", slower) if slower else ("faster", "slower", faster)
-    return f"{noun} are {word} in {count:,} {of} and {none} in none"
+        return f"the same within the band in {len(told):,} {of}"
+    counts = [f"{count:,}" if count else "none" for count in (slower, faster)]
+    return f"{base} in {counts[0]} and {other} in {counts[1]} {of}"

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 ROUNDS = 5
+# About their mean, so that the slope of a least-squares line is sum(step x value) / sum(step^2).
+_STEPS = np.arange(ROUNDS) - (ROUNDS - 1) / 2
 
 # sup |Brownian bridge| exceeds 1.95 with probability 0.001 (Kolmogorov's distribution). That holds
 # for long series; in short ones the variance comes out too small, so the bar is raised by
@@ -52,7 +54,7 @@ def steadiness(values: npt.NDArray[np.float64]) -> Steadiness | None:
     mean = float(rounds.mean())
     if mean <= 0:
         return None
-    slope = float(np.polyfit(np.arange(ROUNDS), rounds, 1)[0])
+    slope = float(_STEPS @ rounds) / float(_STEPS @ _STEPS)
     return Steadiness(
         rounds=tuple(rounds.tolist()),
         range_share=float(rounds.max() - rounds.min()) / mean,

@@ -141,7 +141,7 @@ def test_a_total_is_not_counted_beside_its_parts() -> None:
         cell([100], [125], Verdict.BETTER, op=Op.READ),
         cell([200], [205], Verdict.SAME, op=Op.TOTAL),
     )
-    from leadline.report.comparison_tables import scorecard
+    from leadline.report.comparison_totals import scorecard
 
     row = scorecard("s", one, lambda each: each.target, "target").rows[0]
     assert row[-1].sort == pytest.approx(1.0)
@@ -156,11 +156,11 @@ def test_the_map_and_the_charts_hold_what_the_table_holds(published: Comparison)
     writes = [one.judgement.ratio for one in rates if one.op is Op.WRITE]
     assert [row.ratio for row in deltas[0].rows[: len(writes)]] == sorted(writes)
     heat = next(one for one in blocks(document) if isinstance(one, HeatMap))
-    assert heat.rows[heat.baseline] == "single-zone"
-    shown = {text.text for row in heat.cells[1:] for text in row}
+    assert heat.rows == tuple(dict.fromkeys(one.target for one in published.cells)), "no baseline"
+    shown = {text.text for row in heat.cells for text in row}
     assert "-26.9 %" in shown
     assert "missing" in shown
-    for row in heat.cells[1:]:
+    for row in heat.cells:
         for one in row:
             if one.shade:
                 assert (one.shade > 0) == one.text.startswith("+")
@@ -328,11 +328,12 @@ def test_two_hundred_targets(tmp_path: Path) -> None:
     assert {row.label for row in delta.rows} == {f"pool-{n:03d}" for n in range(161, 201)}
     assert len(table(document, "delta-rate-table").rows) == 200
     heat = next(one for one in blocks(document) if isinstance(one, HeatMap))
-    assert len(heat.rows) == MOST_ROWS + 1
+    assert len(heat.rows) == MOST_ROWS
     assert "40 of 200 targets" in heat.title
     page, _, _ = rendered(document)
     assert len(page) < 1_000_000
-    assert "worse in 150 and same in 50 of 200 cells" in page
+    assert "(same in 50" not in document.summary[0]
+    assert "(worse in 150 and same in 50 of 200 cells)" in page
 
 
 # --- scales -------------------------------------------------------------------------------------

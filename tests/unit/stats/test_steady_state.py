@@ -27,6 +27,15 @@ def test_rounds_of_a_ramp() -> None:
     assert steady.drift_share == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_drift_is_that_of_a_least_squares_line(seed: int) -> None:
+    rounds = np.random.default_rng(seed).uniform(1.0, 1e6, size=5)
+    steady = steadiness(np.repeat(rounds, 3))
+    assert steady is not None
+    slope = float(np.polyfit(np.arange(5), rounds, 1)[0])
+    assert steady.drift_share == pytest.approx(abs(slope) * 4 / rounds.mean())
+
+
 def test_what_does_not_divide_is_left_out_at_the_start() -> None:
     steady = steadiness(np.array([7.0, 7.0, *[1.0, 3.0] * 5]))
     assert steady is not None

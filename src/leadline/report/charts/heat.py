@@ -50,6 +50,7 @@ def ratio(chart: HeatMap, column: int, cell: HeatCell) -> float | None:
 def beside(chart: HeatMap, column: int, cell: HeatCell) -> str:
     """The small text beside a figure: how many times the baseline's it is. None in its own row,
     nor where the figures are changes already."""
-    found = None if chart.relative else ratio(chart, column, cell)
-    own = cell is chart.cells[chart.baseline][column] if chart.cells else False
-    return "" if found is None or own else ratio_text(found)
+    if chart.relative or cell is chart.cells[chart.baseline][column]:
+        return ""
+    found = ratio(chart, column, cell)
+    return "" if found is None else ratio_text(found)
