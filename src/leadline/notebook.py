@@ -23,7 +23,6 @@ from leadline.errors import LeadlineError
 if TYPE_CHECKING:
     import pyarrow
 
-    from leadline.analysis.cells import CellFigure
     from leadline.analysis.comparison import By
     from leadline.archive.verify import Verification
     from leadline.findings import Finding
@@ -125,12 +124,13 @@ def compare(
     from leadline.analysis.comparison import By
     from leadline.analysis.selectors import parse_metric
     from leadline.analysis.sides import places, two_runs, within_run
+    from leadline.judging import Judge
     from leadline.metrics import Metric
     from leadline.notebook_answers import OpenComparison
 
     _check_band(band)
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
-    kind, judged = _by(by), _Judged()
+    kind, judge = _by(by), Judge()
     if candidate is None:
         alone = _archive(baseline)
         found = places(alone)
@@ -141,12 +141,12 @@ def compare(
                 hint='give a second run, or two parts: compare("a", "b", by="target", run=run)',
             )
         kind = By.CLUSTER
-        sides = within_run(alone, kind, found[0], found[1], judged)
+        sides = within_run(alone, kind, found[0], found[1], judge)
     elif kind is By.RUN:
-        sides = two_runs(_archive(baseline), _archive(candidate), judged)
+        sides = two_runs(_archive(baseline), _archive(candidate), judge)
     else:
         ours, theirs = _name(baseline, kind), _name(candidate, kind)
-        sides = within_run(_archive(run), kind, ours, theirs, judged)
+        sides = within_run(_archive(run), kind, ours, theirs, judge)
     return OpenComparison(compared(*sides, by=kind, band=band, metrics=wanted))
 
 
@@ -164,10 +164,7 @@ def rank(
     `baseline` is the target that scores 1; `band` is a share. Raises LeadlineError (`usage`,
     `run-not-found`, `nothing-to-rank`).
     """
-    from leadline.analysis.aa import floor_of_objectives
-    from leadline.analysis.objectives import every_rate, for_use_case, selected
-    from leadline.analysis.ranking import rank as ranked
-    from leadline.analysis.use_cases import find_use_case
+    from leadline.judging import Judge, ranked
     from leadline.notebook_answers import OpenRanking
 
     _check_band(band)
@@ -178,31 +175,8 @@ def rank(
             "objectives and use are two answers to one question",
             hint="give one of them",
         )
-    found, judged = _archive(run), _Judged()
-    figures, findings = judged(found)
-    if use is not None:
-        question = for_use_case(found, figures, find_use_case(use))
-    else:
-        question = selected(found, figures, wanted) if wanted else every_rate(found, figures)
-    noise = floor_of_objectives(found, figures, findings)
-    return OpenRanking(ranked(found, figures, question, baseline=baseline, band=band, noise=noise))
-
-
-class _Judged:
-    """Figures and findings of each run, worked out once in a call: both sides may be of one."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[tuple[CellFigure, ...], tuple[Finding, ...]]] = {}
-
-    def __call__(self, run: Run) -> tuple[tuple[CellFigure, ...], tuple[Finding, ...]]:
-        from leadline.analysis.cells import figures
-        from leadline.audit.registry import audit
-
-        path = str(run.path)
-        if path not in self._found:
-            findings = audit(run)
-            self._found[path] = figures(run, findings), findings
-        return self._found[path]
+    found = ranked(_archive(run), Judge(), wanted, use, baseline=baseline, band=band)
+    return OpenRanking(found)
 
 
 def _archive(run: RunName) -> Run:

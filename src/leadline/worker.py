@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 
@@ -17,3 +21,39 @@ def begin_work() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # What a file leaves behind has no cycles; looking for some would copy the parent's memory.
     gc.disable()
+
+
+def spare_cores() -> int:
+    """Cores that this process may use beside the one it runs on."""
+    return len(os.sched_getaffinity(0)) - 1
+
+
+@contextmanager
+def beside(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Callable[[], Any]]]:
+    """Begin calls in workers, in their order, and give for each what waits for its answer.
+
+    To be used with cores to spare, and before there are threads. What a call raises is raised by
+    what waits for it; a call whose worker somebody ended is done here.
+    """
+    import multiprocessing
+    from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+
+    # A fork has all modules loaded. A worker for this process's core too, which has nothing else to
+    # do while it waits.
+    context = multiprocessing.get_context("fork")
+    workers = min(len(calls), spare_cores() + 1)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=begin_work)
+
+    def waits(call: Callable[[], Any], begun: Future[Any]) -> Callable[[], Any]:
+        def ended() -> Any:
+            try:
+                return begun.result()
+            except BrokenExecutor:  # somebody, or the kernel for want of memory, ended it
+                return call()
+
+        return ended
+
+    try:
+        yield [waits(call, pool.submit(call)) for call in calls]
+    finally:
+        pool.shutdown(cancel_futures=True)

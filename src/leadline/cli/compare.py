@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.compare_options import compare_options, find_sides, parse_band
+from leadline.cli.compare_options import compare_options, find_sides, parse_band, runs_named
 from leadline.cli.options import format_option, runs_option
 from leadline.errors import Exit
 
@@ -63,20 +63,21 @@ def command(
     from leadline.analysis.limits import check_limits, parse_limit
     from leadline.analysis.selectors import parse_metric
     from leadline.analysis.verdicts import Verdict
+    from leadline.judging import judging
     from leadline.metrics import Metric
 
     share = parse_band(band)
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
     parsed = [parse_limit(limit) for limit in limits]
-    ours, theirs = find_sides(baseline, candidate, by, within, runs)
-    comparison = compare(
-        ours,
-        theirs,
-        by=By(by) if candidate else By.CLUSTER,
-        band=share,
-        metrics=wanted,
-        primary=[limit.selector for limit in parsed],
-    )
+    opened = runs_named(baseline, candidate, by, within, runs)
+    with judging(opened, verifying=False) as (judge, _):
+        comparison = compare(
+            *find_sides(baseline, candidate, by, within, runs, judge),
+            by=By(by) if candidate else By.CLUSTER,
+            band=share,
+            metrics=wanted,
+            primary=[limit.selector for limit in parsed],
+        )
     compared = any(cell.verdict is not Verdict.NOT_COMPARABLE for cell in comparison.cells)
     results = check_limits(comparison, parsed) if compared else ()
     _print(comparison, results, output)

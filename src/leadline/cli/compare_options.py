@@ -12,10 +12,9 @@ from leadline import errors
 from leadline.errors import LeadlineError
 
 if TYPE_CHECKING:
-    from leadline.analysis.cells import CellFigure
     from leadline.analysis.comparison import Side
     from leadline.archive.reader import Run
-    from leadline.findings import Finding
+    from leadline.judging import Judge
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 BY = ("run", "cluster", "target", "label")
@@ -69,8 +68,24 @@ def parse_band(text: str) -> float:
     return band
 
 
-def find_sides(
+def runs_named(
     baseline: str, candidate: str | None, by: str, within: str, runs: Path | None
+) -> tuple[Run, ...]:
+    """The runs that the words are about, the baseline's first; one where all are about the same."""
+    from leadline.archive.runs import find_run, runs_folder
+
+    names = [baseline] if candidate is None else [baseline, candidate] if by == "run" else [within]
+    found = [find_run(name, runs_folder(runs)) for name in names]
+    return tuple({run.path: run for run in found}.values())
+
+
+def find_sides(
+    baseline: str,
+    candidate: str | None,
+    by: str,
+    within: str,
+    runs: Path | None,
+    judge: Judge,
 ) -> tuple[Side, Side]:
     """The two that the words mean. One run with two clusters stands for both of them."""
     from leadline.analysis.comparison import By
@@ -90,21 +105,7 @@ def find_sides(
                 hint="name a second run, or two parts of this one: "
                 f"`leadline compare A B --by target --run {run.id}`",
             )
-        return within_run(run, By.CLUSTER, *found, judged)
+        return within_run(run, By.CLUSTER, *found, judge)
     if by == By.RUN:
-        return two_runs(find_run(baseline, folder), find_run(candidate, folder), judged)
-    return within_run(find_run(within, folder), By(by), baseline, candidate, judged)
-
-
-_JUDGED: dict[Path, tuple[tuple[CellFigure, ...], tuple[Finding, ...]]] = {}
-
-
-def judged(run: Run) -> tuple[tuple[CellFigure, ...], tuple[Finding, ...]]:
-    """A run's figures and findings, worked out once: both sides may be of one run."""
-    from leadline.analysis.cells import figures
-    from leadline.audit.registry import audit
-
-    if run.path not in _JUDGED:
-        findings = audit(run)
-        _JUDGED[run.path] = figures(run, findings), findings
-    return _JUDGED[run.path]
+        return two_runs(find_run(baseline, folder), find_run(candidate, folder), judge)
+    return within_run(find_run(within, folder), By(by), baseline, candidate, judge)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from leadline import errors
-from leadline.cli.compare_options import judged, parse_band
+from leadline.cli.compare_options import parse_band
 from leadline.cli.options import format_option, run_argument, runs_option
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
-    from leadline.analysis.objectives import Question
     from leadline.analysis.ranking import Ranking
     from leadline.archive.reader import Run
 
@@ -70,6 +68,7 @@ def command(
         leadline rank --for database --format json
     """
     from leadline.archive.runs import find_run, runs_folder
+    from leadline.judging import Judge, ranked
 
     share = parse_band(band)
     if objectives and use_case is not None:
@@ -79,44 +78,11 @@ def command(
             hint="give one of them",
         )
     found = find_run(run, runs_folder(runs))
-    ranking = rank_run(found, objectives, use_case, baseline=baseline, band=share)
+    ranking = ranked(found, Judge(), objectives, use_case, baseline=baseline, band=share)
     _print(found, ranking, output)
     if not ranking.complete:
         raise nothing_ranked(ranking)
     return Exit.ANSWERED
-
-
-def rank_run(
-    run: Run,
-    objectives: Sequence[str],
-    use_case: str | None,
-    *,
-    baseline: str | None,
-    band: float,
-) -> Ranking:
-    """The ranking that is asked for, with the noise floor that the run measured."""
-    from leadline.analysis.aa import floor_of_objectives
-    from leadline.analysis.ranking import rank
-
-    figures, findings = judged(run)
-    return rank(
-        run,
-        figures,
-        _question(run, objectives, use_case),
-        baseline=baseline,
-        band=band,
-        noise=floor_of_objectives(run, figures, findings),
-    )
-
-
-def _question(run: Run, objectives: Sequence[str], use_case: str | None) -> Question:
-    from leadline.analysis.objectives import every_rate, for_use_case, selected
-    from leadline.analysis.use_cases import find_use_case
-
-    figures, _ = judged(run)
-    if use_case is not None:
-        return for_use_case(run, figures, find_use_case(use_case))
-    return selected(run, figures, objectives) if objectives else every_rate(run, figures)
 
 
 def nothing_ranked(ranking: Ranking) -> LeadlineError:

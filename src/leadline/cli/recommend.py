@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline.cli.options import format_option, run_argument, runs_option
-from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked, rank_run
+from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -57,18 +57,20 @@ def command(
     from leadline.analysis.requirements import parse_requirements
     from leadline.analysis.use_cases import find_use_case
     from leadline.archive.runs import find_run, runs_folder
-    from leadline.cli.compare_options import judged, parse_band
+    from leadline.cli.compare_options import parse_band
+    from leadline.judging import Judge, ranked
 
     case, requirements = find_use_case(use_case), parse_requirements(required)
     share = parse_band(band)
     found = find_run(run, runs_folder(runs))
-    ranking = rank_run(found, (), case.name, baseline=None, band=share)
+    judge = Judge()
+    ranking = ranked(found, judge, (), case.name, baseline=None, band=share)
     recommendation = recommend(
         ranking,
         case,
         protections(found),
         requirements,
-        figures=judged(found)[0],
+        figures=judge(found)[0],
         imposed=imposed_conditions(found),
     )
     _print(found, recommendation, output)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from leadline import errors
-from leadline.cli.compare_options import compare_options, find_sides, parse_band
+from leadline.cli.compare_options import compare_options, find_sides, parse_band, runs_named
 from leadline.cli.options import runs_option
 from leadline.cli.written import DATA, PAPER, Written, of_run, of_two
 from leadline.errors import Exit, LeadlineError
@@ -106,20 +106,14 @@ def _written(
     kind: str,
 ) -> Written:
     from leadline.analysis.comparison import By
-    from leadline.archive.beside import verifying
-    from leadline.archive.runs import find_run, runs_folder
+    from leadline.judging import judging
 
-    share, folder = parse_band(band), runs_folder(runs)
-    names = [name] if candidate is None else [name, candidate]
-    if candidate is not None and by != By.RUN:
-        names = [within]
-    opened = [find_run(one, folder) for one in names]
-    apart = {run.path: run for run in opened} if kind not in DATA else {}
-    # Begun before the runs are judged, so that both cores have work.
-    with verifying(tuple(apart.values())) as verified:
+    share = parse_band(band)
+    opened = runs_named(name, candidate, by, within, runs)
+    with judging(opened, verifying=kind not in DATA) as (judge, verified):
         if candidate is None:
-            return of_run(opened[0], kind, verified)
-        sides = find_sides(name, candidate, by, within, runs)
+            return of_run(opened[0], kind, judge, verified)
+        sides = find_sides(name, candidate, by, within, runs, judge)
         return of_two(*sides, By(by), share, kind, verified)
 
 

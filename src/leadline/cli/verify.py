@@ -16,9 +16,9 @@ from leadline.errors import Exit, LeadlineError
 from leadline.visible import visible
 
 if TYPE_CHECKING:
-    from leadline.archive.beside import Verified
     from leadline.archive.reader import Run
     from leadline.cli.written import Written
+    from leadline.judging import Judge, Verified
     from leadline.report.page_check import Page
 
 
@@ -68,8 +68,8 @@ def _archive(name: str, runs: Path | None) -> list[tuple[str, Verification]]:
 
 def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
     """The archives that a page is of, and then the page itself."""
-    from leadline.archive.beside import verifying
     from leadline.cli.written import rendered
+    from leadline.judging import judging
     from leadline.report.page_check import check_page, read_page
 
     try:
@@ -79,25 +79,28 @@ def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
             errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
         ) from error
     archives = [find_run(name, runs_folder(runs)) for name in kept.runs]
-    with verifying(archives) as verified:
-        numbers, problems = check_page(kept, rendered(_once_more(kept, archives, runs, verified)))
+    with judging(archives) as (judge, verified):
+        written = _once_more(kept, archives, runs, judge, verified)
+        numbers, problems = check_page(kept, rendered(written))
         found = verified()
     checked = Verification(files=0, numbers=numbers, problems=problems)
     names = [*(str(run.path) for run in archives), str(path)]
     return list(zip(names, (*found, checked), strict=True))
 
 
-def _once_more(page: Page, archives: list[Run], runs: Path | None, verified: Verified) -> Written:
+def _once_more(
+    page: Page, archives: list[Run], runs: Path | None, judge: Judge, verified: Verified
+) -> Written:
     """What `report` would write of the same archives now."""
     from leadline.cli.written import of_run, of_two
 
     asked = page.comparison
     if asked is None:
-        return of_run(archives[0], ".html", verified)
+        return of_run(archives[0], ".html", judge, verified)
     from leadline.analysis.comparison import By
     from leadline.cli.compare_options import find_sides
 
     by = By(asked.by)
     words = page.runs if by is By.RUN else (asked.baseline, asked.candidate)
-    sides = find_sides(words[0], words[-1], by, page.runs[0], runs)
+    sides = find_sides(words[0], words[-1], by, page.runs[0], runs, judge)
     return of_two(*sides, by, asked.band, ".html", verified)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leadline.cli.compare_options import judged
-
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
-    from leadline.archive.beside import Verified
     from leadline.archive.reader import Run
+    from leadline.judging import Judge, Verified
     from leadline.report.document import Document
     from leadline.report.html import Download
 
@@ -37,25 +35,23 @@ def rendered(written: Written) -> str:
     return render(written.document, written.downloads) if written.document else ""
 
 
-def of_run(run: Run, form: str, verified: Verified | None = None) -> Written:
-    """A run in the form of that file ending; `verified` gives its verification, if one is begun."""
+def of_run(run: Run, form: str, judge: Judge, verified: Verified) -> Written:
+    """A run in the form of that file ending; `verified` gives its verification."""
     from leadline.report.contracts import show_output
     from leadline.report.tables import show_table
 
-    cells, findings = judged(run)
+    cells, findings = judge(run)
     shown = show_output(run, cells, findings, trials=True)
     if form == ".json":
         return Written(text=shown.model_dump_json(by_alias=True, indent=2))
     if form == ".csv":
         return Written(text=show_table(shown, "csv"))
-    from leadline.archive.verify import verify
     from leadline.report.build import run_document
     from leadline.report.html import Download
 
     whole = shown.model_dump_json(by_alias=True, indent=2) + "\n"
-    verification = verified()[0] if verified else verify(run)
     return Written(
-        document=run_document(run, cells, findings, verification),
+        document=run_document(run, cells, findings, verified()[0]),
         downloads=tuple(
             Download(name=f"{run.id}.{ending}", label=label, media_type=media_type, text=content)
             for ending, label, media_type, content in (
@@ -72,11 +68,9 @@ def of_run(run: Run, form: str, verified: Verified | None = None) -> Written:
     )
 
 
-def of_two(
-    ours: Side, theirs: Side, by: By, band: float, form: str, verified: Verified | None = None
-) -> Written:
+def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: Verified) -> Written:
     """A comparison in the form of that file ending; `verified` gives the verifications of the
-    archives, if they are begun: one, or the baseline's first."""
+    archives: one, or the baseline's first."""
     from leadline.analysis.comparing import compare
     from leadline.report.compare_output import compare_csv, compare_output
     from leadline.report.comparison import comparison_document
@@ -85,10 +79,7 @@ def of_two(
     if form in DATA:
         document = comparison_document(comparison)
     else:
-        from leadline.archive.verify import verify
-
-        runs = {side.run.path: side.run for side in (ours, theirs)}
-        found = verified() if verified else tuple(map(verify, runs.values()))
+        found = verified()
         document = comparison_document(comparison, (found[0], found[-1]))
     answer = compare_output(comparison, document.summary[0] if document.summary else "")
     whole = answer.model_dump_json(by_alias=True, indent=2)

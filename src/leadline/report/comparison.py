@@ -10,14 +10,14 @@ from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanati
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
 from leadline.report.changes import band_text, short, where
-from leadline.report.comparison_charts import bar_charts, delta_chart, heat_map
+from leadline.report.comparison_changes import changes_sections
+from leadline.report.comparison_charts import bar_charts, heat_map
 from leadline.report.comparison_curves import curve_blocks, pattern_of
 from leadline.report.comparison_marks import SideMarks
 from leadline.report.comparison_methods import method_blocks
 from leadline.report.comparison_parts import rates
 from leadline.report.comparison_tables import (
     brief_table,
-    delta_table,
     differences_table,
     matrix_table,
 )
@@ -37,11 +37,8 @@ from leadline.report.marks import Marks
 from leadline.report.results import slug
 from leadline.report.systems_beside import busy_shares, busy_text, columns_block
 from leadline.report.takeaways import bottom_line, founded, missing, summary
-from leadline.report.wording import count_text, listed, title, visible
+from leadline.report.wording import count_text, listed, visible
 
-# Beyond so many numbers a page would be too large with every metric's own table: those of IOPS and
-# bandwidth, of which the better one is the rate, are then left out, and the download has them.
-_MOST_CELLS = 2500
 _CLOSES = {
     True: "The arithmetic closes.",
     False: "The arithmetic does not close: something else is at work too.",
@@ -64,7 +61,7 @@ def comparison_document(
             *_why(comparison),
             *(_findings(marks) if comparison.cells else ()),
             _matrix(comparison),
-            *_changes(comparison, marks),
+            *changes_sections(comparison, marks),
             *_totals(comparison),
             *_scorecards(comparison),
             *_bars(comparison),
@@ -265,48 +262,6 @@ def _matrix(comparison: Comparison) -> Section:
 
 
 # --- what was found -----------------------------------------------------------------------------
-
-
-def _metrics(comparison: Comparison) -> list[tuple[str, str, list[ComparedCell]]]:
-    """(choice, label, cells): the rate first, then every metric that tells something more."""
-    found = []
-    rate = rates(comparison)
-    kinds = {one.metric for one in rate}
-    if rate:
-        label = (
-            title(next(iter(kinds))) if len(kinds) == 1 else "rate (IOPS; MiB/s of large blocks)"
-        )
-        found.append(("rate", label, rate))
-    for metric in Metric:
-        cells = [one for one in comparison.cells if one.metric is metric]
-        if not any(one.judgement.ratio is not None for one in cells):
-            continue
-        if not metric.is_latency and (
-            all(one.rate for one in cells) or len(comparison.cells) > _MOST_CELLS
-        ):
-            continue
-        found.append((metric.value.replace("_", "-"), title(metric), cells))
-    return found
-
-
-def _changes(comparison: Comparison, marks: SideMarks) -> tuple[Section, ...]:
-    metrics = _metrics(comparison)
-    if not metrics:
-        return ()
-    blocks: list[Block] = []
-    if len(metrics) > 1:
-        options = tuple((f"change-{key}", label) for key, label, _ in metrics)
-        blocks.append(Choices(id="change-metric", label="Metric", options=options))
-    for key, label, cells in metrics:
-        choice = f"change-{key}"
-        chart = delta_chart(f"delta-{key}", f"Change of {label}", cells, choice)
-        blocks += [chart] if chart else []
-        blocks.append(
-            delta_table(
-                f"delta-{key}-table", comparison, cells, marks, caption=label, choice=choice
-            )
-        )
-    return (Section(heading="Changes", id="changes", blocks=tuple(blocks)),)
 
 
 def _totals(comparison: Comparison) -> tuple[Section, ...]:

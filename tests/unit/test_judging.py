@@ -1,4 +1,4 @@
-"""Verification in another process says what verification in this one says."""
+"""What other processes judge and verify is what this one would."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from archive_builder import make_run
 
-from leadline.archive import beside, layout
-from leadline.archive.beside import verifying
+from leadline import judging as module
+from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.errors import ARCHIVE_DAMAGED, LeadlineError
+from leadline.judging import Judge, judging
 
 
 @pytest.fixture
@@ -29,13 +30,13 @@ def runs(tmp_path: Path) -> list[Run]:
 
 @pytest.fixture
 def another_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(module, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
 
 
 @pytest.mark.usefixtures("another_core")
 def test_each_archive_gets_its_own_verification(runs: list[Run]) -> None:
-    with verifying(runs) as verified:
+    with judging(runs) as (_, verified):
         assert multiprocessing.active_children()
         found = verified()
     assert found == tuple(map(verify, runs))
@@ -44,23 +45,47 @@ def test_each_archive_gets_its_own_verification(runs: list[Run]) -> None:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.usefixtures("another_core")
+def test_each_run_gets_its_own_figures_and_findings(runs: list[Run]) -> None:
+    with judging(runs, verifying=False) as (judge, _):
+        found = [judge(run) for run in runs]
+        assert judge(Run(runs[1].path)) is found[1], "worked out once"
+    here = Judge()
+    for run, (figures, findings) in zip(runs, found, strict=True):
+        assert findings == here(run)[1]
+        # Histograms have no equality of their own.
+        assert [repr(one) for one in figures] == [repr(one) for one in here(run)[0]]
+    assert found[0][1] != found[1][1] or found[0][0] != found[1][0]
+
+
+@pytest.mark.usefixtures("another_core")
+def test_what_fails_in_another_process_fails_here(runs: list[Run], tmp_path: Path) -> None:
+    (runs[1].path / layout.PLAN).write_text("{}")
+    with judging(runs, verifying=False) as (judge, _):
+        judge(runs[0])
+        with pytest.raises(LeadlineError) as caught:
+            judge(runs[1])
+    assert caught.value.kind is ARCHIVE_DAMAGED
+    assert "plan.json" in str(caught.value)
+
+
 def test_small_archives_are_verified_here(runs: list[Run]) -> None:
-    with verifying(runs) as verified:
+    with judging(runs) as (_, verified):
         assert not multiprocessing.active_children()
         assert verified() == tuple(map(verify, runs))
 
 
 def test_one_core_is_not_shared(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(module, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
-    with verifying(runs) as verified:
+    with judging(runs) as (_, verified):
         assert not multiprocessing.active_children()
         assert verified() == tuple(map(verify, runs))
 
 
 @pytest.mark.usefixtures("another_core")
 def test_what_another_process_does_not_end_is_done_here(runs: list[Run]) -> None:
-    with verifying([runs[1]] * 50) as verified:
+    with judging([runs[1]] * 50) as (_, verified):
         for child in multiprocessing.active_children():
             child.kill()
         assert verified() == (verify(runs[1]),) * 50
@@ -68,7 +93,7 @@ def test_what_another_process_does_not_end_is_done_here(runs: list[Run]) -> None
 
 @pytest.mark.usefixtures("another_core")
 def test_nothing_is_left_where_judging_fails(runs: list[Run]) -> None:
-    with pytest.raises(ZeroDivisionError), verifying(runs):
+    with pytest.raises(ZeroDivisionError), judging(runs):
         _ = 1 / 0
     assert not multiprocessing.active_children()
 
@@ -78,6 +103,6 @@ def test_an_archive_that_leads_elsewhere_is_refused(runs: list[Run], tmp_path: P
     trials = runs[0].path / layout.TRIALS
     trials.rename(tmp_path / "elsewhere")
     trials.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LeadlineError) as caught, verifying(runs):
+    with pytest.raises(LeadlineError) as caught, judging(runs):
         pass
     assert caught.value.kind is ARCHIVE_DAMAGED
