@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from leadline.archive.reader import Run
+from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.verify import Verification, verify
 from leadline.worker import beside, spare_cores
 
@@ -25,21 +26,38 @@ Verified: TypeAlias = Callable[[], tuple[Verification, ...]]
 _WORTH_A_PROCESS = 200
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkedOut:
+    """What another process found; None is a verification that nobody asked for."""
+
+    judged: FiguresAndFindings
+    verification: Verification | None
+
+
 class Judge:
     """Gives a run's figures and findings, worked out once: both sides may be of one run."""
 
-    def __init__(
-        self, begun: Mapping[Path, Callable[[], FiguresAndFindings]] | None = None
-    ) -> None:
+    def __init__(self, begun: Mapping[Path, Callable[[], _WorkedOut]] | None = None) -> None:
         """`begun` wait for what others work out."""
         self._begun = begun or {}
-        self._found: dict[Path, FiguresAndFindings] = {}
+        self._judged: dict[Path, FiguresAndFindings] = {}
+        self._read: dict[Path, tuple[StoredTrial, ...]] = {}
 
     def __call__(self, run: Run) -> FiguresAndFindings:
-        if run.path not in self._found:
+        if run.path not in self._judged:
             begun = self._begun.get(run.path)
-            self._found[run.path] = begun() if begun else _judged(run)
-        return self._found[run.path]
+            if begun is None:
+                self._judged[run.path] = _judged(run)
+                self._read[run.path] = run.attempts
+            else:
+                self._judged[run.path] = begun().judged
+        return self._judged[run.path]
+
+    def verified(self, run: Run) -> Verification:
+        """The verification of a run; what was read to judge it is not read again."""
+        begun = self._begun.get(run.path)
+        found = begun().verification if begun else None
+        return found or verify(run, self._read.get(run.path, ()))
 
 
 def _judged(run: Run) -> FiguresAndFindings:
@@ -50,29 +68,44 @@ def _judged(run: Run) -> FiguresAndFindings:
     return figures(run, findings), findings
 
 
+def _worked_out(path: Path, *, verifying: bool) -> _WorkedOut:
+    run = Run(path)
+    judged = _judged(run)
+    verification = verify(run, run.attempts) if verifying else None
+    return _WorkedOut(judged=judged, verification=verification)
+
+
+def _verified(path: Path) -> Verification:
+    return verify(Run(path))
+
+
 @contextmanager
 def judging(runs: Sequence[Run], *, verifying: bool = True) -> Iterator[tuple[Judge, Verified]]:
     """What judges each of these runs, and what gives the verification of each, in their order.
 
-    Large runs are shared with other processes, if there are cores for them: the first is judged
-    here, meanwhile the others are, and all are verified (if that will be asked for); small ones
-    when they are asked for. To be begun before there are threads. Raises
+    Large runs are shared with other processes, if there are cores for them: of two the second is
+    judged and verified there, of one it is verified there (if that will be asked for). Everything
+    else is done when it is asked for. To be begun before there are threads. Raises
     LeadlineError(`archive-damaged`) for an archive that no verb opens.
     """
     trials = sum(len(run.trial_folders) for run in runs)
-    others = [run.path for run in runs[1:]]
-    calls: list[Callable[[], Any]] = [partial(_judged_at, path) for path in others]
-    calls += [partial(_verified_at, run.path) for run in runs] if verifying else []
-    if not calls or spare_cores() < 1 or trials < _WORTH_A_PROCESS:
-        yield Judge(), lambda: tuple(map(verify, runs))
+    first, others = runs[0], runs[1:]
+    shared = spare_cores() > 0 and trials >= _WORTH_A_PROCESS and (verifying or others)
+    if not shared:
+        judge = Judge()
+        yield judge, lambda: tuple(judge.verified(run) for run in runs)
         return
     # What a worker would have to import, each worker would import again.
     import leadline.analysis.cells
     import leadline.audit.registry  # noqa: F401
 
-    with beside(calls) as begun:
-        judge = Judge(dict(zip(others, begun[: len(others)], strict=True)))
-        yield judge, lambda: tuple(one() for one in begun[len(others) :])
+    calls = [partial(_worked_out, run.path, verifying=verifying) for run in others]
+    with beside(calls or [partial(_verified, first.path)]) as begun:
+        if not others:
+            yield Judge(), lambda: (begun[0](),)
+            return
+        judge = Judge({run.path: wait for run, wait in zip(others, begun, strict=True)})
+        yield judge, lambda: tuple(judge.verified(run) for run in runs)
 
 
 def ranked(
@@ -98,11 +131,3 @@ def ranked(
         question = selected(run, figures, objectives) if objectives else every_rate(run, figures)
     noise = floor_of_objectives(run, figures, findings)
     return rank(run, figures, question, baseline=baseline, band=band, noise=noise)
-
-
-def _judged_at(path: Path) -> FiguresAndFindings:
-    return _judged(Run(path))
-
-
-def _verified_at(path: Path) -> Verification:
-    return verify(Run(path))

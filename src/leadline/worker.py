@@ -38,10 +38,9 @@ def beside(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Callable[[], Any
     import multiprocessing
     from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 
-    # A fork has all modules loaded. A worker for this process's core too, which has nothing else to
-    # do while it waits.
+    # A fork has all modules loaded.
     context = multiprocessing.get_context("fork")
-    workers = min(len(calls), spare_cores() + 1)
+    workers = max(1, min(len(calls), spare_cores()))
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=begin_work)
 
     def waits(call: Callable[[], Any], begun: Future[Any]) -> Callable[[], Any]:

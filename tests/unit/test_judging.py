@@ -84,11 +84,25 @@ def test_one_core_is_not_shared(runs: list[Run], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("another_core")
-def test_what_another_process_does_not_end_is_done_here(runs: list[Run]) -> None:
-    with judging([runs[1]] * 50) as (_, verified):
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_another_process_does_not_end_is_done_here(runs: list[Run], number: int) -> None:
+    given = runs[-number:]
+    with judging(given) as (judge, verified):
         for child in multiprocessing.active_children():
             child.kill()
-        assert verified() == (verify(runs[1]),) * 50
+        assert verified() == tuple(map(verify, given))
+        assert [judge(run)[1] for run in given] == [Judge()(run)[1] for run in given]
+
+
+def test_what_was_read_to_be_judged_is_what_is_verified(runs: list[Run]) -> None:
+    """An archive that changes in between shows it: its bytes are looked at again."""
+    with judging(runs[:1]) as (judge, verified):
+        judge(runs[0])
+        (runs[0].trial_folders[0] / layout.FIO_OUTPUT).write_text("{}")
+        (found,) = verified()
+    assert [one.path for one in found.problems] == [
+        f"{layout.TRIALS}/{runs[0].trial_folders[0].name}/{layout.FIO_OUTPUT}"
+    ]
 
 
 @pytest.mark.usefixtures("another_core")
