@@ -86,7 +86,7 @@ from leadline.analysis.sides import two_runs
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.audit.registry import audit
-from leadline.report.comparison import comparison_document
+from leadline.report.comparison.page import comparison_document
 from leadline.report.html import render
 marks = [("imports", began)]
 def over(name):

@@ -29,10 +29,10 @@ from leadline.formats.importers import KINDS, importer
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
 from leadline.plan.loader import Overrides, load_plan
-from leadline.report.build import run_document
 from leadline.report.html import render as html
 from leadline.report.junit import junit
 from leadline.report.markdown import render as markdown
+from leadline.report.run.page import run_document
 from leadline.report.terminal import render as terminal
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,7 +23,7 @@ class OpenComparison:
     @property
     def headline(self) -> str:
         """The key finding, as the page begins with it."""
-        from leadline.report.comparison import comparison_summary
+        from leadline.report.comparison.page import comparison_summary
 
         return next(iter(comparison_summary(self.comparison).summary), "nothing can be compared")
 

@@ -16,8 +16,8 @@ from leadline.analysis.comparison import By
 from leadline.analysis.sides import two_runs
 from leadline.archive.reader import Run
 from leadline.report import html
-from leadline.report.compare_output import compare_csv, compare_output
-from leadline.report.comparison import comparison_document
+from leadline.report.comparison.output import compare_csv, compare_output
+from leadline.report.comparison.page import comparison_document
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=alert(1)>"

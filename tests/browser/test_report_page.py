@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page
 from leadline.analysis.cells import figures
 from leadline.archive.verify import verify
 from leadline.report import html
-from leadline.report.build import run_document
 from leadline.report.contracts import show_output
+from leadline.report.run.page import run_document
 from leadline.report.tables import show_table
 
 pytestmark = pytest.mark.browser

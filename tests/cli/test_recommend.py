@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from leadline.report.rank_output import RecommendOutput
+from leadline.report.ranking.output import RecommendOutput
 from tests.cli.conftest import Leadline, refused
 from tests.cli.test_rank import STUDY
 from tests.conftest import Said

@@ -22,7 +22,7 @@ from leadline.ceph.connection import Connection
 from leadline.lab.cluster import open_lab
 from leadline.lab.locate import lab_access, labs_folder
 from leadline.metrics import Metric
-from leadline.report.run_comparisons import comparisons_of
+from leadline.report.run.comparisons import comparisons_of
 from tests.real.conftest import Ended, command, environment, sh, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root]

@@ -95,7 +95,7 @@ def _print(audited: Sequence[tuple[Run, tuple[Finding, ...]]], output: str) -> N
         click.echo(junit(audited))
         return
     from leadline.analysis.cells import figures
-    from leadline.report.build import findings_document
+    from leadline.report.run.page import findings_document
 
     for run, findings in audited:
         document = findings_document(run, figures(run, findings), findings)

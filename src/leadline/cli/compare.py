@@ -140,11 +140,11 @@ def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
 
 
 def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str) -> None:
-    from leadline.report.comparison import comparison_document, comparison_summary
+    from leadline.report.comparison.page import comparison_document, comparison_summary
 
     summary = comparison_summary(comparison)
     if output in ("json", "csv"):
-        from leadline.report.compare_output import compare_csv, compare_output
+        from leadline.report.comparison.output import compare_csv, compare_output
 
         headline = summary.summary[0] if summary.summary else ""
         answer = compare_output(comparison, headline, results)

@@ -102,7 +102,7 @@ def _may_name_a_folder(name: str) -> bool:
 
 
 def _print(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> None:
-    from leadline.report.imports import import_document
+    from leadline.report.run.imports import import_document
     from leadline.report.terminal import render, standard_output
 
     render(standard_output(), import_document(audited))

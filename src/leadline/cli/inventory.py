@@ -71,12 +71,12 @@ def command(
         _save(save, dumps)
     inventory = cluster_inventory(dumps)
     if output == "json":
-        from leadline.report.inventory_output import inventory_output
+        from leadline.report.inventory.output import inventory_output
 
         answer = inventory_output(inventory, source)
         click.echo(answer.model_dump_json(by_alias=True, indent=2))
         return Exit.ANSWERED
-    from leadline.report.inventory import inventory_document
+    from leadline.report.inventory.page import inventory_document
 
     document = inventory_document(inventory, source)
     if output == "markdown":

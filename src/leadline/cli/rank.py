@@ -106,7 +106,7 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
 
 def _print(run: Run, ranking: Ranking, output: str) -> None:
     if output in ("json", "csv"):
-        from leadline.report.rank_output import rank_output, rank_rows
+        from leadline.report.ranking.output import rank_output, rank_rows
         from leadline.report.tables import render_rows
 
         told = rank_output(run, ranking)
@@ -116,7 +116,7 @@ def _print(run: Run, ranking: Ranking, output: str) -> None:
             click.echo(render_rows(*rank_rows(told), output))
         return
     from leadline.analysis.protection import protections
-    from leadline.report.ranking import ranking_document
+    from leadline.report.ranking.page import ranking_document
 
     document = ranking_document(run, ranking, protections(run))
     if output == "markdown":

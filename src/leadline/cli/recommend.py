@@ -81,11 +81,11 @@ def command(
 
 def _print(run: Run, found: Recommendation, output: str) -> None:
     if output == "json":
-        from leadline.report.rank_output import recommend_output
+        from leadline.report.ranking.output import recommend_output
 
         click.echo(recommend_output(run, found).model_dump_json(by_alias=True, indent=2))
         return
-    from leadline.report.recommendation import recommendation_document
+    from leadline.report.ranking.recommendation import recommendation_document
 
     document = recommendation_document(run, found)
     if output == "markdown":

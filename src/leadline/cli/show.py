@@ -54,7 +54,7 @@ def print_run(
     trials: bool = False,
 ) -> None:
     """The report in the terminal; `trials` adds every trial's value."""
-    from leadline.report.build import run_document
+    from leadline.report.run.page import run_document
     from leadline.report.terminal import render, standard_output
 
     document = run_document(run, cells, tuple(findings), charts=False)

@@ -46,8 +46,8 @@ def of_run(run: Run, form: str, judge: Judge, verified: Verified) -> Written:
         return Written(text=shown.model_dump_json(by_alias=True, indent=2))
     if form == ".csv":
         return Written(text=show_table(shown, "csv"))
-    from leadline.report.build import run_document
     from leadline.report.html import Download
+    from leadline.report.run.page import run_document
 
     whole = shown.model_dump_json(by_alias=True, indent=2) + "\n"
     return Written(
@@ -72,8 +72,8 @@ def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: V
     """A comparison in the form of that file ending; `verified` gives the verifications of the
     archives: one, or the baseline's first."""
     from leadline.analysis.comparing import compare
-    from leadline.report.compare_output import compare_csv, compare_output
-    from leadline.report.comparison import comparison_document
+    from leadline.report.comparison.output import compare_csv, compare_output
+    from leadline.report.comparison.page import comparison_document
 
     comparison = compare(ours, theirs, by=by, band=band)
     if form in DATA:

@@ -21,12 +21,12 @@ from leadline.plan.faults import Fault
 from leadline.plan.footprint import footprint_of
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
-from leadline.report.compare_output import CompareOutput
-from leadline.report.inventory_output import InventoryOutput
+from leadline.report.comparison.output import CompareOutput
+from leadline.report.inventory.output import InventoryOutput
 from leadline.report.lab_output import LabOutput
 from leadline.report.output_model import Output
 from leadline.report.pools_output import PoolsOutput
-from leadline.report.rank_output import RankOutput, RecommendOutput
+from leadline.report.ranking.output import RankOutput, RecommendOutput
 
 
 class FindingOutput(Output):

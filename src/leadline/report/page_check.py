@@ -19,7 +19,7 @@ from leadline import errors
 from leadline.analysis.comparison import By
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
-from leadline.report.compare_output import CompareOutput
+from leadline.report.comparison.output import CompareOutput
 from leadline.report.contracts import ShowOutput
 
 _DOWNLOAD = re.compile(

@@ -20,8 +20,8 @@ from leadline.metrics import Metric, Op
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
 from leadline.report import markdown
-from leadline.report.build import run_document
 from leadline.report.contracts import show_output
+from leadline.report.run.page import run_document
 from leadline.stats.histogram import LatencyHistogram
 
 numbers = st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=20)

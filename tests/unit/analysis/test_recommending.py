@@ -24,8 +24,8 @@ from leadline.findings import Severity
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.plan.models import Target
-from leadline.report.recommendation import answer, trade_offs
-from leadline.report.recommendation_limits import changes, not_measured
+from leadline.report.ranking.recommendation import answer, trade_offs
+from leadline.report.ranking.recommendation_limits import changes, not_measured
 from tests.conftest import RECORDED
 from tests.unit.analysis.ranked import READS, Trials, iops, make
 

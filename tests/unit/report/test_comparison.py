@@ -24,13 +24,14 @@ from leadline.findings import Finding, Severity
 from leadline.metrics import Op
 from leadline.report import html, markdown, terminal
 from leadline.report.changes import change_text
-from leadline.report.comparison import (
+from leadline.report.comparison.charts import MOST_ROWS, delta_chart, ratio_scale
+from leadline.report.comparison.page import (
     command,
     comparison_document,
     comparison_section,
     comparison_summary,
 )
-from leadline.report.comparison_charts import MOST_ROWS, delta_chart, ratio_scale
+from leadline.report.comparison.systems import BUSY, busy_shares, busy_text
 from leadline.report.document import (
     BarChart,
     Block,
@@ -41,7 +42,6 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.marks import Marks
-from leadline.report.systems_beside import BUSY, busy_shares, busy_text
 from tests.unit.report.comparison_builder import cell, comparison, judged, study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -141,7 +141,7 @@ def test_a_total_is_not_counted_beside_its_parts() -> None:
         cell([100], [125], Verdict.BETTER, op=Op.READ),
         cell([200], [205], Verdict.SAME, op=Op.TOTAL),
     )
-    from leadline.report.comparison_totals import scorecard
+    from leadline.report.comparison.totals import scorecard
 
     row = scorecard("s", one, lambda each: each.target, "target").rows[0]
     assert row[-1].sort == pytest.approx(1.0)

@@ -10,8 +10,8 @@ import pytest
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.verdicts import Verdict
 from leadline.metrics import Metric
-from leadline.report.comparison_changes import MOST_ROWS, changes_sections
-from leadline.report.comparison_marks import SideMarks
+from leadline.report.comparison.changes import MOST_ROWS, changes_sections
+from leadline.report.comparison.marks import SideMarks
 from leadline.report.document import Choices, Paragraph, Section, Table
 from tests.unit.report.comparison_builder import cell, study
 

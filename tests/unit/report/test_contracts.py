@@ -25,11 +25,11 @@ from leadline.formats.importer import Refused
 from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.plan.loader import Overrides, load_plan
 from leadline.report import contracts
-from leadline.report.compare_output import compare_output
-from leadline.report.inventory_output import inventory_output
+from leadline.report.comparison.output import compare_output
+from leadline.report.inventory.output import inventory_output
 from leadline.report.lab_output import LabOutput
 from leadline.report.pools_output import OnePoolOutput, PoolsOutput
-from leadline.report.rank_output import rank_output, recommend_output
+from leadline.report.ranking.output import rank_output, recommend_output
 from tests.unit.inventory.conftest import dumps_of
 
 

@@ -18,9 +18,7 @@ from leadline.analysis.cells import CellFigure, figures
 from leadline.archive.reader import Run
 from leadline.formats.fio_log import Window
 from leadline.metrics import PERCENTILES, Metric, Op
-from leadline.report import workload_curves
 from leadline.report.budget import PageBudget
-from leadline.report.build import run_document
 from leadline.report.curves import (
     MOST_POINTS,
     MOST_SERIES,
@@ -31,6 +29,8 @@ from leadline.report.curves import (
     thinned,
 )
 from leadline.report.document import Choices, LineChart, Paragraph, Section
+from leadline.report.run import workload_curves
+from leadline.report.run.page import run_document
 from leadline.stats.histogram import LatencyHistogram
 
 latencies = st.dictionaries(st.integers(1, 10**11), st.integers(1, 10**6), min_size=1, max_size=40)
@@ -279,7 +279,7 @@ def test_a_page_draws_only_so_much_and_says_what_it_left_out(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = functools.partial(PageBudget, 150)
-    monkeypatch.setattr("leadline.report.build.PageBudget", small)
+    monkeypatch.setattr("leadline.report.run.page.PageBudget", small)
     document = run_document(run, figures(run, ()), ())
     (found,) = (section for section in document.sections if section.id == "results")
     blocks = [block for section in found.sections for block in section.blocks]

@@ -18,9 +18,9 @@ from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus
 from leadline.findings import Finding, Severity
 from leadline.report import html, markdown, terminal
-from leadline.report.build import run_document
 from leadline.report.contracts import show_output
-from leadline.report.results import slug
+from leadline.report.run.page import run_document
+from leadline.report.run.results import slug
 from leadline.report.tables import render_rows
 from leadline.report.wording import listed, visible
 

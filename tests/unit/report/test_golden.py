@@ -14,9 +14,9 @@ from leadline.analysis.cells import figures
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.report import markdown, terminal
-from leadline.report.build import run_document
 from leadline.report.contracts import show_output
 from leadline.report.document import Document
+from leadline.report.run.page import run_document
 from leadline.report.tables import show_table
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rendered"

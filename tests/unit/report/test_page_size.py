@@ -9,7 +9,7 @@ from archive_builder import make_run, small_plan
 
 from leadline.analysis.cells import figures
 from leadline.report import html
-from leadline.report.build import run_document
+from leadline.report.run.page import run_document
 
 LARGEST = 3_000_000
 

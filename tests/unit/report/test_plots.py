@@ -13,8 +13,8 @@ from leadline.analysis.cells import figures
 from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.report import html
-from leadline.report.build import run_document
 from leadline.report.document import DotPlot, DotRow, Section, Table
+from leadline.report.run.page import run_document
 from leadline.report.wording import MISSING, value_text
 
 

@@ -11,9 +11,9 @@ from leadline.analysis.comparison import Comparison
 from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.plan.models import LeftOut, Plan
-from leadline.report.build import run_document
 from leadline.report.document import Document, Section, Table
-from leadline.report.run_comparisons import comparisons_of
+from leadline.report.run.comparisons import comparisons_of
+from leadline.report.run.page import run_document
 
 RTT_S = {"disk": 30e-6, "memory": 1e-3}
 

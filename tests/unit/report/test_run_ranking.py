@@ -15,9 +15,9 @@ from leadline.analysis.ranking import Missing, Ranking, Standing
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.metrics import Metric, Op
-from leadline.report.build import run_document
 from leadline.report.document import Document, Table
-from leadline.report.run_ranking import leading, undecided
+from leadline.report.run.page import run_document
+from leadline.report.run.ranking import leading, undecided
 
 OBJECTIVE = Objective(workload="w", level="qd1", op=Op.READ, metric=Metric.IOPS, weight=1.0)
 

@@ -11,10 +11,10 @@ from leadline.analysis.cells import CellFigure, figures
 from leadline.archive.reader import Run
 from leadline.findings import Finding
 from leadline.metrics import Metric, Op
-from leadline.report.build import run_document
 from leadline.report.document import Bullets, Choices, HeatCell, HeatMap, Section, Table
 from leadline.report.marks import Marks
-from leadline.report.scorecard import grid, heat_map, read_write_sections, scorecard_sections
+from leadline.report.run.page import run_document
+from leadline.report.run.scorecard import grid, heat_map, read_write_sections, scorecard_sections
 from leadline.report.wording import MISSING, value_text
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from leadline.inventory.ceph import Osd, Place
 from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.report.comparison.systems import crush_tree
 from leadline.report.document import Branch
-from leadline.report.systems_beside import crush_tree
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.report.band_alone import REPEATS, called_by_chance
+from leadline.report.comparison.band_alone import REPEATS, called_by_chance
 from leadline.stats.repeats import Scatter, share_beyond
 
 ROUNDS = 200_000

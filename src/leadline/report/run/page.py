@@ -21,15 +21,15 @@ from leadline.report.conditions import (
 )
 from leadline.report.curves import MOST_SERIES
 from leadline.report.document import Block, Document, KeyValues, Paragraph, Section
-from leadline.report.headline import headline
 from leadline.report.marks import Marks, finding_list
-from leadline.report.results import result_sections
-from leadline.report.run_comparisons import comparison_sections, comparisons_of
-from leadline.report.run_ranking import ranking_of, ranking_sections
-from leadline.report.scorecard import read_write_sections, scorecard_sections
-from leadline.report.systems import left_out_section, system_sections
+from leadline.report.run.comparisons import comparison_sections, comparisons_of
+from leadline.report.run.headline import headline
+from leadline.report.run.ranking import ranking_of, ranking_sections
+from leadline.report.run.results import result_sections
+from leadline.report.run.scorecard import read_write_sections, scorecard_sections
+from leadline.report.run.systems import left_out_section, system_sections
+from leadline.report.run.workload_curves import FEW_TRIALS
 from leadline.report.wording import listed, title, visible
-from leadline.report.workload_curves import FEW_TRIALS
 from leadline.stats.histogram import samples_needed
 
 

@@ -14,8 +14,8 @@ from leadline.archive.verify import Verification
 from leadline.findings import Finding, Severity
 from leadline.metrics import PERCENTILES, Metric
 from leadline.report.marks import Marks
-from leadline.report.run_comparisons import comparison_sentences
-from leadline.report.run_ranking import leading, undecided
+from leadline.report.run.comparisons import comparison_sentences
+from leadline.report.run.ranking import leading, undecided
 from leadline.report.wording import count_text, listed, place, share_text, title, visible
 
 

@@ -14,7 +14,7 @@ from leadline.formats.fio_log import Window
 from leadline.formats.output import FormatError
 from leadline.metrics import Metric, Op
 from leadline.report.changes import short, where
-from leadline.report.comparison_parts import rates
+from leadline.report.comparison.parts import rates
 from leadline.report.curves import (
     TimeRow,
     distribution_chart,

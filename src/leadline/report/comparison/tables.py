@@ -10,7 +10,7 @@ from leadline.report.changes import (
     reason_text,
     short,
 )
-from leadline.report.comparison_cells import (
+from leadline.report.comparison.cells import (
     change,
     change_and_verdict,
     change_interval,
@@ -24,8 +24,8 @@ from leadline.report.comparison_cells import (
     value,
     verdict,
 )
-from leadline.report.comparison_marks import SideMarks
-from leadline.report.comparison_parts import rates
+from leadline.report.comparison.marks import SideMarks
+from leadline.report.comparison.parts import rates
 from leadline.report.conditions import word
 from leadline.report.document import Cell, Column, Kind, Table
 from leadline.report.wording import (

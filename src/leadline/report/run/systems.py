@@ -11,8 +11,8 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph import CephInventory
 from leadline.report.conditions import word
 from leadline.report.document import Block, Bullets, Column, Paragraph, Section, Table
-from leadline.report.inventory import inventory_document
-from leadline.report.results import slug
+from leadline.report.inventory.page import inventory_document
+from leadline.report.run.results import slug
 from leadline.report.wording import visible
 from leadline.units import format_latency
 

@@ -7,7 +7,7 @@ from leadline.archive.reader import Run
 from leadline.report.changes import band_text
 from leadline.report.conditions import word
 from leadline.report.document import Bullets, Cell, Column, Document, Kind, Section, Table
-from leadline.report.protection import (
+from leadline.report.ranking.protection import (
     access_text,
     apart_text,
     at_rest_text,
@@ -15,7 +15,12 @@ from leadline.report.protection import (
     protection_text,
     survives_text,
 )
-from leadline.report.recommendation_limits import RESTS_ON, changes, not_measured, score_ratio
+from leadline.report.ranking.recommendation_limits import (
+    RESTS_ON,
+    changes,
+    not_measured,
+    score_ratio,
+)
 from leadline.report.wording import (
     NOT_SHOWN,
     count_text,

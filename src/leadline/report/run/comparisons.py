@@ -11,10 +11,10 @@ from leadline.analysis.sides import places, within_run
 from leadline.archive.reader import Run
 from leadline.findings import Finding
 from leadline.metrics import Metric
-from leadline.report.comparison import comparison_section
+from leadline.report.comparison.page import comparison_section
+from leadline.report.comparison.takeaways import key_finding
 from leadline.report.document import Section
 from leadline.report.marks import Marks
-from leadline.report.takeaways import key_finding
 
 # What the section shows; `leadline compare` has every percentile.
 _METRICS = (Metric.IOPS, Metric.BANDWIDTH, Metric.LATENCY_MEAN, Metric.LATENCY_P99)

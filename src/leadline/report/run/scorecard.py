@@ -28,7 +28,7 @@ from leadline.report.document import (
 )
 from leadline.report.labels import chart_labels
 from leadline.report.marks import Marks
-from leadline.report.results import rate_metric
+from leadline.report.run.results import rate_metric
 from leadline.report.wording import (
     MISSING,
     NOT_SHOWN,

@@ -19,7 +19,7 @@ from leadline.report.document import (
     Section,
     Table,
 )
-from leadline.report.protection import alike
+from leadline.report.ranking.protection import alike
 from leadline.report.wording import (
     NOT_SHOWN,
     count_text,

@@ -16,7 +16,7 @@ from leadline.report.changes import (
     short,
     span_text,
 )
-from leadline.report.comparison_parts import Part, by_op, changed, parts_of, rates
+from leadline.report.comparison.parts import Part, by_op, changed, parts_of, rates
 from leadline.report.wording import count_text, listed
 
 # A headline is read at a glance: so many characters, with names of twelve.

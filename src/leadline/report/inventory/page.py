@@ -18,7 +18,7 @@ from leadline.report.document import (
     Section,
     Table,
 )
-from leadline.report.inventory_placement import placement_section, pools_section
+from leadline.report.inventory.placement import placement_section, pools_section
 from leadline.report.wording import count_text, listed, share_text, visible
 from leadline.units import format_bandwidth, format_iops, format_size
 

@@ -26,7 +26,8 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.marks import Marks
-from leadline.report.plots import dot_plots
+from leadline.report.run.plots import dot_plots
+from leadline.report.run.workload_curves import workload_curves
 from leadline.report.wording import (
     MISSING,
     NOT_SHOWN,
@@ -39,7 +40,6 @@ from leadline.report.wording import (
     visible,
     workload_text,
 )
-from leadline.report.workload_curves import workload_curves
 
 TABLE_METRICS = (
     Metric.IOPS,

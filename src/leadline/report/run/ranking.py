@@ -15,7 +15,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding
 from leadline.report.changes import band_text, short
 from leadline.report.document import Paragraph, Section
-from leadline.report.ranking import order_table, times_text
+from leadline.report.ranking.page import order_table, times_text
 from leadline.report.wording import count_text, listed, visible
 
 # Every pair of targets is judged: of more than these, `leadline rank` is asked for it.

@@ -21,7 +21,7 @@ from leadline.report.document import (
     Paragraph,
     Tree,
 )
-from leadline.report.inventory import inventory_document
+from leadline.report.inventory.page import inventory_document
 from leadline.report.wording import count_text, listed, visible
 from leadline.units import format_size
 

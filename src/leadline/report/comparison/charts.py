@@ -23,7 +23,7 @@ from leadline.report.document import (
     HeatMap,
     Scale,
 )
-from leadline.report.results import slug
+from leadline.report.run.results import slug
 from leadline.report.wording import (
     MISSING,
     NOT_SHOWN,

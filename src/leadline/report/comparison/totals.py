@@ -10,8 +10,8 @@ from leadline.analysis.verdicts import Verdict
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.changes import OP_NOUNS, change_text, judged, ratios
-from leadline.report.comparison_cells import change_and_verdict, leveled_cells, nothing
-from leadline.report.comparison_parts import rates
+from leadline.report.comparison.cells import change_and_verdict, leveled_cells, nothing
+from leadline.report.comparison.parts import rates
 from leadline.report.conditions import word
 from leadline.report.document import Cell, Column, Kind, Table
 from leadline.report.wording import NOT_SHOWN

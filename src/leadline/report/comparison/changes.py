@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.metrics import Metric
-from leadline.report.comparison_charts import delta_chart
-from leadline.report.comparison_marks import SideMarks
-from leadline.report.comparison_parts import rates
-from leadline.report.comparison_tables import delta_table
+from leadline.report.comparison.charts import delta_chart
+from leadline.report.comparison.marks import SideMarks
+from leadline.report.comparison.parts import rates
+from leadline.report.comparison.tables import delta_table
 from leadline.report.document import Block, Choices, Paragraph, Section
 from leadline.report.wording import listed, title
 

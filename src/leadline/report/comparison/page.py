@@ -10,18 +10,20 @@ from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanati
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
 from leadline.report.changes import band_text, short, where
-from leadline.report.comparison_changes import changes_sections
-from leadline.report.comparison_charts import bar_charts, heat_map
-from leadline.report.comparison_curves import curve_blocks, pattern_of
-from leadline.report.comparison_marks import SideMarks
-from leadline.report.comparison_methods import method_blocks
-from leadline.report.comparison_parts import rates
-from leadline.report.comparison_tables import (
+from leadline.report.comparison.changes import changes_sections
+from leadline.report.comparison.charts import bar_charts, heat_map
+from leadline.report.comparison.curves import curve_blocks, pattern_of
+from leadline.report.comparison.marks import SideMarks
+from leadline.report.comparison.methods import method_blocks
+from leadline.report.comparison.parts import rates
+from leadline.report.comparison.systems import busy_shares, busy_text, columns_block
+from leadline.report.comparison.tables import (
     brief_table,
     differences_table,
     matrix_table,
 )
-from leadline.report.comparison_totals import patterns_table, read_write_table, scorecard
+from leadline.report.comparison.takeaways import bottom_line, founded, missing, summary
+from leadline.report.comparison.totals import patterns_table, read_write_table, scorecard
 from leadline.report.conditions import engine_texts, reproduction_blocks
 from leadline.report.document import (
     Block,
@@ -34,9 +36,7 @@ from leadline.report.document import (
     Section,
 )
 from leadline.report.marks import Marks
-from leadline.report.results import slug
-from leadline.report.systems_beside import busy_shares, busy_text, columns_block
-from leadline.report.takeaways import bottom_line, founded, missing, summary
+from leadline.report.run.results import slug
 from leadline.report.wording import count_text, listed, visible
 
 _CLOSES = {

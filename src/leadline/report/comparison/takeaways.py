@@ -9,7 +9,6 @@ from leadline.analysis.comparison import ComparedCell, Comparison, Explanation
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.inventory.differences import Topic
 from leadline.metrics import Metric
-from leadline.report.band_alone import called_by_chance
 from leadline.report.changes import (
     OP_NOUNS,
     absent,
@@ -23,14 +22,15 @@ from leadline.report.changes import (
     where,
     words_of,
 )
-from leadline.report.comparison_headline import (
+from leadline.report.comparison.band_alone import called_by_chance
+from leadline.report.comparison.headline import (
     headline_parts,
     latency_name,
     leading_reasons,
 )
-from leadline.report.comparison_headline import key_finding as key_finding
-from leadline.report.comparison_parts import Part, by_op, changed, parts_of, trials_of
-from leadline.report.comparison_parts import rates as rates
+from leadline.report.comparison.headline import key_finding as key_finding
+from leadline.report.comparison.parts import Part, by_op, changed, parts_of, trials_of
+from leadline.report.comparison.parts import rates as rates
 from leadline.report.wording import count_text, listed, place, value_with_unit, visible
 
 MOST_TAKEAWAYS = 7

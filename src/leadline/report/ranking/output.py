@@ -14,8 +14,8 @@ from leadline.analysis.ranking import Ranking, Standing
 from leadline.analysis.recommending import Candidate, Recommendation
 from leadline.archive.reader import Run
 from leadline.report.output_model import Output
-from leadline.report.recommendation import answer
-from leadline.report.recommendation_limits import changes, not_measured
+from leadline.report.ranking.recommendation import answer
+from leadline.report.ranking.recommendation_limits import changes, not_measured
 
 
 class ObjectiveOutput(Output):

@@ -1,0 +1,1 @@
+"""What a cluster is, as a document and as an answer for programs."""

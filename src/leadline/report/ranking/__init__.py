@@ -1,0 +1,1 @@
+"""Rankings and recommendations as documents, and the answers for programs."""
