@@ -127,3 +127,12 @@ def test_a_page_whose_archive_is_elsewhere_names_it(
 ) -> None:
     said = leadline("verify", comparison, "--runs", tmp_path / "none")
     assert "study-single-zone" in refused(said, 2, "run-not-found")
+
+
+def test_a_page_does_not_say_where_its_archives_lie(comparison: Path, tmp_path: Path) -> None:
+    def look(answer: dict[str, object]) -> None:
+        assert str(tmp_path) not in json.dumps(answer)
+
+    page = comparison.read_text("utf-8")
+    assert str(tmp_path) not in page
+    with_answer(page, look)

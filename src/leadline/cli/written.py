@@ -82,14 +82,14 @@ def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: V
         found = verified()
         document = comparison_document(comparison, (found[0], found[-1]))
     answer = compare_output(comparison, document.summary[0] if document.summary else "")
-    whole = answer.model_dump_json(by_alias=True, indent=2)
     if form == ".json":
-        return Written(text=whole)
+        return Written(text=answer.model_dump_json(by_alias=True, indent=2))
     if form == ".csv":
         return Written(text=compare_csv(answer))
     from leadline.report.html import Download
 
     name = f"{theirs.name}-against-{ours.name}"
+    whole = answer.to_be_sent().model_dump_json(by_alias=True, indent=2)
     return Written(
         document=document,
         downloads=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import PurePath
 from typing import Literal
 
 from pydantic import Field
@@ -113,6 +114,14 @@ class CompareOutput(Output):
     candidate_alone: list[str]
     limits: list[LimitOutput]
     summary: SummaryOutput
+
+    def to_be_sent(self) -> CompareOutput:
+        """For a page that others read: archives by their folders' names, not by where they lie."""
+        sides = {
+            which: side.model_copy(update={"path": PurePath(side.path).name})
+            for which, side in self.sides.items()
+        }
+        return self.model_copy(update={"sides": sides})
 
     @property
     def runs(self) -> tuple[str, ...]:

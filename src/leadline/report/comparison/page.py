@@ -92,7 +92,8 @@ def comparison_summary(comparison: Comparison) -> Document:
         sections=(
             *(changes if comparison.cells else ()),
             *_why(comparison),
-            *_differences(comparison),
+            # A terminal has no room for what each can account for; the reasons stand above.
+            *_differences(comparison, explained=False),
             *_findings(marks, doubts_only=True),
             _bottom_line(comparison),
         ),
@@ -104,7 +105,8 @@ def comparison_section(comparison: Comparison, marks: Marks) -> Section:
     """For the page of the run that both sides are of; `marks` are those of that page."""
     base, other = short(comparison.baseline.name), short(comparison.candidate.name)
     busy = busy_shares(comparison)
-    said = [*summary(comparison), busy_text(busy)]
+    # The key finding stands at the head of that page.
+    said = [*summary(comparison)[1:], busy_text(busy)]
     blocks: list[Block] = [Bullets(items=tuple(text for text in said if text))]
     if comparison.cells:
         anchor = f"beside-{slug(comparison.candidate.name)}-changes"
@@ -192,8 +194,8 @@ def _systems(comparison: Comparison) -> Section:
     )
 
 
-def _differences(comparison: Comparison) -> tuple[Section, ...]:
-    table = differences_table(comparison)
+def _differences(comparison: Comparison, *, explained: bool = True) -> tuple[Section, ...]:
+    table = differences_table(comparison, explained=explained)
     blocks: list[Block] = [table] if table else []
     if comparison.identical:
         same = listed((visible(one) for one in comparison.identical), 40)

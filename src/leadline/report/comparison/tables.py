@@ -242,11 +242,12 @@ def _count(pair: Sequence[int] | None) -> Cell:
     return Cell(text=text, sort=float(ours + theirs), missing=not (ours and theirs))
 
 
-def differences_table(comparison: Comparison) -> Table | None:
-    """What is not the same of the two systems; None where all that is known is."""
+def differences_table(comparison: Comparison, *, explained: bool = True) -> Table | None:
+    """What is not the same of the two systems, and if `explained` what that can account for; None
+    where all that is known is the same."""
     if not comparison.differences:
         return None
-    explaining = any(one.explains for one in comparison.differences)
+    explaining = explained and any(one.explains for one in comparison.differences)
     rows = []
     for one in comparison.differences:
         row = [word(one.topic.value), word(one.path), word(one.baseline), word(one.candidate)]
