@@ -32,7 +32,7 @@ def test_what_is_compared_has_the_downloads_and_no_time_or_place_of_its_making()
     assert '"schema": "leadline/compare/1"' in text
     assert "target,workload,level,op,metric" in text
     assert set(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", text)) == {IMPORTED_AT}
-    assert '"path": "leadline-runs/study-multi-zone"' in text
+    assert '"path": "study-multi-zone"' in text
     assert str(ROOT) not in text
 
 

@@ -349,8 +349,11 @@ def unfinished_table(run: Run) -> Table | None:
 
 def reproduction_blocks(run: Run) -> tuple[Block, ...]:
     """The commands of the sessions and the plan as it was given."""
+    # Older archives say where the program lay, which repeats nothing.
     commands = [
-        visible(shlex.join(session.command)) for session in run.manifest.sessions if session.command
+        visible(shlex.join(("leadline", *session.command[1:])))
+        for session in run.manifest.sessions
+        if session.command
     ]
     blocks: list[Block] = []
     if commands:
