@@ -43,7 +43,8 @@ Drawn = BarChart | LineChart | DeltaChart | HeatMap | DotPlot
 
 # Characters with which text turns into markup anywhere in a line; `<`, `>` and `&` as HTML.
 _MARKUP = re.compile(r"([\\`*_{}\[\]|~#!$])")
-_LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])")
+# A digit cannot be escaped; the mark behind it makes a list where a space follows.
+_LEADING = re.compile(r"^(\s*)(?=[-+=])|^(\s*\d+)(?=[.)](?:\s|$))")
 
 
 def escape(text: str) -> str:
@@ -57,7 +58,7 @@ def escape(text: str) -> str:
 
 def _line(text: str) -> str:
     """Escaped text at the beginning of a line, where lists and headings would start."""
-    return _LEADING.sub(lambda found: f"{found[1]}\\{found[2]}", escape(text))
+    return _LEADING.sub(lambda found: f"{found[0]}\\", escape(text))
 
 
 class _Pictures:

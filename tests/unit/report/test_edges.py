@@ -19,6 +19,7 @@ from leadline.archive.records import RunStatus
 from leadline.findings import Finding, Severity
 from leadline.report import html, markdown, terminal
 from leadline.report.contracts import show_output
+from leadline.report.document import Bullets, Document, Section
 from leadline.report.run.page import run_document
 from leadline.report.run.results import slug
 from leadline.report.tables import render_rows
@@ -145,3 +146,25 @@ def test_lists_of_names() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed("abcdefg", limit=2) == "a, b and 5 more"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("79.1 MiB used", "79.1 MiB used"),
+        ("1. first", r"1\. first"),
+        ("2) second", r"2\) second"),
+        ("3.", r"3\."),
+        ("- 5 %", r"\- 5 %"),
+        ("+4 %", r"\+4 %"),
+        ("5-10 trials", "5-10 trials"),
+    ],
+)
+def test_a_line_that_begins_like_a_list_is_none_in_markdown(text: str, written: str) -> None:
+    document = Document(
+        title="x",
+        subtitle="",
+        summary=(),
+        sections=(Section(heading="y", id="y", blocks=(Bullets(items=(text,)),)),),
+    )
+    assert f"- {written}\n" in markdown.render(document)

@@ -7,9 +7,10 @@ import pytest
 from archive_builder import make_run, small_plan
 
 from leadline.analysis.cells import figures
-from leadline.analysis.comparison import Comparison
+from leadline.analysis.comparing import compare
+from leadline.analysis.comparison import By, Comparison
+from leadline.analysis.sides import within_run
 from leadline.archive.reader import Run
-from leadline.metrics import Metric
 from leadline.plan.models import LeftOut, Plan
 from leadline.report.document import Document, Section, Table
 from leadline.report.run.comparisons import comparisons_of
@@ -74,13 +75,11 @@ def test_the_first_place_is_the_baseline_and_each_rate_is_that_of_the_archive(
         assert one.judgement.ratio == pytest.approx(theirs / ours)
 
 
-def test_only_what_the_page_shows_is_judged(found: Comparison) -> None:
-    assert {one.metric for one in found.cells} <= {
-        Metric.IOPS,
-        Metric.BANDWIDTH,
-        Metric.LATENCY_MEAN,
-        Metric.LATENCY_P99,
-    }
+def test_verdicts_are_those_of_the_comparison_itself(run: Run, found: Comparison) -> None:
+    """How many numbers are judged together bears on each verdict."""
+    sides = within_run(run, By.CLUSTER, "near", "far", lambda _: (figures(run, ()), ()))
+    alone = compare(*sides, by=By.CLUSTER)
+    assert [one.judgement for one in found.cells] == [one.judgement for one in alone.cells]
 
 
 def test_the_page_begins_with_what_the_comparison_found(page: Document) -> None:

@@ -142,7 +142,7 @@ def order_table(anchor: str, ranking: Ranking, *, whole: bool = False) -> Table:
         rows.append(tuple(row))
     # A filterable table has rows of one line in a terminal, and what is lacking needs several.
     return Table(
-        id=anchor, caption="", columns=tuple(columns), rows=tuple(rows), filterable=not lacking
+        id=anchor, caption="", columns=tuple(columns), rows=tuple(rows), filterable=not whole
     )
 
 

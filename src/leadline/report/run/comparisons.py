@@ -10,14 +10,10 @@ from leadline.analysis.comparison import By, Comparison
 from leadline.analysis.sides import places, within_run
 from leadline.archive.reader import Run
 from leadline.findings import Finding
-from leadline.metrics import Metric
 from leadline.report.comparison.page import comparison_section
 from leadline.report.comparison.takeaways import key_finding
 from leadline.report.document import Section
 from leadline.report.marks import Marks
-
-# What the section shows; `leadline compare` has every percentile.
-_METRICS = (Metric.IOPS, Metric.BANDWIDTH, Metric.LATENCY_MEAN, Metric.LATENCY_P99)
 
 
 def comparisons_of(
@@ -30,7 +26,7 @@ def comparisons_of(
     found = []
     for name in names[1:]:
         sides = within_run(run, By.CLUSTER, names[0], name, lambda _: judged)
-        found.append(compare(*sides, by=By.CLUSTER, metrics=_METRICS))
+        found.append(compare(*sides, by=By.CLUSTER))
     return tuple(one for one in found if one.cells)
 
 

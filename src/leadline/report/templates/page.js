@@ -247,7 +247,7 @@
 
   let folded = [];
   addEventListener("beforeprint", () => {
-    folded = all("details:not([open])");
+    folded = all("details:not([open]):not(.fold)");
     folded.forEach((part) => { part.open = true; });
   });
   addEventListener("afterprint", () => folded.forEach((part) => { part.open = false; }));
