@@ -136,3 +136,10 @@ def test_a_page_does_not_say_where_its_archives_lie(comparison: Path, tmp_path: 
     page = comparison.read_text("utf-8")
     assert str(tmp_path) not in page
     with_answer(page, look)
+
+
+def test_a_file_too_large_to_be_a_page_is_not_read(leadline: Leadline, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with page.open("wb") as stream:
+        stream.truncate(1 << 40)
+    assert "512 MiB are the most" in refused(leadline("verify", page), 2, "format-invalid")

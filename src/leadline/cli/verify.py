@@ -13,6 +13,7 @@ from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.verify import Verification, verify
 from leadline.cli.options import format_option, runs_option
 from leadline.errors import Exit, LeadlineError
+from leadline.regular_file import read_content
 from leadline.visible import visible
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
     from leadline.report.page_check import check_page, read_page
 
     try:
-        kept = read_page(str(path), path.read_text("utf-8", errors="replace"))
+        kept = read_page(str(path), read_content(path.resolve()).decode("utf-8", "replace"))
     except OSError as error:
         raise LeadlineError(
             errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
