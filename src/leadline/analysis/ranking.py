@@ -19,7 +19,6 @@ from leadline.analysis.standings import (
     ranks_of,
     resampled_ranks,
     resampled_scores,
-    score_interval,
     verdict_intervals,
 )
 from leadline.analysis.verdicts import Judgement, Pair, Verdict, judge
@@ -40,8 +39,8 @@ _NAMES_SHOWN = 12
 class Standing:
     """A target's place. `rank`, `interval` (lowest and highest rank that the trials allow), `score`
     (1 = the baseline) and its 95 % interval are None where a number is missing; the score's
-    interval also where there are too few trials. `values` are those of the objectives, in base
-    units, None where missing or refused."""
+    interval also of the baseline, and where there are too few trials. `values` are those of the
+    objectives, in base units, None where missing or refused."""
 
     target: str
     rank: int | None = None
@@ -140,7 +139,6 @@ def rank(
     ranks = ranks_of(better)
     # A target may share the rank of one that is not told from it by way of a third.
     intervals = [_hull(open_, (one, one)) for open_, one in zip(intervals, ranks, strict=True)]
-    of_scores: list[tuple[float, float] | None] = [None] * len(whole)
     logs = [table.trial_logs(name) for name in whole]
     resampled = bool(whole) and all(len(trials) > 1 for one in logs for trials in one)
     if resampled:
@@ -153,15 +151,17 @@ def rank(
             drawn[number] += scores[name]
         of_ranks = resampled_ranks(drawn, max(band, floor))
         intervals = [_hull(*both) for both in zip(intervals, of_ranks, strict=True)]
-        zero = drawn[whole.index(base)] if base is not None else drawn[0]
-        of_scores = [score_interval(one - zero) for one in drawn]
+    found = {
+        (whole[high], whole[low]): one for (high, low), one in zip(pairs, judgements, strict=True)
+    }
+    of_scores = _score_intervals(found, base, turned=only.is_latency)
     complete = [
         Standing(
             target=name,
             rank=ranks[number],
             interval=intervals[number],
             score=math.exp(scores[name]),
-            score_interval=of_scores[number],
+            score_interval=of_scores.get(name),
             values=table.values(name),
         )
         for number, name in enumerate(whole)
@@ -177,12 +177,26 @@ def rank(
         band=max(band, floor),
         standings=(*complete, *rest),
         tiers=tiers,
-        judgements={
-            (whole[high], whole[low]): one
-            for (high, low), one in zip(pairs, judgements, strict=True)
-        },
+        judgements=found,
         resampled=resampled,
     )
+
+
+def _score_intervals(
+    judgements: Mapping[tuple[str, str], Judgement], baseline: str | None, *, turned: bool
+) -> dict[str, tuple[float, float]]:
+    """Of each target but the baseline, the interval of the verdict on it against the baseline: a
+    bootstrap of a few trials would be narrower than the truth. `turned`: what was judged is a
+    latency, of which less is more of a score."""
+    found = {}
+    for (candidate, other), one in judgements.items():
+        low, high = one.interval or (0.0, 0.0)
+        if low <= 0 or baseline not in (candidate, other):
+            continue
+        if (other == baseline) is turned:
+            low, high = 1 / high, 1 / low
+        found[candidate if other == baseline else other] = (low, high)
+    return found
 
 
 def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

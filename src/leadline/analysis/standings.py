@@ -102,9 +102,3 @@ def resampled_ranks(scores: Values, band: float) -> list[tuple[int, int]]:
         ranks[:, resample] = 1 + len(scores) - not_above
     low, high = np.percentile(ranks, _TAILS, axis=1)
     return [(math.floor(first), math.ceil(last)) for first, last in zip(low, high, strict=True)]
-
-
-def score_interval(difference: Values) -> tuple[float, float]:
-    """The 95 % interval of a ratio from the resamples of its logarithm."""
-    low, high = np.percentile(difference, _TAILS)
-    return math.exp(low), math.exp(high)

@@ -132,6 +132,38 @@ def test_another_baseline_changes_scores_and_no_rank(
     assert ranks(first) == ranks(second)
 
 
+@given(found=TRIALS, baseline=st.integers(0, 1), latency=st.booleans())
+@settings(max_examples=40)
+def test_a_score_lies_in_its_interval_and_a_verdict_against_the_baseline_agrees_with_it(
+    found: list[tuple[float, list[float]]], baseline: int, latency: bool
+) -> None:
+    metric = P99 if latency else IOPS
+    values = {
+        f"t{n}": {("w", READ, metric): [1000 * level * one for one in spread]}
+        for n, (level, spread) in enumerate(found)
+    }
+    ranking = order(make(values), question(("w", READ, metric, 1.0)), baseline=f"t{baseline}")
+    few = len(found[0][1]) < 2
+    for one in ranking.standings:
+        if one.target == ranking.baseline or few:
+            continue
+        low, high = one.score_interval
+        assert low * (1 - 1e-9) <= one.score <= high * (1 + 1e-9)
+        if ranking.told_apart(one.target, ranking.baseline):
+            assert not low < 1 < high
+    by_name = {one.target: one for one in ranking.standings}
+    assert by_name[f"t{baseline}"].score_interval is None
+
+
+def test_three_trials_do_not_make_a_narrow_interval() -> None:
+    """Student's t with three trials a side, not a bootstrap that can draw nothing but them."""
+    given = make(iops(base=[1000, 1020, 980], other=[1200, 1180, 1220]))
+    ranking = order(given, baseline="base")
+    low, high = {one.target: one for one in ranking.standings}["other"].score_interval
+    assert low < 1200 / 1020
+    assert high > 1220 / 1000
+
+
 # --- examples ------------------------------------------------------------------------------------
 
 
