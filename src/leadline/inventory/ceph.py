@@ -325,9 +325,10 @@ class NotCaptured(Snapshot):
 
 
 class CephInventory(Snapshot):
-    """A cluster at one moment."""
+    """A cluster at one moment. `created` is the day on which it began, as `2026-11-21`."""
 
     fsid: str
+    created: str | None = None
     release: str | None
     version: str | None
     versions: tuple[DaemonVersion, ...] | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from leadline.inventory import ceph_dumps as names
 from leadline.inventory.ceph import (
     Activity,
@@ -57,6 +59,7 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
     version, release = _leading(versions)
     return CephInventory(
         fsid=status["fsid"].text,
+        created=_created(osd_dump),
         release=release,
         version=version,
         versions=versions,
@@ -82,6 +85,15 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
         balancer=_balancer(load(dumps, names.BALANCER)),
         not_captured=_not_captured(dumps),
     )
+
+
+def _created(osd_dump: Node) -> str | None:
+    """`2026-11-21T06:51:29.4+0000`, before Octopus with a blank for the T: the day is enough."""
+    found = osd_dump.get("created")
+    try:
+        return date.fromisoformat(found.text[:10]).isoformat() if found is not None else None
+    except ValueError:  # nothing that is a day, such as the zero of what was never set
+        return None
 
 
 def _required(dumps: Dumps, dump: names.Dump) -> Node:

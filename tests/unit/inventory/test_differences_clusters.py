@@ -320,3 +320,43 @@ def test_only_osds_that_serve_the_compared_pools_count(multi: CephInventory) -> 
     )
     other = multi.model_copy(update={"osds": (*multi.osds, stray)})
     assert ceph_differences(multi, other, SAME).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ("2026-11-01", None),
+        ("2024-02-29", ("2026-11-20", "2024-02-29")),
+    ],
+)
+def test_age_counts_from_a_month_on(
+    single: CephInventory, other: str, told: tuple[str, str] | None
+) -> None:
+    assert single.created == "2026-11-20"
+    found = ceph_differences(single, single.model_copy(update={"created": other}), SAME)
+    assert texts(found).get("capacity.created") == told
+    assert ("age to within a month" in found.identical) is (told is None)
+
+
+def test_an_age_that_one_side_does_not_tell_is_unknown(single: CephInventory) -> None:
+    found = ceph_differences(single, single.model_copy(update={"created": None}), SAME)
+    assert "age" in found.unknown
+
+
+@pytest.mark.parametrize(
+    ("written", "day"),
+    [
+        (b'"created":"2019-05-06 07:08:09.123456"', "2019-05-06"),
+        (b'"created":"0.000000"', None),
+        (b'"created":"2026-13-99T00:00:00.0+0000"', None),
+        (b'"other":"x"', None),
+    ],
+)
+def test_the_day_of_creation_in_every_form_that_ceph_writes(
+    single_az: dict[str, bytes], written: bytes, day: str | None
+) -> None:
+    real = b'"created":"2026-11-20T21:07:54.663458+0000"'
+    dump = single_az["osd_dump.json"]
+    assert dump.count(real) >= 1
+    changed = single_az | {"osd_dump.json": dump.replace(real, written, 1)}
+    assert cluster_inventory(changed).created == day

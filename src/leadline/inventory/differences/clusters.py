@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import date
 
 from leadline.inventory.ceph import CephInventory, Health, Osd, Wire, WireMode
 from leadline.inventory.differences.media import compare_media
@@ -21,6 +22,7 @@ _OWN_POOLS = ("device_health_metrics",)
 # Fill and load shares nearer than this do not make a difference that could be measured.
 _USED_SHARE = 0.05
 _PGS_PER_OSD_SHARE = 0.2
+_SAME_AGE_DAYS = 31
 
 
 def ceph_differences(base: CephInventory, candidate: CephInventory, pools: Pools) -> Differing:
@@ -304,6 +306,17 @@ def _capacity(
             used[0] is not None and used[1] is not None and abs(used[0] - used[1]) <= _USED_SHARE
         ),
     )
+    found.compare(
+        "capacity.created",
+        Topic.CAPACITY,
+        base.created,
+        candidate.created,
+        what="age",
+        same="age to within a month",
+        meaning="the day on which the cluster began; what was written and deleted since lies in "
+        "pieces on its OSDs",
+        alike=lambda: _days_apart(base.created, candidate.created) <= _SAME_AGE_DAYS,
+    )
     found.compare("health.status", Topic.CAPACITY, _health(base), _health(candidate), what="health")
     found.compare(
         "health.osds", Topic.CAPACITY, _unwell(ours), _unwell(theirs), what="OSDs", same=""
@@ -325,6 +338,12 @@ def _capacity(
         same="" if not flags[0] else f"flags {listed(sorted(map(visible, flags[0])))}",
         what="flags",
     )
+
+
+def _days_apart(one: str | None, other: str | None) -> int:
+    if one is None or other is None:
+        return 0
+    return abs((date.fromisoformat(one) - date.fromisoformat(other)).days)
 
 
 def _used(inventory: CephInventory) -> float | None:
