@@ -39,7 +39,10 @@ def unpack(folder: Path) -> None:
     """All recorded runs into `folder`, one folder each."""
     for path in sorted(RECORDED.glob("*.tar.xz")):
         with tarfile.open(path) as packed:
-            packed.extractall(folder, filter="data")
+            # Debian 12's Python 3.11.2 has no filters; a later one takes this one, and that ignores
+            # the attribute.
+            packed.extraction_filter = getattr(tarfile, "data_filter", None)
+            packed.extractall(folder)
 
 
 def made_run(folder: Path) -> MadeRun:
