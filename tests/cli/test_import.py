@@ -117,6 +117,18 @@ def test_targets_are_what_the_user_says_or_each_file_by_its_name(
     assert {row["trials"] for row in shown} == {2}, "two trials of one cell"
 
 
+def test_clusters_whose_names_have_no_latin_letter_get_a_run_each(
+    leadline: Leadline, tmp_path: Path
+) -> None:
+    path = tmp_path / "letters.csv"
+    path.write_text(
+        "cluster,target,workload,op,iops\nצפון,rep3,w,read,100\nדרום,rep3,w,read,90\n", "utf-8"
+    )
+    told = answer(leadline("import", "table", path, "--run", "x", "--format", "json"), "import")
+    assert [one["run"] for one in told["runs"]] == ["x-_", "x-_-2"]
+    assert {one["cluster"] for one in told["runs"]} == {"צפון", "דרום"}
+
+
 def test_what_would_make_one_of_several_is_refused(leadline: Leadline, table: Path) -> None:
     said = leadline("import", "table", table, "--cluster", "c")
     assert "a, b" in refused(said, 2, "usage")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import itertools
 import os
 import shutil
 import tempfile
@@ -176,11 +177,16 @@ class _Intake:
     def finish(self, folder: Path, session: Session) -> tuple[Run, ...]:
         """Seal every draft and put it in its place: all of them, or none."""
         several = len(self.drafts) > 1
-        places = []
+        places: list[Path] = []
         for cluster, draft in self.drafts.items():
             suffix = f"-{safe_name(cluster or 'unnamed')}" if several else ""
-            place = folder / f"{self._labels.run}{suffix}"
-            if place.exists() or place in places:
+            place = wanted = folder / f"{self._labels.run}{suffix}"
+            # Names in other letters may come to the same.
+            for number in itertools.count(2):
+                if place not in places:
+                    break
+                place = wanted.with_name(f"{wanted.name}-{number}")
+            if place.exists():
                 raise LeadlineError(
                     errors.RUN_EXISTS,
                     f"there is a run {place.name!r} in {folder} already",
