@@ -206,3 +206,19 @@ def test_text_says_the_key_finding_first(leadline: Leadline) -> None:
     head = "\n".join(said.out.splitlines()[:12])
     assert "13.7" in head
     assert "26.9" in head
+
+
+def test_large_blocks_of_which_only_iops_are_told_have_a_row_all_the_same(
+    leadline: Leadline, tmp_path: Path
+) -> None:
+    table = tmp_path / "large.csv"
+    table.write_text(
+        "cluster,target,workload,op,pattern,block_size,iops\n"
+        "old,rep3,seq,write,write,1M,1000\nnew,rep3,seq,write,write,1M,800\n"
+    )
+    assert leadline("import", "table", table, "--run", "x").status in (0, 1)
+    said = leadline("compare", "x-old", "x-new")
+    assert said.status == 0, said.err
+    assert "Against old, new writes 20.0 % fewer IOPS (worse in 1 of 1 cell)" in said.out
+    (row,) = [line for line in said.out.splitlines() if line.startswith("rep3 ")]
+    assert "-20.0 %" in row

@@ -17,6 +17,7 @@ from leadline.analysis.workload_differences import (
     depth,
     jobs,
     rate_of,
+    rate_told,
     unlike,
 )
 from leadline.metrics import Metric, Op
@@ -67,6 +68,7 @@ def compare(
             depth=row.depth,
             jobs=row.jobs,
             streaming=row.streaming,
+            rate_metric=row.rate_metric,
         )
         for row, judgement in zip(rows, judgements, strict=True)
     )
@@ -100,6 +102,7 @@ class _Row:
     depth: int | None
     jobs: int | None
     streaming: bool
+    rate_metric: Metric
     unlike: tuple[str, ...]
 
 
@@ -152,14 +155,12 @@ def _rows(
     theirs = sides[1].workload(candidate) if candidate else None
     known = ours or theirs or sides[0].planned(key) or sides[1].planned(key)
     rate = rate_of(block_bytes(known))
-    told = [
-        metric
-        for metric in metrics
-        if any(
-            one is not None and one.metric(metric).value is not None
-            for one in (baseline, candidate)
-        )
-    ]
+    there = [one for one in (baseline, candidate) if one is not None]
+
+    def tells(metric: Metric) -> bool:
+        return any(one.metric(metric).value is not None for one in there)
+
+    told = [metric for metric in metrics if tells(metric)]
     nothing = [rate if rate in metrics else next(iter(metrics), rate)]
     for metric in told or nothing:
         yield _Row(
@@ -173,6 +174,7 @@ def _rows(
             depth=depth(known, key[2]),
             jobs=jobs(known, key[2]),
             streaming=rate is Metric.BANDWIDTH,
+            rate_metric=rate_told(rate, tells),
             unlike=unlike(ours, theirs) if ours and theirs else (),
         )
 

@@ -41,7 +41,8 @@ class ComparedCell:
     """One metric of one subject, workload, level and operation on both sides. A side without the
     cell has None, one whose cell has no number a figure with its absence. `depth` counts the I/Os
     that were to be in flight in all `jobs` together, None where nobody told. `streaming`: large
-    blocks, of which people say the bandwidth rather than IOPS."""
+    blocks, of which people say the bandwidth rather than IOPS; `rate_metric` is what they say here,
+    where it is not that."""
 
     target: str
     workload: str
@@ -54,6 +55,7 @@ class ComparedCell:
     depth: int | None
     streaming: bool
     jobs: int | None = None
+    rate_metric: Metric | None = None
 
     @property
     def baseline(self) -> MetricFigure | None:
@@ -70,7 +72,8 @@ class ComparedCell:
     @property
     def rate(self) -> bool:
         """Whether this is the metric by which people name the cell's speed."""
-        return self.metric is (Metric.BANDWIDTH if self.streaming else Metric.IOPS)
+        usual = Metric.BANDWIDTH if self.streaming else Metric.IOPS
+        return self.metric is (self.rate_metric or usual)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

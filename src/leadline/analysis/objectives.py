@@ -10,6 +10,7 @@ from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.analysis.selectors import Selector, parse_selector
 from leadline.analysis.traits import Key, Traits, traits_of
 from leadline.analysis.use_cases import Need, UseCase
+from leadline.analysis.workload_differences import rate_told
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
@@ -22,7 +23,6 @@ _WORDS = {
     Metric.LATENCY_P999: "p99.9",
     Metric.LATENCY_P9999: "p99.99",
 }
-_RATES = (Metric.IOPS, Metric.BANDWIDTH)
 _NAMES_SHOWN = 12
 
 
@@ -225,9 +225,7 @@ class _Table:
 
     def rate(self, key: Key) -> Metric:
         """The rate by which people tell it, or the other one where no target has that."""
-        usual = self.traits[key].rate
-        other = next(one for one in _RATES if one is not usual)
-        return other if not self.told(key, usual) and self.told(key, other) else usual
+        return rate_told(self.traits[key].rate, lambda metric: self.told(key, metric))
 
 
 def _without_totals(keys: Iterable[Key]) -> list[Key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from leadline.formats.output import JobOptions
@@ -52,6 +53,12 @@ def rate_of(size: float | None) -> Metric:
     """How people tell the speed of I/Os of so many bytes: bandwidth of large ones, else IOPS; IOPS
     where nobody tells the size."""
     return Metric.BANDWIDTH if size and size >= STREAMING_BYTES else Metric.IOPS
+
+
+def rate_told(usual: Metric, told: Callable[[Metric], bool]) -> Metric:
+    """The usual rate of an I/O, or the other one where nobody told that, as in many tables."""
+    other = Metric.IOPS if usual is Metric.BANDWIDTH else Metric.BANDWIDTH
+    return other if told(other) and not told(usual) else usual
 
 
 def depth(workload: Workload | None, op: Op | None) -> int | None:
