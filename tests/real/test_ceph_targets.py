@@ -260,7 +260,8 @@ def test_a_delay_is_put_in_force_for_its_trials_and_then_undone(
             '{"target": "rbd:rep3", "name": "near"}',
             '{"target": "rbd:rep3?inter_zone_rtt=20ms", "name": "far"}',
             '{"target": "rbd:rep3?inter_zone_rtt=20ms&read_policy=localize", "name": "local"}',
-            workload="{name: r, pattern: randread}",
+            # Sixteen objects: of four, all have their primaries near once in eighty times.
+            workload="{name: r, pattern: randread, size: 64M}",
         ),
         "--quiet",
     )
