@@ -304,6 +304,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_trial(
     assert [path.name for path in mounted.iterdir() if path.name.startswith("leadline-")] == []
 
 
+@pytest.mark.slow
 def test_an_archive_whose_disk_fills_up_says_so_and_resumes_when_there_is_room(
     process: Process, mounted: Path, target: Path
 ) -> None:
