@@ -122,7 +122,7 @@ def _tell_why_not(comparison: Comparison) -> None:
 
 def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
     from leadline.analysis.limits import Outcome
-    from leadline.report.changes import change_text
+    from leadline.report.change_words import change_text
     from leadline.report.wording import op_text, place
 
     for result in results:

@@ -23,7 +23,7 @@ from leadline.archive.records import RunStatus
 from leadline.findings import Finding, Severity
 from leadline.metrics import Op
 from leadline.report import html, markdown, terminal
-from leadline.report.changes import change_text
+from leadline.report.change_words import change_text
 from leadline.report.comparison.charts import MOST_ROWS, delta_chart, ratio_scale
 from leadline.report.comparison.page import (
     command,

@@ -13,8 +13,9 @@ from leadline.analysis.comparison import Comparison, Explanation
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.inventory.differences import Difference, Topic
 from leadline.metrics import Metric, Op
-from leadline.report.changes import change_text, span_text
-from leadline.report.comparison.takeaways import MOST_TAKEAWAYS, bottom_line, key_finding, summary
+from leadline.report.change_words import change_text, span_text
+from leadline.report.comparison.headline import key_finding
+from leadline.report.comparison.takeaways import MOST_TAKEAWAYS, bottom_line, summary
 from tests.unit.report.comparison_builder import cell, comparison, study
 
 JUDGED = {Verdict.BETTER, Verdict.SAME, Verdict.WORSE}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.analysis.comparison import ComparedCell
-from leadline.report.changes import (
+from leadline.report.change_words import (
     EVIDENCE_TEXTS,
     JUDGED,
     change_text,

@@ -11,7 +11,7 @@ from leadline.analysis.verdicts import Verdict
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.axes import linear_axis
-from leadline.report.changes import absent, change_text, interval_text, short
+from leadline.report.change_words import absent, change_text, interval_text, short
 from leadline.report.document import (
     Bar,
     BarChart,

@@ -13,7 +13,7 @@ from leadline.archive.records import TrialStatus
 from leadline.formats.fio_log import Window
 from leadline.formats.output import FormatError
 from leadline.metrics import Metric, Op
-from leadline.report.changes import short, where
+from leadline.report.change_words import short, where
 from leadline.report.comparison.parts import rates
 from leadline.report.curves import (
     TimeRow,

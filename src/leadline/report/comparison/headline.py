@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.metrics import Metric
-from leadline.report.changes import (
+from leadline.report.change_words import (
     OP_NOUNS,
     band_text,
     judged,

@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from leadline.analysis.comparison import Comparison, Side
 from leadline.findings import Finding, Severity
-from leadline.report.changes import short
+from leadline.report.change_words import short
 from leadline.report.document import FindingList, Mark
 from leadline.report.marks import Marks, finding_list
 

@@ -6,7 +6,7 @@ from leadline.analysis.comparison import Comparison
 from leadline.analysis.evidence import REPEATS_FACTOR
 from leadline.analysis.intervals import TRIALS_FOR_INTERVAL
 from leadline.analysis.verdicts import Verdict
-from leadline.report.changes import band_text, percent_text, reason_text, reason_words
+from leadline.report.change_words import band_text, percent_text, reason_text, reason_words
 from leadline.report.comparison.band_alone import REPEATS, called_by_chance
 from leadline.report.document import Block, KeyValues
 

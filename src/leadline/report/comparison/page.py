@@ -9,7 +9,7 @@ import leadline
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanation, Side
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
-from leadline.report.changes import band_text, short, where
+from leadline.report.change_words import band_text, short, where
 from leadline.report.comparison.changes import changes_sections
 from leadline.report.comparison.charts import bar_charts, heat_map
 from leadline.report.comparison.curves import curve_blocks, pattern_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.verdicts import Verdict
 from leadline.metrics import Op
-from leadline.report.changes import OP_NOUNS, judged, ratios, span_text, words_of
+from leadline.report.change_words import OP_NOUNS, judged, ratios, span_text, words_of
 
 _OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL)
 _CHANGED = (Verdict.WORSE, Verdict.BETTER)

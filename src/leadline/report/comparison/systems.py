@@ -10,7 +10,7 @@ from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import CephInventory, Osd
 from leadline.metrics import Op
-from leadline.report.changes import short
+from leadline.report.change_words import short
 from leadline.report.conditions import engine_texts, moment
 from leadline.report.document import (
     Block,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.metrics import Metric, Op
-from leadline.report.changes import (
+from leadline.report.change_words import (
     reason_text,
     short,
 )
@@ -100,13 +100,7 @@ def delta_table(
     rows = []
     for one in cells:
         row = _named(one, leveled=leveled)
-        for figure, cell, its in (
-            (one.baseline, one.baseline_cell, marks.baseline),
-            (one.candidate, one.candidate_cell, marks.candidate),
-        ):
-            doubts = its.for_number(figure.doubts) if figure else ()
-            row.append(value(figure, cell, doubts, unit=bool(unit)))
-            row += [interval(figure)] if intervals else []
+        row += _both(one, marks, unit=bool(unit), intervals=bool(intervals))
         row.append(change(one))
         row += [change_interval(one)] if bounded else []
         row.append(verdict(one))
@@ -122,6 +116,21 @@ def delta_table(
         filterable=True,
         choice=choice,
     )
+
+
+def _both(
+    one: ComparedCell, marks: SideMarks, *, unit: bool, intervals: bool = False
+) -> list[Cell]:
+    """The two values with their doubts, and with their intervals where they are shown."""
+    cells = []
+    for figure, cell, its in (
+        (one.baseline, one.baseline_cell, marks.baseline),
+        (one.candidate, one.candidate_cell, marks.candidate),
+    ):
+        doubts = its.for_number(figure.doubts) if figure else ()
+        cells.append(value(figure, cell, doubts, unit=unit))
+        cells += [interval(figure)] if intervals else []
+    return cells
 
 
 def brief_table(
@@ -156,12 +165,7 @@ def brief_table(
     rows = []
     for one in cells:
         row = _named(one, leveled=leveled)
-        for figure, cell, its in (
-            (one.baseline, one.baseline_cell, marks.baseline),
-            (one.candidate, one.candidate_cell, marks.candidate),
-        ):
-            doubts = its.for_number(figure.doubts) if figure else ()
-            row.append(value(figure, cell, doubts, unit=bool(unit)))
+        row += _both(one, marks, unit=bool(unit))
         row.append(change(one))
         row += [change_interval(one)] if bounded else []
         row.append(verdict(one))

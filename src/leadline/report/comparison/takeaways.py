@@ -9,7 +9,7 @@ from leadline.analysis.comparison import ComparedCell, Comparison, Explanation
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.inventory.differences import Topic
 from leadline.metrics import Metric
-from leadline.report.changes import (
+from leadline.report.change_words import (
     OP_NOUNS,
     absent,
     band_text,
@@ -25,12 +25,11 @@ from leadline.report.changes import (
 from leadline.report.comparison.band_alone import called_by_chance
 from leadline.report.comparison.headline import (
     headline_parts,
+    key_finding,
     latency_name,
     leading_reasons,
 )
-from leadline.report.comparison.headline import key_finding as key_finding
-from leadline.report.comparison.parts import Part, by_op, changed, parts_of, trials_of
-from leadline.report.comparison.parts import rates as rates
+from leadline.report.comparison.parts import Part, by_op, changed, parts_of, rates, trials_of
 from leadline.report.wording import count_text, listed, place, value_with_unit, visible
 
 MOST_TAKEAWAYS = 7

@@ -9,7 +9,7 @@ from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.verdicts import Verdict
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
-from leadline.report.changes import OP_NOUNS, change_text, judged, ratios
+from leadline.report.change_words import OP_NOUNS, change_text, judged, ratios
 from leadline.report.comparison.cells import change_and_verdict, leveled_cells, nothing
 from leadline.report.comparison.parts import rates
 from leadline.report.conditions import word

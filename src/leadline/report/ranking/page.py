@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from leadline.analysis.protection import Protection
 from leadline.analysis.ranking import Ranking, Standing, Tiers
 from leadline.archive.reader import Run
-from leadline.report.changes import band_text
+from leadline.report.change_words import band_text
 from leadline.report.conditions import word
 from leadline.report.document import (
     Bullets,

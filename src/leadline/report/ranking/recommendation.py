@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leadline.analysis.recommending import Basis, Candidate, Recommendation
 from leadline.archive.reader import Run
-from leadline.report.changes import band_text
+from leadline.report.change_words import band_text
 from leadline.report.conditions import word
 from leadline.report.document import Bullets, Cell, Column, Document, Kind, Section, Table
 from leadline.report.ranking.protection import (

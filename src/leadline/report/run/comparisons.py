@@ -10,8 +10,8 @@ from leadline.analysis.comparison import By, Comparison
 from leadline.analysis.sides import places, within_run
 from leadline.archive.reader import Run
 from leadline.findings import Finding
+from leadline.report.comparison.headline import key_finding
 from leadline.report.comparison.page import comparison_section
-from leadline.report.comparison.takeaways import key_finding
 from leadline.report.document import Section
 from leadline.report.marks import Marks
 

@@ -13,7 +13,7 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
-from leadline.report.changes import band_text, short
+from leadline.report.change_words import band_text, short
 from leadline.report.document import Paragraph, Section
 from leadline.report.ranking.page import order_table, times_text
 from leadline.report.wording import count_text, listed, visible

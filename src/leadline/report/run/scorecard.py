@@ -11,7 +11,7 @@ from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.archive.reader import Run
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
-from leadline.report.changes import short
+from leadline.report.change_words import short
 from leadline.report.charts.heat import FULL_RATIO, shade
 from leadline.report.conditions import word
 from leadline.report.document import (
