@@ -215,3 +215,13 @@ def test_a_change_reads_as_its_ratio(ratio: float) -> None:
     else:
         percent = float(text.removesuffix(" %").replace(",", ""))
         assert percent == pytest.approx((ratio - 1) * 100, abs=0.051 if percent < 99.9 else 0.51)
+
+
+def test_the_bottom_line_says_how_many_cells_are_open() -> None:
+    one = comparison(
+        cell([100], [50], Verdict.WORSE),
+        cell([100], [90], Verdict.INCONCLUSIVE, target="rep2"),
+    )
+    assert bottom_line(one) == (
+        "By these numbers old is faster than new for writes (in 1 of 2 cells; 1 is open).",
+    )

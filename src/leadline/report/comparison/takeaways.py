@@ -323,7 +323,9 @@ def _leader(cells: Sequence[ComparedCell]) -> Verdict | None:
 
 def _part_count(part: Part, verdict: Verdict) -> str:
     count = sum(one.verdict is verdict for one in part.cells)
-    return f"in {count:,} of {count_text(len(part.cells), 'cell')}"
+    undecided = sum(one.verdict is Verdict.INCONCLUSIVE for one in part.cells)
+    rest = f"; {undecided:,} {'is' if undecided == 1 else 'are'} open" if undecided else ""
+    return f"in {count:,} of {count_text(len(part.cells), 'cell')}{rest}"
 
 
 def _tally(part: Part, base: str, other: str) -> str:
