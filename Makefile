@@ -1,12 +1,13 @@
 # Two commands for a stranger: `make demo` and `make test`. Each does all of its own set-up.
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 
-.PHONY: help demo test test-ceph test-deep setup check format bench audit-bench fuzz clean
+.PHONY: help demo test test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz clean
 
 help:
 	@echo "make demo       two real Ceph clusters, single-zone beside multi-zone, in five minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
 	@echo "make test-ceph  what is real but slower: failure drills, pools and labs"
+	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
 	@echo "make test-deep  what takes longer: a bare Debian 12 from nothing"
 	@echo "make bench      Leadline's own speed and memory, as ratios"
 	@echo "make audit-bench  what the audit finds and misses on labelled results"
@@ -30,7 +31,12 @@ test:
 
 test-ceph:
 	@scripts/setup.sh test
-	uv run --frozen pytest -m slow
+	uv run --frozen pytest -m "slow and not kubernetes"
+
+test-kubernetes:
+	@scripts/setup.sh test
+	@scripts/kubernetes-parts.sh
+	uv run --frozen pytest -m "not deep" tests/kubernetes
 
 check:
 	uv run --frozen ruff check .

@@ -1,0 +1,366 @@
+"""A real Kubernetes cluster of one node, as child processes: etcd, API server, controller manager,
+scheduler, containerd, kubelet, and the provisioners of classes.py.
+
+The processes live in PID, mount and network namespaces of their own and write below one folder.
+The host has the cluster's end of a veth pair, cgroups and loop devices, which sweep.py removes,
+also when the testing process is killed. Needs root, except with `whole=False`: etcd, API server
+and controller manager only, without namespaces.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.kubernetes import parts, sweep
+from tests.kubernetes.keeper import Keeper, NestFault
+
+NODE = parts.NODE
+_NODE_USER = f"system:node:{NODE}"
+_GROUPS = {"admin": "system:masters", _NODE_USER: "system:nodes"}
+# `runner` and `viewer` have no rights until a test binds the shipped manifests to them.
+USERS = (
+    "admin",
+    "system:kube-controller-manager",
+    "system:kube-scheduler",
+    "runner",
+    "viewer",
+    "nobody",
+)
+
+
+class Refused(RuntimeError):
+    """The API server answered with an error: its status code and what it says."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text}")
+        self.status, self.text = status, text
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def _network(number: int, *, whole: bool) -> parts.Network:
+    if whole:
+        return parts.Network(
+            host=f"10.199.{number}.1",
+            node=f"10.199.{number}.2",
+            pods=f"10.244.{number}.0/24",
+            bind="0.0.0.0",
+            api_port=443,
+            etcd_port=2379,
+            etcd_peer_port=2380,
+        )
+    api, etcd, peer = _free_ports(3)
+    return parts.Network(
+        host="127.0.0.1",
+        node="127.0.0.1",
+        bind="127.0.0.1",
+        pods="",
+        api_port=api,
+        etcd_port=etcd,
+        etcd_peer_port=peer,
+    )
+
+
+class Cluster:
+    """One cluster; `with Cluster(...) as cluster:` starts and stops it.
+
+    programs: what build.sh printed. folder: absent or empty; removed at the end. number: 0 to 254,
+    by default the first free one; clusters of different numbers run side by side.
+    device_ownership: containerd's `device_ownership_from_security_context`.
+    delete_delay_s: how long the `block` class takes to remove a released volume.
+    """
+
+    def __init__(
+        self,
+        programs: Path,
+        folder: Path,
+        *,
+        whole: bool = True,
+        number: int | None = None,
+        device_ownership: bool = True,
+        delete_delay_s: float = 0.0,
+    ) -> None:
+        self.programs, self.folder, self.whole = programs, folder.resolve(), whole
+        self.device_ownership, self.delete_delay_s = device_ownership, delete_delay_s
+        self.tokens = {user: secrets.token_hex(16) for user in (*USERS, _NODE_USER)}
+        self._number = number
+        self._keeper: Keeper | None = None
+        self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
+        self._killed: set[str] = set()
+        self._paths: dict[tuple[str, str], tuple[str, bool]] = {}
+        self.network = _network(number or 0, whole=whole)
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything; RuntimeError with the log's end where a part does not come up."""
+        sweep.sweep_abandoned()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if any(self.folder.iterdir()):
+            raise RuntimeError(f"{self.folder} is not empty")
+        self._keeper = self._new_keeper()
+        try:
+            self._keeper.run(["true"])
+            if self.whole:
+                self._connect()
+            self._control_plane()
+            if self.whole:
+                self._node()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End every process and remove every trace. Idempotent."""
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+
+    def _new_keeper(self) -> Keeper:
+        numbers = range(1, 255) if self._number is None else [self._number]
+        for number in numbers:
+            try:
+                keeper = Keeper(self.folder, number, whole=self.whole)
+            except FileExistsError:
+                continue
+            self.network = _network(number, whole=self.whole)
+            return keeper
+        raise RuntimeError(f"a cluster runs already under each number of {numbers}")
+
+    @property
+    def keeper(self) -> Keeper:
+        """The way to the processes; RuntimeError before start and after stop."""
+        if self._keeper is None:
+            raise RuntimeError("the cluster does not run")
+        return self._keeper
+
+    def _connect(self) -> None:
+        keeper, network = self.keeper, self.network
+        name, inside = keeper.interface, str(keeper.namespace_pid)
+        for command in (
+            f"ip link add {name} type veth peer name eth0 netns {inside}",
+            f"ip addr add {network.host}/30 dev {name}",
+            f"ip link set {name} up",
+        ):
+            subprocess.run(command.split(), check=True, capture_output=True)
+        keeper.run(["sh", "-c", parts.prepare_node(self.folder)])
+        keeper.run(f"ip addr add {network.node}/30 dev eth0".split())
+        keeper.run(["ip", "link", "set", "eth0", "up"])
+        keeper.run(f"ip route add default via {network.host}".split())
+        # Pods reach this machine at `network.host`, and it them.
+        route = f"ip route add {network.pods} via {network.node} dev {name}"
+        subprocess.run(route.split(), check=True, capture_output=True)
+        parts.make_cgroups(keeper.cgroup)
+
+    def _control_plane(self) -> None:
+        at, network = self.folder, self.network
+        parts.write_credentials(at, self.tokens, _GROUPS)
+        self.run_part("etcd", parts.etcd(self.programs, at, network))
+        self.run_part("kube-apiserver", parts.apiserver(self.programs, at, network))
+        self.until("the API server", self._api_ready)
+        user = "system:kube-controller-manager"
+        self.run_part(
+            "kube-controller-manager",
+            parts.controller_manager(self.programs, at, self.kubeconfig(user)),
+        )
+
+    def _node(self) -> None:
+        at = self.folder
+        self.run_part(
+            "kube-scheduler",
+            parts.scheduler(self.programs, self.kubeconfig("system:kube-scheduler")),
+        )
+        self.run_part(
+            "containerd", parts.containerd(at, self.network, device_ownership=self.device_ownership)
+        )
+        self.until("containerd", lambda: (at / "containerd.sock").exists())
+        kubeconfig = self.kubeconfig(_NODE_USER)
+        self.run_part(
+            "kubelet",
+            parts.kubelet(self.programs, at, self.network, kubeconfig, self.keeper.cgroup),
+        )
+        self.until("the node", self.node_ready)
+
+    # --- processes -------------------------------------------------------------------------------
+
+    def run_part(self, name: str, argv: list[str], env: dict[str, str] | None = None) -> None:
+        """Start a process of the cluster under a name; its output goes to NAME.log."""
+        self._commands[name] = (argv, env or {})
+        self.keeper.start(name, argv, env)
+
+    def pause(self, name: str) -> None:
+        """Stop the process with SIGSTOP: it is there and says nothing."""
+        self.keeper.signal(name, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self.keeper.signal(name, signal.SIGCONT)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, and wait for the end; `restart` brings it back."""
+        self._killed.add(name)
+        self._end(name, signal.SIGKILL)
+
+    def restart(self, name: str, down_s: float = 0.0) -> None:
+        """End the process, leave it down for `down_s`, start it with the same ports and files."""
+        # An API server with watches open takes its time to end: not for long here.
+        self._end(name, signal.SIGTERM, grace_s=3)
+        time.sleep(down_s)
+        self.keeper.start(name, *self._commands[name])
+        self._killed.discard(name)
+        if name == "kube-apiserver":
+            self.until("the API server", self._api_ready)
+
+    def _end(self, name: str, number: int, grace_s: float = 0.0) -> None:
+        deadline = time.monotonic() + grace_s
+        self.keeper.signal(name, number)
+        while self.keeper.ended(name) is None:
+            if time.monotonic() > deadline:
+                self.keeper.signal(name, signal.SIGKILL)
+            time.sleep(0.05)
+
+    def until(self, what: str, ready: Callable[[], bool], bound_s: float = 120) -> None:
+        """Wait until `ready()`; RuntimeError where it takes too long or a part ended meanwhile."""
+        deadline = time.monotonic() + bound_s
+        while not ready():
+            for name in self._commands.keys() - self._killed:
+                status = self.keeper.ended(name)
+                if status is not None:
+                    raise RuntimeError(f"{name} ended with {status}:\n{self.log_end(name)}")
+            if time.monotonic() > deadline:
+                ends = "\n".join(f"--- {name}\n{self.log_end(name)}" for name in self._commands)
+                raise RuntimeError(f"{what} is not there after {bound_s} s\n{ends}")
+            time.sleep(0.1)
+
+    def log_end(self, name: str, size: int = 2000) -> str:
+        """The last bytes of what a part printed."""
+        return self.keeper.log(name).read_bytes()[-size:].decode(errors="replace")
+
+    def load_image(self, tar: Path) -> None:
+        """Make the images of a docker archive known to the node; NestFault where it fails."""
+        address = str(self.folder / "containerd.sock")
+        self.keeper.run(["ctr", "--address", address, "-n", "k8s.io", "images", "import", str(tar)])
+
+    # --- the API ---------------------------------------------------------------------------------
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return f"https://{self.network.node}:{self.network.api_port}"
+
+    def kubeconfig(self, user: str = "admin") -> Path:
+        """A kubeconfig with the user's token; the API server's certificate is checked."""
+        path = self.folder / f"kubeconfig-{user.replace(':', '-')}"
+        authority = base64.b64encode((self.folder / "certs" / "apiserver.crt").read_bytes())
+        cluster = {"server": self.server, "certificate-authority-data": authority.decode()}
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "lab",
+                    "clusters": [{"name": "lab", "cluster": cluster}],
+                    "users": [{"name": user, "user": {"token": self.tokens[user]}}],
+                    "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": user}}],
+                }
+            )
+        )
+        path.chmod(0o600)
+        return path
+
+    def request(
+        self,
+        path: str,
+        method: str = "GET",
+        body: Any = None,
+        *,
+        user: str = "admin",
+        kind: str = "application/json",
+    ) -> Any:
+        """One call of the API; JSON answers parsed. Refused, or OSError where nothing answers."""
+        request = urllib.request.Request(
+            self.server + path,
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers={"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": kind},
+        )
+        trusted = ssl.create_default_context(cafile=self.folder / "certs" / "apiserver.crt")
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
+        )
+        try:
+            with opener.open(request, timeout=20) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                raise Refused(refusal.code, refusal.read().decode(errors="replace")) from None
+        return json.loads(text) if text.startswith(b"{") else text.decode()
+
+    def apply(self, manifest: dict[str, Any], *, user: str = "admin") -> Any:
+        """Server-side apply of one object."""
+        metadata = manifest["metadata"]
+        plural, namespaced = self._path(manifest["apiVersion"], manifest["kind"])
+        version = manifest["apiVersion"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        where = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""
+        return self.request(
+            f"{root}{where}/{plural}/{metadata['name']}?fieldManager=lab&force=true",
+            "PATCH",
+            manifest,
+            user=user,
+            kind="application/apply-patch+yaml",
+        )
+
+    def _path(self, version: str, kind: str) -> tuple[str, bool]:
+        if (version, kind) not in self._paths:
+            root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+            for found in self.request(root)["resources"]:
+                if "/" not in found["name"]:
+                    self._paths[version, found["kind"]] = (found["name"], found["namespaced"])
+        return self._paths[version, kind]
+
+    def _api_ready(self) -> bool:
+        try:
+            return bool(self.request("/readyz") == "ok")
+        except (OSError, Refused):
+            return False
+
+    def node_state(self) -> str:
+        """The condition Ready as the API server has it: True, False, Unknown; empty: none."""
+        try:
+            node = self.request(f"/api/v1/nodes/{NODE}")
+        except (OSError, Refused):
+            return ""
+        conditions = node["status"].get("conditions") or []
+        return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
+
+    def node_ready(self) -> bool:
+        """Whether the API server says that the node is ready."""
+        return self.node_state() == "True"
+
+
+__all__ = ["NODE", "Cluster", "NestFault", "Refused"]
