@@ -10,7 +10,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 
 wanted=()
 for pair in containerd:containerd runc:runc ip:iproute2 mkfs.ext4:e2fsprogs losetup:mount \
-    unshare:util-linux openssl:openssl cc:gcc fio:fio ps:procps; do
+    unshare:util-linux openssl:openssl cc:gcc fio:fio ps:procps buildah:buildah mmdebstrap:mmdebstrap; do
     command -v "${pair%%:*}" >/dev/null || wanted+=("${pair##*:}")
 done
 [ -e /usr/lib/cni/bridge ] || wanted+=(containernetworking-plugins)

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The plugin's archive and its krew manifest, for a release.
+
+    deploy/krew/render.py --uri URL --homepage URL [--version VERSION] [--to dist/krew]
+
+writes kubectl-leadline.tar.gz (the same bytes at every call) and leadline.yaml with its checksum.
+URL is where the archive will be published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import re
+import tarfile
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+ARCHIVE = "kubectl-leadline.tar.gz"
+MANIFEST = "leadline.yaml"
+_VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?")
+_PLACE = re.compile(r"@[A-Z0-9]+@")
+
+
+def archive(version: str) -> bytes:
+    """The launcher of this version and the licence, as a gzipped tar."""
+    launcher = (HERE / "kubectl-leadline").read_text("utf-8").replace("@VERSION@", version)
+    stream = io.BytesIO()
+    # Neither times nor owners: who builds it again gets the same checksum.
+    with (
+        gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for name, content, mode in (
+            ("LICENSE", (ROOT / "LICENSE").read_bytes(), 0o644),
+            ("kubectl-leadline", launcher.encode(), 0o755),
+        ):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def manifest(version: str, uri: str, homepage: str, packed: bytes) -> str:
+    """The template filled in. Raises ValueError where it has a place that nothing fills."""
+    filled = (HERE / MANIFEST).read_text("utf-8").partition("apiVersion:")
+    text = filled[1] + filled[2]
+    for place, value in {
+        "@VERSION@": version,
+        "@URI@": uri,
+        "@HOMEPAGE@": homepage,
+        "@SHA256@": hashlib.sha256(packed).hexdigest(),
+    }.items():
+        text = text.replace(place, value)
+    if left := _PLACE.findall(text):
+        raise ValueError(f"nothing fills {', '.join(left)}")
+    return text
+
+
+def main() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--uri", required=True, help="where the archive will be published")
+    parser.add_argument("--homepage", required=True)
+    parser.add_argument("--version", default=project["version"], help="else the project's")
+    parser.add_argument("--to", type=Path, default=ROOT / "dist" / "krew")
+    asked = parser.parse_args()
+    version = asked.version.removeprefix("v")
+    if not _VERSION.fullmatch(version):
+        parser.error(f"krew wants a version of three numbers, and not {asked.version!r}")
+    packed = archive(version)
+    asked.to.mkdir(parents=True, exist_ok=True)
+    (asked.to / ARCHIVE).write_bytes(packed)
+    (asked.to / MANIFEST).write_text(manifest(version, asked.uri, asked.homepage, packed), "utf-8")
+    print(f"{asked.to / ARCHIVE}\n{asked.to / MANIFEST}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What ships beside the code, for the tests of it: where it lies, and Helm to call."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ROOT
+
+CHART = ROOT / "deploy" / "helm" / "leadline"
+RBAC = ROOT / "deploy" / "rbac"
+KREW = ROOT / "deploy" / "krew"
+_BUILD_CLIENTS = Path(__file__).parent / "helm" / "build.sh"
+
+PLAN: dict[str, Any] = {
+    "leadline": 1,
+    "name": "scheduled",
+    "targets": [{"name": "fast", "target": "storageclass:fast?size=1Gi"}],
+    "profile": "quick",
+}
+
+
+def clients() -> Path:
+    """The folder of helm, krew and validate-krew-manifest, built from Go modules or cached."""
+    built = subprocess.run([str(_BUILD_CLIENTS)], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(built.stdout.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """Helm with caches and settings of its own below `home`."""
+
+    home: Path
+
+    def __call__(
+        self, *words: str, values: Any = None, kubeconfig: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        more = []
+        if values is not None:
+            given = self.home / "values.json"
+            given.write_text(json.dumps(values))
+            more += ["--values", str(given)]
+        if kubeconfig is not None:
+            more += ["--kubeconfig", str(kubeconfig)]
+        folders = {
+            f"HELM_{name}_HOME": str(self.home / name) for name in ("CACHE", "CONFIG", "DATA")
+        }
+        return subprocess.run(
+            [str(clients() / "helm"), *words, *more],
+            env=os.environ | folders,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )

@@ -1,0 +1,309 @@
+"""The chart, the krew manifest and the RBAC manifests, held against the real programs: Helm and
+krew built from Go modules, and the API server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from leadline.kubernetes import permissions
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.shipped import CHART, KREW, PLAN, RBAC, Helm, clients
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Helm:
+    return Helm(tmp_path)
+
+
+def _rendered(helm: Helm, **values: Any) -> list[dict[str, Any]]:
+    done = helm("template", "weekly", str(CHART), "-n", "bench", values={"plan": PLAN} | values)
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def _of(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [one for one in objects if one["kind"] == kind]
+
+
+class TestChart:
+    def test_lint(self, helm: Helm) -> None:
+        done = helm("lint", "--strict", str(CHART), values={"plan": PLAN})
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_it_is_packed_with_its_manifests_and_its_script(
+        self, helm: Helm, tmp_path: Path
+    ) -> None:
+        assert helm("package", str(CHART), "-d", str(tmp_path)).returncode == 0
+        (packed,) = tmp_path.glob("leadline-*.tgz")
+        with tarfile.open(packed) as tar:
+            names = set(tar.getnames())
+        wanted = {f"rbac/{path.name}" for path in RBAC.glob("*.yaml")} | {"files/run.sh"}
+        assert {f"leadline/{name}" for name in wanted} <= names
+
+    @pytest.mark.parametrize(
+        ("values", "said"),
+        [
+            ({}, "there is no plan"),
+            ({"plan": PLAN, "existingPlan": "mine"}, "both given"),
+            ({"plan": {"leadline": 1}}, "targets"),
+            ({"plan": PLAN, "concurrencyPolicy": "Allow"}, "concurrencyPolicy"),
+            ({"plan": PLAN, "schedule": "every night"}, "schedule"),
+            ({"plan": PLAN, "shedule": "@daily"}, "shedule"),
+            ({"plan": PLAN, "image": {"digest": "sha256:abc"}}, "digest"),
+            ({"plan": PLAN, "image": {"repository": "a/b@sha256:1"}}, "repository"),
+            ({"plan": PLAN, "s3": {"enabled": True, "bucket": "b"}}, "s3.existingSecret"),
+            ({"plan": PLAN, "results": {"persistence": False}}, "results would be lost"),
+        ],
+    )
+    def test_wrong_values_are_refused(self, helm: Helm, values: dict[str, Any], said: str) -> None:
+        done = helm("template", "weekly", str(CHART), values=values)
+        assert done.returncode != 0
+        assert said in done.stderr
+
+    def test_an_own_namespace_takes_the_rules_of_run_yaml(self, helm: Helm) -> None:
+        objects = _rendered(helm)
+        (role,) = _of(objects, "ClusterRole")
+        assert role["rules"] == _rules("run.yaml")[0]
+        assert not _of(objects, "Role")
+        assert _bindings(objects) == {("ClusterRoleBinding", role["metadata"]["name"])}
+
+    def test_one_namespace_takes_the_narrow_rules(self, helm: Helm) -> None:
+        objects = _rendered(
+            helm, rbac={"scope": "namespace", "namespace": "runs", "vm": True, "retained": True}
+        )
+        (role,) = _of(objects, "Role")
+        within, everywhere = _rules("run-in-namespace.yaml")
+        assert role["rules"] == within
+        assert role["metadata"]["namespace"] == "runs"
+        by_name = {one["metadata"]["name"]: one["rules"] for one in _of(objects, "ClusterRole")}
+        assert by_name == {
+            "bench-weekly-leadline-read": everywhere,
+            "bench-weekly-leadline-run-vm": _rules("run-vm.yaml")[0],
+            "bench-weekly-leadline-retained": _rules("retained.yaml")[0],
+        }
+        # Machines in that namespace only, although their rules are a ClusterRole's.
+        assert _bindings(objects) == {
+            ("RoleBinding", "weekly-leadline-run"),
+            ("RoleBinding", "bench-weekly-leadline-run-vm"),
+            ("ClusterRoleBinding", "bench-weekly-leadline-read"),
+            ("ClusterRoleBinding", "bench-weekly-leadline-retained"),
+        }
+        for one in _of(objects, "RoleBinding"):
+            assert one["metadata"]["namespace"] == "runs"
+            assert one["subjects"][0]["namespace"] == "bench"
+
+    def test_nothing_of_it_could_pass_for_a_runs_object(self, helm: Helm) -> None:
+        objects = _rendered(helm)
+        (cron,) = _of(objects, "CronJob")
+        pods = cron["spec"]["jobTemplate"]["spec"]["template"]
+        for one in (*objects, pods):
+            assert one["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
+
+    def test_two_runs_never_overlap_and_a_failed_one_is_not_tried_again(self, helm: Helm) -> None:
+        (cron,) = _of(_rendered(helm), "CronJob")
+        assert cron["spec"]["concurrencyPolicy"] == "Forbid"
+        job = cron["spec"]["jobTemplate"]["spec"]
+        assert job["backoffLimit"] == 0
+        assert job["template"]["spec"]["restartPolicy"] == "Never"
+        assert job["template"]["spec"]["terminationGracePeriodSeconds"] >= 300
+
+    def test_settings_of_the_pod_come_through(self, helm: Helm) -> None:
+        taint = {"key": "bench", "operator": "Exists"}
+        (cron,) = _of(
+            _rendered(
+                helm,
+                args=["--name", "two words"],
+                image={"repository": "r.example/l", "digest": "sha256:" + "a" * 64},
+                pullSecrets=["pull"],
+                nodeSelector={"pool": "bench"},
+                tolerations=[taint],
+                proxy={"https": "http://proxy.example:3128", "no": ".svc,10.0.0.0/8"},
+                caConfigMap="authorities",
+                existingPlan="",
+                s3={"enabled": True, "bucket": "b", "prefix": "", "existingSecret": "keys"},
+            ),
+            "CronJob",
+        )
+        pod = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        assert pod["imagePullSecrets"] == [{"name": "pull"}]
+        assert pod["nodeSelector"] == {"pool": "bench"}
+        assert pod["tolerations"] == [taint]
+        (run,), (clean,) = pod["containers"], pod["initContainers"]
+        assert run["args"] == ["--name", "two words"]
+        for one in (run, clean):
+            assert one["image"] == "r.example/l@sha256:" + "a" * 64
+            given = {variable["name"]: variable.get("value") for variable in one["env"]}
+            assert given["https_proxy"] == given["HTTPS_PROXY"] == "http://proxy.example:3128"
+            assert given["NO_PROXY"] == ".svc,10.0.0.0/8"
+            assert given["SSL_CERT_FILE"] == "/etc/leadline-ca/ca.crt"
+            assert "HTTP_PROXY" not in given
+        # Only what copies gets the keys.
+        secrets = {one["name"] for one in run["env"] if "valueFrom" in one}
+        assert secrets == {
+            "RCLONE_CONFIG_S3_ACCESS_KEY_ID",
+            "RCLONE_CONFIG_S3_SECRET_ACCESS_KEY",
+        }
+        assert all("valueFrom" not in one for one in clean["env"])
+        assert {one["name"]: one.get("value") for one in run["env"]}["S3_DESTINATION"] == "b"
+
+
+def _rules(name: str) -> list[Any]:
+    return [one["rules"] for one in yaml.safe_load_all((RBAC / name).read_text("utf-8"))]
+
+
+def _bindings(objects: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {
+        (one["kind"], one["roleRef"]["name"])
+        for one in objects
+        if one["kind"] in ("RoleBinding", "ClusterRoleBinding")
+    }
+
+
+class TestKrew:
+    @pytest.fixture
+    def release(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "release"
+        given = ["--uri", "https://downloads.example/a.tar.gz", "--homepage", "https://l.example"]
+        command = ["python3", str(KREW / "render.py"), *given, "--to", str(folder)]
+        subprocess.run(command, check=True, capture_output=True)
+        return folder
+
+    def test_its_own_validator_takes_the_manifest(self, release: Path) -> None:
+        manifest = f"-manifest={release / 'leadline.yaml'}"
+        done = subprocess.run(
+            [str(clients() / "validate-krew-manifest"), manifest, "-skip-install"],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def test_krew_refuses_the_template(self) -> None:
+        manifest = f"-manifest={KREW / 'leadline.yaml'}"
+        done = subprocess.run(
+            [str(clients() / "validate-krew-manifest"), manifest, "-skip-install"],
+            capture_output=True,
+        )
+        assert done.returncode != 0
+
+    def test_krew_installs_it_from_the_archive(self, release: Path, tmp_path: Path) -> None:
+        done = subprocess.run(
+            [
+                str(clients() / "krew"),
+                "install",
+                f"--manifest={release / 'leadline.yaml'}",
+                f"--archive={release / 'kubectl-leadline.tar.gz'}",
+            ],
+            env=os.environ | {"KREW_ROOT": str(tmp_path / "krew")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        said = subprocess.run(
+            [str(tmp_path / "krew" / "bin" / "kubectl-leadline"), "--version"],
+            capture_output=True,
+            text=True,
+        )
+        assert said.stdout.startswith("leadline, version "), said.stderr
+
+
+class TestRbac:
+    @pytest.fixture
+    def account(self, api_server: Cluster) -> Iterator[str]:
+        """A service account without rights, in a namespace of its own."""
+        _make(api_server, "v1", "Namespace", "rbac-try")
+        _make(api_server, "v1", "ServiceAccount", "tester", namespace="rbac-try")
+        yield "system:serviceaccount:rbac-try:tester"
+        api_server.request("/api/v1/namespaces/rbac-try", "DELETE")
+
+    @pytest.mark.parametrize("name", sorted(path.name for path in RBAC.glob("*.yaml")))
+    def test_the_api_server_takes_every_manifest(self, api_server: Cluster, name: str) -> None:
+        for role in yaml.safe_load_all((RBAC / name).read_text("utf-8")):
+            role["metadata"]["name"] += "-taken"
+            taken = api_server.apply(role)
+            assert taken["rules"] == role["rules"]
+            plural = f"{role['kind'].lower()}s"
+            where = "/namespaces/default" if role["kind"] == "Role" else ""
+            path = f"/apis/rbac.authorization.k8s.io/v1{where}/{plural}/{taken['metadata']['name']}"
+            api_server.request(path, "DELETE")
+
+    def test_who_holds_run_in_namespace_may_do_it_there_and_nowhere_else(
+        self, api_server: Cluster, account: str
+    ) -> None:
+        rules = permissions.RUN_RULES
+        assert not any(_may(api_server, account, one, "rbac-try") for one in rules)
+        roles = list(yaml.safe_load_all((RBAC / "run-in-namespace.yaml").read_text("utf-8")))
+        made = []
+        for role in roles:
+            namespace = "rbac-try" if role["kind"] == "Role" else None
+            role["metadata"]["name"] += "-bound"
+            if namespace:
+                role["metadata"]["namespace"] = namespace
+            api_server.apply(role)
+            binding = _binding(role, namespace)
+            api_server.apply(binding)
+            made.append((role, binding))
+        try:
+            assert all(_may(api_server, account, one, "rbac-try") for one in rules)
+            elsewhere = [one for one in rules if one.namespaced]
+            assert not any(_may(api_server, account, one, "default") for one in elsewhere)
+            other = (*permissions.NAMESPACE_RULES, *permissions.RETAIN_RULES)
+            assert not any(_may(api_server, account, one, "rbac-try") for one in other)
+        finally:
+            root = "/apis/rbac.authorization.k8s.io/v1"
+            for role, binding in made:
+                if role["kind"] == "ClusterRole":
+                    name = role["metadata"]["name"]
+                    api_server.request(f"{root}/clusterroles/{name}", "DELETE")
+                    name = binding["metadata"]["name"]
+                    api_server.request(f"{root}/clusterrolebindings/{name}", "DELETE")
+
+
+def _make(
+    cluster: Cluster, version: str, kind: str, name: str, *, namespace: str = "", **fields: Any
+) -> Any:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    metadata |= fields.pop("metadata", {})
+    return cluster.apply({"apiVersion": version, "kind": kind, "metadata": metadata, **fields})
+
+
+def _binding(role: dict[str, Any], namespace: str | None) -> dict[str, Any]:
+    where = {"namespace": namespace} if namespace else {}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": f"{role['kind']}Binding",
+        "metadata": {"name": role["metadata"]["name"], **where},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": role["kind"],
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": "tester", "namespace": "rbac-try"}],
+    }
+
+
+def _may(cluster: Cluster, user: str, asked: permissions.Rule, namespace: str) -> bool:
+    resource, _, sub = asked.resource.partition("/")
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "resourceAttributes": {
+                "group": asked.group,
+                "resource": resource,
+                "subresource": sub,
+                "verb": asked.verb,
+                **({"namespace": namespace} if asked.namespaced else {}),
+            },
+        },
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    return bool(cluster.request(path, "POST", review)["status"]["allowed"])
