@@ -131,7 +131,7 @@ def test_a_configuration_that_is_not_there(
 
 def test_folders_that_hold_no_dumps(leadline: Leadline, tmp_path: Path) -> None:
     told = refused(leadline("inventory", "--from-dir", tmp_path), 2, "dumps-invalid")
-    assert "there is no status.json" in told
+    assert "there is nothing of a cluster" in told
     assert "ceph status --format json > status.json" in told
     refused(leadline("inventory", "--from-dir", tmp_path / "none"), 2, "dumps-invalid")
 

@@ -16,10 +16,14 @@ from leadline.inventory.differences import (
     Topic,
     ceph_differences,
     host_differences,
+    kubernetes_differences,
     round_trip_difference,
 )
+from leadline.inventory.kubernetes.models import KubernetesInventory
+from leadline.inventory.kubernetes.target_class import pool_of_class, reads_near
 from leadline.inventory.target_pool import pool_of
 from leadline.plan.models import Target
+from leadline.plan.target_url import TargetKind
 from leadline.visible import visible
 
 
@@ -39,11 +43,19 @@ def conditions(
 ) -> Conditions:
     """Everything that the archives tell of the two sides' systems, workloads and targets."""
     ours, theirs = system(baseline), system(candidate)
+    around = kubernetes(baseline), kubernetes(candidate)
     trips = round_trip_s(baseline), round_trip_s(candidate)
-    pools = _pools(baseline, candidate, subjects, ours, theirs)
+    pools = _pools(baseline, candidate, subjects, (ours, theirs), around)
     found: list[Difference] = []
     identical: list[str] = []
     unknown: list[str] = []
+    classes: dict[str, tuple[str, str]] = {}
+    if around[0] and around[1]:
+        classes = _classes(baseline, candidate, subjects)
+        of_kubernetes = kubernetes_differences(around[0], around[1], classes)
+        found += of_kubernetes.differences
+        identical += of_kubernetes.identical
+        unknown += of_kubernetes.unknown
     if ours and theirs:
         differing = ceph_differences(ours, theirs, pools)
         found += differing.differences
@@ -60,7 +72,7 @@ def conditions(
         unknown += of_hosts.unknown
     elif baseline.run.path == candidate.run.path:
         identical.append("one run on one load generator")
-    found += _targets(baseline, candidate, subjects, pools)
+    found += _targets(baseline, candidate, subjects, {*pools, *classes})
     found += _workloads(baseline, candidate, subjects)
     found += _engines(baseline, candidate)
     found += _plans(baseline, candidate)
@@ -69,7 +81,10 @@ def conditions(
         theirs,
         pools,
         *trips,
-        reads={one: (_reads(baseline, one), _reads(candidate, one)) for one in subjects},
+        reads={
+            one: (_reads(baseline, one, around[0]), _reads(candidate, one, around[1]))
+            for one in subjects
+        },
         hosts_known=bool(hosts[0] and hosts[1]),
     )
     explained, explanations = explain(cells, found, facts)
@@ -84,14 +99,27 @@ def conditions(
 def system(side: Side) -> CephInventory | None:
     """The one cluster of a side's targets as it was at the start; None where there is none,
     several, or its dumps cannot be read."""
-    plan = side.run.plan
-    clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
-    if len(clusters) != 1:
-        return None
+    name = _only_cluster(side)
     try:
-        return side.run.cluster("start", clusters.pop())
+        return side.run.cluster("start", name) if name else None
     except LeadlineError:
         return None  # the audit and the page's section on the cluster say so
+
+
+def kubernetes(side: Side) -> KubernetesInventory | None:
+    """The one Kubernetes cluster of a side's targets, as `system` finds a Ceph cluster."""
+    name = _only_cluster(side)
+    try:
+        return side.run.kubernetes("start", name) if name else None
+    except LeadlineError:
+        return None  # the page's section on the cluster says so
+
+
+def _only_cluster(side: Side) -> str:
+    """The name of the cluster that all targets of a side lie on; empty where there are several."""
+    plan = side.run.plan
+    clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
+    return clusters.pop() if len(clusters) == 1 else ""
 
 
 def round_trip_s(side: Side) -> float | None:
@@ -110,41 +138,67 @@ def _pools(
     baseline: Side,
     candidate: Side,
     subjects: Sequence[str],
-    ours: CephInventory | None,
-    theirs: CephInventory | None,
+    systems: tuple[CephInventory | None, CephInventory | None],
+    around: tuple[KubernetesInventory | None, KubernetesInventory | None],
 ) -> dict[str, tuple[str, str]]:
     """The pool behind each subject on both sides, where it is known."""
     found = {}
     for subject in subjects:
-        mine = _pool_name(_target(baseline, subject), ours)
-        its = _pool_name(_target(candidate, subject), theirs)
+        mine = _pool_name(_target(baseline, subject), systems[0], around[0])
+        its = _pool_name(_target(candidate, subject), systems[1], around[1])
         if mine and its:
             found[subject] = (mine, its)
     return found
 
 
-def _pool_name(target: Target, inventory: CephInventory | None) -> str | None:
+def _pool_name(
+    target: Target, inventory: CephInventory | None, around: KubernetesInventory | None
+) -> str | None:
     if inventory is None or not target.url:
         return None
+    name = _class_name(target)
+    if name:
+        return (pool_of_class(around, name) if around else "") or None
     pool = pool_of(inventory, target.parsed)
     return pool.name if pool else None
+
+
+def _class_name(target: Target) -> str:
+    """The StorageClass that a target's volumes come from; empty of any other target."""
+    if not target.url or target.parsed.kind is not TargetKind.STORAGE_CLASS:
+        return ""
+    return target.parsed.location
+
+
+def _classes(
+    baseline: Side, candidate: Side, subjects: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """The StorageClass behind each subject on both sides, where there is one."""
+    pairs = {
+        one: (_class_name(_target(baseline, one)), _class_name(_target(candidate, one)))
+        for one in subjects
+    }
+    return {subject: pair for subject, pair in pairs.items() if all(pair)}
 
 
 def _target(side: Side, subject: str) -> Target:
     return side.run.plan.target(side.targets[subject])
 
 
-def _reads(side: Side, subject: str) -> str:
-    """Which copy the subject's clients read, as the plan has it."""
+def _reads(side: Side, subject: str, around: KubernetesInventory | None) -> str:
+    """Which copy the subject's clients read, as the plan has it, or its StorageClass."""
     target, default = _target(side, subject), ReadFrom.PRIMARY.value
+    name = _class_name(target)
+    if name and around is not None:
+        return ReadFrom.NEAREST.value if reads_near(around, name) else default
     return target.parsed.options.get("read_policy", default) if target.url else default
 
 
 def _targets(
-    baseline: Side, candidate: Side, subjects: Sequence[str], pools: Container[str]
+    baseline: Side, candidate: Side, subjects: Sequence[str], known: Container[str]
 ) -> Iterator[Difference]:
     """Where the I/O went, as far as it is not the very comparison of places: of subjects whose
-    `pools` are known, those are what differs."""
+    pools or StorageClasses are `known`, those are what differs."""
     for subject in subjects:
         ours, theirs = _target(baseline, subject), _target(candidate, subject)
         if ours.url and theirs.url and ours.parsed.kind is not theirs.parsed.kind:
@@ -155,7 +209,7 @@ def _targets(
                 candidate=theirs.parsed.kind.value,
                 target=subject,
             )
-        if ours.url != theirs.url and not (subject in pools and _only_pools(ours, theirs)):
+        if ours.url != theirs.url and not (subject in known and _only_pools(ours, theirs)):
             yield Difference(
                 path=f"targets.{subject}.url",
                 topic=Topic.WORKLOAD,

@@ -6,59 +6,13 @@ the published figures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-
-from leadline.analysis.spots import Spot
+from leadline.analysis.effect import READS, REDUNDANCY, WRITES, ZONES, Effect
+from leadline.analysis.effects_kubernetes import KUBERNETES_EFFECTS
 from leadline.inventory.differences import Difference
 from leadline.inventory.differences.network import NOT_MEASURED
-from leadline.metrics import Op
 
-_ALL = frozenset(Op)
-_READS = frozenset({Op.READ, Op.TOTAL})
-_WRITES = frozenset({Op.WRITE, Op.TRIM, Op.TOTAL})
+__all__ = ["EFFECTS", "NAMED_BY_PATH", "REDUNDANCY", "ZONES", "Effect", "effects_of"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """Differences whose path matches `pattern` (and whose texts mention `mentions`) can bear on
-    `ops`; `deep` only where I/Os are in flight together, `cephfs` only in a file system.
-
-    `cause` joins differences that are one and the same change; `label` is what people call it.
-    `mechanism` is a sentence without full stop. `strong`: enough to be named as a cause where
-    nothing stronger is there. `source` says where the mechanism is from.
-    """
-
-    pattern: str
-    cause: str
-    label: str
-    mechanism: str
-    source: str
-    ops: frozenset[Op] = _ALL
-    deep: bool = False
-    cephfs: bool = False
-    strong: bool = True
-    mentions: str = ""
-
-    def matches(self, difference: Difference) -> bool:
-        return fnmatchcase(difference.path, self.pattern) and (
-            self.mentions in f"{difference.baseline} {difference.candidate}"
-        )
-
-    def bears_on(self, spot: Spot, difference: Difference) -> bool:
-        """Whether it can show in a spot of the difference's target, if that is in a file system
-        where it has to be."""
-        if difference.path.startswith("workloads.") and not difference.path.startswith(
-            f"workloads.{spot.workload}."
-        ):
-            return False
-        if self.deep and spot.depth == 1:
-            return False
-        return spot.op in self.ops
-
-
-ZONES = "zones"
-REDUNDANCY = "redundancy"
 # Labels under which the rest of the path says what it is.
 NAMED_BY_PATH = ("settings", "workload", "label")
 _BLUESTORE = "io-paths: BlueStore, CPU per I/O"
@@ -96,7 +50,7 @@ EFFECTS: tuple[Effect, ...] = (
         mechanism="a write is answered when all copies or shards have it, and each is work for "
         "another OSD; part of a stripe of erasure code is read before it is written",
         source="src/osd/ReplicatedBackend.cc, src/osd/ECTransaction.cc",
-        ops=_WRITES,
+        ops=WRITES,
     ),
     Effect(
         pattern="pools.*.redundancy",
@@ -104,7 +58,7 @@ EFFECTS: tuple[Effect, ...] = (
         label="redundancy",
         mechanism="a read of erasure code is put together from k shards by the primary",
         source="src/osd/ECBackend.cc",
-        ops=_READS,
+        ops=READS,
         mentions="EC ",
     ),
     # Placement groups.
@@ -248,7 +202,7 @@ EFFECTS: tuple[Effect, ...] = (
         label="MDS",
         mechanism="data does not pass it; opening, growing a file and its attributes do",
         source="Ceph documentation, CephFS capabilities",
-        ops=_WRITES,
+        ops=WRITES,
         cephfs=True,
     ),
     Effect(
@@ -348,7 +302,7 @@ EFFECTS: tuple[Effect, ...] = (
         label="dropping of caches",
         mechanism="reads may come from a cache on one side",
         source="methodology: cache-served-reads",
-        ops=_READS,
+        ops=READS,
     ),
     Effect(
         pattern="targets.*.url",
@@ -356,7 +310,7 @@ EFFECTS: tuple[Effect, ...] = (
         label="read policy",
         mechanism="it decides which copy a client reads, hence how far it goes",
         source="Ceph documentation, rbd_read_from_replica_policy",
-        ops=_READS,
+        ops=READS,
         mentions="read_policy=",
     ),
     Effect(
@@ -366,7 +320,7 @@ EFFECTS: tuple[Effect, ...] = (
         mechanism="an exclusive lock is taken before the first write, and an object map is written "
         "for each object that comes to be",
         source="Ceph documentation, RBD image features",
-        ops=_WRITES,
+        ops=WRITES,
         mentions="features=",
         strong=False,
     ),
@@ -378,6 +332,7 @@ EFFECTS: tuple[Effect, ...] = (
         "own, with other locks, caches and queues",
         source="io-paths: CephFS",
     ),
+    *KUBERNETES_EFFECTS,
     Effect(
         pattern="targets.*.labels.*",
         cause="labels",

@@ -28,12 +28,18 @@ JOB_FILE = "job.fio"
 STDERR = "stderr.txt"
 CLUSTER = "cluster.jsonl"
 IMPORTED = "imported"
+RUNNERS = "runners.json"
 
 # Most files are read by one call.
 _AT_ONCE = 1 << 16
 
 # Not part of the sealed content: the lock and what a killed session left half made.
 _UNSEALED = (LOCK, MANIFEST)
+
+
+def volume_prefix(number: int) -> str:
+    """What the files of one of several volumes of a trial begin with; numbers begin at 1."""
+    return f"volume-{number}."
 
 
 def system_folder(session: str, moment: str, number: int) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from leadline.archive import layout
@@ -15,6 +17,9 @@ from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
 from leadline.metrics import Op
 from leadline.regular_file import read_content
 
+_VOLUME = re.compile(rf"volume-([1-9]\d{{0,3}})\.{re.escape(layout.FIO_OUTPUT)}")
+_PREFIX = re.compile(r"volume-[1-9]\d{0,3}\.")
+
 
 def read_output(engine: str, folder: Path) -> EngineOutput:
     """What the engine of that name left in `folder`. Raises FormatError."""
@@ -25,12 +30,51 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
     try:
         content = read_content(folder / layout.FIO_OUTPUT)
     except FileNotFoundError as error:
-        raise FormatError("empty-result", "fio wrote no output file") from error
+        volumes = _volumes(folder)
+        if not volumes:
+            raise FormatError("empty-result", "fio wrote no output file") from error
+        return _of_volumes(volumes)
     except OSError as error:
         raise FormatError(
             "unreadable-result", f"fio's output cannot be read: {error.strerror}"
         ) from error
     return parse_fio_json(content)
+
+
+def _volumes(folder: Path) -> list[Path]:
+    """The outputs of a trial on several volumes, in their order. Raises FormatError where one is
+    missing between others: what is left would be told as the whole."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    found = {int(match[1]) for name in names if (match := _VOLUME.fullmatch(name))}
+    missing = sorted(set(range(1, max(found, default=0) + 1)) - found)
+    if missing:
+        raise FormatError("empty-result", f"fio wrote no output file for volume {missing[0]}")
+    return [folder / f"{layout.volume_prefix(one)}{layout.FIO_OUTPUT}" for one in sorted(found)]
+
+
+def _of_volumes(paths: Sequence[Path]) -> EngineOutput:
+    """The outputs of volumes that did the same at the same time, as one: each job once a volume,
+    which is told as its host."""
+    outputs = []
+    for path in paths:
+        try:
+            outputs.append(parse_fio_json(read_content(path)))
+        except OSError as error:
+            raise FormatError(
+                "unreadable-result", f"{path.name} cannot be read: {error.strerror}"
+            ) from error
+    jobs = tuple(
+        replace(job, host=f"volume {number}")
+        for number, output in enumerate(outputs, start=1)
+        for job in output.jobs
+    )
+    return replace(
+        outputs[0],
+        jobs=jobs,
+        disks=(),
+        noise="".join(one.noise for one in outputs),
+        notes=tuple(note for one in outputs for note in one.notes),
+    )
 
 
 def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
@@ -42,12 +86,12 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
         return read_rados_bench_windows(folder)
     if engine == "rbd bench":
         return read_rbd_bench_windows(folder)
-    series: dict[Op, tuple[Window, ...]] = {}
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]
     except OSError:
         return {}
+    volumes: dict[str, dict[Op, tuple[Window, ...]]] = {}
     for name in sorted(names):
         if not name.endswith(".log") or "_iops" not in name:
             continue
@@ -58,5 +102,19 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
             raise FormatError(
                 "unreadable-result", f"fio's log {name} cannot be read: {error.strerror}"
             ) from error
-        series.update(parse_iops_log(content.decode("utf-8", "replace")))
-    return series
+        volume = _PREFIX.match(name)
+        of_volume = volumes.setdefault(volume[0] if volume else "", {})
+        of_volume.update(parse_iops_log(content.decode("utf-8", "replace")))
+    ops = {op: None for series in volumes.values() for op in series}
+    return {op: _added([one[op] for one in volumes.values() if op in one]) for op in ops}
+
+
+def _added(series: Sequence[Sequence[Window]]) -> tuple[Window, ...]:
+    """Windows of volumes that ran side by side, added up as far as all of them go. One without I/O
+    in a window has no line of it."""
+    last_s = min(one[-1].end_s if one else 0.0 for one in series)
+    sums: dict[float, float] = {}
+    for window in (window for one in series for window in one):
+        if window.end_s <= last_s:
+            sums[window.end_s] = sums.get(window.end_s, 0.0) + window.value
+    return tuple(Window(end_s=end_s, value=value) for end_s, value in sorted(sums.items()))

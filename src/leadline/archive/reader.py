@@ -22,6 +22,8 @@ from leadline.archive.records import (
     Derived,
     Manifest,
     RunStatus,
+    Runner,
+    Runners,
     TrialRecord,
     TrialStatus,
 )
@@ -31,6 +33,9 @@ from leadline.formats.fio_log import Window
 from leadline.formats.output import EngineOutput, FormatError
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.inventory.kubernetes.kinds import holds_kubernetes
+from leadline.inventory.kubernetes.models import KubernetesInventory
+from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.inventory.models import HostInventory
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
@@ -85,6 +90,13 @@ class StoredTrial:
         if source is not None:
             return self._imported.result(source).windows
         return read_windows(self.record.engine, self.folder)
+
+    @cached_property
+    def runners(self) -> tuple[Runner, ...]:
+        """What did the trial's I/O in a Kubernetes cluster; empty where this machine did. Raises
+        LeadlineError(`archive-damaged`)."""
+        path = self.folder / layout.RUNNERS
+        return read_record(path, Runners).runners if path.exists() else ()
 
     @cached_property
     def cluster(self) -> tuple[ClusterSample | MissedSample, ...]:
@@ -239,10 +251,18 @@ class Run:
             raise _unreadable(error, chosen) from error
 
     def cluster(self, moment: Literal["start", "end"], name: str) -> CephInventory | None:
-        """What a cluster of the plan was; None if it was not taken. Raises LeadlineError
-        (`dumps-invalid`)."""
+        """What a cluster of the plan was as a Ceph cluster, Rook's in Kubernetes included; None if
+        it was not taken. Raises LeadlineError(`dumps-invalid`)."""
         dumps = self.system_dumps(moment, name)
+        if holds_kubernetes(dumps):
+            return kubernetes_inventory(dumps).ceph
         return cluster_inventory(dumps) if dumps else None
+
+    def kubernetes(self, moment: Literal["start", "end"], name: str) -> KubernetesInventory | None:
+        """What a cluster of the plan was as a Kubernetes cluster; None if it is none, or was not
+        taken. Raises LeadlineError(`dumps-invalid`)."""
+        dumps = self.system_dumps(moment, name)
+        return kubernetes_inventory(dumps) if holds_kubernetes(dumps) else None
 
     @property
     def left_behind(self) -> tuple[Created, ...]:

@@ -56,13 +56,15 @@ class Processor(Record):
     """The load generator's machine during a trial, from /proc/stat and wait4(2).
 
     Shares are of all cores (1.0 = every core busy); `engine_cpu_s` is user + system time of the
-    engine's processes in seconds.
+    engine's processes in seconds. In a container `cores` is what its limit allows, and
+    `throttled_share` the share of time in which the limit held it back; None where nobody tells.
     """
 
     cores: int = Field(ge=1)
     busy_share: float
     steal_share: float
     engine_cpu_s: float
+    throttled_share: float | None = None
 
 
 class CacheDrop(Record):
@@ -96,6 +98,41 @@ class RoundTrip(Record):
     min_s: float
     median_s: float
     samples: int
+
+
+class ClaimedVolume(Record):
+    """A volume of a StorageClass. `volume` is the name of its PersistentVolume, `handle` what its
+    driver knows it by; both are empty where this user may not see them."""
+
+    storage_class: str
+    mode: str
+    size_bytes: int
+    volume: str = ""
+    driver: str = ""
+    handle: str = ""
+
+
+class Runner(Record):
+    """What did the I/O on one volume in a Kubernetes cluster: a pod, or a virtual machine. `cores`
+    is its limit of processors, `image_id` the digest that the node ran, `user` that of a pod."""
+
+    kind: Literal["pod", "vm"]
+    name: str
+    node: str
+    image: str
+    image_id: str = ""
+    user: int | None = None
+    cores: float
+    memory_bytes: int
+    io_threads: bool = False
+    volume: ClaimedVolume
+
+
+class Runners(Record):
+    """The runners of one trial, in the order of its volumes."""
+
+    schema_: Literal["leadline/runners/1"] = Field(default="leadline/runners/1", alias="schema")
+    runners: tuple[Runner, ...]
 
 
 class ImportSource(Record):

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from leadline import errors
 from leadline.cli.cluster_options import cluster_access, cluster_options
+from leadline.cli.kubernetes_options import kubernetes_access, kubernetes_options
 from leadline.cli.options import format_option
 from leadline.errors import Exit, LeadlineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from leadline.analysis.inventory_differences import System
+    from leadline.report.document import Document
+    from leadline.report.inventory.output import InventoryOutput
 
 
 @click.command()
 @cluster_options
 @click.option(
+    "--kubernetes", is_flag=True, help="A Kubernetes cluster and what stores its volumes."
+)
+@kubernetes_options
+@click.option(
     "--from-dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Saved dumps instead of a live cluster: status.json, osd_dump.json ...",
+    help="Saved dumps instead of a live cluster: of Ceph, a must-gather, YAML of kubectl.",
 )
 @click.option(
     "--save",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Also write the dumps there, without secrets, for --from-dir.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Show how it differs from the cluster that was saved there.",
 )
 @click.option("--full", is_flag=True, help="Also the settings from configuration files.")
 @format_option("text", "json", "markdown")
@@ -33,30 +52,39 @@ def command(
     ceph_conf: Path | None,
     keyring: Path | None,
     ceph_id: str | None,
+    kubernetes: bool,
+    kubeconfig: Path | None,
+    context: str | None,
     from_dir: Path | None,
     save: Path | None,
+    against: Path | None,
     full: bool,
     output: str,
 ) -> Exit:
-    """Say what a Ceph cluster is: release, health, pools, why each has the placement groups it
-    has, CRUSH, encryption, settings. Asks in milliseconds and changes nothing.
+    """Say what a cluster is. Of Ceph: release, health, pools, why each has the placement groups it
+    has, CRUSH, encryption, settings. Of Kubernetes: StorageClasses and what is behind them, nodes,
+    drivers. Changes nothing.
 
     \b
     Example:
         leadline inventory --lab demo
         leadline inventory --ceph-conf /etc/ceph/ceph.conf --save dumps
-        leadline inventory --from-dir dumps --format markdown
+        leadline inventory --kubernetes --context production
+        leadline inventory --from-dir must-gather --format markdown
+        leadline inventory --from-dir new-cluster --against old-cluster
     """
+    ceph = {"--lab": lab, "--ceph-conf": ceph_conf, "--keyring": keyring, "--id": ceph_id}
+    of_kubernetes = {
+        "--kubernetes": kubernetes or None,
+        "--kubeconfig": kubeconfig,
+        "--context": context,
+    }
+    _refuse_two(from_dir, ceph, of_kubernetes)
+    dumps: Mapping[str, bytes]
     if from_dir is not None:
-        given = {"--lab": lab, "--ceph-conf": ceph_conf, "--keyring": keyring, "--id": ceph_id}
-        contradicting = [name for name, value in given.items() if value is not None]
-        if contradicting:
-            raise LeadlineError(
-                errors.USAGE,
-                f"--from-dir and {contradicting[0]} name two clusters",
-                hint="leave one of them away",
-            )
-        dumps, source = _saved(from_dir), f"dumps of {from_dir}"
+        dumps, source = _saved(from_dir, "--from-dir"), f"dumps of {from_dir}"
+    elif any(value is not None for value in of_kubernetes.values()):
+        dumps, source = _asked(kubeconfig, context)
     else:
         from leadline.ceph.connection import Connection
         from leadline.probes.ceph import capture
@@ -65,20 +93,19 @@ def command(
         source = f"lab {lab}" if lab else str(access.conf)
         with Connection(access) as connection:
             dumps = capture(connection)
-    from leadline.inventory.ceph_reading import cluster_inventory
-
     if save is not None:
         _save(save, dumps)
-    inventory = cluster_inventory(dumps)
-    if output == "json":
-        from leadline.report.inventory.output import inventory_output
+    from leadline.analysis.inventory_differences import system_of
 
-        answer = inventory_output(inventory, source)
+    system = system_of(dumps)
+    baseline = None
+    if against is not None:
+        baseline = system_of(_saved(against, "--against"))
+    if output == "json":
+        answer = _output(system, source, baseline, against)
         click.echo(answer.model_dump_json(by_alias=True, indent=2))
         return Exit.ANSWERED
-    from leadline.report.inventory.page import inventory_document
-
-    document = inventory_document(inventory, source)
+    document = _document(system, source, baseline, against)
     if output == "markdown":
         from leadline.report.markdown import render as render_markdown
 
@@ -90,23 +117,46 @@ def command(
     return Exit.ANSWERED
 
 
-def _saved(folder: Path) -> dict[str, bytes]:
-    """The dumps in a folder, redacted as live ones are: people save them by hand."""
-    from leadline.inventory.ceph_dumps import is_dump
-    from leadline.inventory.redaction import redact_dump
-
-    try:
-        files = [path for path in sorted(folder.iterdir()) if is_dump(path.name)]
-        return {path.name: redact_dump(path.read_bytes()) for path in files}
-    except OSError as error:
+def _refuse_two(
+    from_dir: Path | None, ceph: Mapping[str, object], of_kubernetes: Mapping[str, object]
+) -> None:
+    """One cluster is asked for. Raises LeadlineError(`usage`)."""
+    named = [
+        [name for name, value in one.items() if value is not None] for one in (ceph, of_kubernetes)
+    ]
+    ways = [*(["--from-dir"] if from_dir is not None else []), *(one[0] for one in named if one)]
+    if len(ways) > 1:
         raise LeadlineError(
-            errors.DUMPS_INVALID,
-            f"{str(error.filename or folder)!r} cannot be read: {error.strerror}",
-            hint="--from-dir names a folder with status.json, osd_dump.json ...",
-        ) from error
+            errors.USAGE,
+            f"{ways[0]} and {ways[1]} name two clusters",
+            hint="leave one of them away",
+        )
 
 
-def _save(folder: Path, dumps: dict[str, bytes]) -> None:
+def _asked(kubeconfig: Path | None, context: str | None) -> tuple[Mapping[str, bytes], str]:
+    """The dumps of a live Kubernetes cluster, and what to call it."""
+    from leadline.kubernetes.connection import Connection
+    from leadline.probes.kubernetes import capture
+
+    access = kubernetes_access(kubeconfig=kubeconfig, context=context)
+    with Connection(access) as connection:
+        return capture(connection), f"context {connection.context}"
+
+
+def _saved(folder: Path, option: str) -> Mapping[str, bytes]:
+    """The dumps in a folder. What could not be read of one without Kubernetes' gaps is told."""
+    from leadline.inventory.kubernetes.folder import read_folder
+    from leadline.inventory.kubernetes.kinds import holds_kubernetes
+    from leadline.visible import visible
+
+    saved = read_folder(folder, option)
+    if not holds_kubernetes(saved.dumps):
+        for gap in saved.gaps:
+            click.echo(f"warning: {visible(gap.what)}: {visible(gap.reason)}", err=True)
+    return saved.dumps
+
+
+def _save(folder: Path, dumps: Mapping[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in dumps.items():
@@ -118,3 +168,43 @@ def _save(folder: Path, dumps: dict[str, bytes]) -> None:
             hint="name another folder with --save",
         ) from error
     click.echo(f"{len(dumps)} dumps written to {folder}", err=True)
+
+
+def _output(
+    system: System, source: str, baseline: System | None, against: Path | None
+) -> InventoryOutput:
+    from leadline.report.inventory.output import (
+        against_output,
+        inventory_output,
+        kubernetes_output,
+    )
+
+    if system.kubernetes is not None:
+        answer = kubernetes_output(system.kubernetes, source)
+    else:
+        assert system.ceph is not None, "a system is one of the two"
+        answer = inventory_output(system.ceph, source)
+    if baseline is None:
+        return answer
+    from leadline.analysis.inventory_differences import differing
+
+    found = against_output(str(against), differing(baseline, system))
+    return answer.model_copy(update={"against": found})
+
+
+def _document(
+    system: System, source: str, baseline: System | None, against: Path | None
+) -> Document:
+    if baseline is not None:
+        from leadline.analysis.inventory_differences import differing
+        from leadline.report.inventory.against import against_document
+
+        return against_document(str(against), source, differing(baseline, system))
+    if system.kubernetes is not None:
+        from leadline.report.inventory.kubernetes import kubernetes_document
+
+        return kubernetes_document(system.kubernetes, source)
+    from leadline.report.inventory.page import inventory_document
+
+    assert system.ceph is not None, "a system is one of the two"
+    return inventory_document(system.ceph, source)

@@ -8,7 +8,9 @@ from leadline.plan.target_url import TargetKind, TargetUrl
 
 def pool_of(inventory: CephInventory, target: TargetUrl) -> Pool | None:
     """The pool that holds the data; None where the target does not tell, as a path in a cluster
-    with several filesystems, or the pool is not in the inventory."""
+    with several filesystems or a StorageClass, or the pool is not in the inventory."""
+    if target.kind.on_kubernetes:
+        return None
     if target.kind is not TargetKind.CEPHFS:
         return inventory.pool(target.options.get("data_pool", target.pool))
     pools = [pool for one in inventory.filesystems or () for pool in one.data_pools]

@@ -5,6 +5,7 @@ Of a fact that one side does not tell nothing is said but that it is unknown.
 
 from leadline.inventory.differences.clusters import ceph_differences
 from leadline.inventory.differences.hosts import host_differences
+from leadline.inventory.differences.kubernetes import kubernetes_differences, shared_classes
 from leadline.inventory.differences.model import Difference, Differing, Topic
 from leadline.inventory.differences.network import round_trip_difference
 
@@ -14,5 +15,7 @@ __all__ = [
     "Topic",
     "ceph_differences",
     "host_differences",
+    "kubernetes_differences",
     "round_trip_difference",
+    "shared_classes",
 ]

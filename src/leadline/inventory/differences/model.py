@@ -16,6 +16,7 @@ class Topic(StrEnum):
     REDUNDANCY = "redundancy"
     PLACEMENT = "placement groups"
     MEDIA = "media"
+    VOLUMES = "storage class"
     ENCRYPTION = "encryption"
     SOFTWARE = "software"
     SERVICES = "services"
@@ -104,3 +105,21 @@ class Collector:
             identical=tuple(dict.fromkeys(self.identical)),
             unknown=tuple(dict.fromkeys(self.unknown)),
         )
+
+
+def merged(differences: list[Difference], subjects: int, path: str) -> list[Difference]:
+    """One difference at `path` where each of several subjects has the same one, else all."""
+    texts = {(one.baseline, one.candidate) for one in differences}
+    if subjects < 2 or len(differences) < subjects or len(texts) > 1:
+        return differences
+    ((baseline, candidate),) = texts
+    meanings = {one.meaning for one in differences}
+    return [
+        Difference(
+            path=path,
+            topic=differences[0].topic,
+            baseline=baseline,
+            candidate=candidate,
+            meaning=meanings.pop() if len(meanings) == 1 else "",
+        )
+    ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leadline.inventory.autoscaler import Mode
 from leadline.inventory.ceph import CephInventory, Pool
-from leadline.inventory.differences.model import Collector, Difference, Topic
+from leadline.inventory.differences.model import Collector, Topic, merged
 from leadline.inventory.differences.words import counted
 from leadline.inventory.placement import Placement, explained, placement_of
 from leadline.visible import visible
@@ -79,28 +79,11 @@ def _compare(
             meaning=fact.meaning or (why(pair) if ours != theirs else ""),
         )
     found.unknown += each.unknown
-    found.differences += _merged(each.differences, len(pairs), f"pools.*.{fact.key}")
+    found.differences += merged(each.differences, len(pairs), f"pools.*.{fact.key}")
     if fact.label and len(each.identical) == len(pairs):
         values = set(each.identical)
         one = values.pop() if len(values) == 1 else f"of all {len(pairs)} pools"
         found.identical.append(f"{fact.label} {one}")
-
-
-def _merged(differences: list[Difference], pools: int, path: str) -> list[Difference]:
-    texts = {(one.baseline, one.candidate) for one in differences}
-    if pools < 2 or len(differences) < pools or len(texts) > 1:
-        return differences
-    ((baseline, candidate),) = texts
-    meanings = {one.meaning for one in differences}
-    return [
-        Difference(
-            path=path,
-            topic=differences[0].topic,
-            baseline=baseline,
-            candidate=candidate,
-            meaning=meanings.pop() if len(meanings) == 1 else "",
-        )
-    ]
 
 
 # --- facts ---------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from leadline.report.document import (
     Paragraph,
     Tree,
 )
+from leadline.report.inventory.kubernetes import kubernetes_document
 from leadline.report.inventory.page import inventory_document
 from leadline.report.wording import count_text, listed, visible
 from leadline.units import format_size
@@ -77,13 +78,22 @@ def _side(side: Side, by: By) -> Iterable[Block]:
 
 def _cluster(side: Side, name: str) -> Iterable[Block]:
     try:
+        around = side.run.kubernetes("start", name)
         inventory = side.run.cluster("start", name)
     except LeadlineError as error:
         yield Paragraph(
             text=f"The inventory of {visible(name)} cannot be read: {visible(error.fact)}."
         )
         return
+    if around is not None:
+        document = kubernetes_document(around, "")
+        yield Bullets(items=(document.title, *document.summary))
+        # Without the table, which would have the same anchor on both sides.
+        classes = document.sections[0].blocks
+        yield from (block for block in classes if isinstance(block, KeyValues))
     if inventory is None:
+        if around is not None:
+            return
         yield Paragraph(text=f"The archive holds no inventory of {visible(name)}.")
         return
     document = inventory_document(inventory, "")

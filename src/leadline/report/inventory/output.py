@@ -7,7 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.inventory.ceph import CephInventory
+from leadline.inventory.differences import Differing
 from leadline.inventory.fitness import notes, unfit
+from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.placement import RootPlacement, explained, placement_of
 
 
@@ -65,36 +67,98 @@ class PlacementOutput(_Output):
     doubts: list[str]
 
 
+class InventoryDifferenceOutput(_Output):
+    """`path` is dotted; `target` is the pool or StorageClass that it concerns, or empty;
+    `explains` are sentences on what the difference can account for."""
+
+    path: str
+    topic: str
+    target: str
+    baseline: str
+    candidate: str
+    explains: list[str]
+
+
+class AgainstOutput(_Output):
+    """How the cluster differs from another, the `baseline`. `unknown` is what at least one of the
+    two does not tell."""
+
+    baseline: str
+    differences: list[InventoryDifferenceOutput]
+    identical: list[str]
+    unknown: list[str]
+
+
 class InventoryOutput(_Output):
     """`source`: the lab, configuration or folder. `unfit` is null where the cluster may be
-    measured; `notes` may bend a measurement."""
+    measured; `notes` may bend a measurement. `cluster` and `placement` are of Ceph, and null where
+    there is none; `kubernetes` is null where there is none; `against` where nothing was named."""
 
     schema_: Literal["leadline/inventory/1"] = Field(default="leadline/inventory/1", alias="schema")
     source: str
     unfit: str | None
     notes: list[str]
-    cluster: CephInventory
-    placement: PlacementOutput
+    cluster: CephInventory | None
+    placement: PlacementOutput | None
+    kubernetes: KubernetesInventory | None = None
+    against: AgainstOutput | None = None
 
 
 def inventory_output(inventory: CephInventory, source: str) -> InventoryOutput:
-    placement = placement_of(inventory)
     reason = unfit(inventory)
     return InventoryOutput(
         source=source,
         unfit=reason.fact if reason else None,
         notes=list(notes(inventory)),
         cluster=inventory,
-        placement=PlacementOutput(
-            rule=placement.rule.value,
-            roots=[_root(root) for root in placement.roots],
-            compared=placement.compared,
-            disagreements=[
-                DisagreementOutput(pool=one.pool, ours=one.ours, theirs=one.theirs)
-                for one in placement.disagreements
-            ],
-            doubts=list(placement.doubts),
-        ),
+        placement=_placement(inventory),
+    )
+
+
+def kubernetes_output(inventory: KubernetesInventory, source: str) -> InventoryOutput:
+    """Of a Ceph inside `cluster` holds what `inventory_output` would; it is not told twice."""
+    ceph = inventory.ceph
+    reason = unfit(ceph) if ceph else None
+    return InventoryOutput(
+        source=source,
+        unfit=reason.fact if reason else None,
+        notes=list(notes(ceph)) if ceph else [],
+        cluster=ceph,
+        placement=_placement(ceph) if ceph else None,
+        kubernetes=inventory.model_copy(update={"ceph": None}),
+    )
+
+
+def _placement(inventory: CephInventory) -> PlacementOutput:
+    placement = placement_of(inventory)
+    return PlacementOutput(
+        rule=placement.rule.value,
+        roots=[_root(root) for root in placement.roots],
+        compared=placement.compared,
+        disagreements=[
+            DisagreementOutput(pool=one.pool, ours=one.ours, theirs=one.theirs)
+            for one in placement.disagreements
+        ],
+        doubts=list(placement.doubts),
+    )
+
+
+def against_output(baseline: str, differing: Differing) -> AgainstOutput:
+    return AgainstOutput(
+        baseline=baseline,
+        differences=[
+            InventoryDifferenceOutput(
+                path=one.path,
+                topic=one.topic.value,
+                target=one.target,
+                baseline=one.baseline,
+                candidate=one.candidate,
+                explains=[*([one.meaning] if one.meaning else []), *one.explains],
+            )
+            for one in differing.differences
+        ],
+        identical=list(differing.identical),
+        unknown=list(differing.unknown),
     )
 
 

@@ -11,6 +11,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph import CephInventory
 from leadline.report.conditions import word
 from leadline.report.document import Block, Bullets, Column, Paragraph, Section, Table
+from leadline.report.inventory.kubernetes import kubernetes_document
 from leadline.report.inventory.page import inventory_document
 from leadline.report.run.results import slug
 from leadline.report.wording import visible
@@ -41,17 +42,22 @@ def _section(run: Run, name: str) -> Section:
     lab = _lab(run, name)
     if lab:
         said.append(Bullets(items=tuple(_lab_facts(lab))))
+    source = f"at the start of {visible(run.id)}"
     try:
+        around = run.kubernetes("start", name)
         start, end = run.cluster("start", name), run.cluster("end", name)
     except LeadlineError as error:
         said.append(Paragraph(text=f"Its inventory cannot be read: {visible(error.fact)}."))
         return Section(heading=heading, id=anchor, blocks=tuple(said), folded=True)
-    if start is None:
+    if around is not None:
+        document = kubernetes_document(around, source)
+    elif start is not None:
+        document = inventory_document(start, source)
+    else:
         said.append(Paragraph(text="The archive holds no inventory of it."))
         return Section(heading=heading, id=anchor, blocks=tuple(said), folded=True)
-    document = inventory_document(start, f"at the start of {visible(run.id)}")
-    items = (document.title, *document.summary, *_since(start, end))
-    said.append(Bullets(items=items))
+    since = _since(start, end) if start is not None else ()
+    said.append(Bullets(items=(document.title, *document.summary, *since)))
     return Section(
         heading=heading,
         id=anchor,

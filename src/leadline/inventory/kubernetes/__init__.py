@@ -1,0 +1,1 @@
+"""What a Kubernetes cluster is, as far as storage is concerned: a model built from its objects."""

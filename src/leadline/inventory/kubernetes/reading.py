@@ -1,0 +1,122 @@
+"""Builds the model of a Kubernetes cluster from a capture. Pure: no cluster is asked."""
+
+from __future__ import annotations
+
+from leadline import errors
+from leadline.errors import LeadlineError
+from leadline.inventory.ceph import CephInventory
+from leadline.inventory.ceph_dumps import STATUS, is_dump
+from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.inventory.kubernetes import kinds
+from leadline.inventory.kubernetes.classes import class_reader
+from leadline.inventory.kubernetes.local_storage import (
+    read_disk_pool,
+    read_io_engine,
+    read_longhorn,
+    read_zfs_node,
+)
+from leadline.inventory.kubernetes.models import Gap, KubernetesInventory, sound
+from leadline.inventory.kubernetes.nodes import driver_nodes, node_reader, read_csi_driver
+from leadline.inventory.kubernetes.objects import Dumps, Malformed, Objects, decode, objects_in
+from leadline.inventory.kubernetes.operators import read_cdi, read_kubevirt, read_workload
+from leadline.inventory.kubernetes.rook import (
+    read_block_pool,
+    read_ceph_cluster,
+    read_filesystem,
+    read_storage_cluster,
+)
+
+
+def kubernetes_inventory(dumps: Dumps) -> KubernetesInventory:
+    """The cluster that `dumps` (file name -> content) describe. What is damaged or was refused is
+    in its `gaps`; raises LeadlineError(`dumps-invalid`) where nothing is left."""
+    objects = objects_in(dumps)
+    if not objects.by_kind and kinds.VERSION not in dumps:
+        raise LeadlineError(
+            errors.DUMPS_INVALID,
+            "there are no objects of a Kubernetes cluster in what was saved",
+            context=[f"{one.what}: {one.reason}" for one in objects.gaps[:5]],
+            hint="save them: kubectl get storageclasses,nodes -o yaml > cluster.yaml",
+        )
+    drivers = driver_nodes(objects)
+    ceph_clusters = objects.read(kinds.CEPH_CLUSTER, read_ceph_cluster)
+    longhorn = read_longhorn(objects)
+    io_engines = tuple(
+        one for one in objects.read(kinds.DAEMON_SET, read_io_engine) if one is not None
+    )
+    ceph = _ceph(objects, dumps, bool(ceph_clusters))
+    kubevirt = objects.read(kinds.KUBEVIRT, read_kubevirt)
+    cdi = objects.read(kinds.CDI, read_cdi)
+    return KubernetesInventory(
+        uid=_uid(objects),
+        version=_version(objects, dumps),
+        openshift=_openshift(objects),
+        nodes=objects.read(kinds.NODE, node_reader(drivers)),
+        storage_classes=objects.read(kinds.STORAGE_CLASS, class_reader(objects, ceph_clusters)),
+        csi_drivers=objects.read(kinds.CSI_DRIVER, read_csi_driver(drivers)),
+        workloads=(
+            *objects.read(kinds.DAEMON_SET, read_workload("DaemonSet")),
+            *objects.read(kinds.DEPLOYMENT, read_workload("Deployment")),
+        ),
+        ceph_clusters=ceph_clusters,
+        block_pools=objects.read(kinds.CEPH_BLOCK_POOL, read_block_pool),
+        filesystems=objects.read(kinds.CEPH_FILESYSTEM, read_filesystem),
+        storage_clusters=objects.read(kinds.STORAGE_CLUSTER, read_storage_cluster),
+        io_engines=io_engines,
+        disk_pools=objects.read(kinds.DISK_POOL, read_disk_pool),
+        zfs_pools=tuple(
+            pool for pools in objects.read(kinds.ZFS_NODE, read_zfs_node) for pool in pools
+        ),
+        longhorn=longhorn,
+        kubevirt=next(iter(kubevirt), None),
+        cdi=next(iter(cdi), None),
+        ceph=ceph,
+        gaps=_gaps(objects),
+    )
+
+
+def _gaps(objects: Objects) -> tuple[Gap, ...]:
+    return tuple(dict.fromkeys(objects.gaps))
+
+
+def _ceph(objects: Objects, dumps: Dumps, expected: bool) -> CephInventory | None:
+    """Ceph's own inventory, where its dumps are among these."""
+    of_ceph = {name: content for name, content in dumps.items() if is_dump(name)}
+    if STATUS.name not in of_ceph:
+        told = any(gap.what == "Ceph" for gap in objects.gaps)
+        if expected and not told:
+            objects.note("Ceph", "its own answers are not there: only what Rook is told to run")
+        return None
+    try:
+        return cluster_inventory(of_ceph)
+    except LeadlineError as error:
+        objects.note("Ceph", error.fact)
+        return None
+
+
+def _uid(objects: Objects) -> str:
+    """Of the namespace kube-system, else of OpenShift's version; empty where neither is there."""
+    for item in objects.by_kind.get(kinds.NAMESPACE, ()):
+        try:
+            if item.at("metadata", "name").text == "kube-system":
+                return item.at("metadata", "uid").word
+        except Malformed:
+            continue
+    clusters = objects.read(kinds.CLUSTER_VERSION, lambda one: one.at("spec", "clusterID").word)
+    return next(iter(clusters), "")
+
+
+def _version(objects: Objects, dumps: Dumps) -> str:
+    """`v1.34.4`, of the API server; empty where it is not there."""
+    if kinds.VERSION not in dumps:
+        return ""
+    decoded = decode(objects, kinds.VERSION, dumps[kinds.VERSION])
+    told = decoded.get("gitVersion") if isinstance(decoded, dict) else None
+    return sound(told) if isinstance(told, str) else ""
+
+
+def _openshift(objects: Objects) -> str:
+    versions = objects.read(
+        kinds.CLUSTER_VERSION, lambda one: one.at("status", "desired", "version").word
+    )
+    return next(iter(versions), "")
