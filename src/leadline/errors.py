@@ -205,6 +205,42 @@ NOT_CEPHFS = _kind(
     Exit.NOT_READY,
     "The path of a cephfs target lies on no CephFS mount: the local disk would be measured.",
 )
+KUBERNETES_UNREACHABLE = _kind(
+    "kubernetes-unreachable", Exit.NOT_READY, "The API server of a Kubernetes cluster is silent."
+)
+KUBERNETES_DENIED = _kind(
+    "kubernetes-denied",
+    Exit.NOT_READY,
+    "This user may not do what is needed in the cluster; names the rule to add.",
+)
+KUBERNETES_FAILED = _kind(
+    "kubernetes-failed",
+    Exit.SYSTEM_FAILED,
+    "The cluster refused or failed what was asked, for instance by an admission webhook.",
+)
+QUOTA_EXCEEDED = _kind(
+    "quota-exceeded", Exit.NOT_READY, "A quota of the namespace does not allow what is needed."
+)
+CLASS_UNSUITABLE = _kind(
+    "class-unsuitable",
+    Exit.NOT_READY,
+    "The StorageClass cannot give the volume: no such class, no raw block, or it keeps volumes.",
+)
+VOLUME_PENDING = _kind(
+    "volume-pending",
+    Exit.SYSTEM_FAILED,
+    "A volume was not provisioned in time; tells what its events say.",
+)
+RUNNER_FAILED = _kind(
+    "runner-failed",
+    Exit.SYSTEM_FAILED,
+    "The pod or virtual machine that does the I/O did not start, or was lost.",
+)
+SHELL_LOST = _kind(
+    "shell-lost",
+    Exit.SYSTEM_FAILED,
+    "The connection to a pod or a guest was lost behind a command, or gave no answer in time.",
+)
 LAB_INVALID = _kind(
     "lab-invalid", Exit.WRONG_REQUEST, "A lab's description has faults; all are listed."
 )

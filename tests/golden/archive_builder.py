@@ -15,6 +15,8 @@ from leadline.archive.records import (
     Problem,
     Processor,
     RoundTrip,
+    Runner,
+    Runners,
     RunStatus,
     Session,
     TrialRecord,
@@ -56,9 +58,10 @@ def make_run(
     status: RunStatus = RunStatus.COMPLETE,
     inventory: bool = True,
     round_trip_s: Callable[[str], float | None] = lambda target: None,
+    runners_of: Callable[[str, int], tuple[Runner, ...]] = lambda target, block: (),
 ) -> Run:
     """An archive of `plan` whose trials repeat the recorded outputs; `fails` says which fail,
-    `round_trip_s` what ping said before a target's trials."""
+    `round_trip_s` what ping said before a target's trials, `runners_of` what did their I/O."""
     plan = plan or small_plan()
     session = Session(
         started_at=CREATED,
@@ -85,6 +88,10 @@ def make_run(
                 output = parse_fio_json((staged / layout.FIO_OUTPUT).read_bytes())
                 assert isinstance(output, EngineOutput)
                 (staged / layout.DERIVED).write_bytes(layout.encode(derive(output)))
+            runners = runners_of(cell.target, trial.block)
+            if runners:
+                told = layout.encode(Runners(runners=runners))
+                (staged / layout.RUNNERS).write_bytes(told)
             trip = round_trip_s(cell.target)
             RunWriter.write_trial(staged, _record(plan, trial.position, failed, trip))
     if inventory:

@@ -77,7 +77,11 @@ def describe(plan: Plan) -> str:
         if plan.prefill:
             in_files = target.parsed.kind in (TargetKind.DIR, TargetKind.CEPHFS)
             size = footprint.total_bytes if in_files else footprint.span
-            lines.append(f"prefill of {target.name}: {format_size(size)} written and verified")
+            count = target.parsed.request.count if target.parsed.kind.on_kubernetes else 1
+            volumes = f" on each of {count} volumes" if count > 1 else ""
+            lines.append(
+                f"prefill of {target.name}: {format_size(size)} written and verified{volumes}"
+            )
         url = target.parsed
         if not (plan.prefill or footprint.writes):
             continue

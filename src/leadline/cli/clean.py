@@ -6,32 +6,69 @@ from pathlib import Path
 
 import click
 
+from leadline import errors
 from leadline.archive.runs import find_run, list_runs, runs_folder
 from leadline.archive.writer import RunWriter
+from leadline.cli.kubernetes_options import kubernetes_access, kubernetes_options
 from leadline.cli.options import runs_option
-from leadline.errors import Exit
+from leadline.errors import Exit, LeadlineError
 from leadline.targets.open import remove_leftovers
 
 
 @click.command()
 @click.argument("run", required=False)
 @runs_option
+@click.option("--run", "named", metavar="ID", help="The same as the argument.")
+@click.option("--all", "every", is_flag=True, help="All runs; the default but with --kubernetes.")
+@click.option(
+    "--kubernetes",
+    is_flag=True,
+    help="Look for what carries Leadline's labels in a Kubernetes cluster, archive or not.",
+)
+@kubernetes_options
+@click.option("--namespace", "-n", metavar="NAME", help="With --kubernetes: in this one only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def command(run: str | None, runs: Path | None, dry_run: bool) -> Exit:
+def command(
+    run: str | None,
+    runs: Path | None,
+    named: str | None,
+    every: bool,
+    kubernetes: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    dry_run: bool,
+) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
-    folders, RBD images, objects, and labs that were brought up for the run.
+    folders, RBD images, objects, pods, virtual machines and volumes, and labs that were brought up
+    for the run.
 
     Only what the archive tells of and carries the run's own mark is touched; files that Leadline
     did not make stay. Without a run, all runs are looked at. The archive itself keeps all its
-    results.
+    results. With --kubernetes the cluster itself is asked, for runs whose archive is elsewhere;
+    with --all that takes also runs of others that are going on: look first with --dry-run.
 
     \b
     Example:
         leadline clean
         leadline clean perf-20261121-120000 --dry-run
+        leadline clean --kubernetes --run perf-20261121-120000
     """
+    asked = run or named
+    if every and asked:
+        raise LeadlineError(
+            errors.USAGE, "--all and a run contradict each other", hint="leave one of them away"
+        )
+    if kubernetes or kubeconfig or context or namespace:
+        if not asked and not every:
+            raise LeadlineError(
+                errors.USAGE,
+                "what is to be removed from the cluster needs a name",
+                hint="`--run ID` for one run, or `--all` for every run that anybody made there",
+            )
+        return _in_cluster(kubeconfig, context, namespace, asked, dry_run=dry_run)
     folder = runs_folder(runs)
-    found = [find_run(run, folder)] if run else list_runs(folder)
+    found = [find_run(asked, folder)] if asked else list_runs(folder)
     left = [one for one in found if one.left_behind]
     for one in left:
         if dry_run:
@@ -43,4 +80,29 @@ def command(run: str | None, runs: Path | None, dry_run: bool) -> Exit:
                 click.echo(f"{one.id}: {sentence}")
     if not left:
         click.echo("nothing was left behind")
+    return Exit.ANSWERED
+
+
+def _in_cluster(
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    run: str | None,
+    *,
+    dry_run: bool,
+) -> Exit:
+    from leadline.kubernetes.connection import Connection
+    from leadline.kubernetes.leftovers import leftovers, remove
+    from leadline.kubernetes.removal import Removal
+
+    with Connection(kubernetes_access(kubeconfig=kubeconfig, context=context)) as connection:
+        found = leftovers(connection, run=run, namespace=namespace)
+        if not found:
+            click.echo(f"nothing of Leadline's is in {connection.context}")
+        elif dry_run:
+            for one in found:
+                click.echo(f"{one.run}: would remove the {one}")
+        else:
+            for sentence in remove(found, Removal(connection=connection)):
+                click.echo(sentence)
     return Exit.ANSWERED

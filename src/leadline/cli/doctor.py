@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import click
 
-from leadline.engines.fio import OLDEST, FioEngine
+from leadline.engines.fio import FioEngine
+from leadline.engines.fio_version import OLDEST
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.locate import labs_folder
 from leadline.lab.network import why_unavailable

@@ -19,6 +19,7 @@ from leadline.errors import BUG, INTERRUPTED, OUTPUT_UNWRITABLE, USAGE, Exit, Le
 
 # Verb -> what `leadline --help` says of it. Its code is in leadline/cli/VERB.py, as `command`.
 VERBS = {
+    "plan": "Write a plan for the StorageClasses of a cluster: what fits, and how long it takes.",
     "check": "Show what a plan would do: its matrix, time, bytes written, and all its faults.",
     "run": "Carry out a plan, or a profile on targets, into an archive; audit it; show it.",
     "import": "Import anybody's results (fio, kbench, rados bench, tables ...) and audit them.",
@@ -119,11 +120,12 @@ def cli(context: click.Context) -> None:
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status; errors are told on stderr."""
+def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -> int:
+    """Run the command line and return its exit status; errors are told on stderr. `program` is
+    what help calls it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = cli.main(args=given, prog_name="leadline", standalone_mode=False)
+        result = cli.main(args=given, prog_name=program, standalone_mode=False)
         sys.stdout.flush()
         status = result if isinstance(result, int) else Exit.ANSWERED
     except LeadlineError as error:
@@ -134,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = Exit.WRONG_REQUEST
     except click.UsageError as error:
         verb = f" {given[0]}" if given and given[0] in VERBS else ""
-        where = error.ctx.command_path if error.ctx else f"leadline{verb}"
+        where = error.ctx.command_path if error.ctx else f"{program}{verb}"
         fact = error.format_message().rstrip(".")
         told = LeadlineError(USAGE, fact, hint=f"`{where} --help`")
         click.echo(str(told), err=True)
@@ -186,6 +188,12 @@ def _forget_stdout() -> None:
 
 def entry() -> None:
     """The console script."""
+    set_streams()
+    sys.exit(main())
+
+
+def set_streams() -> None:
+    """stdout and stderr as every console script of ours has them."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Data is UTF-8 whatever the locale; a terminal gets what it can show.
         if sys.stdout.isatty():
@@ -195,4 +203,3 @@ def entry() -> None:
     # Either may have been closed by whoever started us (`>&-`).
     sys.stdout = sys.stdout or io.StringIO()
     sys.stderr = sys.stderr or io.StringIO()
-    sys.exit(main())

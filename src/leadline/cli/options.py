@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from leadline.cli.cluster_options import CLUSTER_OPTIONS
+from leadline.cli.kubernetes_options import KUBERNETES_OPTIONS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -17,6 +18,34 @@ runs_option = click.option(
     "runs",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the runs; else $LEADLINE_RUNS, else ./leadline-runs.",
+)
+RUNNER_OPTIONS = (
+    click.option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Kubernetes: a namespace that is there; else each run makes its own.",
+    ),
+    click.option(
+        "--runner-image",
+        metavar="IMAGE",
+        help="Kubernetes: the image that runs fio, by digest for repeatable results.",
+    ),
+    click.option(
+        "--runner-cpu",
+        metavar="N",
+        help="Kubernetes: processors of each pod that runs fio (2, 500m); else the plan's, else 2.",
+    ),
+    click.option(
+        "--runner-memory",
+        metavar="SIZE",
+        help="Kubernetes: memory of each pod that runs fio; else the plan's, else 1Gi.",
+    ),
+    click.option(
+        "--vm-image",
+        metavar="IMAGE",
+        help="Kubernetes: the container disk that virtual machines boot from.",
+    ),
 )
 run_argument = click.argument("run", metavar="[RUN]", default="@latest")
 
@@ -44,10 +73,13 @@ def plan_options(function: Command) -> Command:
             "targets",
             multiple=True,
             metavar="[NAME=]URL",
-            help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL or "
-            "cephfs:/mounted/path. May be given several times.",
+            help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL, "
+            "cephfs:/mounted/path or storageclass:NAME[?size=20Gi&count=3...]. May be given "
+            "several times.",
         ),
         *CLUSTER_OPTIONS,
+        *KUBERNETES_OPTIONS,
+        *RUNNER_OPTIONS,
         click.option(
             "--profile",
             "profiles",

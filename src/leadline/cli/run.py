@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,8 +28,9 @@ from leadline.plan.expand import without
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Target, Trial
 from leadline.plan.target_url import TargetKind
+from leadline.plan.volume_request import VolumeMode, VolumeRequest
 from leadline.report.wording import count_text
-from leadline.runner.events import Noted
+from leadline.runner.events import Noted, Observer
 from leadline.runner.execute import Outcome, carry_out, inspect_targets, left_out
 from leadline.runner.ports import (
     Device,
@@ -37,12 +40,19 @@ from leadline.runner.ports import (
     Location,
     RadosPool,
     RbdImage,
+    RemoteVolume,
+    RemoteVolumes,
+    Shape,
 )
 from leadline.runner.ports import Target as OpenTarget
-from leadline.runner.stop import stop_on_signals
+from leadline.runner.stop import StopRequest, stop_on_signals
+from leadline.shell import Said
 from leadline.targets.cluster import needed, opened
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.rbd import client_settings
+
+if TYPE_CHECKING:
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 _FAILURES_TOLD = 4
 
@@ -148,12 +158,13 @@ def command(
         stop_on_signals() as stop,
         progress(quiet=quiet) as observe,
         opened(
-            needed(loaded),
+            [one for one in needed(loaded) if one.kubernetes is None],
             note=note,
             brought_up=brought_up.append,
         ) as clusters,
+        _kubernetes(loaded, stop, observe) as kubernetes,
     ):
-        targets = open_targets(loaded, clusters, destroy=destroy, overwrite=overwrite)
+        targets = open_targets(loaded, clusters, kubernetes, destroy=destroy, overwrite=overwrite)
         if resume is not None:
             writer, to_do = _reopened(resume, folder, retry_failed, session, targets, loaded)
         else:
@@ -180,7 +191,7 @@ def command(
                 writer=writer,
                 engines=engines,
                 targets=targets,
-                systems=tuple(clusters.values()),
+                systems=(*clusters.values(), *kubernetes.values()),
                 stop=stop,
                 observe=observe,
             )
@@ -191,6 +202,39 @@ def command(
         with RunWriter.tidying(writer.path) as tidying:
             remove_leftovers(tidying.run, tidying)
     return _told(writer, outcome, output, quiet=quiet)
+
+
+@contextmanager
+def _kubernetes(
+    plan: Plan, stop: StopRequest, observe: Observer
+) -> Iterator[Mapping[str, OpenKubernetes]]:
+    """The Kubernetes clusters that the plan's targets lie on; without any nothing is imported."""
+    clusters = [one for one in needed(plan) if one.kubernetes is not None]
+    if not clusters:
+        yield {}
+        return
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
+
+    def go_on() -> None:
+        if stop.requested:
+            raise LeadlineError(errors.INTERRUPTED, "stopped while the volumes were made")
+
+    found = {
+        one.name: OpenKubernetes(
+            one.name,
+            one.kubernetes,
+            go_on=go_on,
+            hurry=lambda: stop.impatient,
+            note=lambda sentence: observe(Noted(message=sentence)),
+        )
+        for one in clusters
+        if one.kubernetes is not None
+    }
+    try:
+        yield found
+    finally:
+        for one in found.values():
+            one.close()
 
 
 def _new_path(folder: Path, name: str) -> Path:
@@ -263,6 +307,8 @@ def _likely_location(plan: Plan, target: Target) -> Location:
             return Device(path=Path(url.location))
         case TargetKind.DIR | TargetKind.CEPHFS:
             return Folder(path=Path(url.location) / own)
+        case TargetKind.STORAGE_CLASS:
+            return _likely_volumes(url.request)
     cluster = plan.cluster(target.cluster)
     conf = cluster.ceph_conf or "LAB/ceph.conf"
     access = CephAccess(
@@ -274,6 +320,28 @@ def _likely_location(plan: Plan, target: Target) -> Location:
         return RadosPool(pool=url.pool, objects=own, access=access)
     settings = client_settings(url, "WHERE-THIS-CLIENT-IS")
     return RbdImage(pool=url.pool, image=url.image or own, access=access, settings=settings)
+
+
+def _likely_volumes(request: VolumeRequest) -> Location:
+    """Volumes of a StorageClass, as raw block devices unless the plan says otherwise."""
+    folders = request.mode is VolumeMode.FILESYSTEM
+    path = "/leadline/volume/leadline" if folders else "/dev/leadline"
+    volumes = [
+        RemoteVolume(shell=_Unmade(f"RUNNER-{number + 1}"), path=path)
+        for number in range(request.count)
+    ]
+    shape = Shape.FILES if folders else Shape.SPAN
+    return RemoteVolumes(shape=shape, volumes=tuple(volumes), folder="SCRATCH")
+
+
+class _Unmade:
+    """A shell that only the run will make."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(self, script: str, *arguments: str, **settings: object) -> Said:
+        raise AssertionError("nothing is run to print commands")
 
 
 def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:

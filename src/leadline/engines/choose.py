@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leadline import errors
 from leadline.engines.fio import FioEngine
+from leadline.engines.fio_remote import RemoteFioEngine
 from leadline.engines.rados_bench import RadosBenchEngine
 from leadline.engines.rbd_bench import RbdBenchEngine
 from leadline.errors import LeadlineError
@@ -17,15 +18,20 @@ class RealEngines:
 
     def __init__(self) -> None:
         self._fio = FioEngine()
+        self._remote_fio = RemoteFioEngine()
         self._rbd_bench = RbdBenchEngine()
         self._rados_bench = RadosBenchEngine()
 
     def of(self, workload: Workload, kind: TargetKind) -> Engine:
         if kind is TargetKind.RADOS:
             return self._rados_bench
+        if kind.on_kubernetes:
+            return self._remote_fio
         return self._rbd_bench if workload.engine is EngineChoice.RBD_BENCH else self._fio
 
     def prefilling(self, kind: TargetKind) -> Engine:
+        if kind.on_kubernetes:
+            return self._remote_fio
         return self._rados_bench if kind is TargetKind.RADOS else self._fio
 
     def check(self, plan: Plan) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -15,11 +12,12 @@ from pathlib import Path
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Problem, TrialStatus
+from leadline.engines.fio_choice import candidates, settled
 from leadline.engines.fio_job import job_text, prefill_text
+from leadline.engines.fio_outcome import Talk, last_words, outcome_of
+from leadline.engines.fio_version import INSTALL, require_version
 from leadline.engines.supervise import Ended, supervise
-from leadline.errors import ErrorKind, LeadlineError
-from leadline.formats.fio_json import parse_fio_json
-from leadline.formats.output import FormatError
+from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.target_url import TargetKind
@@ -35,34 +33,7 @@ from leadline.runner.ports import (
 )
 from leadline.runner.stop import StopRequest
 
-# Percentiles and json+ bins of total latency beside those of completion came with 3.18 (fio's
-# pull requests 920 and 948, February and March 2020).
-OLDEST = (3, 18)
-INSTALL = "install it: apt-get install fio (Debian), dnf install fio (Fedora, RHEL)"
 _TRY_S = 20.0
-
-# What an errno of fio's means to a user.
-_MEANING: dict[int, ErrorKind] = {
-    errno.ENOSPC: errors.TARGET_FULL,
-    errno.EDQUOT: errors.TARGET_FULL,
-    errno.EROFS: errors.TARGET_READ_ONLY,
-    errno.EACCES: errors.TARGET_READ_ONLY,
-    errno.EPERM: errors.TARGET_READ_ONLY,
-    errno.ENOENT: errors.TARGET_GONE,
-    errno.ENXIO: errors.TARGET_GONE,
-    errno.ENODEV: errors.TARGET_GONE,
-    errno.ESTALE: errors.TARGET_GONE,
-    errno.EINVAL: errors.TARGET_UNSUITABLE,
-}
-_HINTS: dict[str, str] = {
-    errors.TARGET_FULL.code: "make room on the target, then `leadline run --resume --retry-failed`",
-    errors.TARGET_GONE.code: "bring the target back, then `leadline run --resume --retry-failed`",
-    errors.TARGET_READ_ONLY.code: "check the mount options and the permissions of the target",
-    errors.TARGET_UNSUITABLE.code: "direct I/O or the block size is not taken here; try `direct: "
-    "false` in the workload (reads may then come from the page cache)",
-}
-_RATES = re.compile(rb"\[((?:[rwt]=[\d.]+[kMG]?,?)+) IOPS\]")
-_FACTORS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
 class FioEngine:
@@ -103,15 +74,7 @@ class FioEngine:
 
     def require_version(self) -> None:
         """Raise LeadlineError(`fio-too-old`) for a fio that Leadline cannot work with."""
-        match = re.match(r"fio-(\d+)\.(\d+)", self.version)
-        if not match or (int(match[1]), int(match[2])) < OLDEST:
-            raise LeadlineError(
-                errors.FIO_TOO_OLD,
-                f"{self.version or 'this fio'} is too old; "
-                f"Leadline needs {OLDEST[0]}.{OLDEST[1]} or newer",
-                context=[self._program],
-                hint=INSTALL,
-            )
+        require_version(self.version, self._program)
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         self.require_version()
@@ -145,39 +108,20 @@ class FioEngine:
         # librbd has one way to do I/O; engines of files have no meaning there.
         if isinstance(location, RbdImage):
             return [EngineChoice.RBD]
-        if workload.engine is not EngineChoice.AUTO:
-            return [workload.engine]
-        asynchronous = (EngineChoice.IO_URING, EngineChoice.LIBAIO)
-        return [choice for choice in asynchronous if choice.value in self.engines]
+        return candidates(workload, self.engines)
 
     def likely(self, workload: Workload, location: Location) -> Workload:
-        candidates = self._candidates(workload, location)
-        return workload.model_copy(update={"engine": candidates[0]}) if candidates else workload
+        choices = self._candidates(workload, location)
+        return workload.model_copy(update={"engine": choices[0]}) if choices else workload
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
         if workload.job_file:
             return workload
-        said: list[str] = []
-        for choice in self._candidates(workload, location):
-            told = self._try(choice, workload.direct, location)
-            if told is None:
-                return workload.model_copy(update={"engine": choice})
-            said.append(f"{choice.value}: {told}")
-        if workload.direct and any("Invalid argument" in line for line in said):
-            raise LeadlineError(
-                errors.TARGET_UNSUITABLE,
-                f"{location} does not take direct I/O",
-                context=said,
-                hint=_HINTS[errors.TARGET_UNSUITABLE.code],
-            )
-        raise LeadlineError(
-            errors.ENGINE_UNKNOWN,
-            f"no asynchronous I/O engine works on {location}"
-            if workload.engine is EngineChoice.AUTO
-            else f"the engine {workload.engine.value!r} does not work on {location}",
-            context=said or ["this fio has neither io_uring nor libaio"],
-            hint="a synchronous engine (`engine: psync`) never has more than one I/O in flight "
-            "a job, so it needs `iodepth: 1`",
+        return settled(
+            workload,
+            location,
+            self._candidates(workload, location),
+            lambda choice: self._try(choice, workload.direct, location),
         )
 
     def _try(self, choice: EngineChoice, direct: bool, location: Location) -> str | None:
@@ -272,7 +216,7 @@ class FioEngine:
     ) -> Execution:
         (folder / layout.JOB_FILE).write_text(job.text, encoding="utf-8")
         command = self.command(job, folder)
-        talk = _Talk(progress)
+        talk = Talk(progress)
         try:
             ended = supervise(
                 command,
@@ -298,33 +242,6 @@ class FioEngine:
         )
 
 
-class _Talk:
-    """fio's ETA lines, as rates."""
-
-    def __init__(self, progress: Callable[[Progress], None]) -> None:
-        self.progress = progress
-        self.rest = b""
-
-    def take(self, chunk: bytes) -> None:
-        *lines, self.rest = re.split(rb"[\r\n]", self.rest + chunk)
-        self.rest = self.rest[-4096:]
-        for line in lines:
-            match = _RATES.search(line)
-            if match:
-                self.progress(Progress(iops=_rate(match[1].decode())))
-
-
-def _rate(text: str) -> float:
-    """IOPS in `r=60.8k,w=12`, reads and writes added."""
-    total = 0.0
-    for part in text.split(","):
-        number = part.partition("=")[2]
-        if number:
-            factor = _FACTORS.get(number[-1], 1.0)
-            total += float(number.rstrip("kMG")) * factor
-    return total
-
-
 def _outcome(ended: Ended, folder: Path, job: Job) -> tuple[TrialStatus, Problem | None]:
     if ended.past_bound:
         left = "" if ended.exit_status is not None else f"; process {ended.pid} cannot be killed"
@@ -332,7 +249,7 @@ def _outcome(ended: Ended, folder: Path, job: Job) -> tuple[TrialStatus, Problem
             code=errors.TRIAL_HUNG.code,
             fact=f"fio did not end within {job.bound_s:g} s and was stopped with "
             f"{', '.join(ended.signals)}{left}",
-            context=_last_words(folder),
+            context=last_words(folder),
             hint="look at the health of the target: its I/O does not come back",
         )
     if ended.stopped:
@@ -341,43 +258,4 @@ def _outcome(ended: Ended, folder: Path, job: Job) -> tuple[TrialStatus, Problem
             fact="the trial was stopped by a signal",
             hint="`leadline run --resume` does it again",
         )
-    number = _errno(folder)
-    if ended.exit_status == 0 and not number:
-        return TrialStatus.COMPLETED, None
-    kind = _MEANING.get(number, errors.ENGINE_FAILED)
-    why = os.strerror(number) if number else f"exit status {ended.exit_status}"
-    return TrialStatus.FAILED, Problem(
-        code=kind.code,
-        fact=f"fio failed: {why}",
-        context=_last_words(folder),
-        hint=_HINTS.get(kind.code, "fio's own words are in the trial's stderr.txt"),
-    )
-
-
-def _errno(folder: Path) -> int:
-    """The first error that fio's JSON tells of, else the one that its words end with, else 0."""
-    try:
-        output = parse_fio_json((folder / layout.FIO_OUTPUT).read_bytes())
-        told = next((job.error for job in output.jobs if job.error), 0)
-    except (OSError, FormatError):
-        told = 0
-    if told:
-        return told
-    names = {os.strerror(number).lower(): number for number in _MEANING}
-    for line in _last_words(folder):
-        for words, number in names.items():
-            if words in line.lower():
-                return number
-    return 0
-
-
-def _last_words(folder: Path, count: int = 4) -> tuple[str, ...]:
-    """The last lines that fio wrote to stderr, or before its JSON."""
-    lines: list[str] = []
-    for name in (layout.STDERR, layout.FIO_OUTPUT):
-        try:
-            text = (folder / name).read_bytes()[:65536].decode("utf-8", "replace")
-        except OSError:
-            continue
-        lines += [line.strip() for line in text.split("{", 1)[0].splitlines() if line.strip()]
-    return tuple(dict.fromkeys(lines[-count:]))
+    return outcome_of(folder, ended.exit_status)

@@ -52,6 +52,7 @@ def expand(
                 keyring=item.keyring,
                 id=item.id or "admin",
                 lab=item.lab.described() if isinstance(item.lab, LabDocument) else item.lab,
+                kubernetes=item.kubernetes,
             )
             for name, item in document.clusters.items()
         ),
@@ -70,10 +71,19 @@ def expand(
 def places(url: TargetUrl, clusters: Sequence[str]) -> Mapping[str, str]:
     """Where a target is measured: each cluster, with the delay there where that is a condition of
     the target. This machine is no cluster, and has no name."""
-    if not url.kind.on_ceph:
+    if not url.kind.on_cluster:
         return {"": ""}
     delay = url.options.get("inter_zone_rtt", "")
     return {cluster: f"{cluster},{delay}" if delay else cluster for cluster in clusters}
+
+
+def clusters_for(url: TargetUrl, document: models.PlanDocument) -> tuple[str, ...]:
+    """The clusters of a plan that a target can lie on, which are those of its sort."""
+    return tuple(
+        name
+        for name, cluster in document.clusters.items()
+        if (cluster.kubernetes is not None) is url.kind.on_kubernetes
+    )
 
 
 def _targets(document: models.PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
@@ -81,8 +91,9 @@ def _targets(document: models.PlanDocument) -> tuple[tuple[models.Target, bool],
     each, `NAME@CLUSTER`, behind it the delay that is a condition of it."""
     found: list[tuple[str, models.TargetDocument, str, str]] = []
     for item in document.targets:
-        name, clusters = item.name or item.target, item.clusters or tuple(document.clusters)
-        for cluster, place in places(parse_target_url(item.target), clusters).items():
+        name, url = item.name or item.target, parse_target_url(item.target)
+        clusters = item.clusters or clusters_for(url, document)
+        for cluster, place in places(url, clusters).items():
             found.append((name, item, cluster, place))
     several = len({place for *_, place in found if place}) > 1
     return tuple(

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -22,9 +22,10 @@ from leadline.plan import models
 from leadline.plan.expand import expand, places, with_levels
 from leadline.plan.faults import Fault
 from leadline.plan.job_file import read_job_file
+from leadline.plan.kubernetes import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.lab_description import LabDocument
 from leadline.plan.small_file import read_small_text
-from leadline.plan.target_url import TargetKind, parse_target_url
+from leadline.plan.target_url import TargetKind, TargetUrl, parse_target_url
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 
 # Nobody has the time for more: a minute each makes ten weeks.
@@ -64,6 +65,13 @@ class Overrides:
     ceph_conf: Path | None = None
     keyring: Path | None = None
     ceph_id: str | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+    runner_image: str | None = None
+    runner_cpu: str | None = None
+    runner_memory: str | None = None
+    vm_image: str | None = None
 
 
 def profile_names() -> list[str]:
@@ -122,7 +130,13 @@ def _located(document: models.PlanDocument, base: Path) -> models.PlanDocument:
 
     def located(cluster: models.ClusterDocument) -> models.ClusterDocument:
         named = {key: getattr(cluster, key) for key in ("ceph_conf", "keyring")}
-        found = {key: str((base / path).absolute()) for key, path in named.items() if path}
+        found: dict[str, object] = {
+            key: str((base / path).absolute()) for key, path in named.items() if path
+        }
+        kubernetes = cluster.kubernetes
+        if kubernetes is not None and kubernetes.kubeconfig is not None:
+            path = str((base / Path(kubernetes.kubeconfig).expanduser()).absolute())
+            found["kubernetes"] = kubernetes.model_copy(update={"kubeconfig": path})
         return cluster.model_copy(update=found)
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
@@ -164,11 +178,7 @@ def _overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         ]
         written = raw.get("workloads")
         raw["workloads"] = [*(written if isinstance(written, list) else []), *own]
-    cluster = _named_cluster(overrides)
-    if cluster:
-        raw["clusters"] = cluster
-    elif "clusters" not in raw and _mentions_ceph(raw.get("targets")):
-        raw["clusters"] = {"ceph": {"ceph_conf": default_ceph_conf()}}
+    _take_clusters(raw, overrides)
     for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
         given = getattr(overrides, key)
         if given is not None:
@@ -196,12 +206,53 @@ def _named_cluster(overrides: Overrides) -> dict[str, dict[str, str]]:
     return {"ceph": written}
 
 
-def _mentions_ceph(targets: object) -> bool:
+def _take_clusters(raw: dict[str, Any], overrides: Overrides) -> None:
+    """What the command line says of clusters, over what the plan says, and where nobody says
+    anything, kubectl's and Ceph's own choice for the targets that need it."""
+    ceph, kubernetes = _named_cluster(overrides), _named_kubernetes(overrides)
+    if ceph:
+        raw["clusters"] = ceph
+    written = raw.get("clusters", {})
+    if not isinstance(written, dict):
+        return  # told as a fault
+    clusters = dict(written)
+    of_kubernetes = [
+        name for name, one in clusters.items() if isinstance(one, dict) and "kubernetes" in one
+    ]
+    if kubernetes:
+        for name in of_kubernetes or ["kubernetes"]:
+            before = (clusters.get(name) or {}).get("kubernetes") or {}
+            if isinstance(before, dict):
+                clusters[name] = {"kubernetes": {**before, **kubernetes}}
+    elif not of_kubernetes and _mentions(raw.get("targets"), lambda kind: kind.on_kubernetes):
+        clusters["kubernetes"] = {"kubernetes": {}}
+    if "clusters" not in raw and _mentions(raw.get("targets"), lambda kind: kind.on_ceph):
+        clusters["ceph"] = {"ceph_conf": default_ceph_conf()}
+    if clusters:
+        raw["clusters"] = clusters
+
+
+def _named_kubernetes(overrides: Overrides) -> dict[str, Any]:
+    """What the command line says of the Kubernetes cluster."""
+    kubeconfig = overrides.kubeconfig and str(overrides.kubeconfig.expanduser().absolute())
+    given: dict[str, Any] = {
+        "kubeconfig": kubeconfig,
+        "context": overrides.context,
+        "namespace": overrides.namespace,
+        "image": overrides.runner_image,
+        "cpu": overrides.runner_cpu,
+        "memory": overrides.runner_memory,
+        "vm": overrides.vm_image and {"boot": {"container_disk": overrides.vm_image}},
+    }
+    return {key: value for key, value in given.items() if value}
+
+
+def _mentions(targets: object, of: Callable[[TargetKind], bool]) -> bool:
     urls = [
         item.get("target") if isinstance(item, dict) else item
         for item in (targets if isinstance(targets, list) else [])
     ]
-    kinds = tuple(f"{kind.value}:" for kind in TargetKind if kind.on_ceph)
+    kinds = tuple(f"{kind.value}:" for kind in TargetKind if of(kind))
     return any(isinstance(url, str) and url.startswith(kinds) for url in urls)
 
 
@@ -293,6 +344,10 @@ def _keys_at(path: KeyPath) -> list[str]:
         "defaults": models.DefaultsDocument,
         "clusters": models.ClusterDocument,
         "lab": LabDocument,
+        "kubernetes": KubernetesCluster,
+        "tolerations": Toleration,
+        "vm": VmSettings,
+        "boot": BootImage,
     }
     for part in path:
         if isinstance(part, str):
@@ -383,7 +438,7 @@ def _check_names(
 
 
 def _check_clusters(raw: Mapping[str, Any], faults: _Faults) -> None:
-    """Targets name clusters that there are; a delay needs a lab."""
+    """Targets name clusters that there are, of their own sort; a delay needs a lab."""
     clusters = raw.get("clusters")
     known = list(clusters) if isinstance(clusters, dict) else []
     targets = raw.get("targets")
@@ -403,15 +458,32 @@ def _check_clusters(raw: Mapping[str, Any], faults: _Faults) -> None:
             url = parse_target_url(str(written.get("target")))
         except ValueError:
             continue  # told already
+        documents = clusters if isinstance(clusters, dict) else {}
+        fitting = [name for name in known if _fits(url, documents[name])]
+        if url.kind.on_cluster and known and not fitting:
+            sort = "Kubernetes" if url.kind.on_kubernetes else "Ceph"
+            faults.add(("targets", index), f"the plan names no {sort} cluster for {str(url)!r}")
+        for name in named if isinstance(named, list) else []:
+            if url.kind.on_cluster and name in known and name not in fitting:
+                other = "a Ceph" if url.kind.on_kubernetes else "a Kubernetes"
+                faults.add(("targets", index, "clusters"), f"{name!r} is {other} cluster")
         if url.inter_zone_rtt_s is None:
             continue
-        for name in named or known:
-            document = clusters.get(name) if isinstance(clusters, dict) else None
+        for name in named or fitting:
+            document = documents.get(name)
             if isinstance(document, dict) and "lab" not in document:
                 faults.add(
                     ("targets", index),
                     f"inter_zone_rtt is a condition of a lab, and {name!r} is none",
                 )
+
+
+def _fits(url: TargetUrl, cluster: object) -> bool:
+    """Whether a cluster is of the sort that a target lies on; of one that is no mapping nothing
+    is known, which is told already."""
+    if not isinstance(cluster, dict):
+        return True
+    return ("kubernetes" in cluster) is url.kind.on_kubernetes
 
 
 def _check_something_to_do(

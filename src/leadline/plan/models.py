@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from leadline.metrics import Op
+from leadline.plan.kubernetes import KubernetesCluster
 from leadline.plan.lab_description import LabDescription, LabDocument
 from leadline.plan.target_url import TargetKind, TargetUrl, parse_target_url
 from leadline.units import parse_duration, parse_size
@@ -164,14 +165,16 @@ class Workload(Model):
 
 
 class Cluster(Model):
-    """A Ceph cluster that targets of the plan lie on: one that can be reached by its
-    configuration, a lab that is up, or a lab that the run brings up and takes down itself."""
+    """A cluster that targets of the plan lie on: a Ceph cluster that can be reached by its
+    configuration, a lab that is up, a lab that the run brings up and takes down itself, or a
+    Kubernetes cluster."""
 
     name: Name
     ceph_conf: str | None = None
     keyring: str | None = None
     id: str = "admin"
     lab: str | LabDescription | None = None
+    kubernetes: KubernetesCluster | None = None
 
 
 class Target(Model):
@@ -372,7 +375,7 @@ def _lab_tag(value: object) -> str:
 
 class ClusterDocument(Model):
     """One of `lab` (the name of one that is up, or the description of one to bring up for the
-    run) and `ceph_conf` with `keyring` and `id` (a name without `client.`)."""
+    run), `ceph_conf` with `keyring` and `id` (a name without `client.`), and `kubernetes`."""
 
     ceph_conf: str | None = None
     keyring: str | None = None
@@ -384,12 +387,20 @@ class ClusterDocument(Model):
         ]
         | None
     ) = None
+    kubernetes: KubernetesCluster | None = None
+
+    @field_validator("kubernetes", mode="before")
+    @classmethod
+    def _defaults(cls, value: object) -> object:
+        """`kubernetes:` with nothing behind it is kubectl's own choice of a cluster."""
+        return {} if value is None else value
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if (self.lab is None) == (self.ceph_conf is None):
-            raise ValueError("needs exactly one of lab and ceph_conf")
-        if self.lab is not None and (self.keyring or self.id):
+        kinds = (self.lab, self.ceph_conf, self.kubernetes)
+        if sum(one is not None for one in kinds) != 1:
+            raise ValueError("needs exactly one of lab, ceph_conf and kubernetes")
+        if self.ceph_conf is None and (self.keyring or self.id):
             raise ValueError("keyring and id belong to ceph_conf; a lab has its own")
         return self
 
@@ -432,7 +443,7 @@ class TargetDocument(Model):
 
     @model_validator(mode="after")
     def _on_ceph(self) -> Self:
-        if self.clusters and not parse_target_url(self.target).kind.on_ceph:
+        if self.clusters and not parse_target_url(self.target).kind.on_cluster:
             raise ValueError(f"{self.target!r} lies on this machine, not on a cluster")
         return self
 

@@ -1,5 +1,6 @@
 """Targets are written as URLs: `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`,
-`cephfs:/mounted/path`; those on Ceph take options: `rbd:POOL?data_pool=EC&read_policy=localize`."""
+`cephfs:/mounted/path`, `storageclass:NAME`; those on a cluster take options:
+`rbd:POOL?data_pool=EC&read_policy=localize`, `storageclass:fast?size=20Gi&count=3`."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from leadline.plan import volume_request
 from leadline.units import parse_duration
 
 
@@ -21,10 +23,19 @@ class TargetKind(StrEnum):
     RBD = "rbd"
     RADOS = "rados"
     CEPHFS = "cephfs"
+    STORAGE_CLASS = "storageclass"
 
     @property
     def on_ceph(self) -> bool:
         return self in (TargetKind.RBD, TargetKind.RADOS, TargetKind.CEPHFS)
+
+    @property
+    def on_kubernetes(self) -> bool:
+        return self is TargetKind.STORAGE_CLASS
+
+    @property
+    def on_cluster(self) -> bool:
+        return self.on_ceph or self.on_kubernetes
 
 
 # A lab's delay is an option of the target, since it is a condition of each trial.
@@ -32,19 +43,23 @@ _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.RBD: ("data_pool", "read_policy", "crush_location", "features", "inter_zone_rtt"),
     TargetKind.RADOS: ("inter_zone_rtt",),
     TargetKind.CEPHFS: ("inter_zone_rtt",),
+    TargetKind.STORAGE_CLASS: volume_request.OPTIONS,
 }
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "read_policy": ("default", "balance", "localize"),
     "features": ("layering", "virtualization"),
+    **volume_request.CHOICES,
 }
 # What Ceph and the command lines of its tools both take as a name.
 _CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
+# DNS names, as Kubernetes calls its objects.
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetUrl:
-    """A target taken apart. `location` is a path, or `POOL` or `POOL/IMAGE`."""
+    """A target taken apart. `location` is a path, `POOL` or `POOL/IMAGE`, or a StorageClass."""
 
     kind: TargetKind
     location: str
@@ -62,6 +77,11 @@ class TargetUrl:
     def image(self) -> str:
         """The image that the user named; empty where Leadline makes one of its own."""
         return self.location.partition("/")[2]
+
+    @property
+    def request(self) -> volume_request.VolumeRequest:
+        """What is asked of a StorageClass."""
+        return volume_request.volume_request(self.options)
 
     @property
     def inter_zone_rtt_s(self) -> float | None:
@@ -88,13 +108,17 @@ def parse_target_url(url: str) -> TargetUrl:
     except UnicodeEncodeError as error:
         raise ValueError("a path that is not UTF-8 cannot be written in an archive") from error
     options: Mapping[str, str] = _NOTHING
-    if kind.on_ceph:
+    if kind.on_cluster:
         location, _, query = location.partition("?")
         options = _options(kind, query)
     if kind is TargetKind.RBD:
         _check_names(url, location, "rbd:POOL or rbd:POOL/IMAGE", most=2)
     elif kind is TargetKind.RADOS:
         _check_names(url, location, "rados:POOL", most=1)
+    elif kind is TargetKind.STORAGE_CLASS:
+        if not _OBJECT_NAME.fullmatch(location):
+            raise ValueError(f"{url!r} is not storageclass:NAME")
+        volume_request.volume_request(options)
     elif kind is TargetKind.CEPHFS and not location.startswith("/"):
         _check_names(url, location, "cephfs:/mounted/path or a folder of a lab's mount", most=9)
     elif not location.startswith("/"):

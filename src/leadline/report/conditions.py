@@ -15,6 +15,7 @@ from leadline.plan.models import Cell as PlanCell
 from leadline.plan.target_url import TargetKind
 from leadline.regular_file import read_content
 from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
+from leadline.report.run.runners import runner_blocks
 from leadline.report.wording import NOT_SHOWN, count_text, listed, place, share_text, visible
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -68,15 +69,23 @@ def condition_blocks(run: Run) -> tuple[Block, ...]:
     host = start or end
     blocks: list[Block] = []
     if host:
-        blocks.append(KeyValues(pairs=tuple(_host(host, start, end))))
+        called = "commanded from" if elsewhere(run) else "host"
+        blocks.append(KeyValues(pairs=((called, visible(host.hostname)), *_host(host, start, end))))
     else:
         blocks.append(Paragraph(text="The archive holds no inventory of the host."))
     blocks.append(KeyValues(pairs=tuple(_procedure(run))))
     blocks.append(_targets(run, host))
-    if host and host.block_devices:
+    blocks += runner_blocks(run)
+    if host and host.block_devices and not elsewhere(run):
         blocks.append(_devices(host.block_devices))
     blocks.append(_sessions(run))
     return tuple(blocks)
+
+
+def elsewhere(run: Run) -> bool:
+    """Whether all I/O was done in clusters, and this machine only said what was to be done."""
+    kinds = [target.kind for target in run.plan.targets]
+    return bool(kinds) and all(kind is not None and kind.on_kubernetes for kind in kinds)
 
 
 def _imported(run: Run) -> tuple[Block, ...]:
@@ -113,7 +122,6 @@ def _imported(run: Run) -> tuple[Block, ...]:
 def _host(
     host: HostInventory, start: HostInventory | None, end: HostInventory | None
 ) -> Iterable[tuple[str, str]]:
-    yield "host", visible(host.hostname)
     system = f"{host.operating_system}, kernel {host.kernel}, {host.architecture}"
     yield "system", visible(system)
     yield "virtualization", visible(host.virtualization) or "none found"
@@ -206,7 +214,13 @@ def _targets(run: Run, host: HostInventory | None) -> Table:
         found = known.get(target.name)
         below = _below(found)
         if target.cluster and (found is None or found.mount is None):
-            below = ("Ceph", NOT_SHOWN, f"cluster {target.cluster}", NOT_SHOWN)
+            on_kubernetes = target.kind is not None and target.kind.on_kubernetes
+            below = (
+                NOT_SHOWN if on_kubernetes else "Ceph",
+                NOT_SHOWN,
+                f"cluster {target.cluster}",
+                NOT_SHOWN,
+            )
         named = [target.name, target.url, *below]
         rows.append(tuple(word(text) for text in named))
     titles = ("target", "URL", "filesystem", "mount point", "device", "mount options")

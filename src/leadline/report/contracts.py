@@ -25,6 +25,7 @@ from leadline.report.comparison.output import CompareOutput
 from leadline.report.inventory.output import InventoryOutput
 from leadline.report.lab_output import LabOutput
 from leadline.report.output_model import Output
+from leadline.report.plan_output import PlanOutput
 from leadline.report.pools_output import PoolsOutput
 from leadline.report.ranking.output import RankOutput, RecommendOutput
 
@@ -201,6 +202,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "inventory": InventoryOutput,
     "lab": LabOutput,
     "list": ListOutput,
+    "plan": PlanOutput,
     "pools": PoolsOutput,
     "rank": RankOutput,
     "recommend": RecommendOutput,

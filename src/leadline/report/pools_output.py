@@ -15,7 +15,8 @@ class OnePoolOutput(_Output):
     """`outcome` is `made`, `exists`, `exists, not made by Leadline`, `same as another`, `skipped`;
     of `remove` `removed`, `left`, `none`; with `--dry-run` `would make`, `would remove`. The rest
     is null where there is no such pool afterwards (with `--dry-run`: now). `type` is `replicated`
-    or `erasure`; `size` is k + m of the latter."""
+    or `erasure`; `size` is k + m of the latter. `storage_class` is the class by which Kubernetes
+    makes volumes in it, `phase` what Rook says of it; both only with `--kube`."""
 
     name: str
     outcome: str
@@ -30,6 +31,8 @@ class OnePoolOutput(_Output):
     applications: list[str] | None = None
     filesystem: str | None = None
     made_by_leadline: bool | None = None
+    storage_class: str | None = None
+    phase: str | None = None
 
 
 class PoolsOutput(_Output):

@@ -191,17 +191,28 @@ def _run_trials(
         plan=plan, engines=engines, writer=writer, stop=stop, observe=observe, count=len(to_do)
     )
     left_s = sum(plan.cells[trial.cell].workload.duration_s for trial in to_do)
-    records = []
+    records: list[TrialRecord] = []
+    used: set[str] = set()
     for number, trial in enumerate(to_do, start=1):
         if stop.requested:
             break
         cell: Cell = plan.cells[trial.cell]
+        target = by_name[cell.target]
+        given = prefilled[cell.target]
+        if target.fresh and cell.target in used:
+            target.renew()
+            footprint = footprint_of(plan.cells_of(cell.target))
+            given = prefill(
+                plan, target, footprint, engines, writer, stop, observe, before=trial.id
+            )
+            target.settle(time.monotonic())
+        used.add(cell.target)
         left_s -= cell.workload.duration_s
         record = runner.run(
             trial,
             cell.model_copy(update={"workload": workloads[trial.cell]}),
-            target=by_name[cell.target],
-            prefilled=prefilled[cell.target],
+            target=target,
+            prefilled=given,
             attempt=attempts.get(trial.id, 0) + 1,
             number=number,
             left_s=left_s,

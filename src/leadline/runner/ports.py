@@ -8,12 +8,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from leadline.archive.records import CacheDrop, Created, Problem, RoundTrip, TrialStatus
+from leadline.archive.records import (
+    CacheDrop,
+    Created,
+    Problem,
+    Processor,
+    RoundTrip,
+    TrialStatus,
+)
 from leadline.ceph.access import CephAccess
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.runner.stop import StopRequest
+from leadline.shell import Shell
 
 
 class Shape(StrEnum):
@@ -75,8 +83,31 @@ class RadosPool:
         return f"rados:{self.pool}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteVolume:
+    """A volume where it is mounted or attached: a block device, or a folder of our own."""
+
+    shell: Shell
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteVolumes:
+    """Volumes that all do the same I/O at the same time, each through a shell of its own.
+    `folder` is where an engine may keep its files beside each shell."""
+
+    shape: Shape
+    volumes: tuple[RemoteVolume, ...]
+    folder: str
+
+    def __str__(self) -> str:
+        first = self.volumes[0]
+        more = f" and {len(self.volumes) - 1} more" if len(self.volumes) > 1 else ""
+        return f"{first.path} of {first.shell.name}{more}"
+
+
 # Where an engine does its I/O.
-Location = Folder | Device | RbdImage | RadosPool
+Location = Folder | Device | RbdImage | RadosPool | RemoteVolumes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +122,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How an execution ended; its raw output lies in the folder that it was given."""
+    """How an execution ended; its raw output lies in the folder that it was given. `processor`
+    is there where the I/O was done on another machine than this."""
 
     status: TrialStatus
     command: tuple[str, ...]
@@ -100,6 +132,7 @@ class Execution:
     engine_cpu_s: float = 0.0
     wall_s: float
     problem: Problem | None = None
+    processor: Processor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +233,14 @@ class Target(Protocol):
 
     def present(self) -> bool:
         """Is the target still what was acquired?"""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether each trial gets data of its own, made new by `renew`."""
+
+    def renew(self) -> None:
+        """Replace what was acquired by its like, and wait until the old is gone for good; only
+        where `fresh`. Raises LeadlineError."""
 
     def prepare(self) -> tuple[RoundTrip, ...]:
         """Put the conditions of the target in force (the delay of a lab's network) and read them

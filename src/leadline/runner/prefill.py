@@ -15,7 +15,15 @@ from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan
 from leadline.runner.events import Observer, PrefillEnded, PrefillStarted
-from leadline.runner.ports import Engine, Engines, Execution, Job, Shape, Target
+from leadline.runner.ports import (
+    Engine,
+    Engines,
+    Execution,
+    Job,
+    RemoteVolumes,
+    Shape,
+    Target,
+)
 from leadline.runner.stop import StopRequest
 
 # A target slower than this is taken for hung while it is filled.
@@ -25,7 +33,8 @@ LEAST_BOUND_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefilled:
-    """Bytes that were written and verified; 0 where the plan wants no prefill."""
+    """Bytes that were written and verified, on each of a target's volumes; 0 where the plan wants
+    no prefill."""
 
     written_bytes: int
 
@@ -38,13 +47,19 @@ def prefill(
     writer: RunWriter,
     stop: StopRequest,
     observe: Observer,
+    *,
+    before: str = "",
 ) -> Prefilled:
-    """Write a target's footprint once and prove it. Raises LeadlineError(`prefill-failed`)."""
+    """Write a target's footprint once and prove it. `before` names the trial that it is for, where
+    each has data of its own. Raises LeadlineError(`prefill-failed`)."""
     if not plan.prefill:
         return Prefilled(written_bytes=0)
     kind = plan.target(target.name).parsed.kind
     engine = engines.prefilling(kind)
-    _lay_out_job_files(plan, target, engine, writer, stop)
+    place = f"{layout.PREFILL}/{writer.session:03d}-{_slug(plan, target)}"
+    if before:
+        place += f"-{before}"
+    _lay_out_job_files(plan, target, engine, writer, stop, place)
     shape = target.location.shape
     size = footprint.span if shape is Shape.SPAN else sum(footprint.files)
     if not size or stop.requested:
@@ -57,11 +72,12 @@ def prefill(
         location=target.location,
         bound_s=max(LEAST_BOUND_S, size / SLOWEST_BPS),
     )
-    name = f"{layout.PREFILL}/{writer.session:03d}-{_slug(plan, target)}"
-    execution, written = _execute(job, name, engine, writer, stop)
+    execution, written = _execute(job, place, engine, writer, stop)
     if execution.status is TrialStatus.INTERRUPTED:
         return Prefilled(written_bytes=0)
-    if execution.status is not TrialStatus.COMPLETED or written != size:
+    location = target.location
+    copies = len(location.volumes) if isinstance(location, RemoteVolumes) else 1
+    if execution.status is not TrialStatus.COMPLETED or written != size * copies:
         fact = (
             execution.problem.fact if execution.problem else f"{engine.name} wrote {written} bytes"
         )
@@ -70,14 +86,19 @@ def prefill(
             f"the data of target {target.name!r} could not be laid out: {fact}",
             context=execution.problem.context if execution.problem else (),
             hint=(execution.problem.hint if execution.problem else None)
-            or f"its output is in {writer.path / name}",
+            or f"its output is in {writer.path / place}",
         )
     observe(PrefillEnded(target=target.name, size_bytes=size, wall_s=execution.wall_s))
-    return Prefilled(written_bytes=written)
+    return Prefilled(written_bytes=size)
 
 
 def _lay_out_job_files(
-    plan: Plan, target: Target, engine: Engine, writer: RunWriter, stop: StopRequest
+    plan: Plan,
+    target: Target,
+    engine: Engine,
+    writer: RunWriter,
+    stop: StopRequest,
+    place: str,
 ) -> None:
     """Let fio make the files of the user's own jobs, apart from the trials that are timed."""
     if target.location.shape is Shape.SPAN:
@@ -92,8 +113,7 @@ def _lay_out_job_files(
             bound_s=max(LEAST_BOUND_S, job_file.footprint_bytes / SLOWEST_BPS),
             layout_only=True,
         )
-        name = f"{layout.PREFILL}/{writer.session:03d}-{_slug(plan, target)}-job-{number}"
-        execution, _ = _execute(job, name, engine, writer, stop)
+        execution, _ = _execute(job, f"{place}-job-{number}", engine, writer, stop)
         target.note_files()
         if execution.status in (TrialStatus.FAILED, TrialStatus.HUNG):
             assert execution.problem is not None

@@ -93,7 +93,9 @@ class TrialRunner:
                     wall_s=0.0,
                     problem=prepared.problem,
                 )
-            processor = processor_between(before, CpuTimes.now(), execution.engine_cpu_s)
+            processor = execution.processor or processor_between(
+                before, CpuTimes.now(), execution.engine_cpu_s
+            )
             if cell.workload.job_file:
                 target.note_files()
             execution, derived = _derived(execution, engine, folder)

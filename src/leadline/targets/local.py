@@ -8,7 +8,16 @@ from leadline.archive.records import RoundTrip
 from leadline.runner.ports import Watch
 
 
-class OnThisMachine:
+class OneForAll:
+    """A target whose data serves all trials."""
+
+    fresh = False
+
+    def renew(self) -> None:
+        raise AssertionError("only what is fresh for each trial is renewed")
+
+
+class OnThisMachine(OneForAll):
     """A target whose system is the host itself, which the host inventory tells of."""
 
     def settle(self, written_at_s: float) -> None:

@@ -15,13 +15,14 @@ from leadline.errors import LeadlineError
 from leadline.plan.models import Target
 from leadline.runner.ports import Journal, Watch
 from leadline.targets.cluster import OpenCluster
+from leadline.targets.local import OneForAll
 
 # An operation that a cluster cannot serve never comes back by itself.
 _OPERATION_S = "20"
 _TOOL_S = 60.0
 
 
-class OnCluster:
+class OnCluster(OneForAll):
     """A target of the plan on one of its clusters."""
 
     def __init__(self, target: Target, cluster: OpenCluster) -> None:

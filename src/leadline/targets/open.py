@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from leadline import errors
 from leadline.archive.reader import Run
@@ -14,6 +16,7 @@ from leadline.lab.locate import lab_access, lab_folder, labs_folder
 from leadline.plan import models
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
+from leadline.plan.volume_request import RunnerKind
 from leadline.runner.ports import Journal, Target
 from leadline.targets.cephfs import CephfsTarget
 from leadline.targets.cluster import DELAY, OpenCluster, access_of, restore_delay
@@ -22,12 +25,16 @@ from leadline.targets.directory import DirectoryTarget, remove_folder
 from leadline.targets.rados import RadosTarget, remove_objects
 from leadline.targets.rbd import RbdTarget, remove_image
 
+if TYPE_CHECKING:
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
+
 LAB = "lab:"
 
 
 def open_targets(
     plan: Plan,
     clusters: Mapping[str, OpenCluster],
+    kubernetes: Mapping[str, OpenKubernetes] = MappingProxyType({}),
     *,
     destroy: Sequence[str] = (),
     overwrite: Sequence[str] = (),
@@ -46,8 +53,21 @@ def open_targets(
                 return RadosTarget(target, clusters[target.cluster])
             case TargetKind.CEPHFS:
                 return CephfsTarget(target, clusters[target.cluster])
+            case TargetKind.STORAGE_CLASS:
+                return _on_kubernetes(plan, target, kubernetes[target.cluster])
 
     return tuple(opened(target) for target in plan.targets)
+
+
+def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -> Target:
+    # The client is large; only what needs it waits for it.
+    from leadline.targets.storage_class import StorageClassTarget
+    from leadline.targets.virtual_machine import VirtualMachineTarget
+
+    number = [one.name for one in plan.targets].index(target.name) + 1
+    if target.parsed.request.runner is RunnerKind.VM:
+        return VirtualMachineTarget(target, cluster, number=number, asked_s=plan.duration_s)
+    return StorageClassTarget(target, cluster, number=number, asked_s=plan.duration_s)
 
 
 def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[str]) -> None:
@@ -102,6 +122,10 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
             return ()
         if created.path.startswith(DELAY):
             return restore_delay(created)
+        if created.path.startswith("kubernetes:"):
+            from leadline.targets.kubernetes_cluster import remove_again
+
+            return remove_again(plan.cluster(created.cluster), created)
         for scheme, remove in removers.items():
             if created.path.startswith(scheme):
                 access = _access(plan, created.cluster)

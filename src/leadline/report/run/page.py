@@ -13,6 +13,7 @@ from leadline.report.budget import PageBudget
 from leadline.report.conditions import (
     condition_blocks,
     elapsed,
+    elsewhere,
     engine_texts,
     matrix_blocks,
     moment,
@@ -94,16 +95,23 @@ def findings_document(
     )
 
 
+def _where(run: Run) -> str:
+    """The machine that did the I/O, or the clusters that it was all done in."""
+    if elsewhere(run):
+        return f"on {listed([visible(cluster.name) for cluster in run.plan.clusters])}"
+    host = run.inventory("start")
+    return f"on {visible(host.hostname)}" if host else ""
+
+
 def _subtitle(run: Run) -> str:
     plan, manifest = run.plan, run.manifest
     last = manifest.sessions[-1].ended_at if manifest.sessions else None
     took = elapsed(manifest.created_at, last)
-    host = run.inventory("start")
     label = run.manifest.cluster_label
     parts = [
         visible(plan.description) or visible(plan.name),
         f"profile {visible(listed(plan.profiles))}" if plan.profiles else "",
-        f"on {visible(host.hostname)}" if host else "",
+        _where(run),
         f"cluster {visible(label)}" if label else "",
         ("imported " if plan.imported else "")
         + moment(manifest.created_at)

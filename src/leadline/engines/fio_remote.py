@@ -1,0 +1,475 @@
+"""fio beside volumes that are not on this machine: in pods, or in guests of virtual machines.
+
+It is started apart from the connection that started it, so that an API server may restart in the
+middle of a trial. All volumes begin at one moment, each by its own clock, whose distance from ours
+is measured first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from leadline import errors
+from leadline.archive import layout
+from leadline.archive.records import Problem, TrialStatus
+from leadline.engines.fio_choice import candidates, settled
+from leadline.engines.fio_job import job_text, prefill_text
+from leadline.engines.fio_outcome import Talk, last_words, outcome_of
+from leadline.engines.fio_version import require_version
+from leadline.engines.remote_files import DamagedTransfer, kept, unpacked
+from leadline.engines.remote_processor import busiest, processor_of
+from leadline.errors import LeadlineError
+from leadline.plan.footprint import DATA_FILE, Footprint
+from leadline.plan.models import EngineChoice, Workload
+from leadline.plan.target_url import TargetKind
+from leadline.runner.ports import (
+    Execution,
+    Job,
+    Location,
+    Progress,
+    RemoteVolume,
+    RemoteVolumes,
+    Shape,
+)
+from leadline.runner.stop import StopRequest
+from leadline.shell import Shell, insist
+
+_SHORT_S = 60.0
+_SIGNAL_S = 10.0
+_TRY_S = 20.0
+# From the command to begin until all volumes know it: a connection each, made side by side.
+_LEAD_S = 2.0
+_EACH_S = 0.05
+# timeout(1) gives fio so long between SIGINT and SIGKILL; then its results are looked for.
+_KILLED_S = 25.0
+_COLLECT_S = 300.0
+# The same of a runner that never told of fio's end, and may not be reached at all.
+_LAST_S = 30.0
+_ATTEMPTS = 3
+_POLL_S = 0.2
+# How remote_follow.sh ends where there is nothing to follow.
+_NO_FOLDER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fio:
+    """A fio that was asked: its version, the I/O engines that it was built with, and whether it
+    is root there."""
+
+    version: str
+    engines: frozenset[str]
+    root: bool
+
+
+class RemoteFioEngine:
+    """fio in the runner's image, or in a guest."""
+
+    name = "fio"
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Fio] = {}
+        self.version = ""
+
+    def check(self, workload: Workload, kind: TargetKind) -> None:
+        if workload.engine in (EngineChoice.RBD, EngineChoice.RBD_BENCH, EngineChoice.RADOS_BENCH):
+            raise LeadlineError(
+                errors.ENGINE_UNKNOWN,
+                f"the engine {workload.engine.value!r} is for Ceph pools, not for {kind.value}: "
+                "targets",
+                context=[f"workload {workload.name!r}"],
+                hint="use `engine: auto`, which takes what fits each target",
+            )
+
+    def likely(self, workload: Workload, location: Location) -> Workload:
+        choice = EngineChoice.IO_URING if workload.engine is EngineChoice.AUTO else workload.engine
+        return workload.model_copy(update={"engine": choice})
+
+    def resolve(self, workload: Workload, location: Location) -> Workload:
+        """The engine that works on the first volume; the others are its like."""
+        first = _volumes(location)[0]
+        known = self._ask(first.shell)
+        if workload.job_file:
+            return workload
+        return settled(
+            workload,
+            location,
+            candidates(workload, known.engines),
+            lambda choice: _try(choice, workload.direct, _remote(location), first),
+        )
+
+    def _ask(self, shell: Shell) -> _Fio:
+        """Raises LeadlineError: `fio-too-old`, `runner-failed`."""
+        if shell.name not in self._known:
+            said = insist(shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S)
+            lines = said.text.splitlines()
+            if said.status or not lines:
+                raise LeadlineError(
+                    errors.RUNNER_FAILED,
+                    f"there is no fio in the {shell.name}: {said.complaint}",
+                    hint="use an image with fio, as Containerfile makes it",
+                )
+            require_version(lines[0], shell.name)
+            self._known[shell.name] = _Fio(
+                version=lines[0],
+                engines=frozenset(line.strip() for line in lines[3:]),
+                root=lines[1:2] == ["0"],
+            )
+        self.version = self._known[shell.name].version
+        return self._known[shell.name]
+
+    def job_text(self, workload: Workload, location: Location, seed: int) -> str:
+        return job_text(workload, location.shape, seed)
+
+    def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
+        engines = self._ask(_volumes(location)[0].shell).engines
+        engine = EngineChoice.LIBAIO if EngineChoice.LIBAIO in engines else EngineChoice.PSYNC
+        return prefill_text(footprint, location.shape, engine=engine, direct=direct)
+
+    def command(self, job: Job, folder: Path) -> tuple[str, ...]:
+        """What is run beside each volume, in a folder of its own there."""
+        layout_only = ("--create_only=1",) if job.layout_only else ()
+        location = _remote(job.location)
+        return (
+            "fio",
+            f"--output={layout.FIO_OUTPUT}",
+            "--output-format=json+",
+            "--eta=always",
+            "--eta-newline=1",
+            "--lat_percentiles=1",
+            *self._where(location),
+            *layout_only,
+            layout.JOB_FILE,
+        )
+
+    def _where(self, location: RemoteVolumes) -> tuple[str, ...]:
+        first = location.volumes[0]
+        where = _where(location, first.path)
+        known = self._known.get(first.shell.name)
+        if location.shape is Shape.SPAN and known is not None and not known.root:
+            # Only root may drop a device's pages; direct I/O leaves none there.
+            return (where, "--invalidate=0")
+        return (where,)
+
+    def execute(
+        self,
+        job: Job,
+        folder: Path,
+        stop: StopRequest,
+        progress: Callable[[Progress], None],
+    ) -> Execution:
+        (folder / layout.JOB_FILE).write_text(job.text, encoding="utf-8")
+        location = _remote(job.location)
+        command = self.command(job, folder)
+        began = time.monotonic()
+        rates = _Rates(len(location.volumes), progress)
+        parts = [
+            _Part(
+                volume=volume,
+                at=f"{location.folder}/execution-{_digest(str(folder).encode())[:12]}",
+                command=command,
+                job=job,
+                talk=Talk(rates.of(number)),
+            )
+            for number, volume in enumerate(location.volumes)
+        ]
+        with ThreadPoolExecutor(max_workers=len(parts)) as pool:
+            starts = _starts(parts, pool)
+            running = [
+                pool.submit(part.run, start) for part, start in zip(parts, starts, strict=True)
+            ]
+            signals = _watch(running, parts, stop)
+        ended = [one.result() for one in running]
+        alone = len(ended) == 1
+        for number, one in enumerate(ended, start=1):
+            kept(one.files, folder, "" if alone else layout.volume_prefix(number))
+        return _together(
+            ended, location.volumes, folder, job, stop, signals, command, time.monotonic() - began
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """How the execution beside one volume ended. `status` None: it never told."""
+
+    status: int | None
+    files: dict[str, bytes]
+    wall_s: float
+    problem: LeadlineError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One volume's share of an execution; `at` is its folder there."""
+
+    volume: RemoteVolume
+    at: str
+    command: tuple[str, ...]
+    job: Job
+    talk: Talk
+
+    def clock_ms(self) -> float | None:
+        """How far the volume's clock is ahead of ours, in ms: of three questions the one that was
+        answered fastest, half of whose round trip is the error (Cristian's algorithm). None where
+        it does not tell."""
+        found = []
+        for _ in range(3):
+            before = time.time()
+            try:
+                said = self.volume.shell.run("date +%s%3N", bound_s=_SHORT_S)
+                after = time.time()
+                found.append((after - before, int(said.text) - (before + after) / 2 * 1e3))
+            except (LeadlineError, ValueError):
+                continue
+        return min(found)[1] if found else None
+
+    def run(self, start_ms: int) -> _Ended:
+        """Begin, follow, collect. What goes wrong on the way is in the answer."""
+        began = time.monotonic()
+        try:
+            self._begin(start_ms)
+            status = self._follow(began)
+            files = self._collect(_LAST_S if status is None else _COLLECT_S)
+        except LeadlineError as error:
+            return _Ended(status=None, files={}, wall_s=time.monotonic() - began, problem=error)
+        return _Ended(status=status, files=files, wall_s=time.monotonic() - began)
+
+    def _begin(self, start_ms: int) -> None:
+        text = self.job.text.encode()
+        arguments = (self.at, _digest(text), str(start_ms), f"{self.job.bound_s:g}", *self.command)
+        said = insist(self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S)
+        if said.status:
+            raise LeadlineError(
+                errors.RUNNER_FAILED,
+                f"fio could not be begun in the {self.volume.shell.name}: {said.complaint}",
+                hint="the runner needs GNU coreutils, and room in its scratch volume",
+            )
+
+    def _follow(self, began: float) -> int | None:
+        """fio's exit status; None where it did not end in its time, nor by force."""
+        while (left := self.job.bound_s + _KILLED_S - (time.monotonic() - began)) > 0:
+            try:
+                said = self.volume.shell.run(
+                    _script("follow"), self.at, bound_s=left, output=self.talk.take
+                )
+            except LeadlineError as error:
+                if error.kind is not errors.SHELL_LOST:
+                    raise
+                time.sleep(_POLL_S)
+                continue
+            told = said.stderr.decode("utf-8", "replace").strip()
+            if told.isascii() and told.isdigit():
+                return int(told)
+            if said.status == _NO_FOLDER:
+                raise LeadlineError(
+                    errors.RUNNER_FAILED,
+                    f"what fio wrote in the {self.volume.shell.name} is gone: {said.complaint}",
+                    hint="was it started anew? `leadline run --resume --retry-failed` does the "
+                    "trial again",
+                )
+            time.sleep(_POLL_S)  # somebody ended the script itself
+        return None
+
+    def _collect(self, bound_s: float) -> dict[str, bytes]:
+        damage = ""
+        for _ in range(_ATTEMPTS):
+            said = insist(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
+            try:
+                files = dict(unpacked(said.stdout))
+            except DamagedTransfer as error:
+                damage = str(error)
+                continue
+            return files
+        raise LeadlineError(
+            errors.SHELL_LOST,
+            f"the results in the {self.volume.shell.name} do not arrive whole: {damage}",
+            hint="`leadline run --resume --retry-failed` does the trial again",
+        )
+
+    def signal(self, name: str) -> bool:
+        """Ask fio to end. False where it could not be asked, or has not begun yet."""
+        try:
+            said = self.volume.shell.run(_script("signal"), self.at, name, bound_s=_SIGNAL_S)
+        except LeadlineError:
+            return False
+        return said.status == 0
+
+
+def _starts(parts: Sequence[_Part], pool: ThreadPoolExecutor) -> list[int]:
+    """When each part begins, in ms by its own clock; 0, which is at once, for one that is alone
+    or does not tell its clock: it will tell why when it is to begin."""
+    if len(parts) == 1:
+        return [0]
+    ahead_ms = list(pool.map(_Part.clock_ms, parts))
+    at_s = time.time() + _LEAD_S + _EACH_S * len(parts)
+    return [0 if one is None else round(at_s * 1e3 + one) for one in ahead_ms]
+
+
+def _watch(
+    running: Sequence[Future[_Ended]], parts: Sequence[_Part], stop: StopRequest
+) -> tuple[str, ...]:
+    """Wait for all parts; at a request to stop end them, harder when it is asked twice. The names
+    of the signals that were sent."""
+    # Whom each signal has not reached yet; a fio that is still to begin gets it when it has.
+    left: dict[str, Sequence[_Part]] = {}
+    while wait(running, timeout=_POLL_S).not_done:
+        wanted = "KILL" if stop.impatient else "INT" if stop.requested else ""
+        unreached = left.setdefault(wanted, parts) if wanted else ()
+        if unreached:
+            # The pool is full of those that wait.
+            with ThreadPoolExecutor(max_workers=len(unreached)) as hands:
+                told = list(hands.map(_Part.signal, unreached, [wanted] * len(unreached)))
+            left[wanted] = [
+                one for one, reached in zip(unreached, told, strict=True) if not reached
+            ]
+    return tuple(f"SIG{name}" for name in left)
+
+
+class _Rates:
+    """The rates of several volumes as one."""
+
+    def __init__(self, count: int, progress: Callable[[Progress], None]) -> None:
+        self._rates = [0.0] * count
+        self._progress = progress
+
+    def of(self, number: int) -> Callable[[Progress], None]:
+        def told(one: Progress) -> None:
+            self._rates[number] = one.iops
+            self._progress(Progress(iops=sum(self._rates)))
+
+        return told
+
+
+def _together(
+    ended: Sequence[_Ended],
+    volumes: Sequence[RemoteVolume],
+    folder: Path,
+    job: Job,
+    stop: StopRequest,
+    signals: tuple[str, ...],
+    command: tuple[str, ...],
+    wall_s: float,
+) -> Execution:
+    """The execution as a whole: it went well where it went well beside every volume."""
+    found = [
+        _named(_outcome(one, number, len(ended), folder, job, stop), number, volumes)
+        for number, one in enumerate(ended, 1)
+    ]
+    order = (TrialStatus.INTERRUPTED, TrialStatus.HUNG, TrialStatus.FAILED)
+    status = next(
+        (one for one in order if any(one is each for each, _ in found)), TrialStatus.COMPLETED
+    )
+    problem = next((problem for each, problem in found if each is status), None)
+    processor = busiest(
+        [
+            processor_of(
+                one.files.get("before.txt", b"").decode("utf-8", "replace"),
+                one.files.get("after.txt", b"").decode("utf-8", "replace"),
+            )
+            for one in ended
+        ]
+    )
+    statuses = [one.status for one in ended]
+    return Execution(
+        status=status,
+        command=command,
+        exit_status=next((one for one in statuses if one), statuses[0]),
+        signals=signals,
+        wall_s=wall_s,
+        problem=problem,
+        processor=processor,
+    )
+
+
+def _named(
+    found: tuple[TrialStatus, Problem | None], number: int, volumes: Sequence[RemoteVolume]
+) -> tuple[TrialStatus, Problem | None]:
+    """The outcome beside one volume, whose problem says which of several it was."""
+    status, problem = found
+    if problem is None or len(volumes) == 1 or status is TrialStatus.INTERRUPTED:
+        return found
+    which = f"volume {number} of {len(volumes)}, in the {volumes[number - 1].shell.name}"
+    return status, problem.model_copy(update={"context": (which, *problem.context)})
+
+
+def _outcome(
+    one: _Ended, number: int, count: int, folder: Path, job: Job, stop: StopRequest
+) -> tuple[TrialStatus, Problem | None]:
+    prefix = "" if count == 1 else layout.volume_prefix(number)
+    if stop.requested:
+        return TrialStatus.INTERRUPTED, Problem(
+            code=errors.INTERRUPTED.code,
+            fact="the trial was stopped by a signal",
+            hint="`leadline run --resume` does it again",
+        )
+    if one.problem is not None:
+        told = one.problem
+        return TrialStatus.FAILED, Problem(
+            code=told.kind.code, fact=told.fact, context=told.context, hint=told.hint
+        )
+    # 124 and 137 are timeout(1)'s own words for a program that it had to end.
+    if one.status is None or (one.status in (124, 137) and one.wall_s >= job.bound_s):
+        left = "" if one.status is not None else ", and could not be"
+        return TrialStatus.HUNG, Problem(
+            code=errors.TRIAL_HUNG.code,
+            fact=f"fio did not end within {job.bound_s:g} s and was to be stopped{left}",
+            context=last_words(folder, prefix),
+            hint="look at the health of the volume: its I/O does not come back",
+        )
+    status, problem = outcome_of(folder, one.status, prefix)
+    if problem is not None and one.status == 137:
+        problem = problem.model_copy(
+            update={"hint": "fio was killed: give the runner more memory (`memory:`)"}
+        )
+    return status, problem
+
+
+def _try(
+    choice: EngineChoice, direct: bool, location: RemoteVolumes, volume: RemoteVolume
+) -> str | None:
+    """One small I/O with an engine on the volume; None if it works, else what fio said."""
+    options = [f"--ioengine={choice.value}", f"--direct={int(direct)}", "--bs=4k", "--size=4k"]
+    if location.shape is Shape.FILES:
+        options += ["--rw=write", f"--filename={DATA_FILE.format(job='try')}"]
+    else:
+        options += ["--rw=read", "--readonly"]
+    command = ["fio", "--name=try", _where(location, volume.path), *options]
+    remove = (
+        f"; status=$?; rm -f {shlex.quote(volume.path)}/{DATA_FILE.format(job='try')}; exit $status"
+    )
+    script = f'cd "$1" && timeout {_TRY_S:g} {shlex.join(command)}'
+    if location.shape is Shape.FILES:
+        script += remove
+    said = insist(volume.shell, script, location.folder, bound_s=_TRY_S + _SHORT_S)
+    if said.status == 0:
+        return None
+    words = (said.stderr + said.stdout).decode("utf-8", "replace").splitlines()
+    lines = [line for line in words if "fio:" in line]
+    return lines[0].strip() if lines else f"exit status {said.status}"
+
+
+def _where(location: RemoteVolumes, path: str) -> str:
+    return f"--directory={path}" if location.shape is Shape.FILES else f"--filename={path}"
+
+
+def _remote(location: Location) -> RemoteVolumes:
+    assert isinstance(location, RemoteVolumes), "only volumes that are reached through a shell"
+    return location
+
+
+def _volumes(location: Location) -> tuple[RemoteVolume, ...]:
+    return _remote(location).volumes
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _script(name: str) -> str:
+    return (resources.files("leadline.engines") / f"remote_{name}.sh").read_text("utf-8")

@@ -1,0 +1,218 @@
+"""A Kubernetes StorageClass seen from virtual machines: KubeVirt's, one for each volume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from leadline import errors
+from leadline.archive.records import CacheDrop, Runner
+from leadline.errors import LeadlineError
+from leadline.kubernetes.console_link import ConsoleLink
+from leadline.kubernetes.console_shell import ConsoleShell
+from leadline.kubernetes.guest_seed import DEVICE, SCRATCH, SETUP_DONE
+from leadline.kubernetes.kubevirt import require_imports, require_kubevirt
+from leadline.kubernetes.labels import labels_of
+from leadline.kubernetes.machine_objects import RunnerMachine
+from leadline.kubernetes.machine_state import (
+    Object,
+    Whereabouts,
+    lost,
+    name_of,
+    whereabouts,
+)
+from leadline.kubernetes.machines import await_machines, create_machine, instance_of
+from leadline.kubernetes.permissions import RUN_RULES, VM_RULES
+from leadline.kubernetes.waiting import polls
+from leadline.plan.footprint import Footprint
+from leadline.plan.kubernetes import VmSettings
+from leadline.plan.models import Target
+from leadline.plan.volume_request import VolumeMode
+from leadline.runner.ports import Journal, RemoteVolume, RemoteVolumes, Shape
+from leadline.targets.kubernetes_cluster import OpenKubernetes
+from leadline.targets.on_kubernetes import OnKubernetes
+from leadline.visible import visible
+
+_SHORT_S = 60.0
+# What nobody needs to be asked about machines: what pods do by exec they do by their console.
+_NO_PODS = ("jobs.batch", "pods/exec")
+
+
+class VirtualMachineTarget(OnKubernetes):
+    """`storageclass:NAME?runner=vm&vm=...`. The machines go with their volumes, also where each
+    trial gets new ones: a disk that is taken from a running guest and given back would leave its
+    traces in it."""
+
+    kind = "virtualmachines"
+
+    def __init__(
+        self, target: Target, cluster: OpenKubernetes, *, number: int, asked_s: float
+    ) -> None:
+        super().__init__(target, cluster, number=number)
+        self._links: list[ConsoleLink] = []
+
+    @property
+    def _settings(self) -> VmSettings:
+        settings = self.cluster.settings.vm
+        if settings is None:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                "virtual machines need an image to boot from",
+                context=[f"target {self.name!r}"],
+                hint="name one with --vm-image, or in the plan: `vm: {boot: {container_disk: ...}}`"
+                " of the cluster",
+            )
+        return settings
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        settings = self._settings
+        require_kubevirt(self.cluster.connection, where)
+        if settings.boot.container_disk is None:
+            require_imports(self.cluster.connection, where)
+        rules = tuple(one for one in RUN_RULES if one.called not in _NO_PODS)
+        imports = settings.boot.container_disk is None
+        self.cluster.require(
+            (*rules, *(one for one in VM_RULES if imports or "datavolumes" not in one.resource))
+        )
+        self._volumes.inspect(footprint, asked=VolumeMode.BLOCK)
+        preset = self._request.preset
+        self._volumes.require_quota(
+            cores=preset.cores, memory_bytes=preset.memory_bytes, claimed_bytes=claimed_bytes
+        )
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self._enter(run, journal, restricted=False)
+
+    def _start(self) -> None:
+        instances, token = self._machines()
+        shells = self._shells(instances)
+        with ThreadPoolExecutor(max_workers=len(shells)) as pool:
+            list(pool.map(self._meet, shells))
+        for shell in shells:
+            self._volumes.check(shell, DEVICE)
+        self._note_runners(instances, token)
+        self._location = RemoteVolumes(
+            shape=Shape.SPAN,
+            volumes=tuple(RemoteVolume(shell=shell, path=DEVICE) for shell in shells),
+            folder=SCRATCH,
+        )
+
+    def _machines(self) -> tuple[tuple[Object, ...], str]:
+        """Make the virtual machines and wait until they run; one token is of all of them."""
+        name, token = self._note_created()
+        count = self._request.count
+        for number in range(count):
+            asked = RunnerMachine(
+                name=f"{name}-{number:02d}",
+                namespace=self._namespace,
+                labels=labels_of(self._run, token, self._number),
+                storage_class=self._volumes.storage_class,
+                request=self._request,
+                size_bytes=self._volumes.size_bytes,
+            )
+            create_machine(self.cluster.connection, asked, self.cluster.settings, self._settings)
+        instances = await_machines(
+            self.cluster.connection,
+            self._namespace,
+            token,
+            count,
+            bound_s=self.cluster.settings.ready_s,
+            go_on=self.cluster.go_on,
+        )
+        return instances, token
+
+    def _shells(self, instances: Sequence[Object]) -> list[ConsoleShell]:
+        self._links = [
+            ConsoleLink(self.cluster.connection, self._namespace, name_of(one)) for one in instances
+        ]
+        return [
+            ConsoleShell(
+                link,
+                f"virtual machine {self._namespace}/{name_of(one)}",
+                self._guard(name_of(one), whereabouts(one)),
+            )
+            for link, one in zip(self._links, instances, strict=True)
+        ]
+
+    def _guard(self, name: str, before: Whereabouts) -> _Guard:
+        return _Guard(cluster=self.cluster, namespace=self._namespace, name=name, before=before)
+
+    def _meet(self, shell: ConsoleShell) -> None:
+        """Wait for the guest's agent, and then for the end of its setup."""
+        bound_s = self.cluster.settings.ready_s
+        shell.meet(bound_s, self.cluster.go_on)
+        for _ in polls(bound_s, self.cluster.go_on, pause_s=2.0):
+            said = shell.run(SETUP_DONE, bound_s=_SHORT_S)
+            if said.text == "0":
+                return
+            if said.text:
+                lines = said.stderr.decode("utf-8", "replace").splitlines()
+                raise LeadlineError(
+                    errors.RUNNER_FAILED,
+                    f"the {shell.name} lacks what is needed, and could not install it",
+                    context=[visible(line) for line in lines],
+                    hint="boot an image that has fio and GNU coreutils, or give `proxy:` and "
+                    "`packages:` in the plan's `vm:`",
+                )
+        raise LeadlineError(
+            errors.RUNNER_FAILED,
+            f"the setup of the {shell.name} does not end within {bound_s:g} s",
+            hint="it installs packages; boot an image that has fio, or give a proxy",
+        )
+
+    def _note_runners(self, instances: Sequence[Object], token: str) -> None:
+        """Where the machines run and what their volumes are, for each trial's folder."""
+        claims, preset = self._claims(token), self._request.preset
+        boot = self._settings.boot
+        self._runners = tuple(
+            Runner(
+                kind="vm",
+                name=name_of(one),
+                node=whereabouts(one).node,
+                image=boot.container_disk or boot.url or boot.claim or "",
+                cores=preset.cores,
+                memory_bytes=preset.memory_bytes,
+                io_threads=self._settings.io_threads,
+                volume=self._volumes.claimed(claims.get(f"{name_of(one)}-volume")),
+            )
+            for one in instances
+        )
+
+    def drop_caches(self) -> CacheDrop | None:
+        """Direct I/O passes the guest's cache, and `cache: none` the host's; what is cached for
+        other reasons goes here. None: a guest cannot say that its host kept nothing."""
+        for one in self.location.volumes:
+            one.shell.run("sync && echo 3 >/proc/sys/vm/drop_caches", bound_s=_SHORT_S)
+        return None
+
+    def _stop(self) -> tuple[str, ...]:
+        """Remove the machines with their volumes, and wait until they are gone."""
+        for link in self._links:
+            link.close()
+        self._links = []
+        return super()._stop()
+
+
+class _Guard:
+    """Raises LeadlineError(`runner-failed`) where a machine is not what it was when it was made."""
+
+    def __init__(
+        self, *, cluster: OpenKubernetes, namespace: str, name: str, before: Whereabouts
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._name = name
+        self._before = before
+
+    def __call__(self) -> None:
+        found = instance_of(self._cluster.connection, self._namespace, self._name)
+        if found is None:
+            raise LeadlineError(
+                errors.RUNNER_FAILED,
+                f"the virtual machine {self._name!r} is lost: it is no longer there",
+                hint="`leadline run --resume --retry-failed` makes a new one and goes on",
+            )
+        trouble = lost(found, self._before)
+        if trouble is not None:
+            raise LeadlineError(trouble.kind, trouble.fact, hint=trouble.hint)
