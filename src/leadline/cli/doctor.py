@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
@@ -106,6 +107,23 @@ def _lab() -> Check:
     )
 
 
+def _kubernetes() -> Check:
+    """Only whether there is a configuration: nothing is contacted."""
+    named = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    looked = [Path(path) for path in named] or [Path("~/.kube/config").expanduser()]
+    found = [str(path) for path in looked if path.is_file()]
+    account = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+    if not found and account.is_file():
+        found = ["the account of this pod"]
+    return Check(
+        what="Kubernetes",
+        found=", ".join(found) or "no kubeconfig: StorageClasses cannot be measured",
+        ok=bool(found),
+        needed=False,
+        hint="set $KUBECONFIG, or name one with --kubeconfig, as for kubectl",
+    )
+
+
 def _root() -> Check:
     return Check(
         what="root",
@@ -125,5 +143,6 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _program("setpriv", "util-linux", "fio would outlive a killed Leadline"),
     _program("rbd", "ceph-common", "Ceph targets cannot be measured"),
     _lab,
+    _kubernetes,
     _root,
 )
