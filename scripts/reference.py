@@ -27,8 +27,15 @@ from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, Tria
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS, cli
 from leadline.findings import Severity
-from leadline.plan import expand, models
+from leadline.plan import expand, models, volume_request
 from leadline.plan.footprint import footprint_of
+from leadline.plan.kubernetes import (
+    RUNNER_IMAGE,
+    BootImage,
+    KubernetesCluster,
+    Toleration,
+    VmSettings,
+)
 from leadline.plan.lab_description import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.units import (
@@ -242,7 +249,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "leadline": "Version of the plan format.",
             "name": "Added to the run's id: `perf-YYYYMMDD-HHMMSS-NAME`.",
             "description": "For people; shown in reports.",
-            "clusters": "Ceph clusters that targets lie on, by names of your own.",
+            "clusters": "Clusters that targets lie on, by names of your own. Without any, Ceph's "
+            "programs and kubectl say which.",
             "targets": "Where I/O goes: URLs, or entries as below.",
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
             "defaults": "Settings for workloads that do not have their own.",
@@ -259,7 +267,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         "An entry of `targets`. A bare URL stands for `{target: URL}`.",
         {
             "target": "`dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL` or "
-            "`cephfs:/mounted/path`, with [options](../guides/measure-ceph.md#options).",
+            "`cephfs:/mounted/path`, with [options](../guides/measure-ceph.md#options), or "
+            "`storageclass:NAME` with [others](#options-of-a-storageclass-target).",
             "name": "What results call it; behind it `@CLUSTER` where the plan has several.",
             "clusters": "Names of clusters: one or a list.",
             "optional": "Where it cannot be used it is left out, with the reason in the archive.",
@@ -268,13 +277,66 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
     ),
     "A cluster": (
         models.ClusterDocument,
-        "An entry of `clusters`: either `lab` or `ceph_conf`.",
+        "An entry of `clusters`: one of `lab`, `ceph_conf` and `kubernetes`.",
         {
             "ceph_conf": "Its configuration; the path is relative to the plan's folder.",
             "keyring": "The key of `id`, unless the configuration names it; relative likewise.",
             "id": "The Ceph user, without `client.`.",
             "lab": "The name of a [lab](../guides/use-a-lab.md) that is up, or the description of "
             "one that is up for this run only.",
+            "kubernetes": "How a Kubernetes cluster is reached; with nothing behind it as kubectl "
+            "does.",
+        },
+    ),
+    "A Kubernetes cluster": (
+        KubernetesCluster,
+        "What `kubernetes:` of a cluster takes; where kubectl has a default, it is the default.",
+        {
+            "kubeconfig": "Relative to the plan's folder. Else the files of `$KUBECONFIG`, "
+            "`~/.kube/config`, or the account of the pod that this runs in.",
+            "context": "A context of it.",
+            "namespace": "One that is there. Without it each run makes its own and removes it.",
+            "image": "What runner pods run: fio, a shell and GNU coreutils.",
+            "pull_policy": "When nodes pull it.",
+            "pull_secrets": "Secrets of the namespace to pull it with.",
+            "service_account": "Of runner pods; they get no token of it.",
+            "node_selector": "Labels of the nodes that may run them.",
+            "tolerations": "Taints that they put up with.",
+            "priority_class": "Their priority.",
+            "cpu": "Processors that each of them requests and is limited to: `2`, `0.5`, `500m`.",
+            "memory": "Memory likewise.",
+            "ready_s": "How long volumes and runners may take to be there, and to be gone.",
+            "vm": "Virtual machines, for targets with `runner=vm`.",
+        },
+    ),
+    "A toleration": (
+        Toleration,
+        "With the fields and the meaning of a pod's `tolerations`.",
+        {
+            "key": "The taint's key; none is every taint.",
+            "operator": "Whether its value counts.",
+            "value": "The taint's value.",
+            "effect": "The taint's effect; none is every effect.",
+        },
+    ),
+    "Virtual machines": (
+        VmSettings,
+        "What `vm:` of a Kubernetes cluster takes.",
+        {
+            "boot": "What they boot from.",
+            "io_threads": "A thread of QEMU's own for the data disk.",
+            "packages": "What cloud-init installs in a guest that lacks it.",
+            "proxy": "The proxy for that.",
+        },
+    ),
+    "A boot image": (
+        BootImage,
+        "Exactly one of `container_disk`, `url` and `claim`.",
+        {
+            "container_disk": "An image of a container disk.",
+            "url": "A disk image that CDI fetches.",
+            "claim": "A volume claim `NAMESPACE/NAME` that CDI clones.",
+            "size": "Size of the boot disk, for `url` and `claim`.",
         },
     ),
     "A lab": (
@@ -348,6 +410,10 @@ _NESTED: Mapping[type[BaseModel], str] = {
     models.TargetDocument: "[targets](#a-target)",
     models.ClusterDocument: "[clusters](#a-cluster)",
     LabDocument: "[a lab](#a-lab)",
+    KubernetesCluster: "[a Kubernetes cluster](#a-kubernetes-cluster)",
+    Toleration: "[tolerations](#a-toleration)",
+    VmSettings: "[virtual machines](#virtual-machines)",
+    BootImage: "[a boot image](#a-boot-image)",
     models.WorkloadDocument: "[workloads](#a-workload)",
     models.PhaseDocument: "[phases](#a-phase)",
     models.LevelDocument: "[levels](#a-level)",
@@ -359,6 +425,14 @@ _DEFAULTS_IN_WORDS = {
     (models.TargetDocument, "name"): "the URL",
     (models.TargetDocument, "clusters"): "all of the plan",
     (models.ClusterDocument, "id"): "`admin`",
+    (KubernetesCluster, "image"): code(RUNNER_IMAGE),
+    (KubernetesCluster, "pull_policy"): "`IfNotPresent`",
+    (KubernetesCluster, "cpu"): "`2`",
+    (KubernetesCluster, "memory"): "`1Gi`",
+    (KubernetesCluster, "ready_s"): "`5min`",
+    (Toleration, "operator"): "`Equal`",
+    (VmSettings, "packages"): "`[fio]`",
+    (BootImage, "size"): "`10Gi`",
     (LabDocument, "topology"): "`multi-zone`",
     (LabDocument, "store"): "`bluestore`",
     (LabDocument, "osd_size"): "`4G`",
@@ -393,11 +467,51 @@ def plan() -> str:
         if set(fields) != set(meanings):
             raise SystemExit(f"{model.__name__}: described and real keys differ")
         rows = [
-            (code(key), _takes(model, key, field), _default(model, key, field), meanings[key])
+            (
+                code(field.alias or key),
+                _takes(model, key, field),
+                _default(model, key, field),
+                meanings[key],
+            )
             for key, field in fields.items()
         ]
         parts += [f"## {title}", words, table(("key", "takes", "default", "meaning"), rows)]
+        if model is models.TargetDocument:
+            parts += _storage_class_options()
     return "\n\n".join(parts)
+
+
+_OPTIONS: Mapping[str, tuple[str, str, str]] = {
+    "size": ("size", "what the workloads need", "Of each volume."),
+    "mode": ("", "`block` where the class can", "A raw device, or a file system on it."),
+    "access": ("", "`rwo`", "One node may write it, or several."),
+    "runner": ("", "`pod`", "What does the I/O."),
+    "vm": ("", "`small`", "The size of the machine, with `runner=vm`."),
+    "node": ("text", "any", "The node that it is done on."),
+    "zone": ("text", "any", "The zone of that node."),
+    "count": (f"1 to {volume_request.MOST_VOLUMES}", "`1`", "Volumes that are used together."),
+    "volume": ("", "`same`", "One for all trials, or a fresh one for each."),
+}
+
+
+def _storage_class_options() -> list[str]:
+    """What may stand behind `storageclass:NAME?`."""
+    if tuple(_OPTIONS) != volume_request.OPTIONS:
+        raise SystemExit("storageclass targets: described and real options differ")
+    rows = [
+        (code(key), takes or ", ".join(map(code, volume_request.CHOICES[key])), default, meaning)
+        for key, (takes, default, meaning) in _OPTIONS.items()
+    ]
+    sizes = ", ".join(
+        f"{code(name)} {one.cores} processors and {one.memory_bytes // volume_request.GIB} GiB"
+        for name, one in volume_request.PRESETS.items()
+    )
+    return [
+        "### Options of a storageclass target",
+        "As in `storageclass:fast?size=20Gi&count=3`; each volume has a runner of its own.",
+        table(("option", "takes", "default", "meaning"), rows),
+        f"Machines: {sizes}.",
+    ]
 
 
 def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
@@ -405,6 +519,8 @@ def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
         return "a name, or a list of names"
     if (model, key) == (models.TargetDocument, "clusters"):
         return "a name, or a list of names"
+    if (model, key) == (KubernetesCluster, "cpu"):
+        return "processors"
     if (model, key) == (models.ClusterDocument, "lab"):
         return "a name, or [a lab](#a-lab)"
     if (model, key) in ((LabDocument, "osd_size"), (LabDocument, "inter_zone_rtt")):

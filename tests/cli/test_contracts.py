@@ -80,8 +80,9 @@ def one(said: Said) -> Any:
 def test_every_answer_is_what_its_schema_says(
     answers: dict[str, list[Any]], leadline: Leadline
 ) -> None:
-    # Pools are told of by a cluster alone: tests/real/test_pools.py holds those answers.
-    assert {*answers, "pools"} == set(SCHEMAS) == set(leadline("schema").out.split())
+    # Pools and plans from a cluster are told of by a cluster alone: tests/real/test_pools.py,
+    # tests/kubernetes/test_plan.py and test_rook_pools.py hold those answers.
+    assert {*answers, "plan", "pools"} == set(SCHEMAS) == set(leadline("schema").out.split())
     for verb, told in answers.items():
         schema = json.loads(leadline("schema", verb).out)
         jsonschema.Draft202012Validator.check_schema(schema)

@@ -82,7 +82,7 @@ def test_1_an_archive_that_cannot_be_read(quick: Quick, leadline: Leadline, tmp_
     [
         ([], "usage", "no verb was given"),
         (["sho"], "usage", "did you mean `leadline show`?"),
-        (["frobnicate"], "usage", "verbs: check, run, "),
+        (["frobnicate"], "usage", "verbs: plan, check, run, "),
         (["--frobnicate"], "usage", "leadline --help"),
         (["show", "--format", "xml"], "usage", "'text', 'json', 'csv', 'markdown'"),
         (["show", "--formt", "json"], "usage", "--format"),

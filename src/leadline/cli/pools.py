@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
 from leadline.ceph.access import CephAccess
 from leadline.cli.cluster_options import cluster_access, cluster_options
+from leadline.cli.kube_request import kube_create_options, kube_options, kube_request
 from leadline.cli.options import format_option
 from leadline.cli.pools_answer import (
     described,
@@ -19,6 +20,7 @@ from leadline.cli.pools_answer import (
     warn,
     with_what,
 )
+from leadline.cli.pools_kube import create_kube, list_kube, remove_kube
 from leadline.cli.steps import steps, stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.report.pools_output import OnePoolOutput
@@ -49,7 +51,8 @@ def command() -> None:
 
     Names say what a pool is: rep3 (three copies), ec-2-1 (erasure coding), cephfs-rep2, rep3-virt,
     rep3-enc (on encrypted OSDs). All get the same failure domain: the highest level of the cluster
-    with three buckets, such as zone or rack. What is created carries Leadline's label.
+    with three buckets, such as zone or rack. What is created carries Leadline's label. With --kube
+    they are made by Rook in a Kubernetes cluster, with a StorageClass for each.
 
     \b
     Example:
@@ -73,6 +76,7 @@ def command() -> None:
 )
 @dry_run_option
 @cluster_options
+@kube_create_options
 @quiet_option
 @format_option("text", "json")
 def create(
@@ -83,7 +87,7 @@ def create(
     dry_run: bool,
     quiet: bool,
     output: str,
-    **cluster: str | Path | None,
+    **cluster: Any,
 ) -> Exit:
     """Create pools; without names and plan the study's: rep3, rep3-virt, rep3-enc, rep2,
     cephfs-rep3, cephfs-rep2, ec-2-1.
@@ -97,6 +101,7 @@ def create(
         leadline pools create --lab study
         leadline pools create rep2 ec-2-1 cephfs-rep2 --ceph-conf /etc/ceph/ceph.conf
         leadline pools create --plan study.yaml --dry-run
+        leadline pools create rep3 rep3-virt ec-2-1 --kube
     """
     from leadline.ceph.connection import Connection
     from leadline.ceph.pool_changes import create_pools, telling_denials
@@ -108,6 +113,13 @@ def create(
     wait_s = _duration(wait)
     plan = _plan(plan_file)
     asked = [*names, *(_named_by(plan) if plan else ())]
+    kube = kube_request(cluster)
+    if kube is not None:
+        if filesystem is not None:
+            raise LeadlineError(errors.USAGE, "--filesystem has no effect with --kube")
+        if plan is not None and not asked:
+            raise LeadlineError(errors.USAGE, "the plan's targets name no pool of the study")
+        return create_kube(kube, asked, wait_s=wait_s, dry_run=dry_run, quiet=quiet, output=output)
     wanted = [pool_name(name) for name in (asked if names or plan else STUDY)]
     access, source = _access(cluster, plan)
     with telling_denials(access), Connection(access) as connection:
@@ -145,6 +157,7 @@ def create(
 )
 @dry_run_option
 @cluster_options
+@kube_options
 @quiet_option
 @format_option("text", "json")
 def remove(
@@ -155,7 +168,7 @@ def remove(
     dry_run: bool,
     quiet: bool,
     output: str,
-    **cluster: str | Path | None,
+    **cluster: Any,
 ) -> Exit:
     """Remove pools that Leadline made, with their CRUSH rules and erasure-code profiles.
 
@@ -166,6 +179,7 @@ def remove(
     Example:
         leadline pools remove ec-2-1 --lab study
         leadline pools remove --all --ceph-conf /etc/ceph/ceph.conf --dry-run
+        leadline pools remove --all --kube
     """
     from leadline.ceph.connection import Connection
     from leadline.ceph.pool_changes import remove_pools, telling_denials
@@ -181,6 +195,15 @@ def remove(
             "name the pools to remove, by name or with --plan, or --all, and not both",
             hint="`leadline pools list` shows those that Leadline made",
         )
+    kube = kube_request(cluster)
+    if kube is not None:
+        if destroy:
+            raise LeadlineError(
+                errors.USAGE,
+                "--destroy-data has no effect with --kube: volumes are never removed",
+                hint="remove their claims yourself",
+            )
+        return remove_kube(kube, asked, every=every, dry_run=dry_run, quiet=quiet, output=output)
     access, source = _access(cluster, plan)
     with telling_denials(access), Connection(access) as connection:
         before = read_state(connection)
@@ -205,13 +228,15 @@ def remove(
 
 @command.command("list")
 @cluster_options
+@kube_options
 @format_option("text", "json")
-def list_pools(output: str, **cluster: str | Path | None) -> Exit:
+def list_pools(output: str, **cluster: Any) -> Exit:
     """List the pools that Leadline made, and others whose names say what they are.
 
     \b
     Example:
         leadline pools list --lab study
+        leadline pools list --kube
     """
     from leadline.ceph.connection import Connection
     from leadline.ceph.pool_changes import telling_denials
@@ -219,6 +244,9 @@ def list_pools(output: str, **cluster: str | Path | None) -> Exit:
     from leadline.ceph.pool_recipes import Act
     from leadline.ceph.pool_state import read_state
 
+    kube = kube_request(cluster)
+    if kube is not None:
+        return list_kube(kube, output=output)
     access, source = _access(cluster, None)
     with telling_denials(access), Connection(access) as connection:
         state = read_state(connection)

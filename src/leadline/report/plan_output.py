@@ -13,8 +13,8 @@ from leadline.report.output_model import Output
 
 
 class PlannedTarget(Output):
-    """`size_bytes` is of each of `count` volumes; `why` says why it is in the plan. Times are
-    estimates; `prefill_s` rests on the assumed rate."""
+    """`size_bytes` is of each of `count` volumes; `why` says why it is in the plan, `doubt`
+    what nothing shows. Times are estimates; `prefill_s` rests on the assumed rate."""
 
     name: str
     target: str
@@ -24,7 +24,7 @@ class PlannedTarget(Output):
     mode: VolumeMode
     size_bytes: int
     count: int
-    optional: bool
+    doubt: str | None
     why: str
     trials: int
     io_s: float
@@ -96,7 +96,7 @@ def _target(target: DraftTarget, cost: Cost) -> PlannedTarget:
         mode=target.mode,
         size_bytes=target.size_bytes,
         count=target.count,
-        optional=target.optional,
+        doubt=target.doubt or None,
         why=target.why,
         trials=cost.trials,
         io_s=cost.io_s,

@@ -1,0 +1,312 @@
+"""`leadline plan`: a plan written from what a cluster is."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline import errors
+from leadline.cli.kubernetes_options import KUBERNETES_OPTIONS
+from leadline.cli.options import Command, format_option
+from leadline.errors import Exit, LeadlineError
+from leadline.plan.volume_request import RunnerKind, VolumeMode
+from leadline.visible import visible
+
+if TYPE_CHECKING:
+    from leadline.kubernetes.access import KubernetesAccess
+    from leadline.plan.kubernetes import KubernetesCluster
+    from leadline.plan.loader import Overrides
+    from leadline.planning.models import Draft, Load, Survey, Wish
+
+
+def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    def wrap(function: Command) -> Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return wrap
+
+
+@click.command()
+@click.option(
+    "--from-cluster",
+    is_flag=True,
+    help="From the StorageClasses of a live Kubernetes cluster.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the plan there; else it goes to stdout.",
+)
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="NAME",
+    help="Only this StorageClass. May be given several times.",
+)
+@click.option(
+    "--runner",
+    type=click.Choice([one.value for one in RunnerKind]),
+    help="Do the I/O in pods (the default) or VMs.",
+)
+@click.option("--vm", "vms", metavar="LIST", help="Sizes of VMs: small,medium,large.")
+@click.option("--volumes", metavar="LIST", help="Sizes of volumes: 150Gi,500Gi,1000Gi.")
+@click.option("--count", "counts", metavar="LIST", help="Volumes at a time: 1,5,10.")
+@click.option(
+    "--mode",
+    type=click.Choice([one.value for one in VolumeMode]),
+    help="How volumes are used; else raw block where the class can.",
+)
+@click.option(
+    "--study",
+    is_flag=True,
+    help="The matrix of the published study: VMs small, medium, large; 150, 500, 1000 GiB; 1, 5, "
+    "10 volumes at a time; profile odf-vm. Other options narrow it.",
+)
+@_with(KUBERNETES_OPTIONS)
+@click.option(
+    "--namespace",
+    "-n",
+    metavar="NAME",
+    help="A namespace that is there, whose quotas count; else each run makes its own.",
+)
+@click.option("--runner-image", metavar="IMAGE", help="The image that runs fio.")
+@click.option("--runner-cpu", metavar="N", help="Processors of a runner pod: 2, 500m.")
+@click.option("--runner-memory", metavar="SIZE", help="Memory of a runner pod: 1Gi.")
+@click.option("--vm-image", metavar="IMAGE", help="The container disk that VMs boot from.")
+@click.option("--profile", "profiles", multiple=True, help="Workloads; quick unless given.")
+@click.option("--name", help="A word added to the run's id.")
+@click.option("--runtime", help="Time of each workload phase: 10s, 1m.")
+@click.option("--ramp", help="Time before each phase that is not counted.")
+@click.option("--size", help="Data of each job: 256M, 4G.")
+@click.option("--repeats", type=int, help="Trials of each cell.")
+@click.option("--prefill/--no-prefill", default=None, help="Write all data before measuring.")
+@format_option("text", "json")
+def command(
+    from_cluster: bool,
+    path: Path | None,
+    force: bool,
+    classes: tuple[str, ...],
+    runner: str | None,
+    vms: str | None,
+    volumes: str | None,
+    counts: str | None,
+    mode: str | None,
+    study: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    runner_image: str | None,
+    runner_cpu: str | None,
+    runner_memory: str | None,
+    vm_image: str | None,
+    profiles: tuple[str, ...],
+    name: str | None,
+    runtime: str | None,
+    ramp: str | None,
+    size: str | None,
+    repeats: int | None,
+    prefill: bool | None,
+    output: str,
+) -> Exit:
+    """Write a plan for the StorageClasses of a Kubernetes cluster, with volumes that fit and the
+    time it takes. Nothing is changed in the cluster.
+
+    What cannot be measured is left out, and the plan says why. Without options it is small enough
+    to be run today: one pod and one volume a class, four short workloads.
+
+    \b
+    Example:
+        leadline plan --from-cluster -o plan.yaml
+        leadline plan --from-cluster --count 1,3 --volumes 50Gi --profile kbench
+        leadline plan --from-cluster --study --vm small --vm-image quay.io/containerdisks/debian:12
+    """
+    from leadline.cli.plan_wish import STUDY_PROFILE, wish_of
+    from leadline.kubernetes.access import KubernetesAccess
+    from leadline.plan.loader import Overrides
+    from leadline.planning.text import Settings, plan_text
+
+    if not from_cluster:
+        raise LeadlineError(
+            errors.USAGE,
+            "say what the plan is written from: --from-cluster",
+            hint="`leadline check PLAN.yaml` shows what a plan does that you have already",
+        )
+    if path is not None and os.path.lexists(path) and not force:
+        raise LeadlineError(
+            errors.OUTPUT_UNWRITABLE,
+            f"{str(path)!r} is there already",
+            hint="give another name, or --force",
+        )
+    wish = wish_of(
+        classes=classes,
+        runner=runner,
+        vms=vms,
+        volumes=volumes,
+        counts=counts,
+        mode=mode,
+        study=study,
+        vm_image=vm_image,
+    )
+    chosen = profiles or ((STUDY_PROFILE,) if study else ("quick",))
+    overrides = Overrides(
+        targets=("storageclass:any",),
+        profiles=chosen,
+        name=name,
+        runtime=runtime,
+        ramp=ramp,
+        size=size,
+        repeats=repeats,
+        prefill=prefill,
+        namespace=namespace,
+        runner_image=runner_image,
+        runner_cpu=runner_cpu,
+        runner_memory=runner_memory,
+        vm_image=vm_image,
+    )
+    load, pod = _load(overrides)
+    if runner_cpu or runner_memory:
+        wish = replace(wish, cpu=pod.cpu if runner_cpu else None, memory_bytes=pod.memory)
+    access = KubernetesAccess(kubeconfig=kubeconfig, context=context)
+    survey, used = _survey(access, namespace)
+    _require_classes(survey, wish)
+    draft = _draft(survey, wish, load)
+    if not draft.targets:
+        raise LeadlineError(
+            errors.CLASS_UNSUITABLE,
+            "no StorageClass of the cluster can be measured so",
+            context=[f"{one.name}: {one.reason}" for one in draft.left_out]
+            or ["the cluster has no StorageClass"],
+            hint="smaller --volumes and --count, or another --class, may fit",
+        )
+    text = plan_text(
+        draft,
+        load,
+        Settings(
+            context=used,
+            kubeconfig=str(kubeconfig.expanduser().absolute()) if kubeconfig else "",
+            namespace=namespace or "",
+            image=runner_image or "",
+            vm_image=vm_image or "",
+            name=name or "",
+            profiles=chosen,
+            runtime=runtime or "",
+            ramp=ramp or "",
+            size=size or "",
+            repeats=repeats,
+            prefill=load.prefill,
+            cpu=runner_cpu or "",
+            memory=runner_memory or "",
+        ),
+    )
+    if path is not None:
+        _write(path, text, force=force)
+    _tell(draft, load, path)
+    if output == "json":
+        from leadline.report.plan_output import plan_output
+
+        answer = plan_output(draft, load, context=used, path=str(path) if path else None, text=text)
+        click.echo(answer.model_dump_json(by_alias=True, indent=2))
+    elif path is None:
+        click.echo(text, nl=False)
+    return Exit.ANSWERED
+
+
+def _load(overrides: Overrides) -> tuple[Load, KubernetesCluster]:
+    """What the workloads cost on one target, and what runner pods get; raises PlanInvalid for
+    options that are wrong."""
+    from leadline.plan.footprint import footprint_of
+    from leadline.plan.loader import load_plan
+    from leadline.planning.models import Load
+
+    plan = load_plan(None, overrides)
+    footprint = footprint_of(plan.cells)
+    load = Load(
+        trials=len(plan.trials),
+        io_s=plan.duration_s,
+        span_bytes=footprint.span,
+        files_bytes=footprint.total_bytes,
+        prefill=plan.prefill,
+    )
+    cluster = plan.clusters[0].kubernetes
+    assert cluster is not None, "its only target is a StorageClass"
+    return load, cluster
+
+
+def _survey(access: KubernetesAccess, namespace: str | None) -> tuple[Survey, str]:
+    """The cluster, and the context that it is known by; empty for the cluster that this runs in."""
+    from leadline.kubernetes.connection import Connection
+    from leadline.kubernetes.survey import survey
+
+    with Connection(access) as connection:
+        found = survey(connection, namespace)
+        # The account of a pod has no context that another session could name.
+        usual = Path("~/.kube/config").expanduser()
+        named = access.kubeconfig or os.environ.get("KUBECONFIG") or usual.is_file()
+        return found, connection.context if named else ""
+
+
+def _require_classes(survey: Survey, wish: Wish) -> None:
+    known = [one.name for one in survey.inventory.storage_classes]
+    for name in wish.classes:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise LeadlineError(
+                errors.CLASS_UNSUITABLE,
+                f"the cluster has no StorageClass {name!r}",
+                context=[f"StorageClasses: {', '.join(known) or 'none'}"],
+                hint=f"did you mean {near[0]!r}?" if near else "name one of them",
+            )
+
+
+def _draft(survey: Survey, wish: Wish, load: Load) -> Draft:
+    from leadline.kubernetes.classes import FOLDERS_ONLY
+    from leadline.planning.draft import draft
+
+    folders = frozenset(
+        one.name
+        for one in survey.inventory.storage_classes
+        if any(one.provisioner == kind or one.provisioner.endswith(f".{kind}")
+               for kind in FOLDERS_ONLY)
+    )  # fmt: skip
+    return draft(survey, wish, load, folders)
+
+
+def _tell(draft: Draft, load: Load, path: Path | None) -> None:
+    from leadline.planning.cost import cost_of, total
+    from leadline.planning.text import told_cost
+
+    for one in draft.left_out:
+        click.echo(f"left out: {visible(one.name)}: {visible(one.reason)}", err=True)
+    for note in draft.notes:
+        click.echo(f"not seen: {visible(note)}", err=True)
+    if path is not None:
+        targets = "1 target" if len(draft.targets) == 1 else f"{len(draft.targets)} targets"
+        click.echo(f"{path} written: {targets}", err=True)
+    for line in told_cost(total([cost_of(one, load) for one in draft.targets])):
+        click.echo(line, err=True)
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    try:
+        # `x` also where somebody made the file meanwhile.
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise LeadlineError(
+            errors.OUTPUT_UNWRITABLE,
+            f"{str(path)!r} cannot be written: {error.strerror}",
+            hint="name another file with -o",
+        ) from error

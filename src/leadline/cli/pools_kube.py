@@ -1,0 +1,279 @@
+"""`leadline pools create|remove|list --kube`: the same pools through Rook's resources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline import errors
+from leadline.cli.kube_request import KubeRequest
+from leadline.cli.pools_answer import print_answer, warn
+from leadline.cli.steps import steps, stopping
+from leadline.errors import Exit, LeadlineError
+from leadline.report.pools_output import OnePoolOutput
+
+if TYPE_CHECKING:
+    from leadline.inventory.kubernetes.rook_models import CephCluster
+    from leadline.kubernetes.connection import Connection
+    from leadline.kubernetes.rook_state import Manifest, RookState
+
+
+def create_kube(
+    request: KubeRequest,
+    asked: Sequence[str],
+    *,
+    wait_s: float,
+    dry_run: bool,
+    quiet: bool,
+    output: str,
+) -> Exit:
+    from leadline.ceph.pool_names import STUDY, pool_name
+    from leadline.kubernetes.rook_ground import ground_of, require_usable
+    from leadline.kubernetes.rook_pools import RookPools
+    from leadline.kubernetes.rook_recipes import decide
+    from leadline.kubernetes.rook_state import is_ours
+
+    wanted = [pool_name(name) for name in (asked or STUDY)]
+    with _opened(request) as (connection, state, cluster):
+        require_usable(cluster)
+        ground = ground_of(
+            state.inventory,
+            cluster,
+            failure_domain=request.failure_domain,
+            device_class=request.device_class,
+        )
+        decisions = decide(wanted, state, ground)
+        makes = [made for one in decisions for made in one.makes]
+        # Of a command that was killed, or whose answer was lost.
+        usable = [one.name for one in decisions if one.act.value != "skipped"]
+        before = [state.pools.get((cluster.namespace, name)) for name in usable]
+        awaits = [one for one in before if one is not None and is_ours(one)]
+        if dry_run:
+            RookPools(connection, note=_silent).try_out(makes)
+            if not quiet and output == "text":
+                for one in makes:
+                    click.echo(f"would make: {json.dumps(one, sort_keys=True)}", err=True)
+        elif makes or awaits:
+            with stopping("what it had made is undone"), steps("pools", quiet=quiet) as note:
+                RookPools(connection, note=note, wait_s=wait_s).create(makes, awaits, warn)
+        after = state if dry_run else _state(connection)
+    told = "would make" if dry_run else "made"
+    pools = [
+        _described(
+            one.name, told if one.makes else one.act.value, one.reason, after, cluster.namespace
+        ).model_copy(update={"storage_class": one.storage_class})
+        for one in decisions
+    ]
+    source = f"{cluster.namespace}/{cluster.name}"
+    print_answer("create", source, pools, ground.notes, dry_run=dry_run, output=output)
+    unmet = {one.name for one in decisions if one.act.value == "skipped"}
+    return Exit.NEGATIVE if unmet & set(asked) else Exit.ANSWERED
+
+
+def remove_kube(
+    request: KubeRequest,
+    asked: Sequence[str],
+    *,
+    every: bool,
+    dry_run: bool,
+    quiet: bool,
+    output: str,
+) -> Exit:
+    from leadline.kubernetes.rook_pools import RookPools
+    from leadline.kubernetes.rook_use import classes_on, list_volumes, volumes_of
+
+    with _opened(request) as (connection, state, cluster):
+        space = cluster.namespace
+        elsewhere = {one.namespace for one in state.inventory.ceph_clusters} - {space}
+        going = _going(state, space, asked, every=every)
+        classes = [one.storage_class for one in going if one.storage_class]
+        pools = [one.pool for one in going if one.pool]
+        _refuse_use(
+            going, volumes_of(list_volumes(connection), elsewhere, _names(classes), _names(pools))
+        )
+        kept = {
+            name: sorted(set(classes_on(state.classes, space, name)) - _names(classes))
+            for name in _names(pools)
+        }
+        kept = {name: users for name, users in kept.items() if users}
+        pools = [one for one in pools if _name(one) not in kept]
+        classes = [one.storage_class for one in going if one.storage_class and one.name not in kept]
+
+        def check(pool: str) -> None:
+            # Somebody may have claimed a volume before the class was gone.
+            _refuse_use(going, volumes_of(list_volumes(connection), elsewhere, (), (pool,)))
+
+        if not dry_run and (classes or pools):
+            with stopping("what it had not removed yet stays"), steps("pools", quiet=quiet) as note:
+                RookPools(connection, note=note).remove(classes, pools, check)
+        after = state if dry_run else _state(connection)
+    told = "would remove" if dry_run else "removed"
+    answers = []
+    for one in going:
+        if one.name in kept:
+            reason = f"the StorageClass {kept[one.name][0]} makes volumes in it"
+            answers.append(_described(one.name, "left", reason, after, space))
+        elif one.pool or one.storage_class:
+            parts = ["the pool"] if one.pool else []
+            parts += [f"the StorageClass {_name(one.storage_class)}"] if one.storage_class else []
+            answers.append(_described(one.name, told, " and ".join(parts), after, space))
+        else:
+            answers.append(_described(one.name, one.outcome, one.reason, after, space))
+    source = f"{cluster.namespace}/{cluster.name}"
+    print_answer("remove", source, answers, (), dry_run=dry_run, output=output)
+    return Exit.ANSWERED
+
+
+def list_kube(request: KubeRequest, *, output: str) -> Exit:
+    from leadline.ceph.pool_names import is_pool_name
+    from leadline.ceph.pool_recipes import Act
+    from leadline.kubernetes.rook_recipes import PREFIX, class_name
+    from leadline.kubernetes.rook_state import is_ours
+
+    with _opened(request) as (_, state, cluster):
+        space = cluster.namespace
+        ours = {
+            name for (where, name), one in state.pools.items() if where == space and is_ours(one)
+        }
+        named = {name for where, name in state.pools if where == space and is_pool_name(name)}
+        named |= {name.removeprefix(PREFIX) for name, one in state.classes.items() if is_ours(one)}
+        listed = []
+        for name in sorted(ours | named):
+            made = class_name(name)
+            there = is_ours(state.classes[made]) if made in state.classes else False
+            act = Act.EXISTS if name in ours or there else Act.FOREIGN
+            row = _described(name, act.value, "", state, space)
+            told = [row.phase or "", f"storageclass:{made}" if there else ""]
+            row = row.model_copy(update={"reason": ", ".join(filter(None, told))})
+            listed.append(row.model_copy(update={"storage_class": made if there else None}))
+    print_answer("list", f"{space}/{cluster.name}", listed, (), dry_run=False, output=output)
+    return Exit.ANSWERED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Going:
+    """What of a name is ours to remove; without either, `outcome` and `reason` say why not."""
+
+    name: str
+    pool: Manifest | None = None
+    storage_class: Manifest | None = None
+    outcome: str = "none"
+    reason: str = ""
+
+
+def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: bool) -> list[_Going]:
+    """Erasure-coded pools first: the images on them have their metadata in another."""
+    from leadline.ceph.pool_names import is_pool_name, pool_name
+    from leadline.kubernetes.rook_recipes import PREFIX, class_name
+    from leadline.kubernetes.rook_state import is_ours
+
+    names = list(dict.fromkeys(asked))
+    if every:
+        names = [name for (where, name) in state.pools if where == namespace]
+        names += [one.removeprefix(PREFIX) for one in state.classes if one.startswith(PREFIX)]
+        names = sorted(set(names))
+    found = []
+    for name in names:
+        pool = state.pools.get((namespace, name))
+        made = state.classes.get(class_name(name))
+        here = made is not None and is_ours(made) and _in(made, namespace)
+        ours = pool is not None and is_ours(pool)
+        if ours or here:
+            found.append(
+                _Going(
+                    name=name,
+                    pool=pool if ours else None,
+                    storage_class=made if here else None,
+                )
+            )
+        elif every:
+            continue
+        elif pool is not None or made is not None:
+            found.append(_Going(name=name, outcome="left", reason="it was not made by Leadline"))
+        else:
+            if not is_pool_name(name):
+                pool_name(name)  # raises, with the nearest name
+            found.append(_Going(name=name, reason="there is no such pool"))
+    return sorted(found, key=lambda one: not one.name.startswith("ec-"))
+
+
+def _in(made: Manifest, namespace: str) -> bool:
+    given = made.get("parameters") or {}
+    secrets = given.get("csi.storage.k8s.io/provisioner-secret-namespace")
+    return namespace in (given.get("clusterID"), secrets)
+
+
+def _refuse_use(going: Sequence[_Going], volumes: Sequence[str]) -> None:
+    if not volumes:
+        return
+    shown = [f"PersistentVolume {one}" for one in volumes[:8]]
+    more = [f"and {len(volumes) - 8} more"] if len(volumes) > 8 else []
+    raise LeadlineError(
+        errors.IMAGE_NOT_CONSENTED,
+        f"there are volumes in {', '.join(one.name for one in going)}; no pool was removed",
+        context=[*shown, *more],
+        hint="remove their claims; `leadline clean --all` removes those of Leadline's runs",
+    )
+
+
+@contextmanager
+def _opened(request: KubeRequest) -> Iterator[tuple[Connection, RookState, CephCluster]]:
+    from leadline.kubernetes.access import KubernetesAccess
+    from leadline.kubernetes.connection import Connection
+    from leadline.kubernetes.rook_ground import choose_cluster
+
+    access = KubernetesAccess(kubeconfig=request.kubeconfig, context=request.context)
+    with Connection(access) as connection:
+        state = _state(connection)
+        yield connection, state, choose_cluster(state.inventory, request.ceph_cluster)
+
+
+def _state(connection: Connection) -> RookState:
+    from leadline.kubernetes.rook_state import read_rook
+
+    return read_rook(connection)
+
+
+def _described(
+    name: str, outcome: str, reason: str, state: RookState, namespace: str
+) -> OnePoolOutput:
+    from leadline.kubernetes.rook_state import is_ours
+
+    raw = state.pools.get((namespace, name))
+    if raw is None:
+        return OnePoolOutput(name=name, outcome=outcome, reason=reason)
+    found = next(
+        one for one in state.inventory.block_pools if (one.namespace, one.name) == (namespace, name)
+    )
+    spec = found.spec
+    erasure = spec.data_chunks is not None
+    told = (raw["spec"].get("parameters") or {}).get("min_size", "")
+    return OnePoolOutput(
+        name=name,
+        outcome=outcome,
+        reason=reason,
+        type="erasure" if erasure else "replicated",
+        size=(spec.data_chunks or 0) + (spec.coding_chunks or 0) if erasure else spec.size,
+        min_size=int(told) if told.isdigit() else None,
+        failure_domain=spec.failure_domain,
+        device_class=spec.device_class or None,
+        made_by_leadline=is_ours(raw),
+        phase=found.phase or None,
+    )
+
+
+def _names(objects: Sequence[Manifest]) -> set[str]:
+    return {_name(one) for one in objects}
+
+
+def _name(found: Manifest | None) -> str:
+    return str(found["metadata"]["name"]) if found else ""
+
+
+def _silent(what: str) -> None:
+    """Progress of what is over at once."""

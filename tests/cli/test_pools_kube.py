@@ -1,0 +1,26 @@
+"""`leadline pools ... --kube`: what is refused before any cluster is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Leadline, refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("create", "--kube", "--lab", "demo"), "--kube and --lab name two ways to a cluster"),
+        (("remove", "--all", "--kube", "--id", "x"), "--kube and --id name two ways"),
+        (("create", "--context", "prod"), "--context has an effect with --kube only"),
+        (("create", "--failure-domain", "zone"), "--failure-domain has an effect with --kube only"),
+        (("create", "--kube", "--filesystem", "fs"), "--filesystem has no effect with --kube"),
+        (("remove", "rep2", "--kube", "--destroy-data", "rep2"), "volumes are never removed"),
+        (("remove", "--kube"), "name the pools to remove"),
+        (("create", "rep33x", "--kube"), "is no name that says what the pool is"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    leadline: Leadline, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in refused(leadline("pools", *arguments), 2, "usage")
