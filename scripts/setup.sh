@@ -48,6 +48,10 @@ if [ -z "$uv" ] && ! { [ -n "$python" ] && "$python" -c 'import ensurepip, venv'
 fi
 if [ "$purpose" = test ]; then
     command -v bindfs >/dev/null || missing+=(bindfs)
+    # what the scripts for pods and guests are checked with
+    command -v shellcheck >/dev/null || missing+=(shellcheck)
+    command -v busybox >/dev/null || missing+=(busybox)
+    command -v openssl >/dev/null || missing+=(openssl)
     # the browser driver's library, which a minimal Debian lacks
     compgen -G '/usr/lib/*/libatomic.so.1' >/dev/null || missing+=(libatomic1)
 fi

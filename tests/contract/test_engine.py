@@ -3,34 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from leadline.archive.raw import read_output
 from leadline.archive.records import TrialStatus
 from leadline.engines.fio import FioEngine
+from leadline.engines.fio_remote import RemoteFioEngine
 from leadline.engines.replay import ReplayEngine
-from leadline.formats.fio_json import parse_fio_json
 from leadline.plan.footprint import footprint_of
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import EngineChoice, Plan
 from leadline.plan.target_url import TargetKind
-from leadline.runner.ports import Device, Engine, Folder, Job, Progress
+from leadline.runner.ports import (
+    Device,
+    Engine,
+    Folder,
+    Job,
+    Location,
+    Progress,
+    RemoteVolume,
+    RemoteVolumes,
+    Shape,
+)
 from leadline.runner.stop import StopRequest
 from tests.conftest import RECORDED
+from tests.local_shell import SCRATCH, LocalShell, folders
 
-Make = Callable[[], Engine]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """An engine, and where it works: on this machine, or on volumes behind shells."""
+
+    engine: Callable[[], Engine]
+    volumes: int = 0
+
+    def folder(self, root: Path) -> Location:
+        if self.volumes:
+            return folders(root, self.volumes)
+        root.mkdir()
+        return Folder(path=root)
+
+    def device(self, path: Path, root: Path) -> Location:
+        if not self.volumes:
+            return Device(path=path)
+        volume = RemoteVolume(shell=LocalShell(root), path=str(path))
+        return RemoteVolumes(shape=Shape.SPAN, volumes=(volume,) * self.volumes, folder=SCRATCH)
 
 
 @pytest.fixture(
     params=[
-        pytest.param(FioEngine, id="fio", marks=pytest.mark.real),
-        pytest.param(lambda: ReplayEngine.of(RECORDED), id="replay"),
+        pytest.param(Way(engine=FioEngine), id="fio", marks=pytest.mark.real),
+        pytest.param(Way(engine=lambda: ReplayEngine.of(RECORDED)), id="replay"),
+        pytest.param(
+            Way(engine=RemoteFioEngine, volumes=1), id="remote-fio", marks=pytest.mark.real
+        ),
+        pytest.param(
+            Way(engine=RemoteFioEngine, volumes=3), id="remote-fio-3", marks=pytest.mark.real
+        ),
     ]
 )
-def engine(request: pytest.FixtureRequest) -> Engine:
-    make: Make = request.param
-    return make()
+def way(request: pytest.FixtureRequest) -> Way:
+    made: Way = request.param
+    return made
+
+
+@pytest.fixture
+def engine(way: Way) -> Engine:
+    return way.engine()
 
 
 @pytest.fixture
@@ -42,10 +84,13 @@ def plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def location(tmp_path: Path) -> Folder:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    return Folder(path=folder)
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def location(way: Way, data: Path) -> Location:
+    return way.folder(data)
 
 
 @pytest.fixture
@@ -60,7 +105,7 @@ def ignore(progress: Progress) -> None:
 
 
 def test_it_tells_of_its_progress(
-    engine: Engine, plan: Plan, location: Folder, workdir: Path
+    engine: Engine, plan: Plan, location: Location, workdir: Path
 ) -> None:
     workload = engine.resolve(plan.cells[0].workload, location)
     job = Job(
@@ -74,23 +119,25 @@ def test_it_tells_of_its_progress(
     assert all(progress.iops >= 0 for progress in said)
 
 
-def test_it_names_itself_and_takes_the_plan(engine: Engine, plan: Plan) -> None:
+def test_it_names_itself_and_takes_the_plan(engine: Engine, plan: Plan, location: Location) -> None:
+    kind = TargetKind.STORAGE_CLASS if isinstance(location, RemoteVolumes) else TargetKind.DIR
     for cell in plan.cells:
-        engine.check(cell.workload, TargetKind.DIR)
+        engine.check(cell.workload, kind)
+    engine.resolve(plan.cells[0].workload, location)
     assert engine.name
     assert engine.version.startswith("fio-3")
 
 
 def test_auto_becomes_an_asynchronous_engine_and_leaves_nothing(
-    engine: Engine, plan: Plan, location: Folder
+    engine: Engine, plan: Plan, location: Location, data: Path
 ) -> None:
     resolved = engine.resolve(plan.cells[0].workload, location)
     assert resolved.engine in (EngineChoice.IO_URING, EngineChoice.LIBAIO)
-    assert list(location.path.iterdir()) == []
+    assert [path for path in data.rglob("*") if path.is_file()] == []
 
 
 def test_every_workload_completes_with_output_of_each_operation(
-    engine: Engine, plan: Plan, location: Folder, tmp_path: Path
+    engine: Engine, plan: Plan, location: Location, tmp_path: Path
 ) -> None:
     for number, cell in enumerate(plan.cells):
         folder = tmp_path / f"trial-{number}"
@@ -104,23 +151,25 @@ def test_every_workload_completes_with_output_of_each_operation(
         assert execution.exit_status == 0
         assert execution.command
         assert (folder / "job.fio").read_text() == text
-        output = parse_fio_json((folder / "fio.json").read_bytes())
+        output = read_output(engine.name, folder)
         done = {operation.op for job in output.jobs for operation in job.operations}
         assert done == set(workload.ops)
         assert list(folder.glob("*_iops*.log")), "per-second logs"
 
 
 def test_the_same_seed_gives_the_same_job_and_another_another(
-    engine: Engine, plan: Plan, location: Folder
+    engine: Engine, plan: Plan, location: Location
 ) -> None:
     workload = plan.cells[0].workload
     texts = [engine.job_text(workload, location, seed) for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_a_device_gets_a_stretch_for_each_job_and_no_files(engine: Engine, plan: Plan) -> None:
+def test_a_device_gets_a_stretch_for_each_job_and_no_files(
+    way: Way, engine: Engine, plan: Plan, tmp_path: Path
+) -> None:
     footprint = footprint_of(plan.cells)
-    device = Device(path=Path("/dev/null"))
+    device = way.device(Path("/dev/null"), tmp_path / "pod")
     text = engine.job_text(plan.cells[0].workload, device, 1)
     assert "offset_increment=" in text
     assert "filename" not in text
@@ -128,7 +177,7 @@ def test_a_device_gets_a_stretch_for_each_job_and_no_files(engine: Engine, plan:
 
 
 def test_asked_to_stop_it_says_interrupted(
-    engine: Engine, plan: Plan, location: Folder, workdir: Path
+    engine: Engine, plan: Plan, location: Location, workdir: Path
 ) -> None:
     stop = StopRequest()
     stop.ask()
@@ -141,7 +190,7 @@ def test_asked_to_stop_it_says_interrupted(
 
 
 def test_a_job_that_cannot_run_is_failed_and_never_raises(
-    engine: Engine, location: Folder, workdir: Path
+    engine: Engine, location: Location, workdir: Path
 ) -> None:
     job = Job(text="[nonsense]\nrw=sideways\n", location=location, bound_s=30)
     execution = engine.execute(job, workdir, StopRequest(), ignore)

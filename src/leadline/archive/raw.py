@@ -44,7 +44,7 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
 def _volumes(folder: Path) -> list[Path]:
     """The outputs of a trial on several volumes, in their order. Raises FormatError where one is
     missing between others: what is left would be told as the whole."""
-    names = os.listdir(folder) if folder.is_dir() else []
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     found = {int(match[1]) for name in names if (match := _VOLUME.fullmatch(name))}
     missing = sorted(set(range(1, max(found, default=0) + 1)) - found)
     if missing:

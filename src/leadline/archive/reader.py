@@ -21,9 +21,9 @@ from leadline.archive.records import (
     Created,
     Derived,
     Manifest,
-    RunStatus,
     Runner,
     Runners,
+    RunStatus,
     TrialRecord,
     TrialStatus,
 )

@@ -52,6 +52,9 @@ _KILLED_S = 25.0
 _COLLECT_S = 300.0
 # The same of a runner that never told of fio's end, and may not be reached at all.
 _LAST_S = 30.0
+# What a shell says of a program that SIGKILL ended, as the kernel does where memory runs out.
+_KILLED = 137
+_MEMORY = "give the runner more memory (--runner-memory; `memory:` of the cluster in the plan)"
 _ATTEMPTS = 3
 _POLL_S = 0.2
 # How remote_follow.sh ends where there is nothing to follow.
@@ -109,6 +112,10 @@ class RemoteFioEngine:
         if shell.name not in self._known:
             said = insist(shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S)
             lines = said.text.splitlines()
+            if said.status == _KILLED:
+                raise LeadlineError(
+                    errors.RUNNER_FAILED, f"fio was killed in the {shell.name}", hint=_MEMORY
+                )
             if said.status or not lines:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
@@ -423,10 +430,8 @@ def _outcome(
             hint="look at the health of the volume: its I/O does not come back",
         )
     status, problem = outcome_of(folder, one.status, prefix)
-    if problem is not None and one.status == 137:
-        problem = problem.model_copy(
-            update={"hint": "fio was killed: give the runner more memory (`memory:`)"}
-        )
+    if problem is not None and one.status == _KILLED:
+        problem = problem.model_copy(update={"hint": f"fio was killed: {_MEMORY}"})
     return status, problem
 
 

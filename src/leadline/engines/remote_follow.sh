@@ -7,4 +7,5 @@ until [ -e ended ]; do
     turn=$((turn + 1))
     [ $((turn % 4)) -eq 0 ] && tail -c 300 talk.txt 2>/dev/null
 done
+tail -c 300 talk.txt 2>/dev/null
 cat ended >&2

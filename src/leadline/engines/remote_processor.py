@@ -84,7 +84,8 @@ def processor_of(before: str, after: str) -> Processor | None:
         used_s = last.used_s - first.used_s
     throttled = None
     if first.throttled_s is not None and last.throttled_s is not None:
-        throttled = round((last.throttled_s - first.throttled_s) / wall_s, 4)
+        # A control group adds up the processors on which it was held back.
+        throttled = round(min(1.0, (last.throttled_s - first.throttled_s) / wall_s), 4)
     # A quota of less than one processor is still one that can be busy.
     return Processor(
         cores=max(1, round(last.allowed)),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leadline.ceph.pool_ground import counted
 from leadline.ceph.pool_names import Kind, PoolName, pool_name
 from leadline.ceph.pool_recipes import Act
 from leadline.inventory.kubernetes.rook_models import CephCluster
@@ -91,15 +92,15 @@ def _decision(
         device_class = encrypted
     if ground.buckets is not None and ground.buckets < name.size:
         reason = (
-            f"{name.text} needs {name.size} failure domains; the cluster has {ground.buckets} of "
-            f"{ground.domain}"
+            f"{name.text} needs {name.size} failure domains; the cluster has "
+            f"{counted(ground.buckets, ground.domain)}"
         )
         return RookDecision(name=name.text, act=Act.SKIP, reason=reason)
     parameters = _parameters(ground, state, name.text)
     if name.kind is Kind.ERASURE:
         metadata = _metadata_pool(found, ground)
         parameters |= {"pool": metadata, "dataPool": name.text}
-    over = f"{ground.buckets} of {ground.domain}" if ground.buckets else f"each {ground.domain}"
+    over = counted(ground.buckets, ground.domain) if ground.buckets else f"each {ground.domain}"
     told = f"{name.described}, over {over}"
     if name.kind is Kind.ERASURE:
         told += f", metadata of its images in {parameters['pool']}"

@@ -198,8 +198,10 @@ def _why_not(
 
 
 def _waits_for_volume(found: Trouble) -> bool:
-    """A scheduler's words for a pod whose claim is not bound, or not even made yet."""
-    return "unbound immediate PersistentVolumeClaims" in found.fact or _UNCLAIMED in found.fact
+    """A scheduler's words for a pod whose claim is not bound, or not even made yet; they stay
+    while it waits for the volume on the node that it has chosen since."""
+    said = ("unbound immediate PersistentVolumeClaims", "v1.PersistentVolumeClaim", _UNCLAIMED)
+    return any(words in found.fact for words in said)
 
 
 def _waits_for_claim(pod: Pod) -> bool:

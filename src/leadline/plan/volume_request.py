@@ -12,6 +12,7 @@ from leadline.units import parse_size
 GIB = 1 << 30
 # A volume each is a pod each; more than this is the fleet of another issue, or a slip.
 MOST_VOLUMES = 100
+_COUNT = re.compile(r"0*[1-9][0-9]{0,3}")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -98,8 +99,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 def volume_request(options: Mapping[str, str]) -> VolumeRequest:
     """The options of a target as what they mean. Raises ValueError with a sentence."""
     count = options.get("count", "1")
-    if not count.isascii() or not count.isdigit() or not 1 <= int(count) <= MOST_VOLUMES:
-        raise ValueError(f"count is a number from 1 to {MOST_VOLUMES}, got {count!r}")
+    if not _COUNT.fullmatch(count) or int(count) > MOST_VOLUMES:
+        raise ValueError(f"count is a number from 1 to {MOST_VOLUMES}, got {count[:20]!r}")
     runner = RunnerKind(options.get("runner", RunnerKind.POD))
     mode = VolumeMode(options["mode"]) if "mode" in options else None
     if runner is RunnerKind.VM and mode is VolumeMode.FILESYSTEM:

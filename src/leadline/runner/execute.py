@@ -205,7 +205,8 @@ def _run_trials(
             given = prefill(
                 plan, target, footprint, engines, writer, stop, observe, before=trial.id
             )
-            target.settle(time.monotonic())
+            if plan.prefill and not stop.requested:
+                target.settle(time.monotonic())
         used.add(cell.target)
         left_s -= cell.workload.duration_s
         record = runner.run(

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from lightkube import ApiError
+
 from leadline import errors
 from leadline.archive.records import Created
 from leadline.errors import LeadlineError
@@ -80,7 +82,12 @@ class OpenKubernetes:
         journal.note_created(created)
         self._own = (created, journal)
         made = namespace(name, labels_of(run, token), restricted=restricted)
-        self.connection.ask("create", "namespaces", lambda client: client.create(made))
+        try:
+            self.connection.ask("create", "namespaces", lambda client: client.create(made))
+        except ApiError as error:
+            # A request whose answer was lost made it: its name holds the token.
+            if error.status.code != 409:
+                raise
         return name
 
     def leave(self, target: str) -> tuple[str, ...]:

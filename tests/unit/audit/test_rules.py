@@ -309,6 +309,18 @@ def test_client_saturated_fires_on_the_machine(judge: Judge, busy: float, steal:
     assert len(of("client-saturated", judge(Stored(record=processor(busy, steal))))) == 1
 
 
+@pytest.mark.parametrize(("throttled", "fires"), [(0.1, True), (0.01, False), (None, False)])
+def test_client_saturated_fires_on_a_limit_that_holds_back(
+    judge: Judge, throttled: float | None, fires: bool
+) -> None:
+    held = Processor(
+        cores=2, busy_share=0.4, steal_share=0.0, engine_cpu_s=3.0, throttled_share=throttled
+    )
+    found = of("client-saturated", judge(Stored(record={"processor": held})))
+    assert ["what was measured is the limit" in one.message for one in found] == [True] * fires
+    assert all(one.evidence["throttled_share"] == throttled for one in found)
+
+
 def test_client_saturated_fires_on_other_work_in_a_latency_cell(judge: Judge) -> None:
     stored = Stored("good-randread-qd1", record=processor(0.8))
     (found,) = of("client-saturated", judge(stored))

@@ -66,6 +66,13 @@ def test_a_container_is_busy_by_its_limit_and_told_how_long_it_was_held_back(tex
     assert found.steal_share == pytest.approx(80 / 8080, rel=1e-2)
 
 
+def test_held_back_on_several_processors_at_once_is_held_back_all_the_time() -> None:
+    before = told(V2, at_s=0, busy=0, idle=0)
+    found = processor_of(before, told(V2, at_s=10, busy=1, idle=9, throttled_s=35))
+    assert found is not None
+    assert found.throttled_share == 1.0
+
+
 def test_a_guest_is_busy_by_its_machine() -> None:
     before = told(BARE, at_s=0, busy=0, idle=0)
     after = told(BARE, at_s=10, busy=1000, idle=3000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import ssl
 import subprocess
@@ -80,7 +79,6 @@ class ApiDouble:
         return path
 
     def document(self, name: str = "lab", **user: object) -> dict[str, Any]:
-        authority = base64.b64encode(Path(self.certificate).read_bytes()).decode()
         return {
             "apiVersion": "v1",
             "kind": "Config",
@@ -88,7 +86,8 @@ class ApiDouble:
             "clusters": [
                 {
                     "name": name,
-                    "cluster": {"server": self.url, "certificate-authority-data": authority},
+                    # As a file: of one that is written in, lightkube leaves a file open.
+                    "cluster": {"server": self.url, "certificate-authority": self.certificate},
                 }
             ],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],

@@ -189,7 +189,7 @@ def test_a_port_where_nobody_listens(api: ApiDouble, tmp_path: Path) -> None:
 
 def test_a_server_of_another_authority_is_not_asked_twice(api: ApiDouble, tmp_path: Path) -> None:
     document = api.document()
-    del document["clusters"][0]["cluster"]["certificate-authority-data"]
+    del document["clusters"][0]["cluster"]["certificate-authority"]
     path = written(tmp_path / "other", document)
     connection = Connection(KubernetesAccess(kubeconfig=path), patience_s=600)
     error = raised(lambda: nodes(connection))
@@ -241,8 +241,12 @@ BROKEN: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda good: changed(good, users=[]), "names a user 'lab' without entry"),
     (lambda good: changed(good, users="many"), "'users' of a kubeconfig is a list"),
     (lambda good: changed(good, contexts=[{"name": "lab", "context": {}}]), ""),
-    (lambda good: user(good, {"client-certificate": "no.crt", "client-key": "no.key"}), ""),
-    (lambda good: user(good, {"client-certificate-data": "%%%", "client-key-data": "x"}), ""),
+    (
+        lambda good: without_authority(
+            user(good, {"client-certificate": "no.crt", "client-key": "no.key"})
+        ),
+        "",
+    ),
     (
         lambda good: without_authority(user(good, {"auth-provider": {"name": "gcp"}})),
         "auth-provider not supported",

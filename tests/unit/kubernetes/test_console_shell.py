@@ -104,7 +104,8 @@ def test_a_console_that_damages_gets_shorter_lines() -> None:
 
 
 def test_output_goes_to_who_listens_and_not_into_the_answer() -> None:
-    link, heard = _Link(stdout=b"x" * 30000), []
+    link = _Link(stdout=b"x" * 30000)
+    heard: list[bytes] = []
     said = _shell(link).run("x", bound_s=10, output=heard.append)
     assert said.stdout == b""
     assert b"".join(heard) == link.stdout

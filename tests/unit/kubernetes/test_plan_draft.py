@@ -136,7 +136,10 @@ def test_virtual_machines_need_kubevirt_unless_nobody_can_say() -> None:
 def test_a_provisioner_that_is_no_csi_driver_is_doubted_not_left_out() -> None:
     survey = seen([storage_class("local", "rancher.io/local-path"), storage_class("rbd")])
     found = draft(survey, Wish(), LOAD, frozenset({"local"}))
-    assert {one.name: one.optional for one in found.targets} == {"rbd": False, "local": True}
+    assert [(one.name, bool(one.doubt)) for one in found.targets] == [
+        ("rbd", False),
+        ("local", True),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -275,3 +278,11 @@ def test_no_name_of_a_context_breaks_the_text(context: str) -> None:
     kept = read["clusters"]["kubernetes"]["kubernetes"]["context"]
     assert kept == context or not context.isprintable()
     assert json.dumps(read["targets"][0]["name"]) == '"a"'
+
+
+def test_what_does_not_fit_leaves_its_room_to_the_next() -> None:
+    survey = seen([storage_class("a")], [node("n", cpu="8")])
+    wish = Wish(sizes=(GIB, 2 * GIB), counts=(1, 5), cpu=2.0)
+    found = draft(survey, wish, LOAD, frozenset())
+    # Five of two cores do not fit beside one; the next is placed where they were tried.
+    assert [one.name for one in found.targets] == ["a-1gi-x1", "a-2gi-x1"]

@@ -111,7 +111,7 @@ def test_a_failure_domain_that_is_named_is_taken() -> None:
 
 def test_what_needs_more_buckets_than_there_are_is_skipped_with_the_numbers() -> None:
     found = decided(seen(nodes=zones(2, each=1)), "rep3", "rep2", "rep3-virt")
-    assert found["rep3"].reason == "rep3 needs 3 failure domains; the cluster has 2 of zone"
+    assert found["rep3"].reason == "rep3 needs 3 failure domains; the cluster has 2 zones"
     assert found["rep3-virt"].reason == found["rep3"].reason
     assert [one["kind"] for one in found["rep2"].makes] == ["CephBlockPool", "StorageClass"]
 
@@ -122,6 +122,14 @@ def test_images_on_erasure_code_have_their_metadata_in_a_pool_of_the_study_or_th
     found = decided(seen(), "ec-2-1", "rep2")
     assert list(found) == ["ec-2-1", "rep2"]
     assert found["ec-2-1"].makes[1]["parameters"]["pool"] == "rep2"
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("rep2", 1), ("rep3", 2), ("rep4", 2), ("ec-2-1", 2), ("ec-4-2", 5)]
+)
+def test_min_size_is_cephs_own_default(name: str, least: int) -> None:
+    found = decided(seen(), name, failure_domain="host")[name]
+    assert found.makes[0]["spec"]["parameters"]["min_size"] == str(least)
 
 
 def test_the_class_that_says_least_of_its_own_is_copied_without_what_it_says() -> None:

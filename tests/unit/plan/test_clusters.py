@@ -106,7 +106,10 @@ def test_a_plan_without_ceph_has_no_cluster() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("clusters: {a: {}}\ntargets: [rbd:p]", "needs exactly one of lab, ceph_conf and kubernetes"),
+        (
+            "clusters: {a: {}}\ntargets: [rbd:p]",
+            "needs exactly one of lab, ceph_conf and kubernetes",
+        ),
         (
             "clusters: {a: {lab: x, ceph_conf: /y}}\ntargets: [rbd:p]",
             "needs exactly one of lab, ceph_conf and kubernetes",

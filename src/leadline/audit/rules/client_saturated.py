@@ -13,6 +13,9 @@ from leadline.findings import Severity
 USED_UP = 0.95
 # Time that the hypervisor gave to others; the guest was ready and did not run.
 STOLEN = 0.10
+# Time in which a control group's limit held the runner back. On the disk of a development machine a
+# limit that told 10 % had taken 42 % of the IOPS (docs/rules/client-saturated.md).
+HELD_BACK = 0.02
 # In a latency cell one thread needs one core; methodology: idle < 40 %.
 LATENCY_BUSY = 0.60
 # Engines that poll burn their core by design.
@@ -64,7 +67,16 @@ def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -
         "engine_share": engine,
         "cores": processor.cores,
     }
-    if processor.steal_share > STOLEN:
+    if processor.throttled_share is not None and processor.throttled_share > HELD_BACK:
+        yield Doubt(
+            severity=Severity.WARNING,
+            evidence={**numbers, "throttled_share": processor.throttled_share},
+            message=f"The processor limit of the runner's container held it back for "
+            f"{processor.throttled_share:.0%} of the time: what was measured is the limit.",
+            remedy="Give the runner more processors (--runner-cpu, or `cpu:` of the cluster in the "
+            "plan) and measure again.",
+        )
+    elif processor.steal_share > STOLEN:
         yield Doubt(
             severity=Severity.WARNING,
             evidence=numbers,
