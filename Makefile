@@ -6,7 +6,7 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 help:
 	@echo "make demo       two real Ceph clusters, single-zone beside multi-zone, in five minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
-	@echo "make test-ceph  what is real but slower: failure drills, pools and labs"
+	@echo "make test-ceph  what is real but slower: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
 	@echo "make test-deep  what takes longer: a bare Debian 12 from nothing"
 	@echo "make bench      Leadline's own speed and memory, as ratios"
@@ -25,7 +25,7 @@ demo:
 test:
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
-	uv run --frozen pytest -n 2 tests/unit tests/contract tests/cli tests/golden tests/architecture
+	uv run --frozen pytest -m "not slow" -n 2 tests/unit tests/contract tests/cli tests/golden tests/architecture
 	uv run --frozen pytest -m "not slow" -n 2 tests/docs tests/browser
 	uv run --frozen pytest -m "not slow" tests/real
 

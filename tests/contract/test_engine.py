@@ -61,7 +61,9 @@ class Way:
             Way(engine=RemoteFioEngine, volumes=1), id="remote-fio", marks=pytest.mark.real
         ),
         pytest.param(
-            Way(engine=RemoteFioEngine, volumes=3), id="remote-fio-3", marks=pytest.mark.real
+            Way(engine=RemoteFioEngine, volumes=3),
+            id="remote-fio-3",
+            marks=[pytest.mark.real, pytest.mark.slow],
         ),
     ]
 )

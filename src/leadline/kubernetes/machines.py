@@ -55,15 +55,14 @@ def instances_of(connection: Connection, namespace: str, token: str) -> list[Obj
 def instance_of(connection: Connection, namespace: str, name: str) -> Object | None:
     """One VirtualMachineInstance; None where it is not there."""
     try:
-        return dict(
-            connection.ask(
-                "get",
-                INSTANCES,
-                lambda client: client.get(VirtualMachineInstance, name, namespace=namespace),
-                namespace=namespace,
-                name=name,
-            ).to_dict()
+        found: Any = connection.ask(
+            "get",
+            INSTANCES,
+            lambda client: client.get(VirtualMachineInstance, name, namespace=namespace),
+            namespace=namespace,
+            name=name,
         )
+        return dict(found.to_dict())
     except ApiError as error:
         if error.status.code != 404:
             raise
@@ -121,9 +120,9 @@ def await_machines(
         seen = instances_of(connection, namespace, token)
         if len(seen) == count and all(running(one) for one in seen):
             return tuple(seen)
-        found = next((one for one in _troubles(connection, namespace, token, seen) if one.final), 0)
-        if found:
-            raise _told(connection, namespace, token, found, seen)
+        for found in _troubles(connection, namespace, token, seen):
+            if found.final:
+                raise _told(connection, namespace, token, found, seen)
     raise _why_not(connection, namespace, token, seen, bound_s)
 
 

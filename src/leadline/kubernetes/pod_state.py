@@ -39,6 +39,14 @@ def lost(pod: Pod) -> Trouble | None:
     status = pod.status
     if status is None:
         return None
+    # First, since a pod that is told to end ends well.
+    if pod.metadata and pod.metadata.deletionTimestamp:
+        return Trouble(
+            kind=errors.RUNNER_FAILED,
+            fact=f"{name} is being deleted{_disruption(pod)}",
+            final=True,
+            hint="somebody deleted it, or its node is drained",
+        )
     if status.phase in ("Failed", "Succeeded"):
         return Trouble(
             kind=errors.RUNNER_FAILED,
@@ -54,13 +62,6 @@ def lost(pod: Pod) -> Trouble | None:
                 final=True,
                 hint=_end_hint(pod),
             )
-    if pod.metadata and pod.metadata.deletionTimestamp:
-        return Trouble(
-            kind=errors.RUNNER_FAILED,
-            fact=f"{name} is being deleted{_disruption(pod)}",
-            final=True,
-            hint="somebody deleted it, or its node is drained",
-        )
     return None
 
 

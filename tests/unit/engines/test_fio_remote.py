@@ -504,7 +504,7 @@ def merged_as_told(trial: Path, count: int) -> None:
 
 @pytest.mark.real
 @pytest.mark.root
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_real_fio_on_loop_devices(tmp_path: Path, trial: Path, count: int) -> None:
     if os.geteuid() != 0:
         pytest.skip("loop devices need root: this test does NOT run here")

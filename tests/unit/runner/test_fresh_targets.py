@@ -120,6 +120,7 @@ def test_each_trial_but_the_first_has_data_made_new_for_it(run: Run) -> None:
     assert {one.extent.written_bytes for one in outcome.records if one.extent} == {1 << 20}
 
 
+@pytest.mark.slow
 def test_a_lasting_target_beside_it_is_laid_out_once(run: Run) -> None:
     outcome, writer, targets = run(FreshFolder, LastingFolder)
     assert outcome.status is RunStatus.COMPLETE, outcome.problem
