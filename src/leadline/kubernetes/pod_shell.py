@@ -58,16 +58,16 @@ class PodShell:
                 if status not in _NOT_NOW or time.monotonic() > end:
                     raise self._refused(status, error) from error
             except ApiError as error:
+                # As above, in words; also for a container that ended, before its pod says so.
                 self.require()
-                raise refused(error, "create", "pods/exec", self._namespace) from error
+                if error.status.code not in _NOT_NOW:
+                    raise refused(error, "create", "pods/exec", self._namespace) from error
+                if said.anything or time.monotonic() > end:
+                    raise self._lost(str(error.status.message or error)) from error
             except (httpx2.HTTPError, HTTPXWSException, OSError) as error:
                 self.require()
                 if said.anything or time.monotonic() > end or not _before(error):
-                    raise LeadlineError(
-                        errors.SHELL_LOST,
-                        f"the connection to {self.name} was lost: "
-                        f"{str(error) or type(error).__name__}",
-                    ) from error
+                    raise self._lost(str(error) or type(error).__name__) from error
             time.sleep(_PAUSE_S)
 
     def _run(self, command: tuple[str, ...], given: bytes, said: _Said, end: float) -> Said:
@@ -105,15 +105,17 @@ class PodShell:
                 hint="have these rules added to its role: "
                 f"{rule('create', 'pods/exec')}, {rule('get', 'pods/exec')}",
             )
+        return self._lost(f"the API server does not reach it, status {status}: {error}")
+
+    def _lost(self, why: str) -> LeadlineError:
         return LeadlineError(
             errors.SHELL_LOST,
-            f"the API server does not reach the {self.name}: status {status}",
-            context=[*self._node_says(), str(error)],
+            f"the connection to the {self.name}{self._node()} was lost: {why}",
             hint="look at the pod's node and its kubelet",
         )
 
-    def _node_says(self) -> list[str]:
-        """What speaks against the pod's node, where it is known."""
+    def _node(self) -> str:
+        """On which node the pod is, and what speaks against it, where that is known."""
         try:
             pod = self._connection.ask(
                 "get",
@@ -124,11 +126,12 @@ class PodShell:
             name = str(pod.spec.nodeName if pod.spec else "")
             node = self._connection.ask("get", "nodes", lambda client: client.get(Node, name))
         except (ApiError, LeadlineError):
-            return []
+            return ""
         for one in (node.status.conditions if node.status else None) or ():
             if one.type == "Ready" and one.status != "True":
-                return [f"the node {name!r} is not ready: {one.message or one.reason}"]
-        return []
+                said = (one.message or one.reason or "").rstrip(".")
+                return f" on the node {name!r}, which is not ready ({said}),"
+        return f" on the node {name!r}"
 
     def require(self) -> None:
         """Raise LeadlineError(`runner-failed`) where the pod is gone for good."""

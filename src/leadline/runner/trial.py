@@ -164,6 +164,7 @@ class TrialRunner:
                 problem=Problem(
                     code=errors.TARGET_GONE.code,
                     fact=f"the target {target.name!r} is gone: {why or error}",
+                    context=error.context if isinstance(error, LeadlineError) else (),
                     hint="bring it back, then `leadline run --resume --retry-failed`",
                 )
             )
