@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from lightkube.models.batch_v1 import JobSpec
 from lightkube.models.core_v1 import (
@@ -74,10 +75,17 @@ class RunnerJob:
     user: int
 
 
-def namespace(name: str, labels: Mapping[str, str], *, restricted: bool) -> Namespace:
-    """A namespace of a run. Where pods need no more, the strictest pod security is enforced."""
-    level = "restricted" if restricted else "baseline"
-    security = {"pod-security.kubernetes.io/enforce": level}
+class PodSecurity(StrEnum):
+    """The pod security standards, the strictest first."""
+
+    RESTRICTED = "restricted"
+    BASELINE = "baseline"
+    PRIVILEGED = "privileged"
+
+
+def namespace(name: str, labels: Mapping[str, str], security_level: PodSecurity) -> Namespace:
+    """A namespace of a run, in which a pod security standard is enforced."""
+    security = {"pod-security.kubernetes.io/enforce": security_level.value}
     return Namespace(metadata=ObjectMeta(name=name, labels={**labels, **security}))
 
 

@@ -16,7 +16,7 @@ from leadline.kubernetes.connection import Connection
 from leadline.kubernetes.labels import dns_label, labels_of, new_token
 from leadline.kubernetes.permissions import NAMESPACE_RULES, Rule, require
 from leadline.kubernetes.removal import Removal
-from leadline.kubernetes.runner_objects import USER, namespace
+from leadline.kubernetes.runner_objects import USER, PodSecurity, namespace
 from leadline.plan.kubernetes import KubernetesCluster
 from leadline.plan.models import Cluster
 from leadline.runner.ports import Journal
@@ -55,6 +55,7 @@ class OpenKubernetes:
         self._checked: set[Rule] = set()
         self._own: tuple[Created, Journal] | None = None
         self._targets: set[str] = set()
+        self._security = PodSecurity.RESTRICTED
 
     @property
     def namespace(self) -> str:
@@ -71,7 +72,13 @@ class OpenKubernetes:
         require(self.connection, new, self.settings.namespace or "")
         self._checked.update(new)
 
-    def enter(self, target: str, run: str, journal: Journal, *, restricted: bool) -> str:
+    def need(self, security: PodSecurity) -> None:
+        """What a target's pods need, told before any of them enters: the run's own namespace is
+        made for all, and as strict as the least of them bears."""
+        levels = list(PodSecurity)
+        self._security = max(self._security, security, key=levels.index)
+
+    def enter(self, target: str, run: str, journal: Journal) -> str:
         """The namespace for what a target needs; made by the first that comes."""
         self._targets.add(target)
         if self.namespace:
@@ -81,7 +88,7 @@ class OpenKubernetes:
         created = Created(target="", cluster=self.name, path=SCHEME + name, token=token)
         journal.note_created(created)
         self._own = (created, journal)
-        made = namespace(name, labels_of(run, token), restricted=restricted)
+        made = namespace(name, labels_of(run, token), self._security)
         try:
             self.connection.ask("create", "namespaces", lambda client: client.create(made))
         except ApiError as error:

@@ -15,6 +15,7 @@ from leadline.archive.records import CacheDrop, Created, RoundTrip, Runner, Runn
 from leadline.errors import LeadlineError
 from leadline.kubernetes.labels import dns_label, new_token
 from leadline.kubernetes.runner_pods import claims_of
+from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.plan.volume_request import Lifetime, VolumeMode
 from leadline.runner.ports import Journal, RemoteVolumes, Watch
@@ -62,15 +63,14 @@ class OnKubernetes(ABC):
     def _start(self) -> None:
         """Make the runners and their volumes, and wait until both can be used."""
 
-    def _enter(self, run: str, journal: Journal, *, restricted: bool) -> None:
-        """Into the namespace of the run, and begin."""
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         self._run, self._journal = run, journal
         count = self._request.count
         volumes = "a volume" if count == 1 else f"{count} volumes"
         self.cluster.note(
             f"making {volumes} of {format_size(self._volumes.size_bytes)} for {self.name}"
         )
-        self._namespace = self.cluster.enter(self.name, run, journal, restricted=restricted)
+        self._namespace = self.cluster.enter(self.name, run, journal)
         self._start()
 
     def _note_created(self) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from leadline.kubernetes.runner_objects import (
     ROOT,
     SCRATCH,
     USER,
+    PodSecurity,
     RunnerJob,
     job,
 )
@@ -27,7 +28,7 @@ from leadline.kubernetes.runner_pods import await_pods, create_job
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.plan.volume_request import VolumeMode
-from leadline.runner.ports import Journal, RemoteVolume, RemoteVolumes, Shape
+from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
 from leadline.shell import Said, insist
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.on_kubernetes import OnKubernetes
@@ -57,13 +58,12 @@ class StorageClassTarget(OnKubernetes):
         settings = self.cluster.settings
         self.cluster.require(RUN_RULES)
         self._volumes.inspect(footprint, asked=self._request.mode)
+        if self._volumes.mode is VolumeMode.BLOCK:
+            # A raw device may need user 0, which the strictest standard does not take.
+            self.cluster.need(PodSecurity.BASELINE)
         self._volumes.require_quota(
             cores=settings.cpu, memory_bytes=settings.memory, claimed_bytes=claimed_bytes
         )
-
-    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        # A raw device may need user 0, which the strictest pod security does not take.
-        self._enter(run, journal, restricted=self._volumes.mode is VolumeMode.FILESYSTEM)
 
     def _start(self) -> None:
         """Where a raw device is root's in a pod, the runtime lacks

@@ -23,12 +23,13 @@ from leadline.kubernetes.machine_state import (
 )
 from leadline.kubernetes.machines import await_machines, create_machine, instance_of
 from leadline.kubernetes.permissions import RUN_RULES, VM_RULES
+from leadline.kubernetes.runner_objects import PodSecurity
 from leadline.kubernetes.waiting import polls
 from leadline.plan.footprint import Footprint
 from leadline.plan.kubernetes import VmSettings
 from leadline.plan.models import Target
 from leadline.plan.volume_request import VolumeMode
-from leadline.runner.ports import Journal, RemoteVolume, RemoteVolumes, Shape
+from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.on_kubernetes import OnKubernetes
 from leadline.visible import visible
@@ -76,13 +77,12 @@ class VirtualMachineTarget(OnKubernetes):
             (*rules, *(one for one in VM_RULES if imports or "datavolumes" not in one.resource))
         )
         self._volumes.inspect(footprint, asked=VolumeMode.BLOCK)
+        # The pods that hold machines are KubeVirt's own, and need what it gives them.
+        self.cluster.need(PodSecurity.PRIVILEGED)
         preset = self._request.preset
         self._volumes.require_quota(
             cores=preset.cores, memory_bytes=preset.memory_bytes, claimed_bytes=claimed_bytes
         )
-
-    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        self._enter(run, journal, restricted=False)
 
     def _start(self) -> None:
         instances, token = self._machines()

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from leadline.kubernetes.labels import labels_of
-from leadline.kubernetes.runner_objects import ROOT, USER, RunnerJob, job, namespace
+from leadline.kubernetes.runner_objects import (
+    ROOT,
+    USER,
+    PodSecurity,
+    RunnerJob,
+    job,
+    namespace,
+)
 from leadline.plan.kubernetes import KubernetesCluster
 from leadline.plan.volume_request import VolumeMode, VolumeRequest, volume_request
 
@@ -132,8 +139,8 @@ def test_a_pod_is_placed_as_the_plan_and_the_target_say() -> None:
     assert "nodeName" not in on_node, "a scheduler must see it, for volumes that wait for a pod"
 
 
-@pytest.mark.parametrize(("restricted", "level"), [(True, "restricted"), (False, "baseline")])
-def test_a_namespace_enforces_what_its_pods_keep(restricted: bool, level: str) -> None:
-    found = namespace("leadline-x", LABELS, restricted=restricted).to_dict()
-    assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
+@pytest.mark.parametrize("level", PodSecurity)
+def test_a_namespace_enforces_what_its_pods_keep(level: PodSecurity) -> None:
+    found = namespace("leadline-x", LABELS, level).to_dict()
+    assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level.value
     assert LABELS.items() <= found["metadata"]["labels"].items()
