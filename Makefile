@@ -46,6 +46,8 @@ check:
 
 test-deep:
 	@scripts/setup.sh test
+	@scripts/kubernetes-parts.sh guest
+	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/bare-machine.sh
 
 bench:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What tests/kubernetes needs beside the checkout: a container runtime by apt, the programs of
-# Kubernetes from Go modules (minutes at first, then at once). `make test-kubernetes` calls it.
+# Kubernetes from Go modules (minutes at first, then at once). `make test-kubernetes` calls it;
+# with the argument `guest`, which adds QEMU, `make test-deep`.
 # Without them the tests say loudly what is missing (tests/kubernetes/probe.py).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,6 +14,11 @@ for pair in containerd:containerd runc:runc ip:iproute2 mkfs.ext4:e2fsprogs lose
     unshare:util-linux openssl:openssl cc:gcc fio:fio ps:procps buildah:buildah mmdebstrap:mmdebstrap; do
     command -v "${pair%%:*}" >/dev/null || wanted+=("${pair##*:}")
 done
+if [ "${1:-}" = guest ]; then # a virtual machine with a real console, for the deep test
+    for pair in qemu-system-x86_64:qemu-system-x86 genisoimage:genisoimage; do
+        command -v "${pair%%:*}" >/dev/null || wanted+=("${pair##*:}")
+    done
+fi
 [ -e /usr/lib/cni/bridge ] || wanted+=(containernetworking-plugins)
 [ -e /usr/include/stdio.h ] || wanted+=(libc6-dev)
 if [ ${#wanted[@]} -gt 0 ]; then
