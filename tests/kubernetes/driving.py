@@ -1,0 +1,365 @@
+"""The command line against the cluster, as users call it, and what of it stays in the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.kubernetes import classes, images, objects
+from tests.kubernetes.cluster import Cluster, Refused
+
+MIB = 1 << 20
+BOUND_S = 240.0
+Manifest = dict[str, Any]
+# One object: group and version, kind, namespace, name.
+Key = tuple[str, str, str, str]
+
+# What comes, goes and changes without anybody's run.
+_BY_ITSELF = {
+    "events": "say what happened, and go by themselves after an hour",
+    "leases": "are renewed by kubelet, scheduler and controllers every few seconds",
+    "componentstatuses": "are asked for, not kept",
+}
+# local-path-provisioner removes a folder by a pod of its own, which it removes afterwards.
+_HELPERS = ("local-path-storage", "helper-pod-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a call ended. `wall_s`: how long it took."""
+
+    status: int
+    out: str
+    err: str
+    wall_s: float
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    def failed(self, code: str, status: int) -> Ended:
+        """This one, which ended with that error; AssertionError with all it said otherwise."""
+        assert f"error[{code}]: " in self.err, f"status {self.status}\n{self.err}\n{self.out}"
+        assert self.status == status, self.err
+        assert "Traceback" not in self.err
+        return self
+
+    def answered(self) -> Ended:
+        """This one, whose trials all have their numbers, whatever the audit says of them."""
+        assert self.status in (0, 1), f"status {self.status}\n{self.err}\n{self.out}"
+        assert "error[" not in self.err, self.err
+        return self
+
+    def went_well(self) -> Ended:
+        assert self.status == 0, f"status {self.status}\n{self.err}\n{self.out}"
+        return self
+
+
+class Running:
+    """A call that is going on."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self.child = child
+        self._began = time.monotonic()
+        self._err: list[str] = []
+        self._out: list[str] = []
+        self._readers = [
+            threading.Thread(target=self._read, args=one, daemon=True)
+            for one in ((child.stderr, self._err), (child.stdout, self._out))
+        ]
+        for one in self._readers:
+            one.start()
+
+    @staticmethod
+    def _read(stream: Any, lines: list[str]) -> None:
+        with stream:
+            lines.extend(iter(stream.readline, ""))
+
+    @property
+    def err(self) -> str:
+        return "".join(self._err)
+
+    def until(self, what: str, there: Callable[[], object], bound_s: float = 120) -> None:
+        """Wait for something to be so, while the call goes on."""
+        end = time.monotonic() + bound_s
+        while not there():
+            assert self.child.poll() is None, f"it ended before {what}:\n{self.err}"
+            assert time.monotonic() < end, f"no {what} within {bound_s:g} s:\n{self.err}"
+            time.sleep(0.1)
+
+    def says(self, text: str) -> None:
+        self.until(repr(text), lambda: text in self.err)
+
+    def signal(self, number: int) -> None:
+        self.child.send_signal(number)
+
+    def ended(self, bound_s: float = BOUND_S) -> Ended:
+        """Wait for the end; one that does not come is killed, and told."""
+        try:
+            self.child.wait(bound_s)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+            raise AssertionError(f"it did not end within {bound_s:g} s:\n{self.err}") from None
+        finally:
+            for one in self._readers:
+                one.join(10)
+            for stream in (self.child.stdout, self.child.stderr):
+                if stream is not None:
+                    stream.close()
+        return Ended(
+            status=self.child.returncode,
+            out="".join(self._out),
+            err=self.err,
+            wall_s=time.monotonic() - self._began,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadline:
+    """The command line of one user of a cluster, with runs in a folder of its own."""
+
+    cluster: Cluster
+    folder: Path
+    user: str = "admin"
+
+    def start(self, *words: object) -> Running:
+        environment = {
+            key: value for key, value in os.environ.items() if "proxy" not in key.lower()
+        }
+        environment |= {
+            "KUBECONFIG": str(self.cluster.kubeconfig(self.user)),
+            "LEADLINE_RUNS": str(self.runs),
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+        }
+        return Running(
+            subprocess.Popen(
+                [sys.executable, "-m", "leadline", *map(str, words)],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                # Signals of the tests' own terminal are not for it.
+                start_new_session=True,
+            )
+        )
+
+    def __call__(self, *words: object, bound_s: float = BOUND_S) -> Ended:
+        return self.start(*words).ended(bound_s)
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    @property
+    def run(self) -> Path:
+        """The only run that there is."""
+        (found,) = self.runs.iterdir()
+        return found
+
+    def plan(
+        self,
+        *targets: str,
+        cluster: Mapping[str, Any] | None = None,
+        workload: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Path:
+        """A plan of one short workload in small pods on these targets, `NAME=URL` each."""
+        small = {
+            "image": images.RUNNER,
+            "cpu": "300m",
+            "memory": "128Mi",
+            "ready": "90s",
+        }
+        one = {"name": "read", "pattern": "randread", "block_size": "4k", "iodepth": 4}
+        named = [target.partition("=")[::2] for target in targets]
+        document = {
+            "leadline": 1,
+            "defaults": {"size": "64M", "runtime": "2s", "ramp": "0s"},
+            "repeats": 1,
+            "clusters": {"lab": {"kubernetes": small | dict(cluster or {})}},
+            "targets": [{"name": name, "target": url, "clusters": "lab"} for name, url in named],
+            "workloads": [one | dict(workload or {})],
+        }
+        path = self.folder / "plan.yaml"
+        path.write_text(json.dumps(document | more))
+        return path
+
+    def trials(self) -> list[dict[str, Any]]:
+        """What the archive says of each trial, in order."""
+        found = sorted((self.run / "trials").glob("*/trial.json"))
+        return [json.loads(path.read_text()) for path in found]
+
+
+def everything(cluster: Cluster) -> dict[Key, str]:
+    """Every object of every kind that the API server can list, with what was asked of it: all but
+    its status, and the server's own book-keeping of its changes."""
+    found: dict[Key, str] = {}
+    for root in _roots(cluster):
+        for kind in _asked(cluster, root)["resources"]:
+            plural = kind["name"]
+            if "/" in plural or "list" not in kind["verbs"] or plural in _BY_ITSELF:
+                continue
+            for one in _asked(cluster, f"{root}/{plural}")["items"]:
+                place = one["metadata"]
+                where, name = place.get("namespace", ""), place["name"]
+                if where == _HELPERS[0] and name.startswith(_HELPERS[1]):
+                    continue
+                one.pop("status", None)
+                for key in ("resourceVersion", "managedFields", "generation"):
+                    place.pop(key, None)
+                version = root.partition("apis/")[2] or "v1"
+                found[version, kind["kind"], where, name] = json.dumps(one, sort_keys=True)
+    return found
+
+
+def settled(cluster: Cluster) -> dict[Key, str]:
+    """The same, when nothing is on its way any more: of a cluster that has just come up, or of
+    what another test has just removed."""
+    found, end = everything(cluster), time.monotonic() + 60
+    while True:
+        last, found = found, everything(cluster)
+        if found == last:
+            return found
+        assert time.monotonic() < end, changes(last, found)
+        time.sleep(1)
+
+
+def _asked(cluster: Cluster, path: str) -> Any:
+    """Kinds that were defined just now are listed only when the server has read them."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return cluster.request(path)
+        except Refused as refusal:
+            if refusal.status != 429 or time.monotonic() > end:
+                raise
+        time.sleep(0.5)
+
+
+def _roots(cluster: Cluster) -> list[str]:
+    groups = _asked(cluster, "/apis")["groups"]
+    versions = [one["groupVersion"] for group in groups for one in group["versions"]]
+    return ["/api/v1", *(f"/apis/{one}" for one in versions)]
+
+
+def changes(before: Mapping[Key, str], after: Mapping[Key, str]) -> list[str]:
+    """What is not as it was, as lines."""
+    lines = [f"left: {key}" for key in sorted(after.keys() - before.keys())]
+    lines += [f"removed: {key}" for key in sorted(before.keys() - after.keys())]
+    return lines + [
+        f"changed: {key}: {before[key]} -> {after[key]}"
+        for key in sorted(before.keys() & after.keys())
+        if before[key] != after[key]
+    ]
+
+
+@contextlib.contextmanager
+def nothing_left(cluster: Cluster) -> Iterator[None]:
+    """What is done inside leaves every object of the cluster as it was."""
+    before = settled(cluster)
+    yield
+    assert changes(before, everything(cluster)) == []
+
+
+def ours(cluster: Cluster) -> list[str]:
+    """What in the cluster is a run's: namespaces, Jobs, pods, claims and their volumes."""
+    label = "labelSelector=app.kubernetes.io/managed-by%3Dleadline"
+    found = []
+    for root in (
+        "/api/v1/namespaces",
+        "/apis/batch/v1/jobs",
+        "/api/v1/pods",
+        "/api/v1/persistentvolumeclaims",
+    ):
+        for one in cluster.request(f"{root}?{label}")["items"]:
+            found.append(f"{root.rpartition('/')[2]} {one['metadata']['name']}")
+    for one in cluster.request("/api/v1/persistentvolumes")["items"]:
+        claim = one["spec"].get("claimRef") or {}
+        if str(claim.get("name", "")).startswith("leadline-"):
+            found.append(f"persistentvolumes {one['metadata']['name']}")
+    return found
+
+
+def pods(cluster: Cluster) -> list[Manifest]:
+    """The runner pods that there are."""
+    label = "labelSelector=app.kubernetes.io/managed-by%3Dleadline"
+    return list(cluster.request(f"/api/v1/pods?{label}")["items"])
+
+
+def volumes(cluster: Cluster) -> list[Manifest]:
+    return list(cluster.request("/api/v1/persistentvolumes")["items"])
+
+
+@contextlib.contextmanager
+def space(cluster: Cluster, name: str, quota: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A namespace of a user, with a quota in force, removed afterwards."""
+    objects.namespace(cluster, name)
+    try:
+        if quota is not None:
+            path = f"/api/v1/namespaces/{name}/resourcequotas/limit"
+            cluster.apply(
+                {
+                    "apiVersion": "v1",
+                    "kind": "ResourceQuota",
+                    "metadata": {"name": "limit", "namespace": name},
+                    "spec": {"hard": dict(quota)},
+                }
+            )
+            cluster.until("the quota", lambda: "hard" in cluster.request(path)["status"])
+        yield name
+    finally:
+        objects.removed(cluster, name)
+
+
+@contextlib.contextmanager
+def applied(cluster: Cluster, *manifests: Manifest) -> Iterator[None]:
+    """Objects that are there meanwhile."""
+    made: list[str] = []
+    try:
+        for one in manifests:
+            link = cluster.apply(one)
+            assert link["metadata"]["uid"]
+            made.append(_link(cluster, one))
+        yield
+    finally:
+        for path in reversed(made):
+            with contextlib.suppress(Refused):
+                cluster.request(path, "DELETE")
+
+
+@contextlib.contextmanager
+def retained(cluster: Cluster) -> Iterator[str]:
+    """The class `slow`, which keeps its volumes after use meanwhile."""
+    path = "/apis/storage.k8s.io/v1/storageclasses/slow"
+    (usual,) = [one for one in classes.storage_classes() if one["metadata"]["name"] == "slow"]
+    # What is kept cannot be changed.
+    cluster.request(path, "DELETE")
+    cluster.apply(usual | {"reclaimPolicy": "Retain"})
+    try:
+        yield "slow"
+    finally:
+        cluster.request(path, "DELETE")
+        cluster.apply(usual)
+
+
+def _link(cluster: Cluster, manifest: Manifest) -> str:
+    version, metadata = manifest["apiVersion"], manifest["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    for kind in cluster.request(root)["resources"]:
+        if kind["kind"] == manifest["kind"] and "/" not in kind["name"]:
+            where = f"/namespaces/{metadata['namespace']}" if kind["namespaced"] else ""
+            return f"{root}{where}/{kind['name']}/{metadata['name']}"
+    raise LookupError(manifest["kind"])
