@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 import yaml
 
-from leadline.kubernetes import rook_pools
+from leadline.kubernetes.rook import pools as rook_pools
 from leadline.report.pools_output import PoolsOutput
 from tests.conftest import ROOT, Said
 from tests.kubernetes.cluster import Cluster, Refused

@@ -17,9 +17,9 @@ import yaml
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.kubernetes.console_link import ConsoleLink
-from leadline.kubernetes.console_shell import ConsoleShell
-from leadline.kubernetes.machine_objects import RunnerMachine, machine
+from leadline.kubernetes.machines.console_link import ConsoleLink
+from leadline.kubernetes.machines.console_shell import ConsoleShell
+from leadline.kubernetes.machines.objects import RunnerMachine, machine
 from leadline.plan.footprint import Footprint
 from leadline.plan.kubernetes import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.models import Target

@@ -20,7 +20,7 @@ from leadline.report.pools_output import OnePoolOutput
 if TYPE_CHECKING:
     from leadline.inventory.kubernetes.rook_models import CephCluster
     from leadline.kubernetes.connection import Connection
-    from leadline.kubernetes.rook_state import Manifest, RookState
+    from leadline.kubernetes.rook.state import Manifest, RookState
 
 
 def create_kube(
@@ -33,10 +33,10 @@ def create_kube(
     output: str,
 ) -> Exit:
     from leadline.ceph.pool_names import STUDY, pool_name
-    from leadline.kubernetes.rook_ground import ground_of, require_usable
-    from leadline.kubernetes.rook_pools import RookPools
-    from leadline.kubernetes.rook_recipes import decide
-    from leadline.kubernetes.rook_state import is_ours
+    from leadline.kubernetes.rook.ground import ground_of, require_usable
+    from leadline.kubernetes.rook.pools import RookPools
+    from leadline.kubernetes.rook.recipes import decide
+    from leadline.kubernetes.rook.state import is_ours
 
     wanted = [pool_name(name) for name in (asked or STUDY)]
     with _opened(request) as (connection, state, cluster):
@@ -84,8 +84,8 @@ def remove_kube(
     quiet: bool,
     output: str,
 ) -> Exit:
-    from leadline.kubernetes.rook_pools import RookPools
-    from leadline.kubernetes.rook_use import classes_on, list_volumes, volumes_of
+    from leadline.kubernetes.rook.pools import RookPools
+    from leadline.kubernetes.rook.use import classes_on, list_volumes, volumes_of
 
     with _opened(request) as (connection, state, cluster):
         space = cluster.namespace
@@ -132,8 +132,8 @@ def remove_kube(
 def list_kube(request: KubeRequest, *, output: str) -> Exit:
     from leadline.ceph.pool_names import is_pool_name
     from leadline.ceph.pool_recipes import Act
-    from leadline.kubernetes.rook_recipes import PREFIX, class_name
-    from leadline.kubernetes.rook_state import is_ours
+    from leadline.kubernetes.rook.recipes import PREFIX, class_name
+    from leadline.kubernetes.rook.state import is_ours
 
     with _opened(request) as (_, state, cluster):
         space = cluster.namespace
@@ -169,8 +169,8 @@ class _Going:
 def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: bool) -> list[_Going]:
     """Erasure-coded pools first: the images on them have their metadata in another."""
     from leadline.ceph.pool_names import is_pool_name, pool_name
-    from leadline.kubernetes.rook_recipes import PREFIX, class_name
-    from leadline.kubernetes.rook_state import is_ours
+    from leadline.kubernetes.rook.recipes import PREFIX, class_name
+    from leadline.kubernetes.rook.state import is_ours
 
     names = list(dict.fromkeys(asked))
     if every:
@@ -225,7 +225,7 @@ def _refuse_use(going: Sequence[_Going], volumes: Sequence[str]) -> None:
 def _opened(request: KubeRequest) -> Iterator[tuple[Connection, RookState, CephCluster]]:
     from leadline.kubernetes.access import KubernetesAccess
     from leadline.kubernetes.connection import Connection
-    from leadline.kubernetes.rook_ground import choose_cluster
+    from leadline.kubernetes.rook.ground import choose_cluster
 
     access = KubernetesAccess(kubeconfig=request.kubeconfig, context=request.context)
     with Connection(access) as connection:
@@ -234,7 +234,7 @@ def _opened(request: KubeRequest) -> Iterator[tuple[Connection, RookState, CephC
 
 
 def _state(connection: Connection) -> RookState:
-    from leadline.kubernetes.rook_state import read_rook
+    from leadline.kubernetes.rook.state import read_rook
 
     return read_rook(connection)
 
@@ -242,7 +242,7 @@ def _state(connection: Connection) -> RookState:
 def _described(
     name: str, outcome: str, reason: str, state: RookState, namespace: str
 ) -> OnePoolOutput:
-    from leadline.kubernetes.rook_state import is_ours
+    from leadline.kubernetes.rook.state import is_ours
 
     raw = state.pools.get((namespace, name))
     if raw is None:

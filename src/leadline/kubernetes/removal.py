@@ -24,11 +24,11 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection
 from leadline.kubernetes.labels import TOKEN, selector
-from leadline.kubernetes.machine_objects import VirtualMachine
-from leadline.kubernetes.machine_state import conditions_told, name_of
-from leadline.kubernetes.machines import MACHINES, instances_of, machines_of
-from leadline.kubernetes.pod_state import told
-from leadline.kubernetes.runner_pods import claims_of, events_of, pods_of
+from leadline.kubernetes.machines.objects import VirtualMachine
+from leadline.kubernetes.machines.runners import MACHINES, instances_of, machines_of
+from leadline.kubernetes.machines.state import conditions_told, name_of
+from leadline.kubernetes.pods.runners import claims_of, events_of, pods_of
+from leadline.kubernetes.pods.state import told
 from leadline.kubernetes.waiting import polls
 
 GONE_WITHIN_S = 300.0

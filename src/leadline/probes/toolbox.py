@@ -9,7 +9,7 @@ from leadline import errors
 from leadline.ceph.connection import CommandFailed
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection
-from leadline.kubernetes.pod_shell import PodShell
+from leadline.kubernetes.pods.shell import PodShell
 from leadline.shell import Said, Shell
 
 # The name of its deployment, and its pods' label `app`.

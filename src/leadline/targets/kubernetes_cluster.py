@@ -15,8 +15,8 @@ from leadline.kubernetes.access import KubernetesAccess
 from leadline.kubernetes.connection import Connection
 from leadline.kubernetes.labels import dns_label, labels_of, new_token
 from leadline.kubernetes.permissions import NAMESPACE_RULES, Rule, require
+from leadline.kubernetes.pods.objects import USER, PodSecurity, namespace
 from leadline.kubernetes.removal import Removal
-from leadline.kubernetes.runner_objects import USER, PodSecurity, namespace
 from leadline.plan.kubernetes import KubernetesCluster
 from leadline.plan.models import Cluster
 from leadline.runner.ports import Journal

@@ -14,7 +14,7 @@ from leadline.archive import layout
 from leadline.archive.records import CacheDrop, Created, RoundTrip, Runner, Runners
 from leadline.errors import LeadlineError
 from leadline.kubernetes.labels import dns_label, new_token
-from leadline.kubernetes.runner_pods import claims_of
+from leadline.kubernetes.pods.runners import claims_of
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.plan.volume_request import Lifetime, VolumeMode

@@ -12,8 +12,7 @@ from leadline.archive.records import CacheDrop, Runner
 from leadline.errors import LeadlineError
 from leadline.kubernetes.labels import labels_of
 from leadline.kubernetes.permissions import RUN_RULES
-from leadline.kubernetes.pod_shell import PodShell
-from leadline.kubernetes.runner_objects import (
+from leadline.kubernetes.pods.objects import (
     CONTAINER,
     DEVICE,
     MOUNT,
@@ -24,7 +23,8 @@ from leadline.kubernetes.runner_objects import (
     RunnerJob,
     job,
 )
-from leadline.kubernetes.runner_pods import await_pods, create_job
+from leadline.kubernetes.pods.runners import await_pods, create_job
+from leadline.kubernetes.pods.shell import PodShell
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.plan.volume_request import VolumeMode

@@ -8,22 +8,22 @@ from concurrent.futures import ThreadPoolExecutor
 from leadline import errors
 from leadline.archive.records import CacheDrop, Runner
 from leadline.errors import LeadlineError
-from leadline.kubernetes.console_link import ConsoleLink
-from leadline.kubernetes.console_shell import ConsoleShell
-from leadline.kubernetes.guest_seed import DEVICE, SCRATCH, SETUP_DONE
-from leadline.kubernetes.kubevirt import require_imports, require_kubevirt
 from leadline.kubernetes.labels import labels_of
-from leadline.kubernetes.machine_objects import RunnerMachine
-from leadline.kubernetes.machine_state import (
+from leadline.kubernetes.machines.console_link import ConsoleLink
+from leadline.kubernetes.machines.console_shell import ConsoleShell
+from leadline.kubernetes.machines.guest_seed import DEVICE, SCRATCH, SETUP_DONE
+from leadline.kubernetes.machines.kubevirt import require_imports, require_kubevirt
+from leadline.kubernetes.machines.objects import RunnerMachine
+from leadline.kubernetes.machines.runners import await_machines, create_machine, instance_of
+from leadline.kubernetes.machines.state import (
     Object,
     Whereabouts,
     lost,
     name_of,
     whereabouts,
 )
-from leadline.kubernetes.machines import await_machines, create_machine, instance_of
 from leadline.kubernetes.permissions import RUN_RULES, VM_RULES
-from leadline.kubernetes.runner_objects import PodSecurity
+from leadline.kubernetes.pods.objects import PodSecurity
 from leadline.kubernetes.waiting import polls
 from leadline.plan.footprint import Footprint
 from leadline.plan.kubernetes import VmSettings

@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from leadline.inventory.kubernetes import kinds
-from leadline.kubernetes import permissions, rook_pools, rook_state
+from leadline.kubernetes import permissions
 from leadline.kubernetes.permissions import Rule
+from leadline.kubernetes.rook import pools as rook_pools
+from leadline.kubernetes.rook import state as rook_state
 from tests.conftest import ROOT
 
 RBAC = ROOT / "deploy" / "rbac"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leadline.archive.records import Created
-from leadline.kubernetes.runner_objects import PodSecurity
+from leadline.kubernetes.pods.objects import PodSecurity
 from leadline.plan.kubernetes import KubernetesCluster
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 

@@ -16,8 +16,8 @@ from lightkube.models.core_v1 import PersistentVolumeClaimSpec, VolumeResourceRe
 from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret
 
-from leadline.kubernetes.guest_seed import SERIAL, user_data
-from leadline.kubernetes.runner_objects import node_selector
+from leadline.kubernetes.machines.guest_seed import SERIAL, user_data
+from leadline.kubernetes.pods.objects import node_selector
 from leadline.plan.kubernetes import BootImage, KubernetesCluster, VmSettings
 from leadline.plan.volume_request import VolumeRequest
 

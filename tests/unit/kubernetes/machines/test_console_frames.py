@@ -8,7 +8,14 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.kubernetes.console_frames import PIECE_BYTES, Answer, Beacon, Console, Request, packed
+from leadline.kubernetes.machines.console_frames import (
+    PIECE_BYTES,
+    Answer,
+    Beacon,
+    Console,
+    Request,
+    packed,
+)
 
 _NONCES = st.text("0123456789abcdef", min_size=12, max_size=12)
 _PAYLOADS = st.binary(max_size=300)

@@ -10,10 +10,10 @@ from leadline.ceph.pool_names import pool_name
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.kubernetes.rook_ground import Ground, choose_cluster, ground_of, require_usable
-from leadline.kubernetes.rook_recipes import RookDecision, decide
-from leadline.kubernetes.rook_state import RookState
-from leadline.kubernetes.rook_use import classes_on, volumes_of
+from leadline.kubernetes.rook.ground import Ground, choose_cluster, ground_of, require_usable
+from leadline.kubernetes.rook.recipes import RookDecision, decide
+from leadline.kubernetes.rook.state import RookState
+from leadline.kubernetes.rook.use import classes_on, volumes_of
 
 Manifest = dict[str, Any]
 SPACE = "rook-ceph"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline import errors
-from leadline.kubernetes.pod_state import Trouble
+from leadline.kubernetes.pods.state import Trouble
 from leadline.visible import visible
 
 Object = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leadline.kubernetes.labels import labels_of
-from leadline.kubernetes.runner_objects import (
+from leadline.kubernetes.pods.objects import (
     ROOT,
     USER,
     PodSecurity,

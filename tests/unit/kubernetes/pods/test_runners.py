@@ -12,9 +12,9 @@ from lightkube.resources.batch_v1 import Job
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.kubernetes import runner_pods
 from leadline.kubernetes.labels import TOKEN
-from leadline.kubernetes.runner_pods import await_pods, create_job, pods_of
+from leadline.kubernetes.pods import runners as runner_pods
+from leadline.kubernetes.pods.runners import await_pods, create_job, pods_of
 from tests.unit.kubernetes.api_double import ApiDouble, World, refusal
 
 MINE = {TOKEN: "t1"}

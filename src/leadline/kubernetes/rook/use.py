@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from leadline.kubernetes.connection import Connection
-from leadline.kubernetes.rook_state import Manifest
+from leadline.kubernetes.rook.state import Manifest
 
 _DRIVERS = ("rbd.csi.ceph.com", "cephfs.csi.ceph.com")
 

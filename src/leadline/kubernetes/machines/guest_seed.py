@@ -39,4 +39,4 @@ def user_data(settings: VmSettings) -> str:
 
 
 def script(name: str) -> str:
-    return resources.files("leadline.kubernetes").joinpath(name).read_text("utf-8")
+    return resources.files("leadline.kubernetes.machines").joinpath(name).read_text("utf-8")

@@ -12,7 +12,7 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection
 from leadline.kubernetes.labels import TOKEN
-from leadline.kubernetes.machine_objects import (
+from leadline.kubernetes.machines.objects import (
     CDI_GROUP,
     GROUP,
     DataVolume,
@@ -23,7 +23,7 @@ from leadline.kubernetes.machine_objects import (
     machine,
     seed,
 )
-from leadline.kubernetes.machine_state import (
+from leadline.kubernetes.machines.state import (
     Object,
     conditions_told,
     import_trouble,
@@ -33,8 +33,8 @@ from leadline.kubernetes.machine_state import (
     running,
     waiting,
 )
-from leadline.kubernetes.pod_state import Trouble, told, trouble
-from leadline.kubernetes.runner_pods import claims_of, events_of, pods_of
+from leadline.kubernetes.pods.runners import claims_of, events_of, pods_of
+from leadline.kubernetes.pods.state import Trouble, told, trouble
 from leadline.kubernetes.waiting import polls
 from leadline.plan.kubernetes import KubernetesCluster, VmSettings
 

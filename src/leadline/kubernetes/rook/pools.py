@@ -18,10 +18,10 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection
 from leadline.kubernetes.labels import TOKEN, labels_of, new_token
-from leadline.kubernetes.pod_state import told
-from leadline.kubernetes.rook_recipes import POOL
-from leadline.kubernetes.rook_state import Manifest, is_going, is_ours
-from leadline.kubernetes.runner_pods import events_of
+from leadline.kubernetes.pods.runners import events_of
+from leadline.kubernetes.pods.state import told
+from leadline.kubernetes.rook.recipes import POOL
+from leadline.kubernetes.rook.state import Manifest, is_going, is_ours
 from leadline.kubernetes.waiting import polls
 
 Note = Callable[[str], None]

@@ -11,9 +11,9 @@ import pytest
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.kubernetes import console_shell
-from leadline.kubernetes.console_frames import Answer
-from leadline.kubernetes.console_shell import ConsoleShell
+from leadline.kubernetes.machines import console_shell
+from leadline.kubernetes.machines.console_frames import Answer
+from leadline.kubernetes.machines.console_shell import ConsoleShell
 
 
 @dataclass

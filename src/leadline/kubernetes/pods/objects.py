@@ -114,6 +114,8 @@ def _pod(asked: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
         terminationGracePeriodSeconds=10,
         automountServiceAccountToken=False,
         enableServiceLinks=False,
+        # It asks for no name; a node without a DNS of the cluster would warn of that at each pod.
+        dnsPolicy="Default",
         serviceAccountName=cluster.service_account,
         imagePullSecrets=[LocalObjectReference(name=name) for name in cluster.pull_secrets] or None,
         nodeSelector=node_selector(asked.request, cluster) or None,

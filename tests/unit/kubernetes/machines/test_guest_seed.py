@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from leadline.kubernetes.guest_seed import script, user_data
+from leadline.kubernetes.machines.guest_seed import script, user_data
 from leadline.plan.kubernetes import BootImage, VmSettings
 
 _BOOT = BootImage(container_disk="registry.example/boot:1")

@@ -14,7 +14,7 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection
 from leadline.kubernetes.labels import TOKEN
-from leadline.kubernetes.pod_state import Trouble, running, told, trouble
+from leadline.kubernetes.pods.state import Trouble, running, told, trouble
 from leadline.kubernetes.waiting import polls
 
 # A pod that no node takes is given up after this, unless an autoscaler says that one will come.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leadline.kubernetes.machine_state import (
+from leadline.kubernetes.machines.state import (
     conditions_told,
     import_trouble,
     lost,

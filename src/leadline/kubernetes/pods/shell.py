@@ -17,7 +17,7 @@ from lightkube.resources.core_v1 import Node, Pod
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection, refused, rule
-from leadline.kubernetes.pod_state import lost
+from leadline.kubernetes.pods.state import lost
 from leadline.shell import Said
 
 _PAUSE_S = 1.0

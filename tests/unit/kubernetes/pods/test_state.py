@@ -8,7 +8,7 @@ import pytest
 from lightkube.resources.core_v1 import Event, Pod
 
 from leadline.errors import RUNNER_FAILED
-from leadline.kubernetes.pod_state import lost, running, told, trouble
+from leadline.kubernetes.pods.state import lost, running, told, trouble
 
 
 def pod(status: dict[str, Any] | None = None, **metadata: object) -> Pod:

@@ -20,7 +20,7 @@ from wsproto.events import BytesMessage, TextMessage
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection, rule
-from leadline.kubernetes.console_frames import Answer, Beacon, Console
+from leadline.kubernetes.machines.console_frames import Answer, Beacon, Console
 
 PROTOCOL = "plain.kubevirt.io"
 _PAUSE_S = 0.5

@@ -17,8 +17,8 @@ from leadline.ceph.pool_names import Kind, PoolName, pool_name
 from leadline.ceph.pool_recipes import Act
 from leadline.inventory.kubernetes.rook_models import CephCluster
 from leadline.kubernetes.labels import dns_label
-from leadline.kubernetes.rook_ground import Ground, of_cluster
-from leadline.kubernetes.rook_state import Manifest, RookState, is_going, is_ours
+from leadline.kubernetes.rook.ground import Ground, of_cluster
+from leadline.kubernetes.rook.state import Manifest, RookState, is_going, is_ours
 
 POOL = ("ceph.rook.io/v1", "CephBlockPool")
 CLASS = ("storage.k8s.io/v1", "StorageClass")

@@ -17,8 +17,14 @@ from dataclasses import replace
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.kubernetes.console_frames import NOTHING, PIECE_BYTES, Answer, Request, packed
-from leadline.kubernetes.console_link import ConsoleLink
+from leadline.kubernetes.machines.console_frames import (
+    NOTHING,
+    PIECE_BYTES,
+    Answer,
+    Request,
+    packed,
+)
+from leadline.kubernetes.machines.console_link import ConsoleLink
 from leadline.shell import Said
 from leadline.visible import visible
 

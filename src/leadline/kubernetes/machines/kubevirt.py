@@ -9,7 +9,7 @@ from typing import Any
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection
-from leadline.kubernetes.machine_objects import CDI_GROUP, GROUP, VERSION
+from leadline.kubernetes.machines.objects import CDI_GROUP, GROUP, VERSION
 
 # `runStrategy: Once` is of this.
 _LEAST = (1, 0)

@@ -1,0 +1,1 @@
+"""Pools and StorageClasses as Rook's resources: set up as the study has them, and undone."""
