@@ -31,6 +31,18 @@ def claim(namespace: str, name: str, storage_class: str, mode: str, size: str) -
     }
 
 
+def binding(name: str, role: str, user: str) -> Manifest:
+    """A user gets a ClusterRole in the whole cluster."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+
+
 def pod(namespace: str, name: str, mode: str) -> Manifest:
     """A pod that sleeps with the claim of its own name, as the standard `restricted` wants it."""
     volume: Manifest = (

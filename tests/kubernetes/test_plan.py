@@ -16,6 +16,7 @@ from leadline.report.plan_output import PlanOutput
 from tests.conftest import ROOT, Said
 from tests.kubernetes import classes, images
 from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.objects import binding
 
 Manifest = dict[str, Any]
 Plan = Callable[..., Said]
@@ -246,21 +247,7 @@ def inventory_role(api_server: Cluster) -> Iterator[None]:
         one["resources"] = [each for each in one["resources"] if each != "csistoragecapacities"]
     role["rules"] = [one for one in role["rules"] if one["resources"]]
     api_server.apply(role)
-    api_server.apply(
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": name,
-            },
-            "subjects": [
-                {"kind": "User", "name": "viewer", "apiGroup": "rbac.authorization.k8s.io"}
-            ],
-        }
-    )
+    api_server.apply(binding(name, name, "viewer"))
     yield
     for plural in ("clusterrolebindings", "clusterroles"):
         api_server.request(f"/apis/rbac.authorization.k8s.io/v1/{plural}/{name}", "DELETE")

@@ -22,6 +22,7 @@ from leadline.kubernetes.rook import pools as rook_pools
 from leadline.report.pools_output import PoolsOutput
 from tests.conftest import ROOT, Said
 from tests.kubernetes.cluster import Cluster, Refused
+from tests.kubernetes.objects import binding
 from tests.kubernetes.rook_operator import Operator
 
 ODF = "openshift-storage"
@@ -436,21 +437,7 @@ def bound(api_server: Cluster) -> Iterator[Callable[[str, Manifest], None]]:
     def bind(user: str, role: Manifest) -> None:
         name = role["metadata"]["name"]
         api_server.apply(role)
-        api_server.apply(
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": name},
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": name,
-                },
-                "subjects": [
-                    {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
-                ],
-            }
-        )
+        api_server.apply(binding(name, name, user))
         made.append(name)
 
     yield bind

@@ -31,6 +31,7 @@ from tests.kubernetes.cluster import NODE, Cluster, Refused
 from tests.kubernetes.driving import MIB, Leadline, everything, nothing_left, ours
 from tests.kubernetes.guest_double import GuestDouble
 from tests.kubernetes.kubevirt_double import KubeVirtDouble
+from tests.kubernetes.objects import binding
 
 RBAC = Path(__file__).resolve().parents[2] / "deploy" / "rbac"
 BOOT = {"boot": {"container_disk": "registry.example/boot:1"}}
@@ -136,18 +137,8 @@ def _bind(cluster: Cluster, user: str) -> None:
             if one:
                 cluster.apply(one)
                 if one["kind"] == "ClusterRole":
-                    cluster.apply(_binding(one["metadata"]["name"], user))
-
-
-def _binding(role: str, user: str) -> dict[str, Any]:
-    group = "rbac.authorization.k8s.io"
-    return {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{role}-{user}"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-    }
+                    role = one["metadata"]["name"]
+                    cluster.apply(binding(f"{role}-{user}", role, user))
 
 
 def test_a_run_measures_in_virtual_machines_and_leaves_nothing(

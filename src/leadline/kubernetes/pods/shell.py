@@ -117,12 +117,7 @@ class PodShell:
     def _node(self) -> str:
         """On which node the pod is, and what speaks against it, where that is known."""
         try:
-            pod = self._connection.ask(
-                "get",
-                "pods",
-                lambda client: client.get(Pod, self._pod, namespace=self._namespace),
-                namespace=self._namespace,
-            )
+            pod = self._now()
             name = str(pod.spec.nodeName if pod.spec else "")
             node = self._connection.ask("get", "nodes", lambda client: client.get(Node, name))
         except (ApiError, LeadlineError):
@@ -133,15 +128,19 @@ class PodShell:
                 return f" on the node {name!r}, which is not ready ({said}),"
         return f" on the node {name!r}"
 
+    def _now(self) -> Pod:
+        """The pod of that name; ApiError(404) where there is none."""
+        return self._connection.ask(
+            "get",
+            "pods",
+            lambda client: client.get(Pod, self._pod, namespace=self._namespace),
+            namespace=self._namespace,
+        )
+
     def require(self) -> None:
         """Raise LeadlineError(`runner-failed`) where the pod is gone for good."""
         try:
-            pod = self._connection.ask(
-                "get",
-                "pods",
-                lambda client: client.get(Pod, self._pod, namespace=self._namespace),
-                namespace=self._namespace,
-            )
+            pod = self._now()
         except ApiError as error:
             if error.status.code != 404:
                 raise
