@@ -7,24 +7,22 @@ is measured first.
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.records import Problem, TrialStatus
 from leadline.engines.fio_choice import candidates, settled
 from leadline.engines.fio_job import job_text, prefill_text
-from leadline.engines.fio_outcome import Talk, last_words, outcome_of
+from leadline.engines.fio_outcome import Talk
 from leadline.engines.fio_version import require_version
-from leadline.engines.remote_files import DamagedTransfer, kept, unpacked
-from leadline.engines.remote_processor import busiest, processor_of
+from leadline.engines.remote_files import kept
+from leadline.engines.remote_outcome import KILLED, MEMORY, together
+from leadline.engines.remote_part import Ended, Part, digest
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import EngineChoice, Workload
@@ -42,23 +40,11 @@ from leadline.runner.stop import StopRequest
 from leadline.shell import Shell, insist
 
 _SHORT_S = 60.0
-_SIGNAL_S = 10.0
 _TRY_S = 20.0
 # From the command to begin until all volumes know it: a connection each, made side by side.
 _LEAD_S = 2.0
 _EACH_S = 0.05
-# timeout(1) gives fio so long between SIGINT and SIGKILL; then its results are looked for.
-_KILLED_S = 25.0
-_COLLECT_S = 300.0
-# The same of a runner that never told of fio's end, and may not be reached at all.
-_LAST_S = 30.0
-# What a shell says of a program that SIGKILL ended, as the kernel does where memory runs out.
-_KILLED = 137
-_MEMORY = "give the runner more memory (--runner-memory; `memory:` of the cluster in the plan)"
-_ATTEMPTS = 3
 _POLL_S = 0.2
-# How remote_follow.sh ends where there is nothing to follow.
-_NO_FOLDER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +98,9 @@ class RemoteFioEngine:
         if shell.name not in self._known:
             said = insist(shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S)
             lines = said.text.splitlines()
-            if said.status == _KILLED:
+            if said.status == KILLED:
                 raise LeadlineError(
-                    errors.RUNNER_FAILED, f"fio was killed in the {shell.name}", hint=_MEMORY
+                    errors.RUNNER_FAILED, f"fio was killed in the {shell.name}", hint=MEMORY
                 )
             if said.status or not lines:
                 raise LeadlineError(
@@ -177,9 +163,9 @@ class RemoteFioEngine:
         began = time.monotonic()
         rates = _Rates(len(location.volumes), progress)
         parts = [
-            _Part(
+            Part(
                 volume=volume,
-                at=f"{location.folder}/execution-{_digest(str(folder).encode())[:12]}",
+                at=f"{location.folder}/execution-{digest(str(folder).encode())[:12]}",
                 command=command,
                 job=job,
                 talk=Talk(rates.of(number)),
@@ -196,142 +182,35 @@ class RemoteFioEngine:
         alone = len(ended) == 1
         for number, one in enumerate(ended, start=1):
             kept(one.files, folder, "" if alone else layout.volume_prefix(number))
-        return _together(
+        return together(
             ended, location.volumes, folder, job, stop, signals, command, time.monotonic() - began
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ended:
-    """How the execution beside one volume ended. `status` None: it never told."""
-
-    status: int | None
-    files: dict[str, bytes]
-    wall_s: float
-    problem: LeadlineError | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """One volume's share of an execution; `at` is its folder there."""
-
-    volume: RemoteVolume
-    at: str
-    command: tuple[str, ...]
-    job: Job
-    talk: Talk
-
-    def clock_ms(self) -> float | None:
-        """How far the volume's clock is ahead of ours, in ms: of three questions the one that was
-        answered fastest, half of whose round trip is the error (Cristian's algorithm). None where
-        it does not tell."""
-        found = []
-        for _ in range(3):
-            before = time.time()
-            try:
-                said = self.volume.shell.run("date +%s%3N", bound_s=_SHORT_S)
-                after = time.time()
-                found.append((after - before, int(said.text) - (before + after) / 2 * 1e3))
-            except (LeadlineError, ValueError):
-                continue
-        return min(found)[1] if found else None
-
-    def run(self, start_ms: int) -> _Ended:
-        """Begin, follow, collect. What goes wrong on the way is in the answer."""
-        began = time.monotonic()
-        try:
-            self._begin(start_ms)
-            status = self._follow(began)
-            files = self._collect(_LAST_S if status is None else _COLLECT_S)
-        except LeadlineError as error:
-            return _Ended(status=None, files={}, wall_s=time.monotonic() - began, problem=error)
-        return _Ended(status=status, files=files, wall_s=time.monotonic() - began)
-
-    def _begin(self, start_ms: int) -> None:
-        text = self.job.text.encode()
-        arguments = (self.at, _digest(text), str(start_ms), f"{self.job.bound_s:g}", *self.command)
-        said = insist(self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S)
-        if said.status:
-            raise LeadlineError(
-                errors.RUNNER_FAILED,
-                f"fio could not be begun in the {self.volume.shell.name}: {said.complaint}",
-                hint="the runner needs GNU coreutils, and room in its scratch volume",
-            )
-
-    def _follow(self, began: float) -> int | None:
-        """fio's exit status; None where it did not end in its time, nor by force."""
-        while (left := self.job.bound_s + _KILLED_S - (time.monotonic() - began)) > 0:
-            try:
-                said = self.volume.shell.run(
-                    _script("follow"), self.at, bound_s=left, output=self.talk.take
-                )
-            except LeadlineError as error:
-                if error.kind is not errors.SHELL_LOST:
-                    raise
-                time.sleep(_POLL_S)
-                continue
-            told = said.stderr.decode("utf-8", "replace").strip()
-            if told.isascii() and told.isdigit():
-                return int(told)
-            if said.status == _NO_FOLDER:
-                raise LeadlineError(
-                    errors.RUNNER_FAILED,
-                    f"what fio wrote in the {self.volume.shell.name} is gone: {said.complaint}",
-                    hint="was it started anew? `leadline run --resume --retry-failed` does the "
-                    "trial again",
-                )
-            time.sleep(_POLL_S)  # somebody ended the script itself
-        return None
-
-    def _collect(self, bound_s: float) -> dict[str, bytes]:
-        damage = ""
-        for _ in range(_ATTEMPTS):
-            said = insist(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
-            try:
-                files = dict(unpacked(said.stdout))
-            except DamagedTransfer as error:
-                damage = str(error)
-                continue
-            return files
-        raise LeadlineError(
-            errors.SHELL_LOST,
-            f"the results in the {self.volume.shell.name} do not arrive whole: {damage}",
-            hint="`leadline run --resume --retry-failed` does the trial again",
-        )
-
-    def signal(self, name: str) -> bool:
-        """Ask fio to end. False where it could not be asked, or has not begun yet."""
-        try:
-            said = self.volume.shell.run(_script("signal"), self.at, name, bound_s=_SIGNAL_S)
-        except LeadlineError:
-            return False
-        return said.status == 0
-
-
-def _starts(parts: Sequence[_Part], pool: ThreadPoolExecutor) -> list[int]:
+def _starts(parts: Sequence[Part], pool: ThreadPoolExecutor) -> list[int]:
     """When each part begins, in ms by its own clock; 0, which is at once, for one that is alone
     or does not tell its clock: it will tell why when it is to begin."""
     if len(parts) == 1:
         return [0]
-    ahead_ms = list(pool.map(_Part.clock_ms, parts))
+    ahead_ms = list(pool.map(Part.clock_ms, parts))
     at_s = time.time() + _LEAD_S + _EACH_S * len(parts)
     return [0 if one is None else round(at_s * 1e3 + one) for one in ahead_ms]
 
 
 def _watch(
-    running: Sequence[Future[_Ended]], parts: Sequence[_Part], stop: StopRequest
+    running: Sequence[Future[Ended]], parts: Sequence[Part], stop: StopRequest
 ) -> tuple[str, ...]:
     """Wait for all parts; at a request to stop end them, harder when it is asked twice. The names
     of the signals that were sent."""
     # Whom each signal has not reached yet; a fio that is still to begin gets it when it has.
-    left: dict[str, Sequence[_Part]] = {}
+    left: dict[str, Sequence[Part]] = {}
     while wait(running, timeout=_POLL_S).not_done:
         wanted = "KILL" if stop.impatient else "INT" if stop.requested else ""
         unreached = left.setdefault(wanted, parts) if wanted else ()
         if unreached:
             # The pool is full of those that wait.
             with ThreadPoolExecutor(max_workers=len(unreached)) as hands:
-                told = list(hands.map(_Part.signal, unreached, [wanted] * len(unreached)))
+                told = list(hands.map(Part.signal, unreached, [wanted] * len(unreached)))
             left[wanted] = [
                 one for one, reached in zip(unreached, told, strict=True) if not reached
             ]
@@ -351,88 +230,6 @@ class _Rates:
             self._progress(Progress(iops=sum(self._rates)))
 
         return told
-
-
-def _together(
-    ended: Sequence[_Ended],
-    volumes: Sequence[RemoteVolume],
-    folder: Path,
-    job: Job,
-    stop: StopRequest,
-    signals: tuple[str, ...],
-    command: tuple[str, ...],
-    wall_s: float,
-) -> Execution:
-    """The execution as a whole: it went well where it went well beside every volume."""
-    found = [
-        _named(_outcome(one, number, len(ended), folder, job, stop), number, volumes)
-        for number, one in enumerate(ended, 1)
-    ]
-    order = (TrialStatus.INTERRUPTED, TrialStatus.HUNG, TrialStatus.FAILED)
-    status = next(
-        (one for one in order if any(one is each for each, _ in found)), TrialStatus.COMPLETED
-    )
-    problem = next((problem for each, problem in found if each is status), None)
-    processor = busiest(
-        [
-            processor_of(
-                one.files.get("before.txt", b"").decode("utf-8", "replace"),
-                one.files.get("after.txt", b"").decode("utf-8", "replace"),
-            )
-            for one in ended
-        ]
-    )
-    statuses = [one.status for one in ended]
-    return Execution(
-        status=status,
-        command=command,
-        exit_status=next((one for one in statuses if one), statuses[0]),
-        signals=signals,
-        wall_s=wall_s,
-        problem=problem,
-        processor=processor,
-    )
-
-
-def _named(
-    found: tuple[TrialStatus, Problem | None], number: int, volumes: Sequence[RemoteVolume]
-) -> tuple[TrialStatus, Problem | None]:
-    """The outcome beside one volume, whose problem says which of several it was."""
-    status, problem = found
-    if problem is None or len(volumes) == 1 or status is TrialStatus.INTERRUPTED:
-        return found
-    which = f"volume {number} of {len(volumes)}, in the {volumes[number - 1].shell.name}"
-    return status, problem.model_copy(update={"context": (which, *problem.context)})
-
-
-def _outcome(
-    one: _Ended, number: int, count: int, folder: Path, job: Job, stop: StopRequest
-) -> tuple[TrialStatus, Problem | None]:
-    prefix = "" if count == 1 else layout.volume_prefix(number)
-    if stop.requested:
-        return TrialStatus.INTERRUPTED, Problem(
-            code=errors.INTERRUPTED.code,
-            fact="the trial was stopped by a signal",
-            hint="`leadline run --resume` does it again",
-        )
-    if one.problem is not None:
-        told = one.problem
-        return TrialStatus.FAILED, Problem(
-            code=told.kind.code, fact=told.fact, context=told.context, hint=told.hint
-        )
-    # 124 and 137 are timeout(1)'s own words for a program that it had to end.
-    if one.status is None or (one.status in (124, 137) and one.wall_s >= job.bound_s):
-        left = "" if one.status is not None else ", and could not be"
-        return TrialStatus.HUNG, Problem(
-            code=errors.TRIAL_HUNG.code,
-            fact=f"fio did not end within {job.bound_s:g} s and was to be stopped{left}",
-            context=last_words(folder, prefix),
-            hint="look at the health of the volume: its I/O does not come back",
-        )
-    status, problem = outcome_of(folder, one.status, prefix)
-    if problem is not None and one.status == _KILLED:
-        problem = problem.model_copy(update={"hint": f"fio was killed: {_MEMORY}"})
-    return status, problem
 
 
 def _try(
@@ -470,11 +267,3 @@ def _remote(location: Location) -> RemoteVolumes:
 
 def _volumes(location: Location) -> tuple[RemoteVolume, ...]:
     return _remote(location).volumes
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _script(name: str) -> str:
-    return (resources.files("leadline.engines") / f"remote_{name}.sh").read_text("utf-8")

@@ -16,7 +16,7 @@ import pytest
 from leadline import errors
 from leadline.archive.raw import read_output
 from leadline.archive.records import TrialStatus
-from leadline.engines import fio_remote
+from leadline.engines import remote_part
 from leadline.engines.fio_remote import RemoteFioEngine
 from leadline.errors import LeadlineError
 from leadline.plan.loader import Overrides, load_plan
@@ -321,7 +321,7 @@ def test_a_runner_that_never_tells_is_given_up(
     programs: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fio_remote, "_KILLED_S", 1.0)
+    monkeypatch.setattr(remote_part, "_KILLED_S", 1.0)
     location = folders(tmp_path / "pods", programs=programs())
     shell = flaky(location, {FOLLOW: 10_000}, behind=False)
     execution = execute(behind(location, shell), trial, bound_s=1)
