@@ -24,10 +24,13 @@ from leadline.archive.verify import verify
 from leadline.formats.importer import Refused
 from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.volume_request import VolumeMode
+from leadline.planning.models import Draft, DraftTarget, LeftOut, Load
 from leadline.report import contracts
 from leadline.report.comparison.output import compare_output
 from leadline.report.inventory.output import inventory_output
 from leadline.report.lab_output import LabOutput
+from leadline.report.plan_output import plan_output
 from leadline.report.pools_output import OnePoolOutput, PoolsOutput
 from leadline.report.ranking.output import rank_output, recommend_output
 from tests.unit.inventory.conftest import dumps_of
@@ -53,6 +56,32 @@ def outputs(run: Run) -> dict[str, BaseModel]:
         "inventory": inventory_output(cluster_inventory(dumps_of("ceph-multi-az")), "dumps"),
         "lab": LabOutput(labs=[]),
         "list": contracts.list_output([run]),
+        "plan": plan_output(
+            Draft(
+                targets=(
+                    DraftTarget(
+                        name="fast",
+                        url="storageclass:fast?size=20Gi",
+                        storage_class="fast",
+                        mode=VolumeMode.BLOCK,
+                        size_bytes=20 << 30,
+                        count=1,
+                        vm=None,
+                        cpu=2.0,
+                        memory_bytes=1 << 30,
+                        doubt="",
+                        labels={},
+                        why="the default class",
+                    ),
+                ),
+                left_out=(LeftOut(name="slow", reason="no room"),),
+                notes=("quotas could not be seen",),
+            ),
+            Load(trials=12, io_s=90.0, span_bytes=1 << 30, files_bytes=1 << 30, prefill=True),
+            context="lab",
+            path=None,
+            text="leadline: 1",
+        ),
         "pools": PoolsOutput(
             action="create",
             cluster="lab mine",

@@ -4,9 +4,12 @@
 # Leadline needs the time to remove what it made in the cluster.
 set -u
 
+child='' asked=''
+trap 'asked=yes; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null' TERM INT
 leadline run /etc/leadline/plan.yaml --quiet "$@" &
 child=$!
-trap 'kill -TERM "$child" 2>/dev/null' TERM INT
+# The signal may have come before there was anybody to pass it on to.
+[ -z "$asked" ] || kill -TERM "$child" 2>/dev/null
 wait "$child"
 status=$?
 # A signal ends `wait` before the run has ended.
