@@ -76,6 +76,7 @@ def outputs(run: Run) -> dict[str, BaseModel]:
                 ),
                 left_out=(LeftOut(name="slow", reason="no room"),),
                 notes=("quotas could not be seen",),
+                cpu=None,
             ),
             Load(trials=12, io_s=90.0, span_bytes=1 << 30, files_bytes=1 << 30, prefill=True),
             context="lab",
