@@ -1,7 +1,7 @@
 """Container images without a registry: docker-archive tars of this machine's own programs.
 
-`docker.io/leadline-lab/pause:1`   what containerd keeps a pod's namespaces with
-`docker.io/leadline-lab/runner:1`  a shell, coreutils and fio: what a runner pod must have
+`registry.example/leadline-lab/pause:1`   what containerd keeps a pod's namespaces with
+`registry.example/leadline-lab/runner:1`  a shell, coreutils and fio: what a runner pod must have
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-PAUSE = "docker.io/leadline-lab/pause:1"
-RUNNER = "docker.io/leadline-lab/runner:1"
+PAUSE = "registry.example/leadline-lab/pause:1"
+RUNNER = "registry.example/leadline-lab/runner:1"
 
 # Coreutils and not busybox: the runner needs `date +%N`.
 _SHELL = """

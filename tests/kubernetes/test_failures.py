@@ -352,7 +352,7 @@ def test_an_image_without_a_shell(leadline: Leadline) -> None:
 
 
 def test_an_image_without_fio(leadline: Leadline) -> None:
-    image = "docker.io/leadline-lab/no-fio:1"
+    image = "registry.example/leadline-lab/no-fio:1"
     tar = images.write(
         leadline.folder / "no-fio.tar",
         image,

@@ -176,7 +176,7 @@ def test_the_plan_can_be_run(plan: Plan, leadline: Callable[..., Said], tmp_path
 
 
 def test_virtual_machines_without_kubevirt_are_refused(plan: Plan) -> None:
-    said = plan("--study", "--vm-image", "quay.io/containerdisks/debian:12")
+    said = plan("--study", "--vm-image", "registry.example/containerdisks/debian:12")
     assert said.status == 3
     assert "block: virtual machines were asked for, and the cluster has no KubeVirt" in said.err
 
@@ -194,7 +194,9 @@ def test_the_study_is_planned_where_kubevirt_is(
     api_server.apply(kubevirt)
     try:
         asked = ("--study", "--vm", "small", "--count", "1", "--class", "block", "-o", path)
-        said = plan(*asked, "--vm-image", "quay.io/containerdisks/debian:12", "--format", "json")
+        said = plan(
+            *asked, "--vm-image", "registry.example/containerdisks/debian:12", "--format", "json"
+        )
     finally:
         at = "/apis/kubevirt.io/v1/namespaces/default/kubevirts/kubevirt"
         api_server.request(at, "DELETE")

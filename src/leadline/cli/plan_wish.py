@@ -98,5 +98,5 @@ def _require_sense(wish: Wish, vm_image: str | None) -> None:
         raise LeadlineError(
             errors.USAGE,
             "virtual machines need an image to boot from: --vm-image",
-            hint="for instance --vm-image quay.io/containerdisks/debian:12",
+            hint="for instance --vm-image registry.example/containerdisks/debian:12",
         )

@@ -10,7 +10,7 @@ from leadline.units import parse_duration, parse_size
 
 # The image that Containerfile makes. Clusters without a way out take it from a file
 # (docs/guides/kubernetes-air-gapped.md).
-RUNNER_IMAGE = "ghcr.io/leadline/runner:0.1.0"
+RUNNER_IMAGE = "leadline/runner:0.1.0"
 
 _DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 _Image = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
