@@ -194,7 +194,8 @@ def test_the_study_is_planned_where_kubevirt_is(
     api_server.apply(kubevirt)
     try:
         asked = ("--study", "--vm", "small", "--count", "1", "--class", "block", "-o", path)
-        said = plan(
+        image = "registry.example/containerdisks/debian:12"
+        said = plan(*asked, "--vm-image", image, "--format", "json")
             *asked, "--vm-image", "registry.example/containerdisks/debian:12", "--format", "json"
         )
     finally:
