@@ -196,8 +196,6 @@ def test_the_study_is_planned_where_kubevirt_is(
         asked = ("--study", "--vm", "small", "--count", "1", "--class", "block", "-o", path)
         image = "registry.example/containerdisks/debian:12"
         said = plan(*asked, "--vm-image", image, "--format", "json")
-            *asked, "--vm-image", "registry.example/containerdisks/debian:12", "--format", "json"
-        )
     finally:
         at = "/apis/kubevirt.io/v1/namespaces/default/kubevirts/kubevirt"
         api_server.request(at, "DELETE")

@@ -131,7 +131,7 @@ def command(
     Example:
         leadline plan --from-cluster -o plan.yaml
         leadline plan --from-cluster --count 1,3 --volumes 50Gi --profile kbench
-        leadline plan --from-cluster --study --vm small --vm-image registry.example/containerdisks/debian:12
+        leadline plan --from-cluster --study --vm small --vm-image registry.example/debian:12
     """
     from leadline.cli.plan_wish import STUDY_PROFILE, wish_of
     from leadline.kubernetes.access import KubernetesAccess
