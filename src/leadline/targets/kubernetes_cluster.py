@@ -21,6 +21,9 @@ from leadline.plan.kubernetes import KubernetesCluster
 from leadline.plan.models import Cluster
 from leadline.runner.ports import Journal
 
+# Who does not want to wait for volumes long must still wait for their end: a namespace alone takes
+# up to ten seconds.
+LEAST_GONE_S = 60.0
 # In the journal of a run: `kubernetes:NAMESPACE` and `kubernetes:NAMESPACE/KIND/NAME`.
 SCHEME = "kubernetes:"
 
@@ -117,7 +120,8 @@ class OpenKubernetes:
             if self._hurry():
                 raise LeadlineError(errors.INTERRUPTED, "stopped while volumes were removed")
 
-        removal = Removal(connection=self.connection, bound_s=self.settings.ready_s, go_on=go_on)
+        bound_s = max(self.settings.ready_s, LEAST_GONE_S)
+        removal = Removal(connection=self.connection, bound_s=bound_s, go_on=go_on)
         return remove_created(removal, created)
 
     def capture(self) -> Mapping[str, bytes]:

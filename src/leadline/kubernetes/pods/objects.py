@@ -55,8 +55,9 @@ ROOT = 0
 _SCRATCH_SIZE = "256Mi"
 # A Job that nobody removed is removed by the cluster itself so long after its end.
 _KEPT_S = 600
-# It does nothing but end at once when it is told to; the work comes by exec.
-_IDLE = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
+# It does nothing but end at once when it is told to, as one that a signal ended: a pod that is put
+# out must not count as having done its work. The work comes by exec.
+_IDLE = "trap 'exit 143' TERM INT; while :; do sleep 3600 & wait $!; done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,12 @@ from lightkube.resources.core_v1 import Node, Pod
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.kubernetes.connection import Connection, refused, rule
-from leadline.kubernetes.pods.state import lost
+from leadline.kubernetes.pods.state import explained, lost
 from leadline.shell import Said
 
 _PAUSE_S = 1.0
+# So long is a pod that ended asked again why.
+_EXPLAINED_S = 10.0
 # Answers of an API server that does not get through to the node now.
 _NOT_NOW = (404, 429, 500, 502, 503, 504)
 
@@ -139,17 +141,22 @@ class PodShell:
 
     def require(self) -> None:
         """Raise LeadlineError(`runner-failed`) where the pod is gone for good."""
-        try:
-            pod = self._now()
-        except ApiError as error:
-            if error.status.code != 404:
-                raise
-            raise _gone(self.name, "it is no longer there") from error
-        if pod.metadata is None or pod.metadata.uid != self._uid:
-            raise _gone(self.name, "another has its name")
-        trouble = lost(pod)
-        if trouble is not None:
-            raise LeadlineError(trouble.kind, trouble.fact, hint=trouble.hint)
+        end = time.monotonic() + _EXPLAINED_S
+        while True:
+            try:
+                pod = self._now()
+            except ApiError as error:
+                if error.status.code != 404:
+                    raise
+                raise _gone(self.name, "it is no longer there") from error
+            if pod.metadata is None or pod.metadata.uid != self._uid:
+                raise _gone(self.name, "another has its name")
+            trouble = lost(pod)
+            if trouble is None:
+                return
+            if explained(pod) or time.monotonic() > end:
+                raise LeadlineError(trouble.kind, trouble.fact, hint=trouble.hint)
+            time.sleep(_PAUSE_S)
 
 
 class _Said:

@@ -50,7 +50,7 @@ def lost(pod: Pod) -> Trouble | None:
     if status.phase in ("Failed", "Succeeded"):
         return Trouble(
             kind=errors.RUNNER_FAILED,
-            fact=f"{name} ended: {_end(pod)}",
+            fact=f"{name} ended: {_end(pod)}{_disruption(pod)}",
             final=True,
             hint=_end_hint(pod),
         )
@@ -58,11 +58,22 @@ def lost(pod: Pod) -> Trouble | None:
         if one.state and one.state.terminated:
             return Trouble(
                 kind=errors.RUNNER_FAILED,
-                fact=f"{name} ended: {_end(pod)}",
+                fact=f"{name} ended: {_end(pod)}{_disruption(pod)}",
                 final=True,
                 hint=_end_hint(pod),
             )
     return None
+
+
+def explained(pod: Pod) -> bool:
+    """Whether a pod that is lost says why. Its containers end first; who ended them, a kubelet
+    that evicts for instance, stands in the pod some seconds later."""
+    status = pod.status
+    if status is None or (pod.metadata and pod.metadata.deletionTimestamp):
+        return True
+    ends = [one.state.terminated for one in status.containerStatuses or () if one.state]
+    own = [one.reason for one in ends if one and one.reason not in ("Completed", "Error")]
+    return bool(status.reason or _disruption(pod) or own)
 
 
 def _disruption(pod: Pod) -> str:

@@ -8,7 +8,7 @@ import pytest
 from lightkube.resources.core_v1 import Event, Pod
 
 from leadline.errors import RUNNER_FAILED
-from leadline.kubernetes.pods.state import lost, running, told, trouble
+from leadline.kubernetes.pods.state import explained, lost, running, told, trouble
 
 
 def pod(status: dict[str, Any] | None = None, **metadata: object) -> Pod:
@@ -182,3 +182,22 @@ def test_events_are_told_the_warnings_and_the_latest_first_and_each_once() -> No
     assert told(events) == ["Late: two", "Early: one", "Never: three", "Scheduled: to n1"]
     assert told(events, 1) == ["Late: two"]
     assert told([]) == []
+
+
+def test_a_pod_whose_containers_ended_first_has_not_said_why() -> None:
+    containers = [container(terminated={"exitCode": 0, "reason": "Completed"})]
+    silent = pod({"phase": "Running", "containerStatuses": containers})
+    assert lost(silent) is not None
+    assert not explained(silent)
+    assert explained(pod(failed("Evicted", "Usage of EmptyDir volume exceeds the limit")))
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": "Usage of EmptyDir volume exceeds the limit",
+    }
+    disrupted = pod({"phase": "Failed", "containerStatuses": containers, "conditions": [target]})
+    assert explained(disrupted)
+    trouble = lost(disrupted)
+    assert trouble is not None
+    assert "EmptyDir" in trouble.fact
