@@ -98,8 +98,10 @@ def unheard(manifest: Manifest) -> Manifest:
 
 @contextmanager
 def made(cluster: Cluster, manifests: list[Manifest]) -> Iterator[None]:
-    """The objects, in namespaces of their own, until the end of the block."""
-    spaces = {one["metadata"].get("namespace") for one in manifests} - {None}
+    """The objects, in namespaces of their own, until the end of the block; a namespace that was
+    there before stays."""
+    before = names(cluster, "/api/v1/namespaces")
+    spaces = {one["metadata"].get("namespace") for one in manifests} - {None} - before
     try:
         for space in sorted(spaces):
             objects.namespace(cluster, space)
