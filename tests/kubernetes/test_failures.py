@@ -416,7 +416,8 @@ def fill(cluster: Cluster, path: str) -> None:
     [
         (delete, ["is being deleted"]),
         (evict, ["is being deleted", "vict"]),
-        (fill, ["Evicted", "scratch"]),
+        # A minute and more, since a kubelet looks only now and then.
+        pytest.param(fill, ["Evicted", "scratch"], marks=pytest.mark.deep),
     ],
 )
 def test_a_pod_that_is_lost_in_the_middle(

@@ -122,6 +122,7 @@ def test_one_namespace_is_enough(cluster: Cluster, tmp_path: Path) -> None:
     assert {one["status"] for one in leadline.trials()} == {"completed"}
 
 
+@pytest.mark.deep
 def test_what_is_optional_is_not_needed(cluster: Cluster, tmp_path: Path) -> None:
     leadline = as_user(cluster, tmp_path, "runner")
     roles = shipped("run.yaml")
