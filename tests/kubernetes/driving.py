@@ -271,7 +271,8 @@ def nothing_left(cluster: Cluster) -> Iterator[None]:
     """What is done inside leaves every object of the cluster as it was."""
     before = settled(cluster)
     yield
-    assert changes(before, everything(cluster)) == []
+    left = changes(before, everything(cluster))
+    assert not left, "\n".join(left)
 
 
 def ours(cluster: Cluster) -> list[str]:
