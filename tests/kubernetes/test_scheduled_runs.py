@@ -21,6 +21,9 @@ from tests.conftest import ROOT
 from tests.kubernetes.cluster import Cluster, Refused
 from tests.kubernetes.shipped import CHART, PLAN, Helm
 
+# Building both images takes minutes.
+pytestmark = pytest.mark.deep
+
 BUILD_IMAGES = ROOT / "deploy" / "image" / "build-offline.sh"
 NAMESPACE = "scheduled"
 # A server of S3's protocol that is neither ours nor rclone's.

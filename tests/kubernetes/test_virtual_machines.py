@@ -171,6 +171,7 @@ def test_a_run_measures_in_virtual_machines_and_leaves_nothing(
         assert job["read"]["total_ios"] > 0
 
 
+@pytest.mark.deep
 def test_a_fresh_volume_for_each_trial_comes_with_a_fresh_machine(
     kubevirt: KubeVirtDouble, tmp_path: Path
 ) -> None:
