@@ -39,8 +39,9 @@ from leadline.archive.records import (
 from leadline.archive.writer import RunWriter
 from leadline.formats.fio_histogram_log import bucket_of, bucket_value
 from leadline.formats.fio_json import parse_fio_json
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import Cell, Plan
+from leadline.plan.overrides import Overrides
 
 ROUNDS = 5
 POOLS, REPEATS, CANDIDATE = 10, 10, 0.93

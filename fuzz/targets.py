@@ -28,7 +28,8 @@ from leadline.errors import LeadlineError
 from leadline.formats.importers import KINDS, importer
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
+from leadline.plan.overrides import Overrides
 from leadline.report.html import render as html
 from leadline.report.junit import junit
 from leadline.report.markdown import render as markdown

@@ -37,7 +37,8 @@ from leadline.plan.kubernetes import (
     VmSettings,
 )
 from leadline.plan.lab_description import LabDocument
-from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
+from leadline.plan.loader import load_plan, load_profile, profile_names
+from leadline.plan.overrides import Overrides
 from leadline.units import (
     format_block_size,
     format_duration,

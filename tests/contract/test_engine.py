@@ -14,8 +14,9 @@ from leadline.engines.fio import FioEngine
 from leadline.engines.fio_remote import RemoteFioEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.plan.footprint import footprint_of
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import EngineChoice, Plan
+from leadline.plan.overrides import Overrides
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import (
     Device,

@@ -28,8 +28,9 @@ from leadline.formats.fio_json import parse_fio_json
 from leadline.formats.output import EngineOutput
 from leadline.inventory.models import BlockDevice, HostInventory, Mount, TargetInventory
 from leadline.metrics import Op
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import Plan, Target
+from leadline.plan.overrides import Overrides
 
 RECORDED = Path(__file__).parent / "recorded"
 PLAN = Path(__file__).parent / "plan.yaml"

@@ -75,9 +75,7 @@ def single_zone(labs: Path) -> Iterator[Lab]:
 
 
 class OnALab(PoolContract):
-    @pytest.fixture
-    def lab(self) -> Lab:
-        raise NotImplementedError
+    """A subclass gives the fixture `lab`."""
 
     @pytest.fixture
     def commands(self, lab: Lab) -> Iterator[Commands]:

@@ -9,8 +9,9 @@ import click
 from leadline.cli.options import format_option, plan_options
 from leadline.errors import Exit
 from leadline.plan.footprint import footprint_of
-from leadline.plan.loader import Overrides, PlanInvalid, load_plan
+from leadline.plan.loader import PlanInvalid, load_plan
 from leadline.plan.models import Plan
+from leadline.plan.overrides import Overrides
 from leadline.plan.target_url import TargetKind
 from leadline.units import format_block_size, format_duration, format_size
 

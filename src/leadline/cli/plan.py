@@ -21,7 +21,7 @@ from leadline.visible import visible
 if TYPE_CHECKING:
     from leadline.kubernetes.access import KubernetesAccess
     from leadline.plan.kubernetes import KubernetesCluster
-    from leadline.plan.loader import Overrides
+    from leadline.plan.overrides import Overrides
     from leadline.planning.models import Draft, Load, Survey, Wish
 
 
@@ -135,7 +135,7 @@ def command(
     """
     from leadline.cli.plan_wish import STUDY_PROFILE, wish_of
     from leadline.kubernetes.access import KubernetesAccess
-    from leadline.plan.loader import Overrides
+    from leadline.plan.overrides import Overrides
     from leadline.planning.text import Settings, plan_text
 
     if not from_cluster:

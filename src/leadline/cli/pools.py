@@ -272,7 +272,8 @@ def _duration(text: str) -> float:
 def _plan(path: Path | None) -> Plan | None:
     if path is None:
         return None
-    from leadline.plan.loader import Overrides, load_plan
+    from leadline.plan.loader import load_plan
+    from leadline.plan.overrides import Overrides
 
     return load_plan(path, Overrides())
 

@@ -25,8 +25,9 @@ from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.cluster import Lab
 from leadline.plan.expand import without
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import Plan, Target, Trial
+from leadline.plan.overrides import Overrides
 from leadline.plan.target_url import TargetKind
 from leadline.plan.volume_request import VolumeMode, VolumeRequest
 from leadline.report.wording import count_text

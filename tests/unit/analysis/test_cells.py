@@ -17,8 +17,9 @@ from leadline.analysis.cells import CellFigure, TrialValue, figures, summarise
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric, Op
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import Plan
+from leadline.plan.overrides import Overrides
 from leadline.report import markdown
 from leadline.report.contracts import show_output
 from leadline.report.run.page import run_document

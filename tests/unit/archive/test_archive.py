@@ -25,8 +25,9 @@ from leadline.errors import (
     RUN_NOT_RESUMABLE,
     LeadlineError,
 )
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import Plan
+from leadline.plan.overrides import Overrides
 from leadline.runner.execute import carry_out
 from leadline.runner.stop import StopRequest
 from leadline.targets.open import open_targets

@@ -47,18 +47,6 @@ class PoolContract:
     cluster has none of the pools that are made here, and room for them."""
 
     @pytest.fixture
-    def commands(self) -> Commands:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def look(self) -> Callable[[], CephInventory]:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def domain(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
     def recipes(
         self, commands: Commands, look: Callable[[], CephInventory]
     ) -> tuple[PoolRecipe, ...]:

@@ -19,8 +19,9 @@ from leadline.archive.records import TrialStatus
 from leadline.engines import remote_part
 from leadline.engines.fio_remote import RemoteFioEngine
 from leadline.errors import LeadlineError
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import EngineChoice, Workload
+from leadline.plan.overrides import Overrides
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import (
     Execution,

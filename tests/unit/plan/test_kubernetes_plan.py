@@ -9,8 +9,9 @@ import pytest
 
 from leadline.errors import LeadlineError
 from leadline.plan.kubernetes import KubernetesCluster
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import Plan
+from leadline.plan.overrides import Overrides
 
 PLAN = """\
 clusters:

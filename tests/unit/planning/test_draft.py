@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
+from leadline.plan.overrides import Overrides
 from leadline.plan.volume_request import GIB, RunnerKind, VolumeMode
 from leadline.planning.cost import PREFILL_BPS, cost_of, total
 from leadline.planning.draft import draft

@@ -23,7 +23,8 @@ from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.formats.importer import Refused
 from leadline.inventory.ceph_reading import cluster_inventory
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
+from leadline.plan.overrides import Overrides
 from leadline.plan.volume_request import VolumeMode
 from leadline.planning.models import Draft, DraftTarget, LeftOut, Load
 from leadline.report import contracts

@@ -16,8 +16,9 @@ from leadline.cli.session import this_session
 from leadline.engines.choose import OneEngine
 from leadline.engines.fio import FioEngine
 from leadline.errors import LeadlineError
-from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.loader import load_plan
 from leadline.plan.models import Plan
+from leadline.plan.overrides import Overrides
 from leadline.runner.execute import Outcome, carry_out
 from leadline.runner.stop import StopRequest
 from leadline.targets.directory import DirectoryTarget
