@@ -283,6 +283,18 @@ class JobEvidence:
         return done is not None and done < 20 * (asked or self.job.options.iodepth or 1)
 
     @cached_property
+    def carried_over(self) -> float:
+        """By which share `in_flight` may be too high: what was in flight when counting began (the
+        end of a ramp) is counted with its whole latency, one I/O for each place in the queue, so
+        N / asked is at most 1 + the longest latency / runtime. 0 where neither is told."""
+        worst = 0.0
+        for one in self.parts:
+            latency = one.total or one.completion
+            if latency is not None and latency.max_s and one.runtime_s:
+                worst = max(worst, latency.max_s / one.runtime_s)
+        return worst
+
+    @cached_property
     def block_size(self) -> int | None:
         """The one block size of the entry; None where there are several or nobody knows."""
         raw = self.job.options.raw

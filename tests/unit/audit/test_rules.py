@@ -179,6 +179,17 @@ def test_latency_inconsistent_is_silent_on_hidden_jobs(judge: Judge, factor: flo
     assert not of("latency-inconsistent", judge(Stored(edit=edit), of=cell(job_file=True)))
 
 
+def test_latency_inconsistent_is_silent_on_a_stall_across_the_end_of_the_ramp(
+    judge: Judge,
+) -> None:
+    assert not of("latency-inconsistent", judge(Stored("stall-across-ramp")))
+
+
+def test_latency_inconsistent_forgives_a_stall_its_own_length_only(judge: Judge) -> None:
+    forged = Stored("stall-across-ramp", edit=scaled(latency=1.3))
+    assert len(of("latency-inconsistent", judge(forged))) == 1
+
+
 def test_latency_inconsistent_fires_where_no_job_can_be_hidden(judge: Judge) -> None:
     (found,) = of("latency-inconsistent", judge(Stored(edit=scaled(latency=2.0))))
     assert found.evidence["ratio"] == pytest.approx(2.0, abs=0.01)

@@ -23,7 +23,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     if evidence.merged_sections or evidence.edges_matter:
         return
     ratio = reached / asked
-    if ratio <= HIGHEST * (1 + evidence.in_flight_rounding):
+    if ratio <= (HIGHEST + evidence.carried_over) * (1 + evidence.in_flight_rounding):
         return
     if evidence.jobs_hidden and _whole(ratio):
         return
