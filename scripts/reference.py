@@ -27,7 +27,7 @@ from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, Tria
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS, cli
 from leadline.findings import Severity
-from leadline.plan import expand, models, volume_request
+from leadline.plan import expand, models, volume_request, written
 from leadline.plan.footprint import footprint_of
 from leadline.plan.kubernetes import (
     RUNNER_IMAGE,
@@ -244,7 +244,7 @@ def _fsync(every: int) -> str:
 # a key is here and not there, or the other way round.
 _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
     "The plan": (
-        models.PlanDocument,
+        written.PlanDocument,
         "The keys at the top of the file.",
         {
             "leadline": "Version of the plan format.",
@@ -264,7 +264,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         },
     ),
     "A target": (
-        models.TargetDocument,
+        written.TargetDocument,
         "An entry of `targets`. A bare URL stands for `{target: URL}`.",
         {
             "target": "`dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL` or "
@@ -277,7 +277,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         },
     ),
     "A cluster": (
-        models.ClusterDocument,
+        written.ClusterDocument,
         "An entry of `clusters`: one of `lab`, `ceph_conf` and `kubernetes`.",
         {
             "ceph_conf": "Its configuration; the path is relative to the plan's folder.",
@@ -356,12 +356,13 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         },
     ),
     "Settings": (
-        models.DefaultsDocument,
+        written.DefaultsDocument,
         "What `defaults` takes, and every workload too.",
         {
             "block_size": "Size of one I/O.",
             "iodepth": "I/Os in flight, of each job.",
             "numjobs": "Jobs that run at the same time.",
+            "clients": "Load generators that do it at once, each on data of its own.",
             "size": "Data of each job: its file, or its stretch of a device.",
             "runtime": "Time that is measured, of each phase.",
             "ramp": "Time before it that is not counted, of each phase.",
@@ -370,7 +371,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         },
     ),
     "A workload": (
-        models.WorkloadDocument,
+        written.WorkloadDocument,
         "An entry of `workloads`: exactly one of `pattern`, `phases` and `job_file`, and settings.",
         {
             "name": "Unique in the plan, profiles included.",
@@ -380,11 +381,14 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "fsync": "fsync after that many writes; 0 for none.",
             "phases": "Patterns that run one after the other and are reported apart.",
             "levels": "The same workload at several loads: a cell each.",
+            "neighbour": "What the neighbours of levels with some do meanwhile.",
+            "open_loop": "Levels to be added at these shares of the measured peak.",
+            "density": "How many clients at a given rate each are carried?",
             "job_file": "A fio job file of your own, relative to the plan's folder.",
         },
     ),
     "A phase": (
-        models.PhaseDocument,
+        written.PhaseDocument,
         "An entry of `phases`. What it leaves out comes from the workload, then from the defaults.",
         {
             "name": "The section's name in fio's job file.",
@@ -398,34 +402,47 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         },
     ),
     "A level": (
-        models.LevelDocument,
-        "An entry of `levels`: one of these or both, for every phase.",
+        written.LevelDocument,
+        "An entry of `levels`: at least one of these, for every phase.",
         {
-            "iodepth": "As in the settings.",
+            "iodepth": "As in the settings; in an open loop the most that may be in flight.",
             "numjobs": "As in the settings.",
+            "clients": "As in the settings.",
+            "rate": "I/Os per second that each client offers, come what may: an open loop.",
+            "neighbours": "More clients, which do what the workload's `neighbour` says.",
+        },
+    ),
+    "Density": (
+        written.DensityDocument,
+        "What `density` of a workload takes. Clients are doubled, then bisected.",
+        {
+            "rate": "I/Os per second that each client offers.",
+            "limit": "What latency must stay below, for instance `p99<5ms`.",
+            "most": "So many clients at most, whose data is laid out beforehand.",
         },
     ),
 }
 
 _NESTED: Mapping[type[BaseModel], str] = {
-    models.TargetDocument: "[targets](#a-target)",
-    models.ClusterDocument: "[clusters](#a-cluster)",
+    written.TargetDocument: "[targets](#a-target)",
+    written.ClusterDocument: "[clusters](#a-cluster)",
     LabDocument: "[a lab](#a-lab)",
     KubernetesCluster: "[a Kubernetes cluster](#a-kubernetes-cluster)",
     Toleration: "[tolerations](#a-toleration)",
     VmSettings: "[virtual machines](#virtual-machines)",
     BootImage: "[a boot image](#a-boot-image)",
-    models.WorkloadDocument: "[workloads](#a-workload)",
-    models.PhaseDocument: "[phases](#a-phase)",
-    models.LevelDocument: "[levels](#a-level)",
-    models.DefaultsDocument: "[settings](#settings)",
+    written.WorkloadDocument: "[workloads](#a-workload)",
+    written.PhaseDocument: "[phases](#a-phase)",
+    written.LevelDocument: "[levels](#a-level)",
+    written.DensityDocument: "[density](#density)",
+    written.DefaultsDocument: "[settings](#settings)",
 }
 _DEFAULTS_IN_WORDS = {
-    (models.PlanDocument, "seed"): "a random one, recorded",
-    (models.PlanDocument, "name"): "none",
-    (models.TargetDocument, "name"): "the URL",
-    (models.TargetDocument, "clusters"): "all of the plan",
-    (models.ClusterDocument, "id"): "`admin`",
+    (written.PlanDocument, "seed"): "a random one, recorded",
+    (written.PlanDocument, "name"): "none",
+    (written.TargetDocument, "name"): "the URL",
+    (written.TargetDocument, "clusters"): "all of the plan",
+    (written.ClusterDocument, "id"): "`admin`",
     (KubernetesCluster, "image"): code(RUNNER_IMAGE),
     (KubernetesCluster, "pull_policy"): "`IfNotPresent`",
     (KubernetesCluster, "cpu"): "`2`",
@@ -439,8 +456,11 @@ _DEFAULTS_IN_WORDS = {
     (LabDocument, "osd_size"): "`4G`",
     (LabDocument, "inter_zone_rtt"): "`1ms`; none in a single zone",
     (LabDocument, "pools"): "all",
-    (models.PhaseDocument, "name"): "the pattern",
-    (models.WorkloadDocument, "levels"): "one level, from the settings",
+    (written.PhaseDocument, "name"): "the pattern",
+    (written.WorkloadDocument, "levels"): "one level, from the settings",
+    (written.DefaultsDocument, "clients"): "the target's own",
+    (written.LevelDocument, "iodepth"): "as the workload; `64` with a rate",
+    (written.LevelDocument, "rate"): "none: a closed loop",
 }
 
 
@@ -459,11 +479,11 @@ def plan() -> str:
         ),
     ]
     for title, (model, words, meanings) in _KEYS.items():
-        inherited = set(models.DefaultsDocument.model_fields)
+        inherited = set(written.DefaultsDocument.model_fields)
         fields = {
             key: field
             for key, field in model.model_fields.items()
-            if model is not models.WorkloadDocument or key not in inherited
+            if model is not written.WorkloadDocument or key not in inherited
         }
         if set(fields) != set(meanings):
             raise SystemExit(f"{model.__name__}: described and real keys differ")
@@ -477,7 +497,7 @@ def plan() -> str:
             for key, field in fields.items()
         ]
         parts += [f"## {title}", words, table(("key", "takes", "default", "meaning"), rows)]
-        if model is models.TargetDocument:
+        if model is written.TargetDocument:
             parts += _storage_class_options()
     return "\n\n".join(parts)
 
@@ -516,14 +536,18 @@ def _storage_class_options() -> list[str]:
 
 
 def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
-    if (model, key) == (models.PlanDocument, "profile"):
+    if (model, key) == (written.PlanDocument, "profile"):
         return "a name, or a list of names"
-    if (model, key) == (models.TargetDocument, "clusters"):
+    if (model, key) == (written.TargetDocument, "clusters"):
         return "a name, or a list of names"
     if (model, key) == (KubernetesCluster, "cpu"):
         return "processors"
-    if (model, key) == (models.ClusterDocument, "lab"):
+    if (model, key) == (written.ClusterDocument, "lab"):
         return "a name, or [a lab](#a-lab)"
+    if (model, key) == (written.DensityDocument, "limit"):
+        return "METRIC<DURATION"
+    if (model, key) == (written.WorkloadDocument, "open_loop"):
+        return "list of shares: `50%`"
     if (model, key) in ((LabDocument, "osd_size"), (LabDocument, "inter_zone_rtt")):
         return "size" if key == "osd_size" else "duration"
     return _type(field.annotation, list(field.metadata))
@@ -559,6 +583,8 @@ def _type(annotation: Any, metadata: list[Any]) -> str:
         return "duration"
     if annotation is bool:
         return "`true`, `false`"
+    if annotation is float:
+        return "number"
     if annotation is int:
         least = next((one.ge for one in _flat(metadata) if hasattr(one, "ge")), None)
         most = next((one.le for one in _flat(metadata) if hasattr(one, "le")), None)
@@ -578,13 +604,13 @@ def _default(model: type[BaseModel], key: str, field: FieldInfo) -> str:
         return words
     if field.is_required():
         return "required"
-    if model is models.DefaultsDocument:
+    if model is written.DefaultsDocument:
         return _default_in_effect(key)
-    if key in ("read_share", "fsync") and model is models.WorkloadDocument:
+    if key in ("read_share", "fsync") and model is written.WorkloadDocument:
         return code(_phase_in_effect("randrw" if key == "read_share" else "write", key))
     value = field.default
     if value is None:
-        return "the workload's" if model is models.PhaseDocument else "none"
+        return "the workload's" if model is written.PhaseDocument else "none"
     if isinstance(value, bool):
         return code(str(value).lower())
     if key == "grace":
@@ -595,8 +621,8 @@ def _default(model: type[BaseModel], key: str, field: FieldInfo) -> str:
 def _smallest(pattern: str) -> models.Workload:
     """A workload with nothing said, as it expands."""
     written = {"targets": ["dir:/target"], "workloads": [{"name": "one", "pattern": pattern}]}
-    document = models.PlanDocument.model_validate(written)
-    return expand.expand(document, [], {}, models.DefaultsDocument()).cells[0].workload
+    document = written.PlanDocument.model_validate(written)
+    return expand.expand(document, [], {}, written.DefaultsDocument()).cells[0].workload
 
 
 def _phase_in_effect(pattern: str, key: str) -> object:

@@ -171,7 +171,7 @@ def test_the_same_seed_gives_the_same_job_and_another_another(
 def test_a_device_gets_a_stretch_for_each_job_and_no_files(
     way: Way, engine: Engine, plan: Plan, tmp_path: Path
 ) -> None:
-    footprint = footprint_of(plan.cells)
+    footprint = footprint_of(cell.workload for cell in plan.cells)
     device = way.device(Path("/dev/null"), tmp_path / "pod")
     text = engine.job_text(plan.cells[0].workload, device, 1)
     assert "offset_increment=" in text

@@ -336,7 +336,7 @@ def opened(double: KubeVirtDouble) -> Iterator[OpenKubernetes]:
 def target(opened: OpenKubernetes) -> Iterator[VirtualMachineTarget]:
     url = "storageclass:block?runner=vm&size=1Gi"
     made = VirtualMachineTarget(Target(name="one", url=url), opened, number=1, asked_s=10.0)
-    needs = Footprint(files=(MIB,), span=MIB, job_file_bytes=0, writes=True)
+    needs = Footprint(files={"leadline.0.dat": MIB}, span=MIB, job_file_bytes=0, writes=True)
     journal: Journal = _NoJournal()
     made.inspect(needs, prefill=True)
     try:

@@ -31,7 +31,7 @@ from tests.unit.formats.test_rados_bench import found
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
 SPAN = 64 << 20
-FOOTPRINT = Footprint(files=(SPAN,), span=SPAN, job_file_bytes=0, writes=True)
+FOOTPRINT = Footprint(files={"leadline.0.dat": SPAN}, span=SPAN, job_file_bytes=0, writes=True)
 RADOS, RBD = EngineChoice.RADOS_BENCH, EngineChoice.RBD_BENCH
 # A shared machine: what the audit finds of the cluster's own unrest is no fault of the engines.
 UNREST = {"not-steady", "client-saturated"}

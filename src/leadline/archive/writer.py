@@ -154,6 +154,14 @@ class RunWriter:
         sealed = record.model_copy(update={"files": files})
         (folder / layout.TRIAL_RECORD).write_bytes(layout.encode(sealed))
 
+    def extend(self, plan: Plan) -> None:
+        """Keep a plan that has grown: it holds all that the stored one does, and more."""
+        with _told(self.path):
+            layout.write_durably(self.path / layout.PLAN, layout.encode(plan))
+        manifest = self._manifest.model_copy(update={"trials_planned": len(plan.trials)})
+        with _told(self.path):
+            self._write_manifest(manifest)
+
     @property
     def session(self) -> int:
         """The number of this session, from 1; a resumed run has several."""

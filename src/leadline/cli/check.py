@@ -8,7 +8,7 @@ import click
 
 from leadline.cli.options import format_option, plan_options
 from leadline.errors import Exit
-from leadline.plan.footprint import footprint_of
+from leadline.plan.footprint import target_footprint
 from leadline.plan.loader import PlanInvalid, load_plan
 from leadline.plan.models import Plan
 from leadline.plan.overrides import Overrides
@@ -74,7 +74,7 @@ def describe(plan: Plan) -> str:
         f"time: {io_time} of I/O, besides prefill and about half a second a trial",
     ]
     for target in plan.targets:
-        footprint = footprint_of(plan.cells_of(target.name))
+        footprint = target_footprint(plan, target.name)
         if plan.prefill:
             in_files = target.parsed.kind in (TargetKind.DIR, TargetKind.CEPHFS)
             size = footprint.total_bytes if in_files else footprint.span

@@ -232,7 +232,7 @@ def _load(overrides: Overrides) -> tuple[Load, KubernetesCluster]:
     from leadline.planning.models import Load
 
     plan = load_plan(None, overrides)
-    footprint = footprint_of(plan.cells)
+    footprint = footprint_of(cell.workload for cell in plan.cells)
     load = Load(
         trials=len(plan.trials),
         io_s=plan.duration_s,

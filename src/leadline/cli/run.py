@@ -25,6 +25,7 @@ from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.cluster import Lab
 from leadline.plan.expand import without
+from leadline.plan.follow_up import waiting_targets
 from leadline.plan.loader import load_plan
 from leadline.plan.models import Plan, Target, Trial
 from leadline.plan.overrides import Overrides
@@ -33,6 +34,7 @@ from leadline.plan.volume_request import VolumeMode, VolumeRequest
 from leadline.report.wording import count_text
 from leadline.runner.events import Noted, Observer
 from leadline.runner.execute import Outcome, carry_out, inspect_targets, left_out
+from leadline.runner.outcomes import outcomes
 from leadline.runner.ports import (
     Device,
     Engines,
@@ -258,6 +260,7 @@ def _reopened(
     run = find_run(name, folder)
     to_do = _to_do(run, retry_failed=retry_failed)
     needed = {plan.cells[trial.cell].target for trial in to_do}
+    needed |= waiting_targets(plan, outcomes(run))
     for target in targets:
         if target.name in needed:
             # Refusals come before the archive is touched.
@@ -271,7 +274,7 @@ def _reopened(
 def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:
     """What a resume would carry out. Raises LeadlineError(`run-not-resumable`) for nothing."""
     to_do = run.to_do(retry_failed=retry_failed)
-    if not to_do:
+    if not to_do and not waiting_targets(run.plan, outcomes(run)):
         again = run.to_do(retry_failed=True)
         raise LeadlineError(
             errors.RUN_NOT_RESUMABLE,

@@ -6,20 +6,23 @@ import random
 import secrets
 from collections.abc import Mapping, Sequence
 
-from leadline.plan import models
+from leadline.plan import models, written
 from leadline.plan.lab_description import LabDocument
 from leadline.plan.target_url import TargetUrl, parse_target_url
 
 BLOCK_SIZE = 4096
 RUNTIME_S = 30.0
 SIZE = 1 << 30
+# I/Os that an open loop may have in flight at most, where the plan says nothing: enough not to
+# hold it back below its peak, and a bound to what a target that stalls can pile up.
+OPEN_LOOP_DEPTH = 64
 
 
 def expand(
-    document: models.PlanDocument,
-    profiles: Sequence[models.ProfileDocument],
+    document: written.PlanDocument,
+    profiles: Sequence[written.ProfileDocument],
     job_files: Mapping[str, models.JobFile],
-    forced: models.DefaultsDocument,
+    forced: written.DefaultsDocument,
 ) -> models.Plan:
     """The plan in full. `forced` are settings of the command line, which beat all others.
 
@@ -27,13 +30,13 @@ def expand(
     """
     found = _targets(document)
     targets = tuple(target for target, _ in found)
-    workloads: list[tuple[models.Workload, str]] = []
-    for profile in profiles:
-        for item in profile.workloads:
-            layers = (forced, item, document.defaults, profile.defaults)
-            workloads += with_levels(item, layers, job_files)
-    for item in document.workloads:
-        workloads += with_levels(item, (forced, item, document.defaults), job_files)
+    asked: list[tuple[written.WorkloadDocument, tuple[written.DefaultsDocument, ...]]] = [
+        (item, (forced, item, document.defaults, profile.defaults))
+        for profile in profiles
+        for item in profile.workloads
+    ]
+    asked += [(item, (forced, item, document.defaults)) for item in document.workloads]
+    workloads = [one for item, layers in asked for one in with_levels(item, layers, job_files)]
 
     cells = tuple(
         models.Cell(target=target.name, workload=workload, level=level)
@@ -60,6 +63,12 @@ def expand(
         optional=tuple(target.name for target, optional in found if optional),
         cells=cells,
         trials=interleaved(len(cells), document.repeats, seed),
+        follow_ups=tuple(
+            one
+            for target in targets
+            for item, layers in asked
+            for one in follow_ups(item, layers, target.name)
+        ),
         repeats=document.repeats,
         seed=seed,
         prefill=document.prefill,
@@ -77,7 +86,7 @@ def places(url: TargetUrl, clusters: Sequence[str]) -> Mapping[str, str]:
     return {cluster: f"{cluster},{delay}" if delay else cluster for cluster in clusters}
 
 
-def clusters_for(url: TargetUrl, document: models.PlanDocument) -> tuple[str, ...]:
+def clusters_for(url: TargetUrl, document: written.PlanDocument) -> tuple[str, ...]:
     """The clusters of a plan that a target can lie on, which are those of its sort."""
     return tuple(
         name
@@ -86,10 +95,10 @@ def clusters_for(url: TargetUrl, document: models.PlanDocument) -> tuple[str, ..
     )
 
 
-def _targets(document: models.PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
+def _targets(document: written.PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
     """Every target, with whether it is optional: one that names several clusters becomes one for
     each, `NAME@CLUSTER`, behind it the delay that is a condition of it."""
-    found: list[tuple[str, models.TargetDocument, str, str]] = []
+    found: list[tuple[str, written.TargetDocument, str, str]] = []
     for item in document.targets:
         name, url = item.name or item.target, parse_target_url(item.target)
         clusters = item.clusters or clusters_for(url, document)
@@ -123,6 +132,7 @@ def without(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Pla
             "targets": tuple(target for target in plan.targets if target.name not in gone),
             "left_out": (*plan.left_out, *left_out),
             "cells": tuple(plan.cells[number] for number in kept),
+            "follow_ups": tuple(one for one in plan.follow_ups if one.target not in gone),
             "trials": tuple(
                 trial.model_copy(
                     update={
@@ -162,8 +172,8 @@ def interleaved(cells: int, repeats: int, seed: int) -> tuple[models.Trial, ...]
 
 
 def with_levels(
-    item: models.WorkloadDocument,
-    layers: Sequence[models.DefaultsDocument],
+    item: written.WorkloadDocument,
+    layers: Sequence[written.DefaultsDocument],
     job_files: Mapping[str, models.JobFile],
 ) -> list[tuple[models.Workload, str]]:
     """The workload at each of its levels, with the level's label. Settings come from the first of
@@ -178,13 +188,37 @@ def with_levels(
             ramp_s=job_file.ramp_s,
         )
         return [(workload, "")]
-    return [
-        (_workload(item, layers, level), level_label(item, layers, level))
-        for level in item.levels or (None,)
-    ]
+    workloads = [_workload(item, layers, level) for level in item.levels or _no_level(item)]
+    return [(workload, level_label(workload)) for workload in workloads]
 
 
-def _first(layers: Sequence[models.DefaultsDocument], key: str) -> object:
+def _no_level(item: written.WorkloadDocument) -> tuple[None, ...]:
+    """One level without a name; none where density alone is asked for."""
+    return () if item.density is not None and not item.open_loop else (None,)
+
+
+def follow_ups(
+    item: written.WorkloadDocument, layers: Sequence[written.DefaultsDocument], target: str
+) -> list[models.FollowUp]:
+    """What a workload wants to be added on a target once results are there."""
+    found: list[models.FollowUp] = []
+    if item.open_loop:
+        found.append(models.OpenLoop(target=target, workload=item.name, shares=item.open_loop))
+    if item.density is not None:
+        level = written.LevelDocument(clients=1, rate=item.density.rate)
+        workload = _workload(item, layers, level)
+        found.append(
+            models.Density(
+                target=target,
+                workload=workload.model_copy(update={"neighbour": None}),
+                limit=item.density.limit,
+                most=item.density.most,
+            )
+        )
+    return found
+
+
+def _first(layers: Sequence[written.DefaultsDocument], key: str) -> object:
     for layer in layers:
         value: object = getattr(layer, key)
         if value is not None:
@@ -193,19 +227,24 @@ def _first(layers: Sequence[models.DefaultsDocument], key: str) -> object:
 
 
 def _workload(
-    item: models.WorkloadDocument,
-    layers: Sequence[models.DefaultsDocument],
-    level: models.LevelDocument | None,
+    item: written.WorkloadDocument,
+    layers: Sequence[written.DefaultsDocument],
+    level: written.LevelDocument | None,
 ) -> models.Workload:
     phases = item.phases or (
-        models.PhaseDocument(
+        written.PhaseDocument(
             pattern=item.pattern or models.Pattern.READ,
             read_share=item.read_share,
             fsync=item.fsync,
         ),
     )
-    settings = {key: _first(layers, key) for key in ("runtime", "ramp", "engine", "direct")}
+    keys = ("runtime", "ramp", "engine", "direct", "clients")
+    settings = {key: _first(layers, key) for key in keys}
     runtime = settings["runtime"]
+    clients = level.clients if level and level.clients else settings["clients"]
+    neighbours = (level.neighbours or 0) if level else 0
+    # What the workload says of its own pattern is not its neighbours'.
+    alone = item.model_copy(update={"read_share": None, "fsync": None})
     return models.Workload.model_validate(
         {
             "name": item.name,
@@ -215,15 +254,18 @@ def _workload(
             "direct": True if settings["direct"] is None else settings["direct"],
             "runtime_s": RUNTIME_S if runtime is None else runtime,
             "ramp_s": settings["ramp"] or 0.0,
+            "clients": clients or int(item.neighbour is not None),
+            "neighbours": neighbours,
+            "neighbour": item.neighbour and _phase(item.neighbour, alone, layers, None),
         }
     )
 
 
 def _phase(
-    phase: models.PhaseDocument,
-    item: models.WorkloadDocument,
-    layers: Sequence[models.DefaultsDocument],
-    level: models.LevelDocument | None,
+    phase: written.PhaseDocument,
+    item: written.WorkloadDocument,
+    layers: Sequence[written.DefaultsDocument],
+    level: written.LevelDocument | None,
 ) -> dict[str, object]:
     def setting(key: str, default: object) -> object:
         forced = getattr(layers[0], key)
@@ -242,21 +284,24 @@ def _phase(
         "name": phase.name or phase.pattern.value,
         "pattern": phase.pattern,
         "block_size": setting("block_size", BLOCK_SIZE),
-        "iodepth": setting("iodepth", 1),
+        "iodepth": setting("iodepth", OPEN_LOOP_DEPTH if level and level.rate else 1),
         "numjobs": setting("numjobs", 1),
         "size": setting("size", SIZE),
         "read_share": share,
         "fsync": fsync or 0,
+        "rate_iops": level.rate if level else None,
     }
 
 
-def level_label(
-    item: models.WorkloadDocument,
-    layers: Sequence[models.DefaultsDocument],
-    level: models.LevelDocument | None,
-) -> str:
-    """`qd32` for one job, `qd32x4` for four; the first phase speaks for the workload."""
-    first = item.phases[0] if item.phases else models.PhaseDocument(pattern=models.Pattern.READ)
-    phase = _phase(first.model_copy(update={"read_share": None}), item, layers, level)
-    depth, jobs = phase["iodepth"], phase["numjobs"]
-    return f"qd{depth}" if jobs == 1 else f"qd{depth}x{jobs}"
+def level_label(workload: models.Workload) -> str:
+    """`qd32` for one job, `qd32x4` for four; `c3-qd32` for three clients, `c3-qd32-rate500` for an
+    open loop at that rate of each, `c1-qd1-n3` beside three neighbours. The first phase speaks for
+    the workload."""
+    phase = workload.phases[0]
+    parts = [
+        f"c{workload.clients}" if workload.clients else "",
+        f"qd{phase.iodepth}" if phase.numjobs == 1 else f"qd{phase.iodepth}x{phase.numjobs}",
+        f"rate{phase.rate_iops:g}" if phase.rate_iops is not None else "",
+        f"n{workload.neighbours}" if workload.neighbour is not None else "",
+    ]
+    return "-".join(part for part in parts if part)

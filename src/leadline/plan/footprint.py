@@ -2,51 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from leadline.plan.models import Cell
+from leadline.plan.models import Plan, Workload
 
 # Job k of every generated workload works on this file, so that all share what was prefilled.
 DATA_FILE = "leadline.{job}.dat"
+
+
+def client_job(client: int, job: int | str) -> str:
+    """What DATA_FILE calls a job of a client; the first client's files are those of a target that
+    has no other."""
+    return str(job) if client <= 1 else f"c{client}.{job}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
     """Data that the generated workloads of one target need.
 
-    `files` holds the size in bytes of each job's file: job k of any workload uses file k, so
-    workloads share what was prefilled once. `span` is the same for a device, where job k starts at
-    k x size. `job_file_bytes` is what the largest job file of the user lays out by itself.
+    `files` holds the size in bytes of each job's file by its name: job k of any workload uses file
+    k, so workloads share what was prefilled once; every client has its own. `span` is the same for
+    a device, where job k starts at k x size, and each client behind the one before it.
+    `job_file_bytes` is what the largest job file of the user lays out by itself; `clients` is the
+    highest number of load generators at once, 0 where there is only the target's own.
     """
 
-    files: tuple[int, ...]
+    files: Mapping[str, int]
     span: int
     job_file_bytes: int
     writes: bool
+    clients: int = 0
 
     @property
     def total_bytes(self) -> int:
-        return sum(self.files) + self.job_file_bytes
+        return sum(self.files.values()) + self.job_file_bytes
 
 
-def footprint_of(cells: Iterable[Cell]) -> Footprint:
-    files: list[int] = []
-    span = 0
-    job_file_bytes = 0
+def target_footprint(plan: Plan, target: str) -> Footprint:
+    """What a plan lays out on one of its targets; on a StorageClass, on each of its volumes."""
+    workloads = plan.workloads_on(target)
+    if plan.target(target).parsed.kind.on_kubernetes:
+        workloads = tuple(one.model_copy(update={"clients": 0}) for one in workloads)
+    return footprint_of(workloads)
+
+
+def footprint_of(workloads: Iterable[Workload]) -> Footprint:
+    files: dict[str, int] = {}
+    span = job_file_bytes = clients = 0
     writes = False
-    for cell in cells:
-        writes = writes or cell.workload.writes
-        if cell.workload.job_file:
-            job_file_bytes = max(job_file_bytes, cell.workload.job_file.footprint_bytes)
-        for phase in cell.workload.phases:
-            files += [0] * (phase.numjobs - len(files))
-            for job in range(phase.numjobs):
-                files[job] = max(files[job], phase.size)
-            span = max(span, phase.numjobs * phase.size)
+    for workload in workloads:
+        writes = writes or workload.writes
+        clients = max(clients, workload.generators)
+        if workload.job_file:
+            job_file_bytes = max(job_file_bytes, workload.job_file.footprint_bytes)
+        for phase in workload.phases:
+            for client in range(1, max(1, workload.generators) + 1):
+                for job in range(phase.numjobs):
+                    name = DATA_FILE.format(job=client_job(client, job))
+                    files[name] = max(files.get(name, 0), phase.size)
+            span = max(span, max(1, workload.generators) * phase.numjobs * phase.size)
     return Footprint(
-        files=tuple(files),
+        files=files,
         span=max(span, job_file_bytes),
         job_file_bytes=job_file_bytes,
         writes=writes,
+        clients=clients,
     )

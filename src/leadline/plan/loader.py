@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.plan import models
+from leadline.plan import models, written
 from leadline.plan.expand import expand, places, with_levels
 from leadline.plan.faults import Fault
 from leadline.plan.job_file import read_job_file
@@ -52,12 +52,12 @@ def profile_names() -> list[str]:
 
 
 @cache
-def load_profile(name: str) -> models.ProfileDocument:
+def load_profile(name: str) -> written.ProfileDocument:
     """A built-in profile. Raises KeyError for a name that is none."""
     if name not in profile_names():
         raise KeyError(name)
     text = (resources.files("leadline.plan") / "profiles" / f"{name}.yaml").read_text("utf-8")
-    return models.ProfileDocument.model_validate(load_positioned(text).value)
+    return written.ProfileDocument.model_validate(load_positioned(text).value)
 
 
 def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
@@ -76,9 +76,9 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     base = path.parent if path else Path.cwd()
     faults = _Faults(source, document if path else None)
 
-    plan_document: models.PlanDocument | None = None
+    plan_document: written.PlanDocument | None = None
     try:
-        plan_document = models.PlanDocument.model_validate(raw)
+        plan_document = written.PlanDocument.model_validate(raw)
     except ValidationError as error:
         faults.take(error, raw)
     forced = _forced(overrides, faults)
@@ -96,10 +96,10 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     return expand(_located(plan_document, base), profiles, job_files, forced)
 
 
-def _located(document: models.PlanDocument, base: Path) -> models.PlanDocument:
+def _located(document: written.PlanDocument, base: Path) -> written.PlanDocument:
     """Files of clusters are named from the plan's own folder, as job files are."""
 
-    def located(cluster: models.ClusterDocument) -> models.ClusterDocument:
+    def located(cluster: written.ClusterDocument) -> written.ClusterDocument:
         named = {key: getattr(cluster, key) for key in ("ceph_conf", "keyring")}
         found: dict[str, object] = {
             key: str((base / path).absolute()) for key, path in named.items() if path
@@ -137,17 +137,17 @@ def _read(path: Path) -> Positioned:
         ) from fault
 
 
-def _forced(overrides: Overrides, faults: _Faults) -> models.DefaultsDocument:
+def _forced(overrides: Overrides, faults: _Faults) -> written.DefaultsDocument:
     """Settings of the command line that beat a workload's own; what is wrong goes to `faults`."""
     given = {key: getattr(overrides, key) for key in ("runtime", "ramp", "size")}
     try:
-        return models.DefaultsDocument.model_validate(
+        return written.DefaultsDocument.model_validate(
             {key: value for key, value in given.items() if value is not None}
         )
     except ValidationError as error:
         for detail in error.errors():
             faults.add((f"--{detail['loc'][0]}",), _sentence(detail))
-        return models.DefaultsDocument()
+        return written.DefaultsDocument()
 
 
 class _Faults:
@@ -196,7 +196,7 @@ def _written_path(loc: Sequence[str | int], raw: object) -> KeyPath:
     for part in loc:
         if isinstance(raw, str):
             break
-        if part in models.LAB_TAGS:
+        if part in written.LAB_TAGS:
             continue
         path.append(part)
         try:
@@ -208,14 +208,16 @@ def _written_path(loc: Sequence[str | int], raw: object) -> KeyPath:
 
 def _keys_at(path: KeyPath) -> list[str]:
     """Keys that may stand at a path of a plan."""
-    model: type[BaseModel] = models.PlanDocument
+    model: type[BaseModel] = written.PlanDocument
     below: dict[str, type[BaseModel]] = {
-        "targets": models.TargetDocument,
-        "workloads": models.WorkloadDocument,
-        "phases": models.PhaseDocument,
-        "levels": models.LevelDocument,
-        "defaults": models.DefaultsDocument,
-        "clusters": models.ClusterDocument,
+        "targets": written.TargetDocument,
+        "workloads": written.WorkloadDocument,
+        "phases": written.PhaseDocument,
+        "levels": written.LevelDocument,
+        "neighbour": written.PhaseDocument,
+        "density": written.DensityDocument,
+        "defaults": written.DefaultsDocument,
+        "clusters": written.ClusterDocument,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
         "tolerations": Toleration,
@@ -240,7 +242,7 @@ def _dotted(path: KeyPath) -> str:
     return text or "plan"
 
 
-def _profiles(raw: Mapping[str, Any], faults: _Faults) -> list[models.ProfileDocument]:
+def _profiles(raw: Mapping[str, Any], faults: _Faults) -> list[written.ProfileDocument]:
     given = raw.get("profile", ())
     names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     loaded = []
@@ -278,7 +280,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def _check_names(
-    raw: Mapping[str, Any], profiles: Sequence[models.ProfileDocument], faults: _Faults
+    raw: Mapping[str, Any], profiles: Sequence[written.ProfileDocument], faults: _Faults
 ) -> None:
     seen: set[str] = set()
     for profile in profiles:
@@ -360,7 +362,7 @@ def _fits(url: TargetUrl, cluster: object) -> bool:
 
 
 def _check_something_to_do(
-    raw: Mapping[str, Any], profiles: Sequence[models.ProfileDocument], faults: _Faults
+    raw: Mapping[str, Any], profiles: Sequence[written.ProfileDocument], faults: _Faults
 ) -> None:
     if not profiles and not raw.get("workloads") and not raw.get("profile"):
         faults.add(
@@ -369,8 +371,8 @@ def _check_something_to_do(
 
 
 def _check_number(
-    document: models.PlanDocument,
-    profiles: Sequence[models.ProfileDocument],
+    document: written.PlanDocument,
+    profiles: Sequence[written.ProfileDocument],
     faults: _Faults,
 ) -> None:
     """A plan multiplies targets, levels and repeats; a short file could fill the memory."""
@@ -383,22 +385,22 @@ def _check_number(
 
 def _check_expansion(
     raw: Mapping[str, Any],
-    forced: models.DefaultsDocument,
-    profiles: Sequence[models.ProfileDocument],
+    forced: written.DefaultsDocument,
+    profiles: Sequence[written.ProfileDocument],
     faults: _Faults,
 ) -> None:
     """Settings that are right alone and do not fit together, once defaults are filled in."""
     try:
-        defaults = models.DefaultsDocument.model_validate(raw.get("defaults", {}))
+        defaults = written.DefaultsDocument.model_validate(raw.get("defaults", {}))
     except ValidationError:
         return  # told already, and without it nothing can be filled in
-    found: list[tuple[KeyPath, models.WorkloadDocument, models.DefaultsDocument]] = [
+    found: list[tuple[KeyPath, written.WorkloadDocument, written.DefaultsDocument]] = [
         (("profile",), item, profile.defaults) for profile in profiles for item in profile.workloads
     ]
-    for index, written in enumerate(_mappings(raw.get("workloads"))):
+    for index, given in enumerate(_mappings(raw.get("workloads"))):
         with contextlib.suppress(ValidationError):  # told already
-            item = models.WorkloadDocument.model_validate(written)
-            found.append((("workloads", index), item, models.DefaultsDocument()))
+            item = written.WorkloadDocument.model_validate(given)
+            found.append((("workloads", index), item, written.DefaultsDocument()))
     for path, item, last in found:
         if item.job_file is not None:
             continue

@@ -18,7 +18,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.formats.importer import Refused
 from leadline.plan.faults import Fault
-from leadline.plan.footprint import footprint_of
+from leadline.plan.footprint import target_footprint
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
 from leadline.report.comparison.output import CompareOutput
@@ -373,7 +373,7 @@ def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
 def check_output(plan: Plan) -> CheckOutput:
     writes = []
     for target in plan.targets:
-        footprint = footprint_of(plan.cells_of(target.name))
+        footprint = target_footprint(plan, target.name)
         device = target.parsed.kind is TargetKind.DEVICE
         size = (footprint.span if device else footprint.total_bytes) if plan.prefill else 0
         writes.append(

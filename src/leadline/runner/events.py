@@ -11,9 +11,12 @@ from leadline.plan.models import Cell, Plan, Trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
+    """`asked_s` is what the trials to do ask of the engine; follow-ups come on top."""
+
     run: str
     plan: Plan
     to_do: int
+    asked_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

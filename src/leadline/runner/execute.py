@@ -15,10 +15,12 @@ from leadline.archive.records import Problem, RunStatus, TrialRecord, TrialStatu
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
 from leadline.inventory.models import HostInventory
-from leadline.plan.footprint import Footprint, footprint_of
+from leadline.plan.follow_up import grown, next_cells, waiting_targets
+from leadline.plan.footprint import Footprint, target_footprint
 from leadline.plan.models import Cell, LeftOut, Plan, Trial, Workload
 from leadline.probes.host import host_inventory
 from leadline.runner.events import Noted, Observer, RunStarted
+from leadline.runner.outcomes import outcomes
 from leadline.runner.ports import Engines, System, Target
 from leadline.runner.prefill import Prefilled, prefill
 from leadline.runner.stop import StopRequest
@@ -36,15 +38,40 @@ class Outcome:
 
 def inspect_targets(plan: Plan, targets: Sequence[Target]) -> Mapping[str, Footprint]:
     """Every refusal there is, before anything is touched; the footprint of each target."""
-    footprints = {target.name: footprint_of(plan.cells_of(target.name)) for target in targets}
+    footprints = {target.name: target_footprint(plan, target.name) for target in targets}
     claimed: dict[object, int] = {}
     for target in targets:
         footprint, volume = footprints[target.name], target.volume()
+        _refuse_too_many_clients(plan, target.name)
         target.inspect(
             footprint, prefill=plan.prefill, claimed_bytes=claimed.get(volume, 0) if volume else 0
         )
         claimed[volume] = claimed.get(volume, 0) + footprint.total_bytes
     return footprints
+
+
+def _refuse_too_many_clients(plan: Plan, name: str) -> None:
+    """In Kubernetes each client needs a volume, which the target's `count` says how many of are."""
+    url = plan.target(name).parsed
+    if not url.kind.on_kubernetes:
+        return
+    for workload in plan.workloads_on(name):
+        if workload.neighbours:
+            raise LeadlineError(
+                errors.TARGET_UNSUITABLE,
+                f"the workload {workload.name!r} has neighbours, which volumes of a StorageClass "
+                "cannot be yet",
+                context=[f"target {name!r}"],
+                hint="use them on dir:, rbd:, cephfs: and hosts: targets",
+            )
+        if workload.clients > url.request.count:
+            raise LeadlineError(
+                errors.TARGET_UNSUITABLE,
+                f"the workload {workload.name!r} asks for {workload.clients} clients; the target "
+                f"has {url.request.count} volumes",
+                context=[f"target {name!r}"],
+                hint=f"write count={workload.clients} in the target",
+            )
 
 
 def left_out(plan: Plan, targets: Sequence[Target]) -> tuple[LeftOut, ...]:
@@ -55,7 +82,7 @@ def left_out(plan: Plan, targets: Sequence[Target]) -> tuple[LeftOut, ...]:
         if target.name not in plan.optional:
             continue
         try:
-            target.inspect(footprint_of(plan.cells_of(target.name)), prefill=plan.prefill)
+            target.inspect(target_footprint(plan, target.name), prefill=plan.prefill)
         except LeadlineError as error:
             cluster = plan.target(target.name).cluster
             found.append(LeftOut(target=target.name, cluster=cluster, reason=error.fact))
@@ -78,9 +105,11 @@ def carry_out(
     Returns also when the user stopped it or a target failed; the outcome tells.
     """
     needed = {plan.cells[trial.cell].target for trial in to_do}
+    needed |= waiting_targets(plan, outcomes(writer.run))
     targets = [target for target in targets if target.name in needed]
     footprints = inspect_targets(plan, targets)
-    observe(RunStarted(run=writer.path.name, plan=plan, to_do=len(to_do)))
+    asked_s = sum(plan.cells[trial.cell].workload.duration_s for trial in to_do)
+    observe(RunStarted(run=writer.path.name, plan=plan, to_do=len(to_do), asked_s=asked_s))
     fio = _fio_version(plan, engines)
     host = host_inventory(plan.targets, fio)
     for difference in _changed(writer.run.inventory("start"), host):
@@ -92,7 +121,9 @@ def carry_out(
     try:
         for target in targets:
             target.acquire(footprints[target.name], writer.path.name, writer)
-        workloads = _resolved(plan, engines, targets)
+        settled = _Settled(engines, targets)
+        for cell in plan.cells:
+            settled.cell(plan, cell)
         prefilled = {
             target.name: prefill(
                 plan, target, footprints[target.name], engines, writer, stop, observe
@@ -104,9 +135,15 @@ def carry_out(
         for target in targets:
             if plan.prefill and not stop.requested:
                 target.settle(written_at_s)
-        records = _run_trials(
-            plan, to_do, workloads, prefilled, targets, engines, writer, stop, observe
-        )
+        while not stop.requested:
+            if not to_do:
+                plan, to_do = _grown(plan, writer, observe)
+            if not to_do:
+                break
+            records += _run_trials(
+                plan, to_do, settled, prefilled, targets, engines, writer, stop, observe
+            )
+            to_do = ()
     except LeadlineError as error:
         problem = error
     finally:
@@ -156,28 +193,44 @@ def _capture(
             observe(Noted(message=f"no inventory of {system.name} at the {moment}: {error.fact}"))
 
 
-def _resolved(plan: Plan, engines: Engines, targets: Sequence[Target]) -> dict[int, Workload]:
-    """Each cell's workload with its I/O engine settled, tried once a target, engine and mode."""
-    settled: dict[tuple[str, str, bool], Workload] = {}
-    workloads: dict[int, Workload] = {}
-    by_name = {target.name: target for target in targets}
-    for number, cell in enumerate(plan.cells):
-        target = by_name.get(cell.target)
-        if target is None:
-            continue
+def _grown(plan: Plan, writer: RunWriter, observe: Observer) -> tuple[Plan, tuple[Trial, ...]]:
+    """The plan with the cells that its results ask for, kept before any of them is measured, and
+    what there is to do of them."""
+    cells = next_cells(plan, outcomes(writer.run))
+    if not cells:
+        return plan, ()
+    more = grown(plan, cells)
+    writer.extend(more)
+    for cell in cells:
+        observe(Noted(message=f"added by what was measured: {cell.label}"))
+    return more, more.trials[len(plan.trials) :]
+
+
+class _Settled:
+    """Cells' workloads with their I/O engine settled, tried once a target, engine and mode."""
+
+    def __init__(self, engines: Engines, targets: Sequence[Target]) -> None:
+        self._engines = engines
+        self._targets = {target.name: target for target in targets}
+        self._settled: dict[tuple[str, str, bool], Workload] = {}
+
+    def cell(self, plan: Plan, cell: Cell) -> Cell:
+        """The cell as it can be measured; as it is where its target takes no part."""
+        if cell.target not in self._targets:
+            return cell
         workload = cell.workload
-        engine = engines.of(workload, plan.target(cell.target).parsed.kind)
+        engine = self._engines.of(workload, plan.target(cell.target).parsed.kind)
         key = (cell.target, workload.engine.value, workload.direct)
-        if key not in settled:
-            settled[key] = engine.resolve(workload, target.location)
-        workloads[number] = workload.model_copy(update={"engine": settled[key].engine})
-    return workloads
+        if key not in self._settled:
+            self._settled[key] = engine.resolve(workload, self._targets[cell.target].location)
+        settled = workload.model_copy(update={"engine": self._settled[key].engine})
+        return cell.model_copy(update={"workload": settled})
 
 
 def _run_trials(
     plan: Plan,
     to_do: Sequence[Trial],
-    workloads: Mapping[int, Workload],
+    settled: _Settled,
     prefilled: Mapping[str, Prefilled],
     targets: Sequence[Target],
     engines: Engines,
@@ -201,7 +254,7 @@ def _run_trials(
         given = prefilled[cell.target]
         if target.fresh and cell.target in used:
             target.renew()
-            footprint = footprint_of(plan.cells_of(cell.target))
+            footprint = target_footprint(plan, cell.target)
             given = prefill(
                 plan, target, footprint, engines, writer, stop, observe, before=trial.id
             )
@@ -211,7 +264,7 @@ def _run_trials(
         left_s -= cell.workload.duration_s
         record = runner.run(
             trial,
-            cell.model_copy(update={"workload": workloads[trial.cell]}),
+            settled.cell(plan, cell),
             target=target,
             prefilled=given,
             attempt=attempts.get(trial.id, 0) + 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -106,18 +106,57 @@ class RemoteVolumes:
         return f"{first.path} of {first.shell.name}{more}"
 
 
+class Host(Protocol):
+    """A machine that is reached over the network, with a folder of our own at `path`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def shell(self) -> Shell: ...
+
+    def serving(
+        self, socket: Path, arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """The command, to be run here, that runs `fio ARGUMENTS... --server=...` in the host's
+        folder and makes it answer at the Unix socket `socket` of this machine. The server ends
+        when the command does, however that ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """A folder of our own on each of several hosts. Client k works on host k, and round again."""
+
+    shape: ClassVar[Shape] = Shape.FILES
+    hosts: tuple[Host, ...]
+
+    def of(self, client: int) -> Host:
+        """The host of a client; clients are numbered from 1."""
+        return self.hosts[(client - 1) % len(self.hosts)]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{host.name}:{host.path}" for host in self.hosts)
+
+
 # Where an engine does its I/O.
-Location = Folder | Device | RbdImage | RadosPool | RemoteVolumes
+Location = Folder | Device | RbdImage | RadosPool | RemoteVolumes | Hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One execution for an engine: the job as text, where, and how long it may take."""
+    """One execution for an engine: the job as text, where, and how long it may take. `clients` do
+    it at once, 0 being the target's own, and `neighbours` do `neighbour_text` meanwhile."""
 
     text: str
     location: Location
     bound_s: float
     layout_only: bool = False
+    clients: int = 0
+    neighbours: int = 0
+    neighbour_text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,16 +61,16 @@ def prefill(
         place += f"-{before}"
     _lay_out_job_files(plan, target, engine, writer, stop, place)
     shape = target.location.shape
-    size = footprint.span if shape is Shape.SPAN else sum(footprint.files)
+    size = footprint.span if shape is Shape.SPAN else sum(footprint.files.values())
     if not size or stop.requested:
         return Prefilled(written_bytes=0)
     observe(PrefillStarted(target=target.name, size_bytes=size))
-    cells = plan.cells_of(target.name)
-    direct = all(cell.workload.direct for cell in cells)
+    direct = all(workload.direct for workload in plan.workloads_on(target.name))
     job = Job(
         text=engine.prefill_text(footprint, target.location, direct),
         location=target.location,
         bound_s=max(LEAST_BOUND_S, size / SLOWEST_BPS),
+        clients=footprint.clients,
     )
     execution, written = _execute(job, place, engine, writer, stop)
     if execution.status is TrialStatus.INTERRUPTED:

@@ -24,10 +24,18 @@ from leadline.archive.records import (
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
 from leadline.formats.output import FormatError
-from leadline.plan.models import Cell, Plan, Trial
+from leadline.plan.models import Cell, Plan, Trial, Workload
 from leadline.probes.processor import CpuTimes, processor_between
 from leadline.runner.events import Observer, TrialEnded, TrialProgress, TrialStarted
-from leadline.runner.ports import Engine, Engines, Execution, Job, Target
+from leadline.runner.ports import (
+    Engine,
+    Engines,
+    Execution,
+    Job,
+    Location,
+    RemoteVolumes,
+    Target,
+)
 from leadline.runner.prefill import Prefilled
 from leadline.runner.stop import StopRequest
 
@@ -79,11 +87,7 @@ class TrialRunner:
             prepared = self._prepare(cell, target, prefilled)
             before = CpuTimes.now()
             if prepared.problem is None:
-                job = Job(
-                    text=engine.job_text(cell.workload, target.location, trial.seed),
-                    location=target.location,
-                    bound_s=bound_s,
-                )
+                job = _job(engine, cell.workload, target.location, trial.seed, bound_s)
                 execution = self._watched(target, engine, job, folder)
             else:
                 execution = Execution(
@@ -151,7 +155,10 @@ class TrialRunner:
                 raise FileNotFoundError("it is no longer what was acquired")
             round_trips = target.prepare()
             drop = target.drop_caches() if self.plan.drop_caches else None
-            spans = [phase.size * phase.numjobs for phase in cell.workload.phases]
+            # On a StorageClass each client has a volume, and the extent is that of one.
+            apart = isinstance(target.location, RemoteVolumes)
+            clients = 1 if apart else max(1, cell.workload.clients)
+            spans = [phase.size * phase.numjobs * clients for phase in cell.workload.phases]
             extent = Extent(
                 span_bytes=max(spans, default=0),
                 written_bytes=prefilled.written_bytes,
@@ -174,6 +181,23 @@ class TrialRunner:
             extent=None if cell.workload.job_file else extent,
             round_trips=round_trips,
         )
+
+
+def _job(engine: Engine, workload: Workload, location: Location, seed: int, bound_s: float) -> Job:
+    if isinstance(location, RemoteVolumes) and workload.clients:
+        location = replace(location, volumes=location.volumes[: workload.clients])
+    beside = ""
+    if workload.neighbours and workload.neighbour is not None:
+        driven = {"phases": (workload.neighbour,), "clients": 1, "neighbours": 0}
+        beside = engine.job_text(workload.model_copy(update=driven), location, seed)
+    return Job(
+        text=engine.job_text(workload, location, seed),
+        location=location,
+        bound_s=bound_s,
+        clients=workload.clients,
+        neighbours=workload.neighbours,
+        neighbour_text=beside,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

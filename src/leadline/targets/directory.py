@@ -94,7 +94,7 @@ class DirectoryTarget(OnThisMachine):
         folder = self.parent / f"leadline-{run}-{token}"
         self._created = Created(target=self.name, path=str(folder), token=token)
         self._journal = journal
-        self._files = {DATA_FILE.format(job=job) for job in range(len(footprint.files))}
+        self._files = set(footprint.files)
         journal.note_created(self._created)
         try:
             folder.mkdir()

@@ -154,7 +154,7 @@ def test_the_command_line() -> None:
 def test_prefill_writes_the_span_once() -> None:
     engine = RbdBenchEngine()
     span = (10 << 20) + 4096
-    footprint = Footprint(files=(span,), span=span, job_file_bytes=0, writes=False)
+    footprint = Footprint(files={"leadline.0.dat": span}, span=span, job_file_bytes=0, writes=False)
     job = Job(text=engine.prefill_text(footprint, IMAGE, True), location=IMAGE, bound_s=5)
     command = engine.command(job, Path("/trial"))
     assert command[command.index("--io-total") + 1] == f"{span}B"

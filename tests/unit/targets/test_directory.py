@@ -10,7 +10,7 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets.directory import OWNER_FILE, DirectoryTarget, remove_folder
 
-SMALL = Footprint(files=(4096, 4096), span=8192, job_file_bytes=0, writes=True)
+SMALL = Footprint(files={"leadline.0.dat": 4096, "leadline.1.dat": 4096}, span=8192, job_file_bytes=0, writes=True)
 
 
 class Journal:
@@ -96,7 +96,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_plan_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    huge = Footprint(files=(1 << 60,), span=1 << 60, job_file_bytes=0, writes=True)
+    huge = Footprint(files={"leadline.0.dat": 1 << 60}, span=1 << 60, job_file_bytes=0, writes=True)
     with pytest.raises(LeadlineError) as caught:
         target(tmp_path).inspect(huge, prefill=True)
     assert caught.value.kind is TARGET_NO_SPACE
