@@ -8,9 +8,10 @@ import click
 
 from leadline.cli.options import format_option, plan_options
 from leadline.errors import Exit
+from leadline.plan.follow_up import bound_of
 from leadline.plan.footprint import target_footprint
 from leadline.plan.loader import PlanInvalid, load_plan
-from leadline.plan.models import Plan
+from leadline.plan.models import FollowUp, OpenLoop, Plan
 from leadline.plan.overrides import Overrides
 from leadline.plan.target_url import TargetKind
 from leadline.units import format_block_size, format_duration, format_size
@@ -64,7 +65,10 @@ def describe(plan: Plan) -> str:
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
+    if plan.cells:
+        lines.insert(1, "  ".join("-" * width for width in widths))
+    else:
+        lines = ["nothing at first: what is measured decides what comes next"]
     trials, cells = len(plan.trials), len(plan.cells)
     io_time = format_duration(plan.duration_s)
     order = f"interleaved in random blocks (seed {plan.seed})"
@@ -73,6 +77,7 @@ def describe(plan: Plan) -> str:
         f"{trials} trials: {cells} cells x {plan.repeats} repeats, {order}",
         f"time: {io_time} of I/O, besides prefill and about half a second a trial",
     ]
+    lines += [_later(plan, one) for one in plan.follow_ups]
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
         if plan.prefill:
@@ -97,3 +102,20 @@ def describe(plan: Plan) -> str:
                 f"(needs --destroy-data rbd:{url.location})"
             )
     return "\n".join(lines)
+
+
+def _later(plan: Plan, asked: FollowUp) -> str:
+    """What is added when there are results."""
+    bound = bound_of(plan, asked)
+    if isinstance(asked, OpenLoop):
+        shares = ", ".join(f"{share:.0%}" for share in asked.shares)
+        what = f"an open loop at {shares} of its peak"
+    else:
+        rate = asked.workload.load.offered_iops or 0.0
+        what = (
+            f"how many clients at {rate:g} IOPS each stay within {asked.limit} (up to {asked.most})"
+        )
+    return (
+        f"then {bound.workload} on {asked.target}: {what}; at most {bound.trials} trials, "
+        f"{format_duration(bound.asked_s)} of I/O"
+    )

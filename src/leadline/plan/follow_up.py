@@ -13,7 +13,7 @@ from statistics import median
 
 from leadline.metrics import Metric
 from leadline.plan.expand import OPEN_LOOP_DEPTH, interleaved, level_label
-from leadline.plan.models import Cell, Density, OpenLoop, Phase, Plan
+from leadline.plan.models import Cell, Density, FollowUp, OpenLoop, Phase, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,31 @@ def grown(plan: Plan, cells: Sequence[Cell]) -> Plan:
     return plan.model_copy(
         update={"cells": (*plan.cells, *cells), "trials": (*plan.trials, *trials)}
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a follow-up takes at most: trials, and the seconds that they ask of the engine."""
+
+    workload: str
+    trials: int
+    asked_s: float
+
+
+def bound_of(plan: Plan, asked: FollowUp) -> Bound:
+    """Doubling reaches any number of n bits in n steps, and bisection needs no more."""
+    if isinstance(asked, OpenLoop):
+        name, cells = asked.workload, len(asked.shares)
+        each_s = max(
+            cell.workload.duration_s
+            for cell in plan.cells_of(asked.target)
+            if cell.workload.name == name
+        )
+    else:
+        name, cells = asked.workload.name, 2 * asked.most.bit_length()
+        each_s = asked.workload.duration_s
+    trials = cells * plan.repeats
+    return Bound(workload=name, trials=trials, asked_s=trials * each_s)
 
 
 def waiting_targets(plan: Plan, outcomes: Outcomes) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The plan as a user writes it: YAML keys with their checks. `expand` makes a `models.Plan` of it."""
+"""The plan as a user writes it: keys with their checks. `expand` makes a `models.Plan` of it."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.formats.importer import Refused
 from leadline.plan.faults import Fault
+from leadline.plan.follow_up import bound_of
 from leadline.plan.footprint import target_footprint
-from leadline.plan.models import Plan
+from leadline.plan.models import FollowUp, Plan
 from leadline.plan.target_url import TargetKind
 from leadline.report.comparison.output import CompareOutput
 from leadline.report.inventory.output import InventoryOutput
@@ -181,14 +182,25 @@ class FaultOutput(Output):
     nearest: str | None
 
 
+class CheckedFollowUp(Output):
+    """What the run adds when it has seen results, and how many trials that takes at most."""
+
+    target: str
+    workload: str
+    kind: Literal["open-loop", "density"]
+    most_trials: int
+    most_seconds: float
+
+
 class CheckOutput(Output):
-    """`seconds` of I/O of all trials, without prefill and set-up."""
+    """`seconds` of I/O of all trials, without prefill, set-up and what is added later."""
 
     schema_: Literal["leadline/check/1"] = Field(default="leadline/check/1", alias="schema")
     plan: str
     cells: list[CheckedCell]
     trials: int
     seconds: float
+    follow_ups: list[CheckedFollowUp]
     prefill_bytes: int
     writes: list[CheckedWrite]
     faults: list[FaultOutput]
@@ -355,6 +367,7 @@ def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
         cells=[],
         trials=0,
         seconds=0.0,
+        follow_ups=[],
         prefill_bytes=0,
         writes=[],
         faults=[
@@ -396,9 +409,21 @@ def check_output(plan: Plan) -> CheckOutput:
         ],
         trials=len(plan.trials),
         seconds=plan.duration_s,
+        follow_ups=[_follow_up(plan, one) for one in plan.follow_ups],
         prefill_bytes=sum(write.bytes for write in writes),
         writes=writes,
         faults=[],
+    )
+
+
+def _follow_up(plan: Plan, asked: FollowUp) -> CheckedFollowUp:
+    bound = bound_of(plan, asked)
+    return CheckedFollowUp(
+        target=asked.target,
+        workload=bound.workload,
+        kind=asked.kind,
+        most_trials=bound.trials,
+        most_seconds=bound.asked_s,
     )
 
 
