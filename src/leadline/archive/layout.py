@@ -27,8 +27,12 @@ FIO_OUTPUT = "fio.json"
 JOB_FILE = "job.fio"
 STDERR = "stderr.txt"
 CLUSTER = "cluster.jsonl"
+RESOURCES = "resources.jsonl"
+CEPH_COUNTERS = "ceph-counters.jsonl"
 IMPORTED = "imported"
 RUNNERS = "runners.json"
+CLIENTS = "clients.json"
+NEIGHBOUR_JOB_FILE = "neighbour.fio"
 
 # Most files are read by one call.
 _AT_ONCE = 1 << 16

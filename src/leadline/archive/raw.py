@@ -9,15 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from leadline.archive import layout
+from leadline.formats.fio_job_file import GENERATED, options_of, text_of
 from leadline.formats.fio_json import parse_fio_json
 from leadline.formats.fio_log import Window, parse_iops_log
-from leadline.formats.output import EngineOutput, FormatError
+from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult
 from leadline.formats.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
 from leadline.metrics import Op
 from leadline.regular_file import read_content
 
 _VOLUME = re.compile(rf"volume-([1-9]\d{{0,3}})\.{re.escape(layout.FIO_OUTPUT)}")
+# fio marks what it writes for a client with its socket, and with a port that no socket has.
+_CLIENT = re.compile(r"([cn]([1-9]\d{0,3}))(?::\d+)?")
+_FLEET_LOG = re.compile(r"(?P<phase>.+)_iops\.\d+\.log\.(?P<client>[cn][1-9]\d{0,3})")
 _PREFIX = re.compile(r"volume-[1-9]\d{0,3}\.")
 
 
@@ -38,7 +42,43 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
         raise FormatError(
             "unreadable-result", f"fio's output cannot be read: {error.strerror}"
         ) from error
+    if (folder / layout.CLIENTS).exists():
+        return _measured(read_whole_fleet(folder))
     return parse_fio_json(content)
+
+
+def read_whole_fleet(folder: Path) -> EngineOutput:
+    """The output of a fleet, its neighbours among the jobs: the host of each is its client's name.
+
+    fio's client mixes up the options of jobs where one of them has several processes (it files
+    them by group and looks them up by process, `handle_job_opt` and `handle_ts` of client.c), so
+    they come from the job file. Raises FormatError."""
+    try:
+        output = parse_fio_json(read_content(folder / layout.FIO_OUTPUT))
+        text = read_content(folder / layout.JOB_FILE).decode("utf-8", "replace")
+    except OSError as error:
+        raise FormatError(
+            "unreadable-result", f"the fleet's output cannot be read: {error.strerror}"
+        ) from error
+    return replace(output, jobs=tuple(_of_client(job, text) for job in output.jobs))
+
+
+def _of_client(job: JobResult, text: str) -> JobResult:
+    match = _CLIENT.fullmatch(job.host)
+    if match is None:
+        raise FormatError("unreadable-result", f"{job.host!r} is no client of the fleet")
+    job = replace(job, host=match[1])
+    own = {} if job.host.startswith("n") else options_of(text_of(int(match[2]), text))
+    if GENERATED not in text or job.name not in own:
+        return job
+    options = JobOptions(raw={**own.get("global", {}), **own[job.name]})
+    return replace(job, options=options)
+
+
+def _measured(output: EngineOutput) -> EngineOutput:
+    neighbours = tuple(job for job in output.jobs if job.host.startswith("n"))
+    jobs = tuple(job for job in output.jobs if job not in neighbours)
+    return replace(output, jobs=jobs, neighbours=neighbours)
 
 
 def _volumes(folder: Path) -> list[Path]:
@@ -91,22 +131,39 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
             names = [entry.name for entry in entries]
     except OSError:
         return {}
+    if layout.CLIENTS in names:
+        return _fleet_windows(folder, names)
     volumes: dict[str, dict[Op, tuple[Window, ...]]] = {}
     for name in sorted(names):
         if not name.endswith(".log") or "_iops" not in name:
             continue
-        path = folder / name
-        try:
-            content = read_content(path)
-        except OSError as error:
-            raise FormatError(
-                "unreadable-result", f"fio's log {name} cannot be read: {error.strerror}"
-            ) from error
         volume = _PREFIX.match(name)
         of_volume = volumes.setdefault(volume[0] if volume else "", {})
-        of_volume.update(parse_iops_log(content.decode("utf-8", "replace")))
+        of_volume.update(_log(folder / name))
     ops = {op: None for series in volumes.values() for op in series}
     return {op: _added([one[op] for one in volumes.values() if op in one]) for op in ops}
+
+
+def _log(path: Path) -> Mapping[Op, tuple[Window, ...]]:
+    try:
+        content = read_content(path)
+    except OSError as error:
+        raise FormatError(
+            "unreadable-result", f"fio's log {path.name} cannot be read: {error.strerror}"
+        ) from error
+    return parse_iops_log(content.decode("utf-8", "replace"))
+
+
+def _fleet_windows(folder: Path, names: Sequence[str]) -> Mapping[Op, tuple[Window, ...]]:
+    """A log for each job of each client: those of a phase ran side by side."""
+    phases: dict[str, dict[Op, list[tuple[Window, ...]]]] = {}
+    for name in sorted(names):
+        log = _FLEET_LOG.fullmatch(name)
+        if log is None or log["client"].startswith("n"):
+            continue
+        for op, series in _log(folder / name).items():
+            phases.setdefault(log["phase"], {}).setdefault(op, []).append(series)
+    return {op: _added(logs) for of_phase in phases.values() for op, logs in of_phase.items()}
 
 
 def _added(series: Sequence[Sequence[Window]]) -> tuple[Window, ...]:

@@ -18,6 +18,8 @@ from leadline.archive import layout
 from leadline.archive.imported import ImportedFiles
 from leadline.archive.raw import read_output, read_windows
 from leadline.archive.records import (
+    ClientRecord,
+    Clients,
     Created,
     Derived,
     Manifest,
@@ -28,8 +30,10 @@ from leadline.archive.records import (
     TrialStatus,
 )
 from leadline.errors import LeadlineError
+from leadline.formats.ceph_counters import CounterSample, parse_ceph_counters
 from leadline.formats.ceph_status import ClusterSample, MissedSample, parse_cluster_log
 from leadline.formats.fio_log import Window
+from leadline.formats.host_counters import HostSample, MissedHostSample, parse_resource_log
 from leadline.formats.output import EngineOutput, FormatError
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.ceph_reading import cluster_inventory
@@ -99,19 +103,48 @@ class StoredTrial:
         return read_record(path, Runners).runners if path.exists() else ()
 
     @cached_property
+    def clients(self) -> tuple[ClientRecord, ...]:
+        """The load generators of a fleet; empty where the engine was not one. Raises
+        LeadlineError(`archive-damaged`)."""
+        path = self.folder / layout.CLIENTS
+        return read_record(path, Clients).clients if path.exists() else ()
+
+    @cached_property
     def cluster(self) -> tuple[ClusterSample | MissedSample, ...]:
         """The Ceph cluster during the trial; empty where none was watched.
 
         Raises FormatError with the line of the record that is not understood.
         """
-        path = self.folder / layout.CLUSTER
+        content = self._watched(layout.CLUSTER)
+        return () if content is None else parse_cluster_log(content)
+
+    @cached_property
+    def resources(self) -> tuple[HostSample | MissedHostSample, ...]:
+        """Counters of machines during the trial; empty where none were sampled.
+
+        Raises FormatError with the line of the record that is not understood.
+        """
+        content = self._watched(layout.RESOURCES)
+        return () if content is None else parse_resource_log(content)
+
+    @cached_property
+    def ceph_counters(self) -> tuple[CounterSample, ...]:
+        """Counters of OSDs during the trial; empty where none were asked for.
+
+        Raises FormatError with the line of the record that is not understood.
+        """
+        content = self._watched(layout.CEPH_COUNTERS)
+        return () if content is None else parse_ceph_counters(content)
+
+    def _watched(self, name: str) -> bytes | None:
+        """What a watch wrote during the trial; None where there was none. Raises FormatError."""
         try:
-            return parse_cluster_log(read_content(path))
+            return read_content(self.folder / name)
         except FileNotFoundError:
-            return ()
+            return None
         except OSError as error:
             raise FormatError(
-                "unreadable-result", f"{layout.CLUSTER} cannot be read: {error.strerror}"
+                "unreadable-result", f"{name} cannot be read: {error.strerror}"
             ) from error
 
     def measurements(self) -> Iterator[Measurement]:

@@ -135,6 +135,26 @@ class Runners(Record):
     runners: tuple[Runner, ...]
 
 
+class ClientRecord(Record):
+    """One load generator of a fleet. `name` is what its results and logs are marked with: c1, c2,
+    ..., and n1, ... for neighbours. `clock_offset_s` is what its machine's clock is ahead of this
+    one's, known within `clock_uncertainty_s`; both 0 where it is this machine."""
+
+    name: str
+    host: str
+    fio_version: str
+    cores: int = Field(ge=1)
+    clock_offset_s: float
+    clock_uncertainty_s: float
+
+
+class Clients(Record):
+    """The load generators of one trial, neighbours behind those that are measured."""
+
+    schema_: Literal["leadline/clients/1"] = Field(default="leadline/clients/1", alias="schema")
+    clients: tuple[ClientRecord, ...]
+
+
 class ImportSource(Record):
     """Where an imported trial's figures stand: result number `part`, counted from 0, of `files`
     in the folder of imported files, read as `kind`. `names` are what the files were called."""

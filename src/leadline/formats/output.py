@@ -261,7 +261,8 @@ class DiskUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOutput:
     """What one execution of an engine left. `noise` is text before the part that tells figures.
-    `notes` are what the parser could not vouch for."""
+    `notes` are what the parser could not vouch for. `neighbours` did I/O at the same time beside
+    the jobs that were measured, and are no part of any figure of theirs."""
 
     version: str
     timestamp_s: float | None = None
@@ -269,6 +270,7 @@ class EngineOutput:
     jobs: tuple[JobResult, ...]
     disks: tuple[DiskUse, ...] = ()
     notes: tuple[Note, ...] = ()
+    neighbours: tuple[JobResult, ...] = ()
 
 
 def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:

@@ -38,7 +38,7 @@ def host_inventory(targets: Sequence[Target], fio_version: str) -> HostInventory
 def _target(target: Target) -> TargetInventory:
     url = target.parsed
     path = Path(url.location)
-    if url.kind in (TargetKind.RBD, TargetKind.RADOS):
+    if url.kind in (TargetKind.RBD, TargetKind.RADOS, TargetKind.HOSTS):
         return TargetInventory(target=target.name, url=target.url)
     if url.kind in (TargetKind.DIR, TargetKind.CEPHFS):
         return TargetInventory(target=target.name, url=target.url, mount=mount_of(path))

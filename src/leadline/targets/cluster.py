@@ -18,6 +18,7 @@ from leadline.archive.records import Created, RoundTrip
 from leadline.ceph.access import CephAccess
 from leadline.ceph.connection import Connection
 from leadline.errors import LeadlineError
+from leadline.formats.host_counters import Role
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.inventory.fitness import unfit
@@ -27,7 +28,10 @@ from leadline.lab.measure import measure_round_trips
 from leadline.plan.lab_description import LabDescription
 from leadline.plan.models import Cluster, Plan
 from leadline.probes.ceph import capture
+from leadline.probes.ceph_counters import CephCountersWatch
 from leadline.probes.ceph_watch import ClusterWatch
+from leadline.probes.host_counters import LocalMachine, ResourceWatch
+from leadline.probes.watches import Watches
 from leadline.runner.ports import Journal
 
 # In the journal of a run: the delay of a lab, which is to be put back.
@@ -66,6 +70,11 @@ class OpenCluster:
     @cached_property
     def _watching(self) -> Connection:
         """A connection that no command of ours holds up."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    @cached_property
+    def _counting(self) -> Connection:
+        """As `_watching`: dumps of many OSDs would hold the samples of health up."""
         return Connection(self.access, timeout_s=_COMMAND_S)
 
     def inventory(self) -> CephInventory:
@@ -176,10 +185,22 @@ class OpenCluster:
             time.sleep(1.0)
         time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
 
-    def watch(self, folder: Path) -> ClusterWatch:
-        watch = ClusterWatch(self._watching, folder, patience_s=_COMMAND_S)
-        watch.start()
-        return watch
+    def watch(self, folder: Path) -> Watches:
+        return Watches(
+            ClusterWatch(self._watching, folder, patience_s=_COMMAND_S),
+            CephCountersWatch(self._counting, folder, patience_s=1.5 * _COMMAND_S),
+            ResourceWatch([self._machine()], folder),
+        )
+
+    def _machine(self) -> LocalMachine:
+        """This machine, which is the client's; a lab's daemons are on it as well."""
+        if self.lab is None:
+            return LocalMachine()
+        return LocalMachine(
+            roles=tuple(Role),
+            groups=self.lab.cpu_groups,
+            processes={one.name: one.pid for one in self.lab.state.processes},
+        )
 
     def capture(self) -> Mapping[str, bytes]:
         """What the cluster is now: raw dumps by file name, secrets taken out."""
@@ -197,7 +218,7 @@ class OpenCluster:
 
     def close(self) -> None:
         """Let go of the cluster."""
-        for name in ("connection", "_watching"):
+        for name in ("connection", "_watching", "_counting"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         self._folder.cleanup()

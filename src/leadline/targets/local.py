@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.archive.records import RoundTrip
+from leadline.formats.host_counters import Role
+from leadline.probes.host_counters import LocalMachine, ResourceWatch
+from leadline.probes.watches import Watches
 from leadline.runner.ports import Watch
 
 
@@ -27,4 +30,4 @@ class OnThisMachine(OneForAll):
         return ()
 
     def watch(self, folder: Path) -> Watch | None:
-        return None
+        return Watches(ResourceWatch([LocalMachine(roles=tuple(Role))], folder))

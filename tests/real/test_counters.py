@@ -1,0 +1,74 @@
+"""Counters of a real cluster and of the machine that it is on, beside what was really done."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from leadline.analysis.bottleneck.model import Bottleneck, LevelEvidence, Strength
+from leadline.analysis.bottleneck.naming import suspects
+from leadline.archive.reader import StoredTrial
+from leadline.ceph.connection import Connection
+from leadline.formats.ceph_counters import CounterDump, osd_rates
+from leadline.formats.host_counters import Role
+from leadline.formats.host_rates import machine_rates
+from leadline.lab.cluster import open_lab
+from leadline.lab.locate import labs_folder
+from leadline.probes.ceph_counters import CephCountersWatch
+from leadline.probes.host_counters import LocalMachine, ResourceWatch
+
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
+
+SECONDS = 4
+
+
+def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> None:
+    opened = open_lab(lab, labs_folder(None))
+    machine = LocalMachine(
+        roles=(Role.CLIENT, Role.STORAGE),
+        processes={one.name: one.pid for one in opened.state.processes},
+    )
+    bench = opened.access.command(
+        *("rados", "-p", "rep3", "bench", str(SECONDS), "write", "-b", "4096", "-t", "16"),
+        "--no-hints",
+    )
+    with (
+        Connection(opened.access) as connection,
+        ResourceWatch([machine], tmp_path),
+        CephCountersWatch(connection, tmp_path),
+    ):
+        done = subprocess.run(bench, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    told = re.search(r"Total writes made:\s+(\d+)", done.stdout)
+    assert told is not None
+    writes = int(told[1])
+
+    trial = StoredTrial(tmp_path, None)
+    dumps = [one for one in trial.ceph_counters if isinstance(one, CounterDump)]
+    assert len(dumps) == 2
+    assert not any(one.failed for one in dumps)
+    osds = osd_rates(trial.ceph_counters)
+    assert len(osds) == 3
+    seen = sum(one.counts_per_s["osd.op_w"] * one.seconds for one in osds)
+    # Beside its writes the client notes what it made, and removes it; each is written by one OSD.
+    assert writes <= round(seen) < 2.5 * writes
+    assert all(one.host for one in osds)
+    assert all(one.means_s["osd.op_w_latency"] > 0 for one in osds)
+
+    (rates,) = machine_rates(trial.resources)
+    assert set(rates.processes) == {one.name for one in opened.state.processes}
+    # Each copy costs work: no OSD stood by.
+    assert all(rates.processes[f"osd.{number}"] > 0.01 for number in range(3))
+    assert rates.cpu is not None
+    assert sum(rates.processes.values()) <= rates.cpu.busy_share * (os.cpu_count() or 1) * 1.2
+
+    level = LevelEvidence(
+        machines=(rates,), osds=osds, on_ceph=True, on_lab=True, asked=16, in_flight=16.0
+    )
+    found = {one.bottleneck: one.strength for one in suspects(level)}
+    assert found[Bottleneck.CLIENT_NETWORK] is Strength.EXCLUDED
+    assert found[Bottleneck.CLIENT_CPU] is found[Bottleneck.OSD_CPU]
