@@ -23,6 +23,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from leadline.analysis.scaling.codes import FOUND_BY_SCALE
 from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, TrialEvidence
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS, cli
@@ -132,6 +133,14 @@ def rules() -> str:
                 "stable; other programs may match on them.",
             ),
             table(("code", "severities", "looks at", "finds"), rows),
+            "`leadline scale` finds more, where systems stand beside each other:",
+            table(
+                ("code", "finds"),
+                [
+                    (f"[`{code}`](../rules/{code}.md)", summary)
+                    for code, summary in FOUND_BY_SCALE.items()
+                ],
+            ),
         ]
     )
 
@@ -167,7 +176,7 @@ def profiles() -> str:
     rows = []
     for name in names:
         plan = _plan_of(name)
-        layout = format_size(footprint_of(plan.cells).total_bytes)
+        layout = format_size(footprint_of(cell.workload for cell in plan.cells).total_bytes)
         rows.append(
             (
                 f"[{name}](#{name})",
@@ -269,7 +278,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         {
             "target": "`dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL` or "
             "`cephfs:/mounted/path`, with [options](../guides/measure-ceph.md#options), or "
-            "`storageclass:NAME` with [others](#options-of-a-storageclass-target).",
+            "`storageclass:NAME` with [others](#options-of-a-storageclass-target), or "
+            "`hosts:A,B:/path`.",
             "name": "What results call it; behind it `@CLUSTER` where the plan has several.",
             "clusters": "Names of clusters: one or a list.",
             "optional": "Where it cannot be used it is left out, with the reason in the archive.",
@@ -344,12 +354,15 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         LabDocument,
         "What a description of a lab takes, in a plan and in the file for `leadline lab up`.",
         {
-            "topology": "Zones, or racks of one zone.",
+            "topology": "Zones, racks of one zone, or hosts of one zone.",
+            "hosts": "Hosts, each a failure domain; for `topology: hosts` only.",
             "hosts_per_domain": "Hosts in each zone or rack.",
             "osds_per_host": "OSDs on each host.",
             "store": "BlueStore on a file, on a file in memory, or memstore.",
             "osd_size": "Size of each OSD.",
             "inter_zone_rtt": "Round-trip time between zones, on top of what the network takes.",
+            "cpu_per_host": "Cores that the OSDs of each host may use together, by a quota of the "
+            "kernel's.",
             "encryption": "msgr2 in secure mode on every connection; needs `authentication`.",
             "authentication": "cephx.",
             "pools": "Which of the pools it has.",
@@ -454,6 +467,8 @@ _DEFAULTS_IN_WORDS = {
     (LabDocument, "topology"): "`multi-zone`",
     (LabDocument, "store"): "`bluestore`",
     (LabDocument, "osd_size"): "`4G`",
+    (LabDocument, "hosts"): "`3`",
+    (LabDocument, "cpu_per_host"): "all there are",
     (LabDocument, "inter_zone_rtt"): "`1ms`; none in a single zone",
     (LabDocument, "pools"): "all",
     (written.PhaseDocument, "name"): "the pattern",
@@ -620,8 +635,8 @@ def _default(model: type[BaseModel], key: str, field: FieldInfo) -> str:
 
 def _smallest(pattern: str) -> models.Workload:
     """A workload with nothing said, as it expands."""
-    written = {"targets": ["dir:/target"], "workloads": [{"name": "one", "pattern": pattern}]}
-    document = written.PlanDocument.model_validate(written)
+    given = {"targets": ["dir:/target"], "workloads": [{"name": "one", "pattern": pattern}]}
+    document = written.PlanDocument.model_validate(given)
     return expand.expand(document, [], {}, written.DefaultsDocument()).cells[0].workload
 
 

@@ -35,6 +35,19 @@ find_uv() { # also where an earlier set-up put it
     fi
 }
 
+no_ssh_service() { # to install sshd must not let anybody in: the package would start it
+    for unit in ssh.service ssh.socket; do
+        [ ! -d /etc/systemd/system ] || [ -e "/etc/systemd/system/$unit" ] ||
+            ln -s /dev/null "/etc/systemd/system/$unit"
+    done
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+        printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+        chmod 755 /usr/sbin/policy-rc.d
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    say "sshd stays off; to use it as a service: systemctl unmask ssh.service ssh.socket"
+}
+
 missing=()
 find_python
 find_uv
@@ -52,6 +65,9 @@ if [ "$purpose" = test ]; then
     command -v shellcheck >/dev/null || missing+=(shellcheck)
     command -v busybox >/dev/null || missing+=(busybox)
     command -v openssl >/dev/null || missing+=(openssl)
+    # hosts that generate load; the tests start sshd by themselves, on loopback
+    command -v ssh >/dev/null || missing+=(openssh-client)
+    command -v sshd >/dev/null || missing+=(openssh-server)
     # the browser driver's library, which a minimal Debian lacks
     compgen -G '/usr/lib/*/libatomic.so.1' >/dev/null || missing+=(libatomic1)
 fi
@@ -74,6 +90,7 @@ if [ ${#missing[@]} -gt 0 ]; then
             "as root: apt-get install ${missing[*]}   (or your distribution's packages of these names)"
     fi
     say "installing ${missing[*]}"
+    case " ${missing[*]} " in *" openssh-server "*) no_ssh_service ;; esac
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2 || fail "the package lists cannot be had" "check the network and the apt sources"
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||

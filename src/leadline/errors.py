@@ -97,6 +97,21 @@ ENGINE_FAILED = _kind(
 TRIAL_HUNG = _kind(
     "trial-hung", Exit.SYSTEM_FAILED, "A trial passed its time bound and was stopped by force."
 )
+CLIENT_LOST = _kind(
+    "client-lost",
+    Exit.SYSTEM_FAILED,
+    "A load generator of a fleet died, or could not be reached; the rest is not reported for all.",
+)
+CLIENT_VERSIONS_DIFFER = _kind(
+    "client-versions-differ",
+    Exit.NOT_READY,
+    "The load generators of a fleet do not have the same version of fio.",
+)
+RATE_NOT_REACHED = _kind(
+    "rate-not-reached",
+    Exit.SYSTEM_FAILED,
+    "The target cannot take the rate that an open loop offers: the queue grows without bound.",
+)
 LEFT_BEHIND = _kind(
     "left-behind",
     Exit.SYSTEM_FAILED,
@@ -128,7 +143,9 @@ DEVICE_UNCHECKED = _kind(
     Exit.NOT_READY,
     "It cannot be told whether a block device is in use or carries anything.",
 )
-FIO_MISSING = _kind("fio-missing", Exit.NOT_READY, "There is no fio on this machine.")
+FIO_MISSING = _kind(
+    "fio-missing", Exit.NOT_READY, "There is no fio on this machine, or on a host that needs it."
+)
 FIO_TOO_OLD = _kind("fio-too-old", Exit.NOT_READY, "fio is older than the oldest one supported.")
 ENGINE_UNKNOWN = _kind(
     "engine-unknown", Exit.NOT_READY, "The I/O engine asked for is not in this fio or kernel."
@@ -234,12 +251,17 @@ VOLUME_PENDING = _kind(
 RUNNER_FAILED = _kind(
     "runner-failed",
     Exit.SYSTEM_FAILED,
-    "The pod or virtual machine that does the I/O did not start, or was lost.",
+    "The pod, virtual machine or host that does the I/O did not start, or was lost.",
 )
 SHELL_LOST = _kind(
     "shell-lost",
     Exit.SYSTEM_FAILED,
-    "The connection to a pod or a guest was lost behind a command, or gave no answer in time.",
+    "The connection to a pod, guest or host was lost behind a command, or gave no answer in time.",
+)
+HOST_UNREACHABLE = _kind(
+    "host-unreachable",
+    Exit.NOT_READY,
+    "A host that is to generate load is not reached by ssh, or does not let this user in.",
 )
 LAB_INVALID = _kind(
     "lab-invalid", Exit.WRONG_REQUEST, "A lab's description has faults; all are listed."
@@ -261,6 +283,11 @@ NOTHING_TO_RANK = _kind(
     "nothing-to-rank",
     Exit.NOT_COMPARABLE,
     "No target has every number that the question needs, or the run measured none of them.",
+)
+NO_LOAD_CURVE = _kind(
+    "no-load-curve",
+    Exit.NOT_COMPARABLE,
+    "No workload was measured at two load levels at least, so that there is no curve.",
 )
 RULE_UNKNOWN = _kind("rule-unknown", Exit.WRONG_REQUEST, "No audit rule has that code.")
 SCHEMA_UNKNOWN = _kind("schema-unknown", Exit.WRONG_REQUEST, "No verb of that name has a schema.")

@@ -69,3 +69,13 @@ def test_compare_two_clusters(tmp_path: Path) -> None:
     pictures = re.findall(r"\]\((study-charts/[^)]+)\)", (tmp_path / "study.md").read_text("utf-8"))
     assert pictures
     assert all((tmp_path / picture).exists() for picture in pictures)
+
+
+def test_load_from_several_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of a network of one's own do not lead to a machine of the same name."""
+    nowhere = tmp_path / "ssh"
+    nowhere.write_text("Host node*\n    HostName %h.invalid\n")
+    monkeypatch.setenv("LEADLINE_SSH_CONFIG", str(nowhere))
+    page = GUIDES / "load-from-several-hosts.md"
+    assert _files(page, tmp_path) == ["hosts.yaml"]
+    hold_against(page, tmp_path, least=3)

@@ -107,6 +107,8 @@ def _access(target: Target, host: HostInventory | None) -> tuple[Access, ...] | 
         return both
     if kind is TargetKind.RADOS:
         return ()
+    if kind is TargetKind.HOSTS:
+        return None  # what stores it is behind the hosts
     if kind is TargetKind.DIR:
         mounts = [one.mount for one in host.targets if one.target == target.name] if host else []
         filesystem = mounts[0].filesystem if mounts and mounts[0] else None

@@ -81,7 +81,7 @@ def describe(plan: Plan) -> str:
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
         if plan.prefill:
-            in_files = target.parsed.kind in (TargetKind.DIR, TargetKind.CEPHFS)
+            in_files = target.parsed.kind.in_files
             size = footprint.total_bytes if in_files else footprint.span
             count = target.parsed.request.count if target.parsed.kind.on_kubernetes else 1
             volumes = f" on each of {count} volumes" if count > 1 else ""

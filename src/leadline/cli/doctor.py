@@ -141,6 +141,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _program("findmnt", "mount", "filesystems of targets stay unknown"),
     _program("wipefs", "util-linux", "devices cannot be checked for signatures"),
     _program("setpriv", "util-linux", "fio would outlive a killed Leadline"),
+    _program("ssh", "openssh-client", "load cannot be generated on other hosts"),
     _program("rbd", "ceph-common", "Ceph targets cannot be measured"),
     _lab,
     _kubernetes,

@@ -41,7 +41,7 @@ def expand(
     cells = tuple(
         models.Cell(target=target.name, workload=workload, level=level)
         for target in targets
-        for workload, level in workloads
+        for workload, level in _on(target.parsed, workloads)
     )
     seed = document.seed if document.seed is not None else secrets.randbelow(2**32)
     return models.Plan(
@@ -195,6 +195,20 @@ def with_levels(
 def _no_level(item: written.WorkloadDocument) -> tuple[None, ...]:
     """One level without a name; none where density alone is asked for."""
     return () if item.density is not None and not item.open_loop else (None,)
+
+
+def _on(
+    url: TargetUrl, workloads: Sequence[tuple[models.Workload, str]]
+) -> list[tuple[models.Workload, str]]:
+    """Workloads as they are on a target: hosts are a client each, unless the plan counts them."""
+    if not url.hosts:
+        return list(workloads)
+    found = []
+    for workload, level in workloads:
+        clients = workload.clients or len(url.hosts)
+        one = workload.model_copy(update={"clients": clients})
+        found.append((one, level_label(one) if one.phases else level))
+    return found
 
 
 def follow_ups(

@@ -10,13 +10,9 @@ from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     field_validator,
     model_validator,
 )
@@ -175,8 +171,7 @@ class Workload(Model):
         return Load(
             clients=clients,
             neighbours=self.neighbours,
-            in_flight=clients
-            * max((one.iodepth * one.numjobs for one in self.phases), default=1),
+            in_flight=clients * max((one.iodepth * one.numjobs for one in self.phases), default=1),
             offered_iops=clients * max(rates) if rates else None,
         )
 

@@ -1,5 +1,5 @@
 """Targets are written as URLs: `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`,
-`cephfs:/mounted/path`, `storageclass:NAME`; those on a cluster take options:
+`cephfs:/mounted/path`, `storageclass:NAME`, `hosts:a,b:/path`; those on a cluster take options:
 `rbd:POOL?data_pool=EC&read_policy=localize`, `storageclass:fast?size=20Gi&count=3`."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class TargetKind(StrEnum):
     RADOS = "rados"
     CEPHFS = "cephfs"
     STORAGE_CLASS = "storageclass"
+    HOSTS = "hosts"
 
     @property
     def on_ceph(self) -> bool:
@@ -32,6 +33,10 @@ class TargetKind(StrEnum):
     @property
     def on_kubernetes(self) -> bool:
         return self is TargetKind.STORAGE_CLASS
+
+    @property
+    def in_files(self) -> bool:
+        return self in (TargetKind.DIR, TargetKind.CEPHFS, TargetKind.HOSTS)
 
     @property
     def on_cluster(self) -> bool:
@@ -54,12 +59,19 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 _CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
 # DNS names, as Kubernetes calls its objects.
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+# A name that ssh may be given: a leading dash would be an option, and what a shell takes for more
+# than a name could come to one by the user's ProxyCommand.
+_HOST = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*@)?"
+    r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?\])"
+)
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetUrl:
-    """A target taken apart. `location` is a path, `POOL` or `POOL/IMAGE`, or a StorageClass."""
+    """A target taken apart. `location` is a path, `POOL` or `POOL/IMAGE`, a StorageClass, or
+    `HOST,HOST:/path`."""
 
     kind: TargetKind
     location: str
@@ -77,6 +89,17 @@ class TargetUrl:
     def image(self) -> str:
         """The image that the user named; empty where Leadline makes one of its own."""
         return self.location.partition("/")[2]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts as they were written: `name`, `user@name`, `[IPv6]`; none of other kinds."""
+        if self.kind is not TargetKind.HOSTS:
+            return ()
+        return tuple(self.location.partition(":/")[0].split(","))
+
+    @property
+    def path_on_hosts(self) -> str:
+        return "/" + self.location.partition(":/")[2]
 
     @property
     def request(self) -> volume_request.VolumeRequest:
@@ -119,6 +142,8 @@ def parse_target_url(url: str) -> TargetUrl:
         if not _OBJECT_NAME.fullmatch(location):
             raise ValueError(f"{url!r} is not storageclass:NAME")
         volume_request.volume_request(options)
+    elif kind is TargetKind.HOSTS:
+        _check_hosts(url, location)
     elif kind is TargetKind.CEPHFS and not location.startswith("/"):
         _check_names(url, location, "cephfs:/mounted/path or a folder of a lab's mount", most=9)
     elif not location.startswith("/"):
@@ -132,6 +157,23 @@ def _check_names(url: str, location: str, form: str, *, most: int) -> None:
     names = location.split("/")
     if len(names) > most or not all(_CEPH_NAME.fullmatch(name) for name in names):
         raise ValueError(f"{url!r} is not {form}")
+
+
+def _check_hosts(url: str, location: str) -> None:
+    hosts, colon, _ = location.partition(":/")
+    if not colon:
+        raise ValueError(f"{url!r} is not hosts:NAME,NAME:/path")
+    seen: set[str] = set()
+    for host in hosts.split(","):
+        if not _HOST.fullmatch(host):
+            raise ValueError(
+                f"{host!r} is no name of a host: NAME, USER@NAME or [IPv6]; "
+                "all else belongs in ~/.ssh/config under a name"
+            )
+        name = host.rpartition("@")[2].lower()
+        if name in seen:
+            raise ValueError(f"the host {name!r} is named twice")
+        seen.add(name)
 
 
 def _options(kind: TargetKind, query: str) -> Mapping[str, str]:

@@ -22,6 +22,7 @@ from leadline.targets.cephfs import CephfsTarget
 from leadline.targets.cluster import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.device import DeviceTarget
 from leadline.targets.directory import DirectoryTarget, remove_folder
+from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.rados import RadosTarget, remove_objects
 from leadline.targets.rbd import RbdTarget, remove_image
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 LAB = "lab:"
+HOSTS = "hosts:"
 
 
 def open_targets(
@@ -38,8 +40,10 @@ def open_targets(
     *,
     destroy: Sequence[str] = (),
     overwrite: Sequence[str] = (),
+    note: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[Target, ...]:
-    """An adapter for each target of the plan; nothing is touched yet."""
+    """An adapter for each target of the plan; nothing is touched yet. `note` is told what is found
+    of hosts."""
 
     def opened(target: models.Target) -> Target:
         match target.parsed.kind:
@@ -53,6 +57,8 @@ def open_targets(
                 return RadosTarget(target, clusters[target.cluster])
             case TargetKind.CEPHFS:
                 return CephfsTarget(target, clusters[target.cluster])
+            case TargetKind.HOSTS:
+                return HostsTarget(target, note)
             case TargetKind.STORAGE_CLASS:
                 return _on_kubernetes(plan, target, kubernetes[target.cluster])
 
@@ -126,6 +132,8 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
             from leadline.targets.kubernetes_cluster import remove_again
 
             return remove_again(plan.cluster(created.cluster), created)
+        if created.path.startswith(HOSTS):
+            return remove_from_host(created)
         for scheme, remove in removers.items():
             if created.path.startswith(scheme):
                 access = _access(plan, created.cluster)

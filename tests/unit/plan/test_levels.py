@@ -103,3 +103,9 @@ def test_shares_of_the_peak_are_kept_for_later(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_with_a_level_is_told(tmp_path: Path, workload: str, said: str) -> None:
     assert said in faults(tmp_path, workload)
+
+
+def test_hosts_are_a_client_each_unless_the_plan_counts_them(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "levels: [{iodepth: 8}, {clients: 1}]", "hosts:a,b,c:/mnt")
+    assert [cell.level for cell in plan.cells] == ["c3-qd8", "c1-qd1"]
+    assert target_footprint(plan, plan.targets[0].name).clients == 3

@@ -1,0 +1,157 @@
+"""Hosts for the tests: sshd processes of their own on loopback, each a host by its name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+_SERVER = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host-{name}
+AuthorizedKeysFile {folder}/authorized
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+LogLevel ERROR
+{more}
+"""
+_CLIENT = """\
+Host {name}
+    HostName 127.0.0.1
+    HostKeyAlias {name}
+    Port {port}
+    IdentityFile "{folder}/key"
+
+"""
+_ALL = """\
+Host *
+    IdentitiesOnly yes
+    UserKnownHostsFile "{folder}/known"
+    GlobalKnownHostsFile /dev/null
+    StrictHostKeyChecking yes
+"""
+
+
+class SshHosts:
+    """`config` is what LEADLINE_SSH_CONFIG is to name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "config"
+        self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        self._entries = ""
+        program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+        assert program, "there is no sshd: apt-get install openssh-server"
+        self._program = program
+        _key(folder / "key")
+        shutil.copy(folder / "key.pub", folder / "authorized")
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+
+    def start(
+        self,
+        name: str,
+        *,
+        port: int = 0,
+        known: bool = True,
+        more: str = "",
+        at: Path | None = None,
+    ) -> int:
+        """Start the host's sshd; its port. What it shows at the path `at` is a folder of its own,
+        so that hosts need not share what is there (needs root)."""
+        port = port or _free_port()
+        if not (self.folder / f"host-{name}").exists():
+            _key(self.folder / f"host-{name}")
+            self.enter(name, port)
+            public = (self.folder / f"host-{name}.pub").read_text().split()
+            with (self.folder / "known").open("a") as stream:
+                stream.write(f"{name} {' '.join(public[:2])}\n" if known else "")
+        conf = self.folder / f"sshd-{name}"
+        conf.write_text(_SERVER.format(port=port, folder=self.folder, name=name, more=more))
+        command = [self._program, "-D", "-e", "-f", str(conf)]
+        if at is not None:
+            own = self.folder / f"root-{name}"
+            own.mkdir(exist_ok=True)
+            mount = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+            command = ["unshare", "--mount", "sh", "-c", mount, "sh", str(own), str(at), *command]
+        with (self.folder / f"log-{name}").open("ab") as log:
+            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
+        self._servers[name] = server
+        end = time.monotonic() + 20.0
+        while True:
+            with socket.socket() as attempt:
+                if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                    return port
+            assert server.poll() is None, (self.folder / f"log-{name}").read_text()
+            assert time.monotonic() < end, "sshd does not answer"
+            time.sleep(0.02)
+
+    def root(self, name: str) -> Path:
+        """What the host shows where `at` is."""
+        return self.folder / f"root-{name}"
+
+    def enter(self, name: str, port: int, *more: str) -> None:
+        """Put a host into the client's configuration; `more` lines go before the rest."""
+        entry = _CLIENT.format(name=name, port=port, folder=self.folder)
+        head, rest = entry.split("\n", 1)
+        self._entries += "\n".join((head, *(f"    {line}" for line in more), rest))
+        self.config.write_text(self._entries + _ALL.format(folder=self.folder))
+
+    def cut(self, name: str) -> None:
+        """Cut every connection to the host, as if it had lost power; it still takes new ones."""
+        for pid in _below(self._servers[name].pid):
+            _kill(pid)
+
+    def stop(self, name: str) -> None:
+        """The host is away, with all connections to it."""
+        server = self._servers.pop(name)
+        children = _below(server.pid)
+        server.kill()
+        server.wait()
+        for pid in children:
+            _kill(pid)
+
+    def close(self) -> None:
+        for name in list(self._servers):
+            self.stop(name)
+
+
+def _kill(pid: int) -> None:
+    try:
+        if b"sshd" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, FileNotFoundError):
+        return
+
+
+def _below(pid: int) -> list[int]:
+    """All children of a process, and theirs."""
+    try:
+        found = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+    return found + [deeper for one in found for deeper in _below(one)]
+
+
+def _free_port() -> int:
+    with socket.socket() as stream:
+        stream.bind(("127.0.0.1", 0))
+        return int(stream.getsockname()[1])
+
+
+def _key(path: Path) -> None:
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def short_folder() -> Path:
+    """Sockets have short paths: not below pytest's own folders."""
+    return Path(tempfile.mkdtemp(prefix="ll-hosts-", dir="/tmp"))
