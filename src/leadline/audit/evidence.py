@@ -19,6 +19,7 @@ from leadline.audit.network import network_of_job
 from leadline.audit.rounding import rounding
 from leadline.formats.ceph_status import ClusterSample, MissedSample
 from leadline.formats.fio_log import Window
+from leadline.formats.host_counters import HostSample, MissedHostSample
 from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, Operation
 from leadline.metrics import PERCENTILES, Op
 from leadline.plan.models import Cell
@@ -60,10 +61,12 @@ class TrialEvidence:
     """One planned trial. `output` and `record` are None for a trial that the archive lacks, and
     `record` alone for an imported output. `execution` is there for a trial that is one section
     of several that were run together, and holds them all. `memory_bytes` is the load generator's.
-    `cluster` is the watch of the Ceph cluster, empty where there is none; `pool` what the target's
-    pool lies on. `network` is why the target is taken for networked. `held_bytes` is a span that
-    another result of the target shows to have lain in memory whole, `phases_apart` that most
-    results of the workload show its reads and writes not to have been one mix."""
+    `cluster` is the watch of the Ceph cluster, empty where there is none, `machines` that of the
+    machines behind the trial; `cpu_budget` are the cores that each host of a lab may use, None for
+    all; `pool` is what the target's pool lies on. `network` is why the target is taken for
+    networked. `held_bytes` is a span that another result of the target shows to have lain in memory
+    whole, `phases_apart` that most results of the workload show its reads and writes not to have
+    been one mix."""
 
     place: Place
     cell: Cell | None = None
@@ -74,6 +77,8 @@ class TrialEvidence:
     memory_bytes: int | None = None
     on_lab: bool = False
     cluster: tuple[ClusterSample | MissedSample, ...] | FormatError = ()
+    machines: tuple[HostSample | MissedHostSample, ...] | FormatError = ()
+    cpu_budget: float | None = None
     pool: PoolMedia | None = None
     network: str = ""
     held_bytes: int | None = None

@@ -14,8 +14,10 @@ from leadline.audit.network import network_of_target
 from leadline.errors import LeadlineError
 from leadline.formats.ceph_status import ClusterSample, MissedSample
 from leadline.formats.fio_log import Window
+from leadline.formats.host_counters import HostSample, MissedHostSample
 from leadline.formats.output import EngineOutput, FormatError
 from leadline.inventory.ceph import CephInventory
+from leadline.inventory.lab import described_lab
 from leadline.metrics import Op
 from leadline.plan.models import Target
 
@@ -33,6 +35,7 @@ def of_run(run: Run) -> RunEvidence:
     targets = {target.name: target for target in run.plan.targets}
     labs = {one.name for one in run.plan.clusters if one.lab is not None}
     clusters = _clusters(run)
+    budgets = _cpu_budgets(run)
     executions: dict[int, Execution] = {}
     cells = []
     by_cell = sorted(run.plan.trials, key=lambda trial: (trial.cell, trial.position))
@@ -46,6 +49,7 @@ def of_run(run: Run) -> RunEvidence:
             windows={},
             memory_bytes=memory,
             on_lab=target is not None and target.cluster in labs,
+            cpu_budget=budgets.get(target.cluster) if target is not None else None,
             pool=_pool(target, clusters),
             network=network_of_target(target, cell.target),
         )
@@ -69,6 +73,21 @@ def _clusters(run: Run) -> Mapping[str, CephInventory]:
             continue  # dumps that cannot be understood are told where they are shown
         if inventory is not None:
             found[cluster.name] = inventory
+    return found
+
+
+def _cpu_budgets(run: Run) -> Mapping[str, float]:
+    """Cores that each host of the plan's labs may use, where they are bounded."""
+    found = {}
+    for cluster in run.plan.clusters:
+        lab = cluster.lab
+        if isinstance(lab, str):
+            try:
+                lab = described_lab(run.system_dumps("start", cluster.name))
+            except LeadlineError:
+                continue  # as above
+        if lab is not None and lab.cpu_per_host is not None:
+            found[cluster.name] = lab.cpu_per_host
     return found
 
 
@@ -97,6 +116,11 @@ def _of_trial(
         cluster = stored.cluster
     except FormatError as error:
         cluster = error
+    machines: tuple[HostSample | MissedHostSample, ...] | FormatError
+    try:
+        machines = stored.resources
+    except FormatError as error:
+        machines = error
     together = stored.together
     execution = None
     if together is not None:
@@ -110,4 +134,5 @@ def _of_trial(
         execution=execution,
         windows=windows,
         cluster=cluster,
+        machines=machines,
     )

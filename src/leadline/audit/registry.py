@@ -21,6 +21,7 @@ from leadline.audit.rules import (
     cache_served_reads,
     capped_by_limit,
     client_saturated,
+    client_straggles,
     cluster_not_healthy,
     compressible_data,
     concurrent_jobs,
@@ -33,8 +34,10 @@ from leadline.audit.rules import (
     not_steady,
     phases_summed,
     queue_depth_not_reached,
+    rate_not_reached,
     short_runtime,
     single_trial,
+    throttled_system,
     too_few_samples,
     truncated_result,
     unfamiliar_output,
@@ -62,8 +65,11 @@ RULES: tuple[Rule[Any], ...] = (
     exceeds_ceiling.RULE,
     compressible_data.RULE,
     queue_depth_not_reached.RULE,
+    rate_not_reached.RULE,
     short_runtime.RULE,
     client_saturated.RULE,
+    client_straggles.RULE,
+    throttled_system.RULE,
     cluster_not_healthy.RULE,
     capped_by_limit.RULE,
     not_steady.RULE,
@@ -89,9 +95,10 @@ def trusted(findings: Iterable[Finding]) -> bool:
     return not any(finding.severity is Severity.ERROR for finding in findings)
 
 
-def page(code: str) -> str:
-    """The Markdown page of a rule. Raises LeadlineError(`rule-unknown`) with the nearest codes."""
-    codes = [rule.code for rule in RULES]
+def page(code: str, beside: Iterable[str] = ()) -> str:
+    """The Markdown page of a rule, or of one of the findings `beside` them that others make.
+    Raises LeadlineError(`rule-unknown`) with the nearest codes."""
+    codes = [*(rule.code for rule in RULES), *beside]
     if code not in codes:
         near = difflib.get_close_matches(code, codes, n=3, cutoff=0.5)
         raise LeadlineError(

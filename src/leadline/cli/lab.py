@@ -12,8 +12,10 @@ from leadline import errors
 from leadline.cli.options import format_option
 from leadline.cli.steps import steps, stopping
 from leadline.errors import Exit, LeadlineError
-from leadline.plan.lab_description import LabOverrides, Store, Topology
+from leadline.plan.lab_description import Store, Topology
+from leadline.plan.lab_file import LabOverrides
 from leadline.report.lab_output import (
+    LabCpuGroupOutput,
     LabOutput,
     LabPoolOutput,
     LabProcessOutput,
@@ -38,7 +40,8 @@ def command() -> None:
     """Bring a real, throw-away Ceph cluster up on this machine, with zones and delay.
 
     It has the pools rep3, rep2, ec-2-1, cephfs-rep3 and cephfs-rep2, in three zones with a delay
-    between them, or in three racks of one zone. All of it lies in one folder and goes with it.
+    between them, or in three racks or any number of hosts of one zone. All of it lies in one folder
+    and goes with it.
 
     \b
     Example:
@@ -55,13 +58,21 @@ def command() -> None:
     "description", required=False, type=click.Path(path_type=Path), metavar="[FILE.yaml]"
 )
 @click.option(
-    "--topology", metavar="|".join(Topology), help="Three zones (the default), or three racks."
+    "--topology", metavar="|".join(Topology), help="Three zones (the default), racks, or hosts."
 )
-@click.option("--osds", type=int, metavar="N", help="OSDs in all: 3 (the default), 6, 9 ...")
+@click.option(
+    "--osds",
+    type=int,
+    metavar="N",
+    help="OSDs in all: 3 (the default), 6, 9 ...; with hosts 3, 4, 5 ...",
+)
 @click.option("--store", metavar="|".join(Store), help="Where OSDs keep data.")
 @click.option("--osd-size", metavar="SIZE", help="Of each OSD: 4G (the default).")
 @click.option(
     "--inter-zone-rtt", metavar="TIME", help="Round trip between zones: 1ms (the default)."
+)
+@click.option(
+    "--cpu-per-host", type=float, metavar="CORES", help="What each OSD host may use: 0.15, say."
 )
 @labs_option
 @click.option("--keep", is_flag=True, help="Leave a lab that failed, to look at its logs.")
@@ -85,10 +96,11 @@ def up(
         leadline lab up study
         leadline lab up twelve --osds 12 --store bluestore-in-memory --osd-size 1G
         leadline lab up near --topology single-zone
+        leadline lab up five --topology hosts --osds 5 --cpu-per-host 0.15
     """
     from leadline.lab.cluster import bring_up
     from leadline.lab.locate import labs_folder
-    from leadline.plan.lab_description import load_description
+    from leadline.plan.lab_file import load_description
 
     overrides = LabOverrides(**given)  # type: ignore[arg-type]
     wanted = load_description(description, overrides)
@@ -255,6 +267,7 @@ def _print(told: OneLabOutput, output: str) -> None:
 def _told(folder: Path, *, ask: bool = False) -> OneLabOutput:
     """A lab as it is now; `ask` its cluster for its health."""
     from leadline.lab.conf import CLIENT, CONF
+    from leadline.lab.cpu_groups import throttled_share
     from leadline.lab.pools import metadata_pool
     from leadline.lab.survey import Condition, look
     from leadline.lab.topology import client_location
@@ -278,12 +291,18 @@ def _told(folder: Path, *, ask: bool = False) -> OneLabOutput:
         condition=seen.condition.value,
         created_at=state.created_at if state else None,
         topology=wanted.topology.value if wanted else None,
+        domains=wanted.domains if wanted else None,
         osds=wanted.osds if wanted else None,
         store=wanted.store.value if wanted else None,
         osd_size_bytes=wanted.osd_size_bytes if wanted else None,
         authentication=wanted.authentication if wanted else None,
         encryption=wanted.encryption if wanted else None,
         inter_zone_rtt_s=wanted.inter_zone_rtt_s if wanted else None,
+        cpu_per_host=wanted.cpu_per_host if wanted else None,
+        cpu_groups=[
+            LabCpuGroupOutput(host=host, folder=str(group), throttled_share=throttled_share(group))
+            for host, group in (state.cpu_groups.items() if state else ())
+        ],
         zones=[
             LabZoneOutput(name=one.name, address=one.address, namespace=str(one.namespace))
             for one in zones
@@ -301,7 +320,7 @@ def _told(folder: Path, *, ask: bool = False) -> OneLabOutput:
         cephfs_note=state.cephfs_note if state else "",
         conf=str(folder / CONF) if known else None,
         keyring=str(folder / "keyrings" / CLIENT) if known and authenticated else None,
-        client_location=client_location(wanted.topology) if wanted else None,
+        client_location=client_location(wanted) if wanted else None,
         health=_health(folder) if ask and known else None,
         processes=processes,
         steps=[LabStepOutput(**one.model_dump()) for one in (state.steps if state else ())],
@@ -327,8 +346,7 @@ def describe(lab: OneLabOutput) -> str:
     """A lab for people."""
     rows = [("folder", lab.folder)]
     if lab.topology is not None:
-        where = "zones" if lab.topology == Topology.MULTI_ZONE else "racks of one zone"
-        rows.append(("topology", f"{lab.topology}: {lab.osds} OSDs in three {where}"))
+        rows.append(("topology", f"{lab.topology}: {_spread(lab.topology, lab.osds, lab.domains)}"))
     if lab.store is not None and lab.osd_size_bytes is not None:
         rows.append(("store", f"{lab.store}, {format_size(lab.osd_size_bytes)} each"))
     if lab.authentication is not None:
@@ -336,6 +354,7 @@ def describe(lab: OneLabOutput) -> str:
         how = "encrypted" if lab.encryption else "plain"
         rows.append(("security", f"{who} authentication, {how} connections"))
     rows += _network_rows(lab)
+    rows += _processor_rows(lab)
     if lab.pools:
         rows.append(("pools", ", ".join(pool.name for pool in lab.pools)))
     if lab.cephfs or lab.cephfs_note:
@@ -356,7 +375,8 @@ def _network_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
     rows = []
     if lab.zones:
         zones = ", ".join(f"{zone.name} {zone.address}" for zone in lab.zones)
-        rows.append(("network", f"a namespace each: {zones}; clients in {lab.zones[0].name}"))
+        each = "a namespace each" if len(lab.zones) > 1 else "one namespace"
+        rows.append(("network", f"{each}: {zones}; clients in {lab.zones[0].name}"))
     elif lab.network_note:
         rows.append(("network", f"loopback, without zones or delay: {lab.network_note}"))
     asked = lab.inter_zone_rtt_s
@@ -367,6 +387,27 @@ def _network_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
         least, median = format_latency(one.min_s), format_latency(one.median_s)
         pair = f"{one.source} - {one.destination}"
         rows.append(("", f"{pair}: {least} at least, {median} median of {one.received} pings"))
+    return rows
+
+
+def _spread(topology: str, osds: int | None, domains: int | None) -> str:
+    where = {
+        Topology.MULTI_ZONE.value: "zones",
+        Topology.SINGLE_ZONE.value: "racks of one zone",
+        Topology.HOSTS.value: "hosts of one zone",
+    }[topology]
+    return f"{osds} OSDs in {domains} {where}"
+
+
+def _processor_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
+    if lab.cpu_per_host is None:
+        return []
+    force = "" if lab.cpu_groups else ", not in force"
+    rows = [("processor", f"{lab.cpu_per_host:g} cores for the OSDs of each host{force}")]
+    for one in lab.cpu_groups:
+        share = one.throttled_share
+        held = "" if share is None else f", used up in {share:.0%} of its periods"
+        rows.append(("", f"{one.host}: {one.folder}{held}"))
     return rows
 
 

@@ -39,6 +39,7 @@ from leadline.runner.ports import (
     Device,
     Engines,
     Folder,
+    Hosts,
     Job,
     Location,
     RadosPool,
@@ -167,7 +168,9 @@ def command(
         ) as clusters,
         _kubernetes(loaded, stop, observe) as kubernetes,
     ):
-        targets = open_targets(loaded, clusters, kubernetes, destroy=destroy, overwrite=overwrite)
+        targets = open_targets(
+            loaded, clusters, kubernetes, destroy=destroy, overwrite=overwrite, note=note
+        )
         if resume is not None:
             writer, to_do = _reopened(resume, folder, retry_failed, session, targets, loaded)
         else:
@@ -313,6 +316,13 @@ def _likely_location(plan: Plan, target: Target) -> Location:
             return Folder(path=Path(url.location) / own)
         case TargetKind.STORAGE_CLASS:
             return _likely_volumes(url.request)
+        case TargetKind.HOSTS:
+            from leadline.ssh.host import SshHost
+            from leadline.ssh.shell import SshShell
+
+            path = f"{url.path_on_hosts}/{own}"
+            hosts = [SshHost(host=one, path=path, shell=SshShell(one)) for one in url.hosts]
+            return Hosts(hosts=tuple(hosts))
     cluster = plan.cluster(target.cluster)
     conf = cluster.ceph_conf or "LAB/ceph.conf"
     access = CephAccess(
@@ -388,7 +398,13 @@ def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
             "still to do",
             hint=f"go on with {_resume(run)}",
         )
-    failed = [one for one in outcome.records if one.status is not TrialStatus.COMPLETED]
+    # A rate that the target cannot do is an answer, which the audit tells.
+    failed = [
+        one
+        for one in outcome.records
+        if one.status is not TrialStatus.COMPLETED
+        and (one.problem is None or one.problem.code != errors.RATE_NOT_REACHED.code)
+    ]
     if not failed:
         return None
     context = [

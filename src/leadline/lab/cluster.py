@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from leadline import errors
 from leadline.ceph.access import CephAccess
 from leadline.errors import LeadlineError
-from leadline.lab import measure
+from leadline.lab import cpu_groups, measure
 from leadline.lab.down import take_down
 from leadline.lab.locate import access_of, lab_folder, require_state
 from leadline.lab.network import ZoneNetwork
@@ -76,12 +76,22 @@ class Lab:
     @property
     def client_location(self) -> str:
         """`crush_location` of the client, for `rbd_read_from_replica_policy=localize`."""
-        return client_location(self.description.topology)
+        return client_location(self.description)
 
     @property
     def round_trips(self) -> tuple[RoundTripRecord, ...]:
         """Between all pairs of zones (racks), as last measured."""
         return self.state.round_trips
+
+    @property
+    def cpu_groups(self) -> Mapping[str, Path]:
+        """The control group that bounds the processor of each OSD host; empty without a bound."""
+        return self.state.cpu_groups
+
+    @property
+    def osd_pids(self) -> Mapping[str, int]:
+        """The OSD daemons by name (`osd.0`)."""
+        return self.state.osd_pids
 
     def set_inter_zone_rtt(self, rtt_s: float) -> Lab:
         """The lab with another round-trip time between its zones, measured and written down.
@@ -95,7 +105,7 @@ class Lab:
                 f"the lab {self.name!r} has no network of its own, so no delay can be set",
                 context=[self.network_note],
             )
-        if rtt_s and self.description.topology is Topology.SINGLE_ZONE:
+        if rtt_s and self.description.topology is not Topology.MULTI_ZONE:
             raise LeadlineError(
                 errors.LAB_NOT_READY,
                 f"the lab {self.name!r} has a single zone, so there is no delay between zones",
@@ -128,7 +138,7 @@ def bring_up(
 
 def open_lab(name: str, labs: Path) -> Lab:
     """A lab that is up. Raises LeadlineError: `lab-not-found`, `lab-not-ready` (also where one of
-    its processes has died)."""
+    its processes has died, or runs outside of the bounds of its host)."""
     folder = lab_folder(name, labs)
     state = require_state(name, labs)
     dead = dead_processes(state)
@@ -139,4 +149,23 @@ def open_lab(name: str, labs: Path) -> Lab:
             context=[f"logs: {folder / 'log'}"],
             hint=f"`leadline lab down {name}`, then bring it up again",
         )
+    if unbounded := _unbounded(state):
+        raise LeadlineError(
+            errors.LAB_NOT_READY,
+            f"the processor of the lab {name!r} is not bounded as it was: {', '.join(unbounded)} "
+            "outside of the control groups",
+            context=[str(one) for one in state.cpu_groups.values()],
+            hint=f"`leadline lab down {name}`, then bring it up again",
+        )
     return Lab(folder=folder, state=state)
+
+
+def _unbounded(state: LabState) -> list[str]:
+    """OSDs of a lab with bounds that are in none of its groups, or whose group lost its quota."""
+    if not state.cpu_groups:
+        return []
+    bounded = set[int]()
+    for folder in state.cpu_groups.values():
+        if cpu_groups.quota_of(folder) is not None:
+            bounded |= cpu_groups.members(folder)
+    return [name for name, pid in state.osd_pids.items() if pid not in bounded]

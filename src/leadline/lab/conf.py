@@ -73,11 +73,11 @@ class Paths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """The monitor's address and port, and the address of each failure domain."""
+    """The monitor's address and port, and the address of each site."""
 
     mon: str
     mon_port: int
-    domains: Mapping[str, str]
+    sites: Mapping[str, str]
 
     @property
     def mon_host(self) -> str:
@@ -212,7 +212,7 @@ def render(
 def _osd(
     place: Place, description: LabDescription, paths: Paths, addresses: Addresses
 ) -> dict[str, str]:
-    address = addresses.domains[place.domain]
+    address = addresses.sites[place.site]
     settings = {
         "public_addr": address,
         "cluster_addr": address,

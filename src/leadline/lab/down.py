@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.lab import processes
+from leadline.lab import cpu_groups, processes
 from leadline.lab.cephfs import mounts_below, unmount_all
 from leadline.lab.state import (
     MEMORY,
@@ -60,6 +60,8 @@ def take_down(folder: Path, token: str | None = None) -> bool:
     problems = [f"process {one.pid} ({one.name}) does not end" for one in left]
     problems += [f"{point} cannot be unmounted" for point, _ in mounts_below(folder)]
     tokens = {one.token for one in found} | ({known} if known else set())
+    for one in tokens:
+        problems += cpu_groups.remove(one)
     if not problems:
         for memory in {paths_of(folder, one).memory for one in tokens} | set(
             _memory_of(folder, known)

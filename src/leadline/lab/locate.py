@@ -12,7 +12,7 @@ from leadline.ceph.access import CephAccess
 from leadline.errors import LeadlineError
 from leadline.lab.conf import CLIENT, CONF, SOCKET_PATH_BYTES
 from leadline.lab.state import STATE, LabState, Phase, read_state
-from leadline.lab.topology import domains
+from leadline.lab.topology import sites
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 # Below a lab's folder, with two digits of an OSD.
@@ -92,7 +92,7 @@ def access_of(folder: Path, state: LabState) -> CephAccess:
     """The way to a lab's cluster, from the zone of its clients."""
     namespace = None
     if state.network is not None:
-        namespace = state.network.zone(domains(state.description.topology)[0]).namespace
+        namespace = state.network.zone(sites(state.description)[0]).namespace
     keyring = folder / "keyrings" / CLIENT if state.description.authentication else None
     return CephAccess(conf=folder / CONF, keyring=keyring, namespace=namespace)
 

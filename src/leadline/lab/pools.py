@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leadline.lab.topology import ROOT, Place
-from leadline.plan.lab_description import LabDescription, LabPool
+from leadline.plan.lab_description import LabDescription, LabPool, Topology
 
 FILESYSTEM = "cephfs"
 METADATA_POOL = "cephfs-metadata"
@@ -23,7 +23,7 @@ class Command:
 
 
 def rule_name(description: LabDescription) -> str:
-    """The rule of the replicated pools: `rep_zone`, `rep_rack`."""
+    """The rule of the replicated pools: `rep_zone`, `rep_rack`, `rep_host`."""
     return f"rep_{description.topology.failure_domain}"
 
 
@@ -88,10 +88,13 @@ def _filesystem(data: Sequence[LabPool]) -> Iterator[Command]:
     )
 
 
-def placement_groups(pool: LabPool | None, osds: int) -> int:
+def placement_groups(pool: LabPool | None, description: LabDescription) -> int:
     """Of a pool (None: the metadata of CephFS): enough that OSDs have about a hundred each, few
-    enough that they are made in a second."""
-    wide = 2 if osds > 6 else 1
+    enough that they are made in a second. Hosts of any number get more, since the one with the most
+    would else decide what all can do: of 32 over five, one led nine where the mean is six."""
+    wide = 2 if description.osds > 6 else 1
+    if description.topology is Topology.HOSTS:
+        wide = 4
     return wide * (16 if pool is None or pool.in_filesystem else 32)
 
 
@@ -105,12 +108,12 @@ def placement_groups_of_all(description: LabDescription) -> int:
     pools: tuple[LabPool | None, ...] = description.pools
     if description.filesystem:
         pools = (*pools, None)
-    return sum(placement_groups(pool, description.osds) for pool in pools)
+    return sum(placement_groups(pool, description) for pool in pools)
 
 
 def _replicated(name: str, copies: int, description: LabDescription) -> Iterator[Command]:
     known = {pool.value: pool for pool in LabPool}
-    groups = placement_groups(known.get(name), description.osds)
+    groups = placement_groups(known.get(name), description)
     yield Command(
         prefix="osd pool create",
         arguments={
@@ -142,7 +145,7 @@ def _erasure_coded(pool: LabPool, description: LabDescription) -> Iterator[Comma
             ],
         },
     )
-    groups = placement_groups(pool, description.osds)
+    groups = placement_groups(pool, description)
     yield Command(
         prefix="osd pool create",
         arguments={

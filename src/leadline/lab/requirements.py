@@ -8,6 +8,7 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.lab import cpu_groups
 from leadline.lab.state import MEMORY
 from leadline.plan.lab_description import LabDescription, Store
 from leadline.units import format_size
@@ -43,6 +44,8 @@ def require(description: LabDescription, folder: Path) -> None:
         )
     _require_memory(description)
     _require_room(description, folder)
+    if description.cpu_per_host is not None:
+        _require_processor(description.cpu_per_host)
 
 
 def _require_memory(description: LabDescription) -> None:
@@ -59,6 +62,22 @@ def _require_memory(description: LabDescription) -> None:
             f"{format_size(available)} is available",
             context=[f"{format_size(stores)} of it for stores in memory"] if stores else (),
             hint="take fewer OSDs, a smaller osd_size, or `store: bluestore`",
+        )
+
+
+def _require_processor(cores: float) -> None:
+    there = os.cpu_count() or 1
+    if cores > there:
+        raise LeadlineError(
+            errors.LAB_NOT_READY,
+            f"a host of the lab was to have {cores:g} cores, and this machine has {there}",
+            hint=f"take {there} or less for cpu_per_host",
+        )
+    if why := cpu_groups.why_unavailable():
+        raise LeadlineError(
+            errors.LAB_NOT_READY,
+            f"the processor of the lab's hosts cannot be bounded here: {why}",
+            hint="leave cpu_per_host out, or run as root where the cpu controller can be written",
         )
 
 

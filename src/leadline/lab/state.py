@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leadline import errors
 from leadline.errors import LeadlineError
@@ -63,7 +63,8 @@ class Step(_Model):
 
 class LabState(_Model):
     """`token` is in the environment of each process of the lab. `owner` is who brings it up.
-    Without a network, `network_note` says why; likewise the mount of CephFS."""
+    Without a network, `network_note` says why; likewise the mount of CephFS. `cpu_groups` are the
+    control groups that bound the processor of each OSD host, by its name."""
 
     version: Literal[1] = 1
     name: str
@@ -76,9 +77,15 @@ class LabState(_Model):
     network_note: str = ""
     cephfs: Path | None = None
     cephfs_note: str = ""
+    cpu_groups: dict[str, Path] = Field(default_factory=dict)
     processes: tuple[ProcessRecord, ...] = ()
     round_trips: tuple[RoundTripRecord, ...] = ()
     steps: tuple[Step, ...] = ()
+
+    @property
+    def osd_pids(self) -> dict[str, int]:
+        """The OSD daemons of a lab that is up, `osd.0` and so on."""
+        return {one.name: one.pid for one in self.processes if one.name.startswith("osd.")}
 
 
 def paths_of(folder: Path, token: str) -> Paths:

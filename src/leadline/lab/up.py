@@ -21,14 +21,14 @@ from typing import Any
 from leadline import errors
 from leadline.ceph.connection import Connection
 from leadline.errors import LeadlineError
-from leadline.lab import cephfs, keys, measure, network, pools, processes, requirements
+from leadline.lab import cephfs, cpu_groups, keys, measure, network, pools, processes, requirements
 from leadline.lab.conf import MDS, MGR, MON, Addresses, Paths, render
 from leadline.lab.daemons import Daemons, ask, failed
 from leadline.lab.down import mark_memory, take_down
 from leadline.lab.forwarder import NetworkUnavailable
 from leadline.lab.locate import access_of
 from leadline.lab.state import LabState, Phase, ProcessRecord, Step, paths_of, write_state
-from leadline.lab.topology import Place, domains, places
+from leadline.lab.topology import Place, places, sites
 from leadline.plan.lab_description import LabDescription, Store
 
 _MON_PORT = 3300
@@ -114,7 +114,7 @@ def _removed(folder: Path, token: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Net:
-    """Where daemons are: `prefix` of a command by failure domain, and addresses."""
+    """Where daemons are: `prefix` of a command by site, and addresses."""
 
     prefixes: dict[str, tuple[str, ...]]
     addresses: Addresses
@@ -137,7 +137,7 @@ class _Raising:
         self.paths: Paths = paths_of(folder, token)
         self.observe = observe
         self.places: tuple[Place, ...] = places(description)
-        self.domains = domains(description.topology)
+        self.sites = sites(description)
         self.environment = processes.environment(folder, token)
         own = processes.start_ticks(os.getpid()) or 0
         self.state = LabState(
@@ -171,9 +171,9 @@ class _Raising:
         self._monitor(net)
         with self._connected() as cluster:
             self._osd_numbers(cluster)
-            self._start(MGR, "ceph-mgr", self.domains[0], net)
+            self._start(MGR, "ceph-mgr", self.sites[0], net)
             if self.description.filesystem:
-                self._start(MDS, "ceph-mds", self.domains[0], net)
+                self._start(MDS, "ceph-mds", self.sites[0], net)
             self.observe("stores of the OSDs")
             self._osds(stores, net)
             self.observe("OSDs")
@@ -185,6 +185,7 @@ class _Raising:
             self._mount(cluster, net)
             self._until_healthy(cluster)
         self._measure()
+        self._bound()
         self._save(phase=Phase.UP, processes=self.daemons.records())
         return self.state
 
@@ -201,26 +202,26 @@ class _Raising:
         """Zones of their own, or the loopback device where they cannot be had."""
         self.observe("network of the zones")
         try:
-            zones = network.start(self.paths.network, self.domains, self.environment)
+            zones = network.start(self.paths.network, self.sites, self.environment)
         except NetworkUnavailable as unavailable:
             self._save(network_note=unavailable.reason)
             self._step("network")
             return _Net(
-                prefixes=dict.fromkeys(self.domains, ()),
+                prefixes=dict.fromkeys(self.sites, ()),
                 addresses=Addresses(
                     mon=_LOOPBACK,
                     mon_port=_free_port(),
-                    domains=dict.fromkeys(self.domains, _LOOPBACK),
+                    sites=dict.fromkeys(self.sites, _LOOPBACK),
                 ),
             )
         self._save(network=zones)
         self._step("network")
         return _Net(
-            prefixes={name: zones.prefix(name) for name in self.domains},
+            prefixes={name: zones.prefix(name) for name in self.sites},
             addresses=Addresses(
-                mon=zones.zone(self.domains[0]).address,
+                mon=zones.zone(self.sites[0]).address,
                 mon_port=_MON_PORT,
-                domains={name: zones.zone(name).address for name in self.domains},
+                sites={name: zones.zone(name).address for name in self.sites},
             ),
         )
 
@@ -274,14 +275,14 @@ class _Raising:
             for place in self.places
         }
 
-    def _start(self, name: str, program: str, domain: str, net: _Net) -> None:
+    def _start(self, name: str, program: str, site: str, net: _Net) -> None:
         number = name.partition(".")[2]
-        prefix = net.prefixes[domain]
+        prefix = net.prefixes[site]
         command = [*prefix, program, "-c", str(self.paths.conf), "-i", number, "-f"]
         self.daemons.start(name, command)
 
     def _monitor(self, net: _Net) -> None:
-        self._start(MON, "ceph-mon", self.domains[0], net)
+        self._start(MON, "ceph-mon", self.sites[0], net)
 
         def leads() -> bool:
             answer = ask(self.paths.socket(MON), "mon_status")
@@ -313,7 +314,7 @@ class _Raising:
         self.daemons.finish(stores, at_once=_STORES_AT_ONCE)
         self._step("stores")
         for place in self.places:
-            self._start(f"osd.{place.osd}", "ceph-osd", place.domain, net)
+            self._start(f"osd.{place.osd}", "ceph-osd", place.site, net)
         self._step("osds started")
 
     def _until_up(self, cluster: Connection) -> None:
@@ -391,7 +392,7 @@ class _Raising:
             return
         self.observe("mount of CephFS")
         self.paths.cephfs.mkdir()
-        prefix = net.prefixes[self.domains[0]]
+        prefix = net.prefixes[self.sites[0]]
         self.daemons.start(cephfs.NAME, [*prefix, *cephfs.mount_command(self.paths)])
         try:
             self.daemons.until(lambda: cephfs.is_mounted(self.paths.cephfs), "the mount of CephFS")
@@ -426,6 +427,26 @@ class _Raising:
         measure.require_obeyed(round_trips, self.description.inter_zone_rtt_s)
         self._step("round trips")
         self._save(round_trips=round_trips)
+
+    def _bound(self) -> None:
+        """Last of all, since a cluster comes up slowly within bounds."""
+        cores = self.description.cpu_per_host
+        if cores is None:
+            return
+        self.observe("processor of the hosts")
+        hosts = dict.fromkeys(place.host for place in self.places)
+        self._save(cpu_groups=cpu_groups.folders(hosts, self.state.token))
+        cpu_groups.make(self.state.cpu_groups, cores)
+        for host, pids in self._osds_of_hosts().items():
+            cpu_groups.put_in(self.state.cpu_groups[host], pids)
+        self._step("processor bounded")
+
+    def _osds_of_hosts(self) -> dict[str, list[int]]:
+        """The pids of the OSDs of each host."""
+        found: dict[str, list[int]] = {}
+        for place in self.places:
+            found.setdefault(place.host, []).append(self.daemons.running[f"osd.{place.osd}"])
+        return found
 
 
 def _free_port() -> int:

@@ -12,7 +12,8 @@ class _Output(BaseModel):
 
 
 class LabZoneOutput(_Output):
-    """A failure domain with a network of its own (a zone, or a rack of a single-zone lab)."""
+    """A place with a network of its own: a zone, a rack of a single-zone lab, or the one zone of
+    a lab of hosts."""
 
     name: str
     address: str
@@ -54,22 +55,35 @@ class LabStepOutput(_Output):
     done_s: float
 
 
+class LabCpuGroupOutput(_Output):
+    """The control group that bounds a host's OSDs. `throttled_share` is the share of its periods
+    since the lab came up in which its quota was used up; null where the kernel does not tell."""
+
+    host: str
+    folder: str
+    throttled_share: float | None
+
+
 class OneLabOutput(_Output):
     """`condition` is `up`, `coming up`, `half up`, `half down`, `broken`, `damaged` or `orphan`.
     What is not known of a lab that is not whole is null or empty. `inter_zone_rtt_s` was asked
-    for; it is in force where `zones` is not empty, and `round_trips` is what was measured."""
+    for; it is in force where `zones` is not empty, and `round_trips` is what was measured.
+    `cpu_per_host` are the cores that the OSDs of one host may use, null for all there are."""
 
     name: str
     folder: str
     condition: str
     created_at: str | None
     topology: str | None
+    domains: int | None
     osds: int | None
     store: str | None
     osd_size_bytes: int | None
     authentication: bool | None
     encryption: bool | None
     inter_zone_rtt_s: float | None
+    cpu_per_host: float | None
+    cpu_groups: list[LabCpuGroupOutput]
     zones: list[LabZoneOutput]
     network_note: str
     round_trips: list[LabRoundTripOutput]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.analysis.scaling.codes import FOUND_BY_SCALE
 from leadline.audit.registry import RULES, audit, page, trusted
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
@@ -14,8 +15,10 @@ from tests.unit.audit import (
     test_cache_served_reads,
     test_cluster_not_healthy,
     test_rules,
+    test_rules_on_clients,
     test_rules_on_imports,
     test_rules_on_physics,
+    test_throttled_system,
 )
 from tests.unit.audit.audit_archives import Judge, Stored, build, cell
 
@@ -68,9 +71,9 @@ def test_evidence_is_numbers_and_messages_are_sentences(judge: Judge) -> None:
 RECORDED = Path(__file__).parent / "recorded"
 
 
-@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+@pytest.mark.parametrize("code", [*(rule.code for rule in RULES), *FOUND_BY_SCALE])
 def test_every_rule_has_a_page_with_its_parts(code: str) -> None:
-    text = page(code)
+    text = page(code, FOUND_BY_SCALE)
     assert text.startswith(f"# {code}\n")
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
 
@@ -80,10 +83,12 @@ def test_every_rule_is_tested_both_ways(code: str) -> None:
     prefix = f"test_{code.replace('-', '_')}_"
     modules = (
         test_rules,
+        test_rules_on_clients,
         test_rules_on_imports,
         test_rules_on_physics,
         test_cache_served_reads,
         test_cluster_not_healthy,
+        test_throttled_system,
     )
     names = [name for module in modules for name in dir(module) if name.startswith(prefix)]
     assert any("fires" in name for name in names)
@@ -93,7 +98,7 @@ def test_every_rule_is_tested_both_ways(code: str) -> None:
 def test_every_page_is_of_a_rule_and_every_rule_of_a_file() -> None:
     codes = {rule.code for rule in RULES}
     assert len(codes) == len(RULES)
-    assert {path.stem for path in PAGES.glob("*.md")} == codes
+    assert {path.stem for path in PAGES.glob("*.md")} == codes | FOUND_BY_SCALE.keys()
     rules = Path(__file__).parents[3] / "src" / "leadline" / "audit" / "rules"
     files = {path.stem.replace("_", "-") for path in rules.glob("*.py")} - {"--init--"}
     assert files == codes

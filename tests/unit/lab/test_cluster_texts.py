@@ -11,14 +11,14 @@ import pytest
 
 from leadline.lab import keys, pools
 from leadline.lab.conf import Addresses, Paths, render
-from leadline.lab.topology import client_location, domains, places
+from leadline.lab.topology import client_location, places, sites
 from leadline.plan.lab_description import LabDescription, LabPool, Store, Topology
 
 PATHS = Paths(folder=Path("/labs/study"), memory=Path("/dev/shm/leadline-lab-1"))
 
 
 def rendered(description: LabDescription) -> configparser.ConfigParser:
-    names = domains(description.topology)
+    names = sites(description)
     text = render(
         fsid="fsid",
         description=description,
@@ -26,7 +26,7 @@ def rendered(description: LabDescription) -> configparser.ConfigParser:
         addresses=Addresses(
             mon="10.77.1.1",
             mon_port=3300,
-            domains={name: f"10.77.{number}.1" for number, name in enumerate(names, 1)},
+            sites={name: f"10.77.{number}.1" for number, name in enumerate(names, 1)},
         ),
         places=places(description),
     )
@@ -47,8 +47,26 @@ def test_osds_go_round_the_zones_then_the_hosts() -> None:
 def test_a_single_zone_has_three_racks_in_it() -> None:
     found = places(LabDescription(topology=Topology.SINGLE_ZONE))
     assert found[2].crush_location == "root=lab region=eu1 zone=az1 rack=r3 host=r3-h1"
-    assert client_location(Topology.SINGLE_ZONE) == "region=eu1,zone=az1,rack=r1"
-    assert client_location(Topology.MULTI_ZONE) == "region=eu1,zone=az1"
+    assert (
+        client_location(LabDescription(topology=Topology.SINGLE_ZONE))
+        == "region=eu1,zone=az1,rack=r1"
+    )
+    assert client_location(LabDescription()) == "region=eu1,zone=az1"
+
+
+def test_hosts_of_one_zone_are_failure_domains_and_share_a_network() -> None:
+    description = LabDescription(topology=Topology.HOSTS, domains=5, osds_per_host=2)
+    found = places(description)
+    assert [place.host for place in found] == [f"h{number}" for number in (1, 2, 3, 4, 5)] * 2
+    assert found[6].crush_location == "root=lab region=eu1 zone=az1 host=h2"
+    assert sites(description) == ("az1",)
+    assert client_location(description) == "region=eu1,zone=az1"
+    parser = rendered(description)
+    assert {parser[f"osd.{place.osd}"]["public_addr"] for place in found} == {"10.77.1.1"}
+    commands = list(pools.pool_commands(description))
+    assert commands[0].arguments == {"name": "rep_host", "root": "lab", "type": "host"}
+    profile = next(one for one in commands if one.prefix == "osd erasure-code-profile set")
+    assert "crush-failure-domain=host" in str(profile.arguments["profile"])
 
 
 def test_nothing_is_written_outside_the_folder() -> None:
@@ -142,8 +160,11 @@ def test_a_subset_of_pools_has_only_those() -> None:
 
 
 def test_placement_groups_are_counted_as_created() -> None:
-    for osds in (3, 12):
-        description = LabDescription(hosts_per_domain=osds // 3)
+    for description in (
+        LabDescription(),
+        LabDescription(hosts_per_domain=4),
+        LabDescription(topology=Topology.HOSTS, domains=5),
+    ):
         created = [
             int(str(one.arguments["pg_num"]))
             for one in pools.pool_commands(description)

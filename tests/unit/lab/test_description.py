@@ -8,16 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from leadline.errors import LAB_INVALID, LeadlineError
-from leadline.plan.lab_description import (
-    LabDescription,
-    LabDocument,
-    LabInvalid,
-    LabOverrides,
-    LabPool,
-    Store,
-    Topology,
-    load_description,
-)
+from leadline.plan.lab_description import LabDescription, LabDocument, LabPool, Store, Topology
+from leadline.plan.lab_file import LabInvalid, LabOverrides, load_description
 
 NO_OPTIONS = LabOverrides()
 
@@ -123,6 +115,15 @@ osds_per_host: true
     ("text", "told"),
     [
         ("topology: single-zone\ninter_zone_rtt: 1ms\n", "no other zone to be far from"),
+        ("topology: hosts\ninter_zone_rtt: 1ms\n", "a hosts lab has no other zone"),
+        ("topology: hosts\nhosts: 2\n", "greater than or equal to 3, got 2"),
+        ("topology: hosts\nhosts: 10\nosds_per_host: 5\n", "hosts: makes 50 OSDs"),
+        ("topology: hosts\nhosts_per_domain: 2\n", "say `hosts`"),
+        ("hosts: 5\n", "a multi-zone lab has `hosts_per_domain`"),
+        ("topology: single-zone\nhosts: 5\n", "a single-zone lab has `hosts_per_domain`"),
+        ("cpu_per_host: 0\n", "greater than or equal to 0.01, got 0"),
+        ("cpu_per_host: .inf\n", "finite"),
+        ("cpu_per_host: true\n", "written in cores"),
         ("hosts_per_domain: 20\n", "makes 60 OSDs"),
         ("osd_size: 1M\n", "an OSD needs 512 MiB at least"),
         ("inter_zone_rtt: 2s\n", "more than 1 s"),
@@ -141,6 +142,32 @@ def test_what_cannot_be(tmp_path: Path, text: str, told: str) -> None:
 def test_osds_that_cannot_be_spread(osds: int) -> None:
     (found,) = faults(None, LabOverrides(osds=osds))
     assert found.startswith(f"command line: --osds: {osds} OSDs cannot be spread evenly")
+
+
+def test_hosts_of_any_number(tmp_path: Path) -> None:
+    path = written(tmp_path, "topology: hosts\nhosts: 5\ncpu_per_host: 0.15\n")
+    described = load_description(path, NO_OPTIONS)
+    assert described == LabDescription(
+        topology=Topology.HOSTS, domains=5, inter_zone_rtt_s=0.0, cpu_per_host=0.15
+    )
+    assert described.osds == 5
+    assert load_description(path, LabOverrides(osds=4)).osds == 4
+    assert load_description(path, LabOverrides(osds=4, cpu_per_host=0.5)).cpu_per_host == 0.5
+    assert load_description(None, LabOverrides(topology="hosts")).osds == 3
+
+
+def test_osds_of_a_lab_of_hosts_are_spread_over_them(tmp_path: Path) -> None:
+    path = written(tmp_path, "topology: hosts\nosds_per_host: 2\n")
+    described = load_description(path, LabOverrides(osds=10))
+    assert (described.domains, described.hosts_per_domain, described.osds) == (5, 1, 10)
+    for osds in (4, 7, 50):
+        (found,) = faults(path, LabOverrides(osds=osds))
+        assert f"--osds: {osds} OSDs cannot be spread evenly: a lab has 3 or more hosts" in found
+
+
+def test_an_archive_of_before_there_were_hosts_is_read() -> None:
+    old = LabDescription().model_dump(exclude={"domains", "cpu_per_host"})
+    assert LabDescription.model_validate(old) == LabDescription()
 
 
 def test_a_single_zone_may_be_given_no_delay_in_words(tmp_path: Path) -> None:

@@ -69,3 +69,34 @@ def test_any_text_gives_a_target_that_is_written_as_it_is_read_or_a_sentence(tex
         with suppress(ValueError):
             parsed = parse_target_url(f"{scheme.value}:{text}")
             assert parse_target_url(str(parsed)) == parsed
+
+
+def test_hosts_and_their_path_are_told_apart() -> None:
+    parsed = parse_target_url("hosts:a,me@b.lan,[fd00::1],root@[fe80::1%eth0]:/mnt/x y:/z?")
+    assert parsed.kind is TargetKind.HOSTS
+    assert parsed.hosts == ("a", "me@b.lan", "[fd00::1]", "root@[fe80::1%eth0]")
+    assert parsed.path_on_hosts == "/mnt/x y:/z?"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("hosts:a,b", "is not hosts:NAME,NAME:/path"),
+        ("hosts:a,b:data", "is not hosts:NAME,NAME:/path"),
+        ("hosts::/data", "'' is no name of a host"),
+        ("hosts:a,,b:/data", "'' is no name of a host"),
+        ("hosts:-oProxyCommand=x:/data", "is no name of a host"),
+        ("hosts:-a@b:/data", "is no name of a host"),
+        ("hosts:a@-b:/data", "is no name of a host"),
+        ("hosts:$(x):/data", "is no name of a host"),
+        ("hosts:a b:/data", "is no name of a host"),
+        ("hosts:a\\ä:/data", "is no name of a host"),
+        ("hosts:fd00::1:/data", "is no name of a host"),
+        ("hosts:a:22:/data", "is no name of a host"),
+        ("hosts:a,b,A:/data", "the host 'a' is named twice"),
+        ("hosts:a,me@a:/data", "the host 'a' is named twice"),
+    ],
+)
+def test_what_ssh_could_misread_is_no_host(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_target_url(url)

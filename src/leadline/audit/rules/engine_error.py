@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rules.rate_not_reached import behind
 from leadline.findings import Severity
 from leadline.formats.output import FormatError
 
@@ -16,7 +17,8 @@ from leadline.formats.output import FormatError
 def check(trial: TrialEvidence) -> Iterator[Doubt]:
     record, output = trial.record, trial.output
     if record is not None and not trial.engine_ended:
-        if record.status is not TrialStatus.INTERRUPTED:  # which truncated-result tells
+        # Others tell of those: truncated-result, rate-not-reached.
+        if record.status is not TrialStatus.INTERRUPTED and not behind(record):
             yield _ended_badly(record)
     elif isinstance(output, FormatError):
         if output.condition not in ("empty-result", "truncated-result"):

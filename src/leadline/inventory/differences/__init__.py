@@ -8,12 +8,14 @@ from leadline.inventory.differences.hosts import host_differences
 from leadline.inventory.differences.kubernetes import kubernetes_differences, shared_classes
 from leadline.inventory.differences.model import Difference, Differing, Topic
 from leadline.inventory.differences.network import round_trip_difference
+from leadline.inventory.differences.processor import cpu_budget_difference
 
 __all__ = [
     "Difference",
     "Differing",
     "Topic",
     "ceph_differences",
+    "cpu_budget_difference",
     "host_differences",
     "kubernetes_differences",
     "round_trip_difference",

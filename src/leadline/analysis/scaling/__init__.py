@@ -1,0 +1,1 @@
+"""What a run's load levels say together: curves, peak, knee, limits, density, fairness."""

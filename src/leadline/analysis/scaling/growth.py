@@ -1,0 +1,173 @@
+"""Which systems stand beside each other, and what each has and gives more than the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline import errors
+from leadline.analysis.aa import noise_floors
+from leadline.analysis.comparison import By, Side
+from leadline.analysis.conditions import Conditions, conditions
+from leadline.analysis.samples import Samples
+from leadline.analysis.scaling.knee import Shape
+from leadline.analysis.scaling.resources import Known, resources
+from leadline.analysis.scaling.speedup import OneSystem, Speedup, partners, speedup
+from leadline.analysis.scaling.superlinear import Superlinear, superlinear
+from leadline.analysis.sides import Judged, places, two_runs, within_run
+from leadline.archive.reader import Run
+from leadline.errors import LeadlineError
+from leadline.plan.latency_limit import LatencyLimit
+from leadline.visible import visible
+
+# Shapes of curves by archive and target.
+Shapes = Mapping[tuple[Path, str], Sequence[Shape]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthRow:
+    """One curve on both, and what is found where it grew by more than was added."""
+
+    speedup: Speedup
+    superlinear: Superlinear | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A system beside the baseline; `conditions` is all in which the two differ."""
+
+    by: By
+    baseline: Side
+    candidate: Side
+    rows: tuple[GrowthRow, ...]
+    conditions: Conditions
+
+
+def growths(
+    runs: Sequence[Run],
+    judged: Judged,
+    shapes: Shapes,
+    *,
+    limit: LatencyLimit | None,
+    by: str | None,
+    band: float,
+) -> tuple[Growth, ...]:
+    """Every system beside the first: runs where several are given, else the values of the label
+    `by`, else the clusters of the run, else the values of the one label that differs and is a
+    number; none where there is one system."""
+    found = []
+    for kind, baseline, candidate in _systems(runs, judged, by):
+        subjects = [one for one in baseline.targets if one in candidate.targets]
+        differing = conditions(baseline, candidate, subjects, ())
+        sides = Known.of(baseline), Known.of(candidate)
+        found.append(
+            Growth(
+                by=kind,
+                baseline=baseline,
+                candidate=candidate,
+                rows=tuple(
+                    GrowthRow(speedup=one, superlinear=superlinear(one, *sides, differing))
+                    for subject in subjects
+                    for one in _speedups(subject, *sides, shapes, limit, band)
+                ),
+                conditions=differing,
+            )
+        )
+    return tuple(found)
+
+
+def _speedups(
+    subject: str,
+    baseline: Known,
+    candidate: Known,
+    shapes: Shapes,
+    limit: LatencyLimit | None,
+    band: float,
+) -> Iterator[Speedup]:
+    told = resources(baseline, candidate, subject)
+    ours, theirs = (_of(one.side, subject, shapes) for one in (baseline, candidate))
+    for one in ours:
+        for other in theirs:
+            if partners(one.curve, other.curve):
+                yield speedup(subject, one, other, told, limit=limit, band=band)
+
+
+def _of(side: Side, subject: str, shapes: Shapes) -> list[OneSystem]:
+    samples, floors = Samples(side.run), noise_floors(side)
+    return [
+        OneSystem(run=side.run, shape=one, samples=samples, floors=floors)
+        for one in shapes.get((side.run.path, side.targets[subject]), ())
+    ]
+
+
+def _systems(
+    runs: Sequence[Run], judged: Judged, by: str | None
+) -> Iterator[tuple[By, Side, Side]]:
+    first, *others = runs
+    if others:
+        if by is not None:
+            raise LeadlineError(
+                errors.USAGE,
+                "a label tells the targets of one run apart, and several runs are given",
+                hint="leave --by out, or give one run",
+            )
+        for run in others:
+            yield By.RUN, *two_runs(first, run, judged)
+        return
+    if by is None and len(places(first)) > 1:
+        start, *rest = places(first)
+        for place in rest:
+            yield By.CLUSTER, *within_run(first, By.CLUSTER, start, place, judged)
+        return
+    if by is not None:
+        yield from _by_label(first, by, judged)
+        return
+    label = _numbered_label(first)
+    if label is None:
+        return
+    try:
+        yield from list(_by_label(first, label, judged))
+    except LeadlineError:
+        return  # nobody asked for it, so that nothing is lacking
+
+
+def _by_label(run: Run, label: str, judged: Judged) -> Iterator[tuple[By, Side, Side]]:
+    values = _values(run, label)
+    if len(values) < 2:
+        raise LeadlineError(
+            errors.USAGE,
+            f"run {visible(run.id)} has no two targets that differ in the label {visible(label)}",
+            context=[f"labels: {', '.join(map(visible, _labels(run))) or 'none'}"],
+            hint="give the targets of the plan a label with a value each: `labels: {cores: 1}`",
+        )
+    for value in values[1:]:
+        names = f"{label}={values[0]}", f"{label}={value}"
+        yield By.LABEL, *within_run(run, By.LABEL, *names, judged)
+
+
+def _labels(run: Run) -> list[str]:
+    return list(dict.fromkeys(key for target in run.plan.targets for key in target.labels))
+
+
+def _values(run: Run, label: str) -> list[str]:
+    """The values of a label, the smallest first where all are numbers, else as in the plan."""
+    found = list(
+        dict.fromkeys(one.labels[label] for one in run.plan.targets if label in one.labels)
+    )
+    try:
+        return sorted(found, key=float)
+    except ValueError:
+        return found
+
+
+def _numbered_label(run: Run) -> str | None:
+    """The one label whose values differ, all of them numbers; None where it is not one."""
+    differing = [one for one in _labels(run) if len(_values(run, one)) > 1]
+    if len(differing) != 1:
+        return None
+    try:
+        [float(one) for one in _values(run, differing[0])]
+    except ValueError:
+        return None
+    return differing[0]

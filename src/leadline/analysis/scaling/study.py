@@ -1,0 +1,187 @@
+"""Everything that `leadline scale` says, as one object: runs with their load curves, and systems
+beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leadline.analysis.bottleneck.gathering import levels_evidence
+from leadline.analysis.bottleneck.model import LevelEvidence, Suspect
+from leadline.analysis.bottleneck.naming import leading, suspects
+from leadline.analysis.cells import CellFigure
+from leadline.analysis.comparing import DEFAULT_BAND
+from leadline.analysis.samples import Samples
+from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves
+from leadline.analysis.scaling.density import DensityAnswer, densities
+from leadline.analysis.scaling.disturbance import Disturbance, disturbances
+from leadline.analysis.scaling.fairness import Fairness, fairness_of
+from leadline.analysis.scaling.growth import Growth, growths
+from leadline.analysis.scaling.knee import Shape, shape_of
+from leadline.analysis.scaling.limit import LimitAnswer, keeping
+from leadline.analysis.sides import Judged
+from leadline.archive.reader import Run
+from leadline.findings import Finding
+from leadline.plan.latency_limit import LatencyLimit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelBottleneck:
+    """What held one level back: `suspects` with their evidence, the surest first."""
+
+    point: LoadPoint
+    evidence: LevelEvidence
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def leading(self) -> tuple[Suspect, ...]:
+        """Those named; where none is, those suspected."""
+        return leading(self.suspects)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveStudy:
+    """One curve. `limit` is how its closed-loop levels stand to the limit asked for, and
+    `offered_limit` its open-loop ones; None without a limit or without such levels. `bottlenecks`
+    has an entry for each level, closed loop first, then open loop. `fairness` is of levels with
+    several clients, by level."""
+
+    run: Run
+    shape: Shape
+    limit: LimitAnswer | None
+    offered_limit: LimitAnswer | None
+    bottlenecks: tuple[LevelBottleneck, ...]
+    fairness: tuple[Fairness, ...]
+    disturbances: tuple[Disturbance, ...]
+
+    @property
+    def curve(self) -> LoadCurve:
+        return self.shape.curve
+
+    @property
+    def levels(self) -> int:
+        """Levels without neighbours, closed and open."""
+        return len(self.curve.closed) + len(self.curve.offered)
+
+    @property
+    def at_peak(self) -> LevelBottleneck | None:
+        """What held the level with the highest throughput back."""
+        peak = self.shape.peak
+        found = (one for one in self.bottlenecks if peak and one.point is peak.point)
+        return next(found, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStudy:
+    """`findings` are the audit's of the whole run."""
+
+    run: Run
+    figures: tuple[CellFigure, ...]
+    findings: tuple[Finding, ...]
+    curves: tuple[CurveStudy, ...]
+    densities: tuple[DensityAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingStudy:
+    """`limit` and `band` are what was asked for; `growths` are systems beside the first."""
+
+    limit: LatencyLimit | None
+    band: float
+    runs: tuple[RunStudy, ...]
+    growths: tuple[Growth, ...]
+
+    @property
+    def curves(self) -> tuple[CurveStudy, ...]:
+        return tuple(curve for run in self.runs for curve in run.curves)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What comparing the systems found, the gravest first."""
+        found = [
+            one.superlinear.finding
+            for growth in self.growths
+            for one in growth.rows
+            if one.superlinear
+        ]
+        return tuple(sorted(found, key=lambda one: -one.severity.order))
+
+    @property
+    def several_levels(self) -> bool:
+        """Whether any curve has two levels at least, so that it is one."""
+        return any(one.levels > 1 or one.disturbances for one in self.curves)
+
+
+def study(
+    runs: Sequence[Run],
+    judged: Judged,
+    *,
+    limit: LatencyLimit | None = None,
+    by: str | None = None,
+    band: float = DEFAULT_BAND,
+) -> ScalingStudy:
+    """What the runs say of load and of growth. `by` is a label of one run's targets whose values
+    are systems. Raises LeadlineError (`usage`) for a label that the run does not have, and where
+    several runs are given with a label."""
+    studied = tuple(_run(run, judged, limit) for run in runs)
+    shapes = {
+        (one.run.path, curve.curve.target): [
+            other.shape for other in one.curves if other.curve.target == curve.curve.target
+        ]
+        for one in studied
+        for curve in one.curves
+    }
+    return ScalingStudy(
+        limit=limit,
+        band=band,
+        runs=studied,
+        growths=growths(runs, judged, shapes, limit=limit, by=by, band=band),
+    )
+
+
+def _run(run: Run, judged: Judged, limit: LatencyLimit | None) -> RunStudy:
+    figures, findings = judged(run)
+    curves = load_curves(run, figures)
+    samples = Samples(run)
+    evidence = {
+        pair: levels_evidence(run, *pair)
+        for pair in dict.fromkeys(
+            (point.figure.target, point.figure.planned_workload)
+            for curve in curves
+            for point in (*curve.closed, *curve.offered)
+        )
+    }
+    named: dict[int, tuple[LevelEvidence, tuple[Suspect, ...]]] = {}
+
+    def bottleneck(point: LoadPoint) -> LevelBottleneck:
+        if point.cell not in named:
+            found = evidence[point.figure.target, point.figure.planned_workload][point.level]
+            named[point.cell] = found, suspects(found)
+        of_level, suspected = named[point.cell]
+        return LevelBottleneck(point=point, evidence=of_level, suspects=suspected)
+
+    def studied(curve: LoadCurve) -> CurveStudy:
+        asked = limit is not None
+        return CurveStudy(
+            run=run,
+            shape=shape_of(curve, samples),
+            limit=keeping(curve, limit) if limit and curve.closed else None,
+            offered_limit=keeping(curve, limit, open_loop=True)
+            if limit and asked and curve.offered
+            else None,
+            bottlenecks=tuple(map(bottleneck, (*curve.closed, *curve.offered))),
+            fairness=tuple(
+                found
+                for point in (*curve.closed, *curve.offered)
+                if (found := fairness_of(run, point.cell, curve.op)) is not None
+            ),
+            disturbances=disturbances(curve, samples),
+        )
+
+    return RunStudy(
+        run=run,
+        figures=figures,
+        findings=findings,
+        curves=tuple(map(studied, curves)),
+        densities=densities(run, curves, limit),
+    )

@@ -1,0 +1,124 @@
+"""client-straggles: one of several load generators did far less than the others, or ran longer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from leadline.audit.evidence import JobEvidence, TrialEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.units import format_duration, format_iops
+from leadline.visible import visible
+
+# Of two nobody knows which is the odd one.
+FEWEST_CLIENTS = 3
+SLOW = 0.5
+# Half of the median client's I/Os is then more than three times what chance takes (Poisson).
+FEWEST_IOS = 60
+RUNTIME_APART = 0.10
+# An I/O that is under way at the end lasts as long as it lasts.
+RUNTIME_APART_S = 1.0
+# Options in which clients must be alike to be held against each other.
+_ALIKE = ("rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "size", "ioengine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Client:
+    """I/Os per second, I/Os, and seconds that the longest of its jobs ran."""
+
+    name: str
+    iops: float
+    ios: int
+    runtime_s: float
+
+
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    groups: dict[tuple[str, ...], dict[str, list[JobEvidence]]] = {}
+    for one in trial.jobs:
+        if one.throttled or one.merged_sections or not one.job.host:
+            continue
+        options = one.job.options
+        key = (one.place.workload, one.job.name, *(options.text(name) for name in _ALIKE))
+        groups.setdefault(key, {}).setdefault(one.job.host, []).append(one)
+    for (workload, name, *_), hosts in groups.items():
+        clients = [_client(host, entries) for host, entries in hosts.items()]
+        known = [one for one in clients if one is not None]
+        # One that tells nothing may be the slowest, or the median.
+        if len(known) == len(clients) >= FEWEST_CLIENTS:
+            yield from _straggler(workload, name, known)
+
+
+def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:
+    rates = [part.iops for one in entries for part in one.parts]
+    ran = [one.longest_s for one in entries]
+    ios = [one.total_ios for one in entries]
+    told = [rate for rate in rates if rate is not None]
+    longest = [one for one in ran if one]
+    counted = [one for one in ios if one is not None]
+    if not told or len(told) < len(rates) or len(longest) < len(ran) or len(counted) < len(ios):
+        return None
+    if not math.isfinite(sum(told) + max(longest)):
+        return None
+    return _Client(name=visible(host), iops=sum(told), ios=sum(counted), runtime_s=max(longest))
+
+
+def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[Doubt]:
+    """One doubt for each of the two ways, which names the worst and counts the others."""
+    iops, runtime_s = median(one.iops for one in clients), median(one.runtime_s for one in clients)
+    slow = [one for one in clients if one.iops < SLOW * iops]
+    if slow and median(one.ios for one in clients) >= FEWEST_IOS:
+        worst = min(slow, key=lambda one: one.iops)
+        yield Doubt(
+            severity=Severity.WARNING,
+            workload=workload,
+            evidence={
+                "iops": worst.iops,
+                "median_iops": iops,
+                "share": worst.iops / iops,
+                "clients": len(clients),
+                "stragglers": len(slow),
+            },
+            message=f"Client {worst.name} did {format_iops(worst.iops)} IOPS of {job!r}, the "
+            f"median of {len(clients)} clients {format_iops(iops)}{_others(slow)}: the sum is that "
+            "of unequal clients, and says little of what one of them gets.",
+            remedy="Look at this client's processor, network and place in the cluster; the "
+            "figures of each client stand in the raw output.",
+        )
+    apart = [
+        one
+        for one in clients
+        if abs(one.runtime_s - runtime_s) > max(RUNTIME_APART * runtime_s, RUNTIME_APART_S)
+    ]
+    if apart:
+        worst = max(apart, key=lambda one: abs(one.runtime_s - runtime_s))
+        yield Doubt(
+            severity=Severity.WARNING,
+            workload=workload,
+            evidence={
+                "runtime_s": worst.runtime_s,
+                "median_runtime_s": runtime_s,
+                "clients": len(clients),
+                "stragglers": len(apart),
+            },
+            message=f"Client {worst.name} ran {job!r} for {format_duration(worst.runtime_s)}, the "
+            f"median of {len(clients)} clients for {format_duration(runtime_s)}{_others(apart)}: "
+            "for a part of the time not all of them were at work, so that their rates do not add "
+            "up.",
+            remedy="Set time_based with one runtime for all clients, and look for what held this "
+            "one up.",
+        )
+
+
+def _others(found: Sequence[_Client]) -> str:
+    return f", and {len(found) - 1} more are as far off" if len(found) > 1 else ""
+
+
+RULE = Rule(
+    code="client-straggles",
+    summary="One of several load generators did far less than the others, or ran longer.",
+    looks_at=TrialEvidence,
+    check=check,
+)

@@ -1,0 +1,131 @@
+"""rate-not-reached: an open loop in which less was done than was offered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from leadline import errors
+from leadline.archive.records import TrialRecord
+from leadline.audit.evidence import JobEvidence, TrialEvidence
+from leadline.audit.rule import Doubt, Rule
+from leadline.findings import Severity
+from leadline.formats.output import JobOptions
+from leadline.metrics import Op
+from leadline.plan.models import Phase
+from leadline.units import format_iops, parse_fio_size
+
+ENOUGH = 0.95
+# Arrivals of a Poisson process scatter by the root of their number; three of that are chance.
+DEVIATIONS = 3.0
+
+
+def behind(record: TrialRecord) -> bool:
+    """The runner ended the trial since it could not keep up with what was offered."""
+    return record.problem is not None and record.problem.code == errors.RATE_NOT_REACHED.code
+
+
+def check(trial: TrialEvidence) -> Iterator[Doubt]:
+    if trial.record is not None and behind(trial.record):
+        yield _stopped(trial.record)
+    elif trial.ours and trial.cell is not None:
+        for phase in trial.cell.workload.phases:
+            if phase.rate_iops is not None:
+                yield from _of_phase(trial, phase, phase.rate_iops)
+    else:
+        for evidence in trial.jobs:
+            yield from _of_entry(evidence)
+
+
+def _stopped(record: TrialRecord) -> Doubt:
+    """A level beyond what the target can do is an answer, and has no figure that could mislead."""
+    assert record.problem is not None
+    return Doubt(
+        severity=Severity.WARNING,
+        evidence={"wall_s": record.wall_s},
+        message=f"The trial was ended: {record.problem.fact}. The level lies beyond what the "
+        "target can do.",
+        remedy="Offer less; `leadline scale` tells how much is carried.",
+    )
+
+
+def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[Doubt]:
+    """A phase of our own: what all clients offered, and what all of them did."""
+    mine = [one for one in trial.jobs if one.job.name == phase.name]
+    parts = [part for one in mine for part in one.parts]
+    rates = [part.iops for part in parts if part.iops is not None]
+    ran = [one.longest_s for one in mine if one.longest_s]
+    if not rates or len(rates) < len(parts) or not ran:
+        return
+    asked = trial.cell.workload.clients if trial.cell is not None else 0
+    clients = max(1, asked or len({one.job.host for one in mine}))
+    offered, done = clients * rate_iops, sum(rates)
+    if not _short(offered, done, max(ran)):
+        return
+    yield Doubt(
+        severity=Severity.ERROR,
+        latency_only=True,
+        evidence={
+            "offered_iops": offered,
+            "iops": done,
+            "share": done / offered,
+            "clients": clients,
+        },
+        message=f"{format_iops(offered)} IOPS were offered and {format_iops(done)} "
+        f"({done / offered:.0%}) done: the load lies beyond what the target can do, so that the "
+        "queue grew for as long as the trial ran and its latency says how long that was.",
+        remedy="Offer less; what was done is near the most that the target can do at this depth.",
+    )
+
+
+def _of_entry(evidence: JobEvidence) -> Iterator[Doubt]:
+    """An entry of a job that somebody else made: each process and direction has its own rate."""
+    processes, ran = evidence.processes, evidence.longest_s
+    if processes is None or not ran or evidence.merged_sections:
+        return
+    for part in evidence.parts:
+        asked = _rate(evidence.job.options, part.op)
+        if asked is None or part.iops is None or not _short(processes * asked, part.iops, ran):
+            continue
+        offered = processes * asked
+        yield Doubt(
+            severity=Severity.WARNING,
+            latency_only=True,
+            op=part.op,
+            evidence={
+                "offered_iops": offered,
+                "iops": part.iops,
+                "share": part.iops / offered,
+                "processes": processes,
+            },
+            message=f"rate_iops asks for {format_iops(offered)} IOPS of {part.op.value}s and "
+            f"{format_iops(part.iops)} ({part.iops / offered:.0%}) were done: the queue was full, "
+            "and the latency is that of a closed loop at its limit, not that of the rate.",
+            remedy="Read the rate as the most that the target can do at this depth; for the "
+            "latency at a rate, ask for less.",
+        )
+
+
+def _short(offered: float, done: float, ran_s: float) -> bool:
+    chance = DEVIATIONS * math.sqrt(offered * ran_s) / ran_s
+    return done < ENOUGH * offered and done < offered - chance
+
+
+def _rate(options: JobOptions, op: Op) -> float | None:
+    """fio's `rate_iops` for a direction: one number for each, or `reads,writes`."""
+    parts = options.text("rate_iops").split(",")
+    if op not in (Op.READ, Op.WRITE) or options.flag("rate") or not parts[0] + parts[-1]:
+        return None
+    try:
+        rate = parse_fio_size(parts[0] if op is Op.READ else parts[min(1, len(parts) - 1)])
+    except ValueError:
+        return None
+    return float(rate) if rate > 0 else None
+
+
+RULE = Rule(
+    code="rate-not-reached",
+    summary="An open loop in which less was done than was offered.",
+    looks_at=TrialEvidence,
+    check=check,
+)

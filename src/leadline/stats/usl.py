@@ -1,0 +1,278 @@
+"""The Universal Scalability Law fitted to rates at several loads, with intervals.
+
+    X(N) = rate x N / (1 + contention x (N - 1) + coherence x N x (N - 1))
+
+Source: Gunther, Guerrilla Capacity Planning (2007), chapter 4; contention is his sigma (or alpha),
+coherence his kappa (or beta). N / X(N) is a quadratic in N, which makes the fit quick and its
+optimum easy to reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.stats.level_means import ENOUGH_TRIALS, drawn_means, noisy
+
+Values = npt.NDArray[np.float64]
+
+# Three parameters, and one more to tell whether they fit.
+LEAST_LEVELS = 4
+_STEPS = 8
+_TAIL = 0.025
+MISFIT_P = 0.05
+# A level that lies further off the curve than a factor of 2.5 pulls as if it lay there (Huber).
+_OFF = 0.9
+# Keeps the arithmetic sound where two columns are nearly one; too small to show in a parameter.
+_RIDGE = 1e-12
+
+
+class Resampling(StrEnum):
+    """What the intervals were drawn from: the trials of each level, drawn again; or, where these
+    are few or lie off the curve as a whole, normal noise about the curve with the scatter that
+    trials and levels have, whose own uncertainty (degrees of freedom) is drawn with it."""
+
+    TRIALS = "trials"
+    SCATTER = "scatter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usl:
+    """`rate` is X(1); `contention` and `coherence` are zero or more."""
+
+    rate: float
+    contention: float
+    coherence: float
+
+    def at(self, load: float) -> float:
+        """The rate at a load of one and more."""
+        below = 1 + (load - 1) * (self.contention + self.coherence * load)
+        return self.rate * load / below
+
+    @property
+    def peak_load(self) -> float:
+        """Where the rate is highest: sqrt((1 - contention) / coherence); infinite without
+        coherence, 0 where the rate falls from the first load on."""
+        return float(_peak_loads(np.array([self.contention]), np.array([self.coherence]))[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """95 %, by the bootstrap's percentiles; an end may be infinite."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UslFit:
+    """`curve` and the intervals of its parameters.
+
+    `residuals` are log(measured / fitted) of each level, in the order of `loads`; `r_squared` is of
+    the logarithms. `peak_load` is where the curve is highest, as it comes out of the formula, and
+    `peak_load_interval` likewise: beyond `loads[-1]` nothing was measured, so whoever shows them
+    asks `peak_measured`. `misfit_p` below 5 % says that the levels lie further off the curve than
+    their trials explain: the law does not hold here. `resampled` holds one curve for each resample:
+    shape (resamples, 3), its columns rate, contention, coherence.
+    """
+
+    curve: Usl
+    loads: tuple[float, ...]
+    rate_interval: Interval
+    contention_interval: Interval
+    coherence_interval: Interval
+    peak_load: float
+    peak_load_interval: Interval
+    residuals: tuple[float, ...]
+    r_squared: float
+    misfit_p: float | None
+    resampling: Resampling
+    resampled: Values
+
+    @property
+    def peak_measured(self) -> bool:
+        """The fitted peak lies within the loads measured."""
+        return self.loads[0] <= self.peak_load <= self.loads[-1]
+
+    @property
+    def worst_residual(self) -> float:
+        """By which share the worst level lies off the curve."""
+        return max(abs(math.expm1(one)) for one in self.residuals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfitted:
+    """Why there is no fit, as a clause."""
+
+    reason: str
+
+
+def fit_usl(levels: Sequence[tuple[float, Sequence[float]]]) -> UslFit | Unfitted:
+    """The law fitted to (load, rates of the trials at that load), loads of one and more.
+
+    Least squares of log X, each level counting the same; levels of equal load count as one level
+    with the trials of both. Rates that are not positive have no logarithm: no fit. Deterministic,
+    and independent of the order of levels and trials.
+    """
+    merged: dict[float, list[float]] = {}
+    for load, rates in levels:
+        if rates:
+            merged.setdefault(load, []).extend(rates)
+    loads = np.array(sorted(merged), dtype=np.float64)
+    if len(loads) < LEAST_LEVELS:
+        return Unfitted(
+            reason=f"{len(loads)} load level{'' if len(loads) == 1 else 's'} with a rate, and the "
+            f"law's three parameters need {LEAST_LEVELS}"
+        )
+    trials = [np.log(np.sort(merged[load])) if min(merged[load]) > 0 else None for load in loads]
+    logs = [one for one in trials if one is not None and np.isfinite(one).all()]
+    if len(logs) < len(trials) or loads[0] < 1:
+        return Unfitted(reason="a load below one, or a rate that is not positive and finite")
+    means = np.array([one.mean() for one in logs])
+    theta = _fit(loads, means[None, :])
+    fitted = _log_rates(loads, theta)[0]
+    off = means - fitted
+    scatter = _scatter(logs, off)
+    resampling, drawn = _drawn(logs, fitted, scatter)
+    parameters = _parameters(_fit(loads, drawn), loads[-1])
+    rate, contention, coherence = _parameters(theta, loads[-1])[0]
+    curve = Usl(rate=float(rate), contention=float(contention), coherence=float(coherence))
+    total = float(((means - means.mean()) ** 2).sum())
+    return UslFit(
+        curve=curve,
+        loads=tuple(loads.tolist()),
+        rate_interval=_interval(parameters[:, 0]),
+        contention_interval=_interval(parameters[:, 1]),
+        coherence_interval=_interval(parameters[:, 2]),
+        peak_load=curve.peak_load,
+        peak_load_interval=_interval(_peak_loads(parameters[:, 1], parameters[:, 2])),
+        residuals=tuple(off.tolist()),
+        r_squared=1 - float((off**2).sum()) / total if total > 0 else 0.0,
+        misfit_p=scatter.misfit_p,
+        resampling=resampling,
+        resampled=parameters,
+    )
+
+
+def _interval(values: Values) -> Interval:
+    low, high = np.quantile(values, (_TAIL, 1 - _TAIL), method="inverted_cdf")
+    return Interval(low=float(low), high=float(high))
+
+
+def _peak_loads(contention: Values, coherence: Values) -> Values:
+    above = np.maximum(1 - contention, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.sqrt(above / coherence)
+    # 0 / 0: a flat line from the first load on, which is highest there already.
+    return np.where(above == 0, 0.0, found)
+
+
+# --- the fit: N / X(N) = a + b (N - 1) + c N (N - 1), with a > 0, b >= 0, c >= 0 ------------------
+
+
+def _design(loads: Values) -> Values:
+    """Shape (levels, 3); columns scaled to at most one, lest squares of large loads rule."""
+    top = loads[-1]
+    return np.stack([np.ones_like(loads), (loads - 1) / top, loads * (loads - 1) / top**2], axis=1)
+
+
+def _fit(loads: Values, logs: Values) -> Values:
+    """(rows, 3): for each row of log rates, shape (rows, levels), the a, b, c of the scaled design
+    that minimise the squares of log X, by Gauss-Newton; each step is a least squares problem with
+    constraints, solved exactly."""
+    design = _design(loads)
+    measured = np.log(loads)[None, :] - logs
+    # The first step's weights are those of the measured values.
+    reached = measured.copy()
+    theta = np.empty((len(logs), 3))
+    for _ in range(_STEPS):
+        rows = design[None, :, :] * np.exp(-reached)[:, :, None]
+        # What is wanted stays positive, and with it a.
+        theta = _constrained(rows, 1 + np.clip(measured - reached, -_OFF, _OFF))
+        reached = np.log(theta @ design.T)
+    return theta
+
+
+def _constrained(rows: Values, wanted: Values) -> Values:
+    """min |rows theta - wanted| with theta[1] and theta[2] >= 0, row by row: the four choices of
+    what is zero are tried, and the best that keeps the constraints is taken. Three unknowns are too
+    few for anything cleverer."""
+    best = np.zeros((len(rows), 3))
+    least = np.full(len(rows), np.inf)
+    size = np.sqrt(np.einsum("rki,rki->ri", rows, rows))
+    rows = rows / size[:, None, :]
+    squares = np.einsum("rki,rkj->rij", rows, rows) + _RIDGE * np.eye(3)
+    towards = np.einsum("rki,rk->ri", rows, wanted)
+    whole = np.einsum("rk,rk->r", wanted, wanted)
+    for free in ([0, 1, 2], [0, 1], [0, 2], [0]):
+        part = squares[:, free, :][:, :, free]
+        right = towards[:, free]
+        found = np.linalg.solve(part, right[:, :, None])[:, :, 0]
+        cost = whole - np.einsum("ri,ri->r", found, right)
+        better = (found[:, 1:] >= 0).all(axis=1) & (found[:, 0] > 0) & (cost < least)
+        least = np.where(better, cost, least)
+        theta = np.zeros((len(rows), 3))
+        theta[:, free] = found
+        best = np.where(better[:, None], theta, best)
+    unscaled: Values = best / size
+    return unscaled
+
+
+def _log_rates(loads: Values, theta: Values) -> Values:
+    return np.log(loads)[None, :] - np.log(theta @ _design(loads).T)
+
+
+def _parameters(theta: Values, top: float) -> Values:
+    """(rows, 3) of rate, contention, coherence, the scale of the design taken out."""
+    a = theta[:, 0]
+    return np.stack([1 / a, theta[:, 1] / (a * top), theta[:, 2] / (a * top**2)], axis=1)
+
+
+# --- the intervals ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scatter:
+    """Variance of a level's mean log rate about the curve, for each level, and the degrees of
+    freedom behind it. `misfit_p`: the chance that trials so close together lie so far off the curve
+    if it holds (lack-of-fit F test; Draper and Smith, Applied Regression Analysis, section 2.1);
+    None where no level has two trials."""
+
+    variances: Values
+    freedom: int
+    misfit_p: float | None
+
+
+def _scatter(logs: Sequence[Values], off: Values) -> _Scatter:
+    from scipy.special import fdtrc
+
+    counts = np.array([len(one) for one in logs], dtype=np.float64)
+    of_fit = len(off) - 3
+    of_trials = int(counts.sum()) - len(counts)
+    fit_square = float((off**2).sum()) / of_fit
+    if not of_trials:
+        return _Scatter(variances=np.full(len(off), fit_square), freedom=of_fit, misfit_p=None)
+    within = sum(float(((one - one.mean()) ** 2).sum()) for one in logs)
+    square = within / of_trials
+    level_square = float((counts * off**2).sum()) / of_fit
+    p = float(fdtrc(of_fit, of_trials, level_square / square)) if square > 0 else 0.0
+    if p < MISFIT_P:
+        return _Scatter(variances=np.full(len(off), fit_square), freedom=of_fit, misfit_p=p)
+    freedom = of_fit + of_trials
+    pooled = (level_square * of_fit + within) / freedom
+    return _Scatter(variances=pooled / counts, freedom=freedom, misfit_p=p)
+
+
+def _drawn(logs: Sequence[Values], fitted: Values, scatter: _Scatter) -> tuple[Resampling, Values]:
+    """Resampled mean log rates, shape (RESAMPLES, levels)."""
+    sound = scatter.misfit_p is not None and scatter.misfit_p >= MISFIT_P
+    if sound and min(len(one) for one in logs) >= ENOUGH_TRIALS:
+        drawn = drawn_means(logs)
+        assert drawn is not None
+        return Resampling.TRIALS, drawn
+    return Resampling.SCATTER, noisy(fitted, scatter.variances, scatter.freedom)

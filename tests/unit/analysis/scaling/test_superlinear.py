@@ -1,0 +1,274 @@
+"""A speed-up larger than what was added: when it is a finding, and what may explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from leadline.analysis.conditions import Conditions
+from leadline.analysis.scaling.resources import Resource
+from leadline.analysis.scaling.superlinear import Superlinear, superlinear
+from leadline.analysis.scaling.superlinear_causes import Stance
+from leadline.findings import Finding, Severity
+from leadline.inventory.ceph import CephInventory, Spread
+from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.inventory.differences import Difference, Topic
+from leadline.plan.lab_description import LabDescription, Topology
+from tests.unit.analysis.scaling.levels import (
+    Level,
+    Simulated,
+    closed,
+    refusal,
+    simulate,
+)
+from tests.unit.analysis.scaling.systems import HOSTS, against, knowledge, known
+from tests.unit.inventory.conftest import dumps_of
+
+STEADY = [100.0, 102.0, 98.0, 101.0, 99.0, 100.0]
+NOTHING = Conditions(differences=(), identical=(), explanations=())
+
+
+def found(
+    small: Simulated,
+    large: Simulated,
+    *added: Resource,
+    differing: Conditions = NOTHING,
+) -> Superlinear | None:
+    known(small, name="small")
+    known(large, name="large")
+    return superlinear(
+        against(small, large, *(added or (HOSTS,))), knowledge(small), knowledge(large), differing
+    )
+
+
+def times(factor: float, values: Sequence[float] = STEADY) -> Level:
+    return closed(8, *[factor * one for one in values])
+
+
+def test_the_published_claim_is_a_finding_with_its_doubt() -> None:
+    """60 % more hardware gave up to 95 % more IOPS: one number a side."""
+    hardware = replace(HOSTS, baseline=5, candidate=8)
+
+    def published(iops: float) -> Simulated:
+        level = replace(closed(8, iops), recorded={"iodepth": "8", "rw": "randread"})
+        return simulate(level)
+
+    one = found(published(1000.0), published(1950.0), hardware)
+    assert one is not None
+    assert one.finding.code == "superlinear-scaling"
+    assert one.finding.severity is Severity.WARNING
+    assert one.finding.evidence["speedup"] == pytest.approx(1.95)
+    assert one.finding.evidence["resource_ratio"] == pytest.approx(1.6)
+    assert one.finding.evidence["efficiency"] == pytest.approx(1.95 / 1.6)
+    assert "speedup_low" not in one.finding.evidence
+    assert "single-trial" in one.finding.message
+    assert "six trials a side" in one.finding.remedy
+    assert found(published(1000.0), published(1670.0), hardware) is None, "within the band"
+
+
+def test_an_interval_beyond_the_resources_is_certain() -> None:
+    one = found(simulate(times(1)), simulate(times(2)))
+    assert one is not None
+    assert one.certain
+    assert one.finding.severity is Severity.WARNING
+    assert one.finding.evidence["speedup_low"] > 1.75
+    assert "more than in proportion" in one.finding.message
+    assert "single-trial" not in one.finding.message
+    assert "change one thing at a time" in one.finding.remedy
+
+
+def test_a_figure_beyond_them_whose_interval_is_not_could_be() -> None:
+    """The lab's own study, two trials a side (facts: 113 and 214 IOPS, 3 and 5 hosts)."""
+    one = found(simulate(closed(32, 115.0, 112.0)), simulate(closed(32, 230.0, 198.0)))
+    assert one is not None
+    assert not one.certain
+    assert one.finding.severity is Severity.INFO
+    assert "could be superlinear; more trials would tell" in one.finding.message
+    evidence = one.finding.evidence
+    assert evidence["speedup_low"] == pytest.approx(0.81, abs=0.005)
+    assert evidence["speedup_high"] == pytest.approx(4.4, abs=0.05)
+    assert 5 / 3 < evidence["speedup"] < 1.9
+
+
+def test_an_own_single_trial_could_be_at_most() -> None:
+    one = found(simulate(closed(8, 100.0)), simulate(closed(8, 195.0)))
+    assert one is not None
+    assert one.finding.severity is Severity.INFO
+    assert "single-trial" in one.finding.message
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.6, 5 / 3, 1.70])
+def test_what_grows_no_more_than_was_added_is_no_finding(factor: float) -> None:
+    assert found(simulate(times(1)), simulate(times(factor))) is None
+
+
+def test_nothing_is_said_without_resources_or_with_no_more_of_them() -> None:
+    small, large = simulate(times(1)), simulate(times(3))
+    same = replace(HOSTS, candidate=3)
+    assert found(small, large, same) is None
+    assert superlinear(against(small, large), knowledge(small), knowledge(large), NOTHING) is None
+
+
+def test_refused_figures_are_no_evidence() -> None:
+    small = simulate(times(1), findings=[refusal("qd8x1")])
+    assert found(small, simulate(times(3))) is None
+
+
+def test_the_level_that_exceeds_most_clearly_is_named() -> None:
+    small = simulate(closed(1, *STEADY), times(1), closed(64, *STEADY))
+    large = simulate(closed(1, *STEADY), times(2), closed(64, *[3 * one for one in STEADY]))
+    one = found(small, large)
+    assert one is not None
+    assert one.at.candidate.level == "qd64x1"
+    assert one.finding.evidence["levels_beyond"] == 2
+    assert one.finding.evidence["levels"] == 3
+    assert "at 2 of 3 levels" in one.finding.message
+
+
+# --- what may explain it ------------------------------------------------------------------------
+
+
+def stance(one: Superlinear | None, code: str) -> Stance:
+    assert one is not None
+    return next(cause.stance for cause in one.causes if cause.code == code)
+
+
+def text(one: Superlinear | None, code: str) -> str:
+    assert one is not None
+    return next(cause.text for cause in one.causes if cause.code == code)
+
+
+def test_causes_are_there_even_where_nothing_is_known() -> None:
+    one = found(simulate(times(1)), simulate(times(2)))
+    assert one is not None
+    assert {cause.code for cause in one.causes} == {
+        *("caches", "placement", "fixed-overhead", "co-located-services", "fill-and-age"),
+        *("load", "other-differences"),
+    }
+    for code in ("caches", "placement", "fill-and-age", "other-differences"):
+        assert stance(one, code) is Stance.OPEN
+    assert all(cause.text.endswith(".") for cause in one.causes)
+    order = list(Stance)
+    assert [order.index(cause.stance) for cause in one.causes] == sorted(
+        order.index(cause.stance) for cause in one.causes
+    )
+
+
+def ceph(**changed: object) -> CephInventory:
+    return cluster_inventory(dumps_of("ceph-single-az")).model_copy(update=changed)
+
+
+def spread(highest: int, mean: float) -> Spread:
+    return Spread(lowest=1, highest=highest, mean=mean, deviation=1.0)
+
+
+def beside(ours: CephInventory, theirs: CephInventory, **what: Any) -> Superlinear | None:
+    small, large = simulate(times(1)), simulate(times(2))
+    known(small, name="small", ceph=ours, **what)
+    known(large, name="large", ceph=theirs, **what)
+    return superlinear(against(small, large, HOSTS), knowledge(small), knowledge(large), NOTHING)
+
+
+def test_uneven_placement_of_the_smaller_is_worth_its_ratio() -> None:
+    uneven, even = ceph(pgs_per_osd=spread(150, 100.0)), ceph(pgs_per_osd=spread(105, 100.0))
+    assert stance(beside(uneven, even), "placement") is Stance.SUPPORTED
+    assert "worth x1.43" in text(beside(uneven, even), "placement")
+    assert stance(beside(even, even), "placement") is Stance.CONTRADICTED
+    assert stance(beside(even, uneven), "placement") is Stance.CONTRADICTED
+
+
+def test_a_fuller_smaller_system_is_told() -> None:
+    def used(share: float) -> CephInventory:
+        whole = ceph().capacity
+        taken = {"used_bytes": int(share * whole.total_bytes)}
+        return ceph(capacity=whole.model_copy(update=taken))
+
+    assert stance(beside(used(0.8), used(0.3)), "fill-and-age") is Stance.SUPPORTED
+    assert "80 % of the smaller" in text(beside(used(0.8), used(0.3)), "fill-and-age")
+    assert stance(beside(used(0.3), used(0.3)), "fill-and-age") is Stance.CONTRADICTED
+
+
+def test_data_that_fits_the_larger_systems_memory_only() -> None:
+    """1 GiB of three copies on three OSDs is 1 GiB each, on six 512 MiB."""
+    small, large = ceph(), cluster_inventory(dumps_of("ceph-multi-az"))
+    assert (len(small.osds), len(large.osds)) == (3, 6)
+
+    def with_memory(inventory: CephInventory, size: int) -> CephInventory:
+        setting = {"section": "osd", "name": "osd_memory_target", "value": str(size)}
+        return type(inventory).model_validate(
+            inventory.model_dump(by_alias=True) | {"configuration": [setting]}
+        )
+
+    def memory(size: int) -> Stance:
+        sides = [with_memory(one, size) for one in (small, large)]
+        return stance(beside(*sides, url="rbd:rbd_r3"), "caches")
+
+    assert memory(700 << 20) is Stance.SUPPORTED
+    assert memory(4 << 30) is Stance.CONTRADICTED
+    assert memory(100 << 20) is Stance.OPEN, "it fits neither, but more of it does on the larger"
+
+
+def test_a_labs_budget_and_what_runs_outside_it() -> None:
+    lab = LabDescription(topology=Topology.HOSTS, domains=3, cpu_per_host=0.15)
+    many, few = ceph(pgs_per_osd=spread(130, 128.0)), ceph(pgs_per_osd=spread(80, 77.0))
+    one = beside(many, few, lab=lab)
+    assert stance(one, "fixed-overhead") is Stance.SUPPORTED
+    assert "0.15 cores a host" in text(one, "fixed-overhead")
+    assert "from 128 to 77" in text(one, "fixed-overhead")
+    assert stance(one, "co-located-services") is Stance.CONTRADICTED
+    free = beside(many, few, lab=lab.model_copy(update={"cpu_per_host": None}))
+    assert stance(free, "co-located-services") is Stance.SUPPORTED
+    assert "share one machine" in text(free, "co-located-services")
+
+
+def test_a_smaller_system_that_was_not_driven_as_far() -> None:
+    shallow = Finding(
+        code="queue-depth-not-reached",
+        severity=Severity.WARNING,
+        target="pool",
+        workload="randread",
+        level="qd8x1",
+        message="m",
+        remedy="r",
+    )
+    one = found(simulate(times(1), findings=[shallow]), simulate(times(2)))
+    assert stance(one, "load") is Stance.SUPPORTED
+    assert stance(found(simulate(times(1)), simulate(times(2))), "load") is Stance.CONTRADICTED
+
+
+def test_a_smaller_system_beyond_its_peak() -> None:
+    half = [one / 2 for one in STEADY]
+    small = simulate(times(1), closed(64, *half))
+    large = simulate(times(1.2), closed(64, *[1.4 * one for one in STEADY]))
+    one = found(small, large)
+    assert one is not None
+    assert one.at.candidate.level == "qd64x1"
+    assert stance(one, "load") is Stance.SUPPORTED
+    assert "overload" in text(one, "load")
+
+
+def test_other_differences_are_named_and_those_of_size_are_not() -> None:
+    def differing(*topics: Topic) -> Conditions:
+        differences = tuple(
+            Difference(path=f"some.{one.name.lower()}", topic=one, baseline="a", candidate="b")
+            for one in topics
+        )
+        return replace(NOTHING, differences=differences, identical=("release 16",))
+
+    small, large = simulate(times(1)), simulate(times(2))
+    one = found(small, large, differing=differing(Topic.TOPOLOGY, Topic.MEDIA))
+    assert "some.media: a, then b" in text(one, "other-differences")
+    assert "topology" not in text(one, "other-differences")
+    assert stance(one, "other-differences") is Stance.OPEN
+    label = Difference(
+        path="targets.pool.labels.hosts", topic=Topic.WORKLOAD, baseline="3", candidate="5"
+    )
+    by_label = replace(differing(), differences=(label,))
+    assert stance(found(small, large, differing=by_label), "other-differences") is (
+        Stance.CONTRADICTED
+    ), "the label that tells what was added is no other difference"
+    none = found(small, large, differing=differing(Topic.TOPOLOGY))
+    assert stance(none, "other-differences") is Stance.CONTRADICTED
