@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from collections.abc import Mapping, Sequence
@@ -214,13 +215,14 @@ def _on(
 def follow_ups(
     item: written.WorkloadDocument, layers: Sequence[written.DefaultsDocument], target: str
 ) -> list[models.FollowUp]:
-    """What a workload wants to be added on a target once results are there."""
+    """What a workload wants to be added on a target once results are there. Raises ValueError."""
     found: list[models.FollowUp] = []
     if item.open_loop:
         found.append(models.OpenLoop(target=target, workload=item.name, shares=item.open_loop))
     if item.density is not None:
         level = written.LevelDocument(clients=1, rate=item.density.rate)
         workload = _workload(item, layers, level)
+        _require_samples(item.density, workload)
         found.append(
             models.Density(
                 target=target,
@@ -230,6 +232,29 @@ def follow_ups(
             )
         )
     return found
+
+
+def _require_samples(asked: written.DensityDocument, workload: models.Workload) -> None:
+    """One client alone must do enough I/Os for the percentile, of reads as of writes: a search
+    whose first step cannot be judged would end there."""
+    quantile = asked.limit.metric.quantile
+    if quantile is None:
+        return
+    from leadline.stats.histogram import samples_needed
+
+    needed = samples_needed(quantile)
+    (phase,) = workload.phases
+    read_share = 0.5 if phase.read_share is None else phase.read_share / 100
+    rarer = min(read_share, 1 - read_share) if len(phase.pattern.ops) > 1 else 1.0
+    done = asked.rate * rarer * workload.runtime_s
+    # Arrivals scatter: somewhat more are asked for than are needed.
+    if done < 1.1 * needed:
+        least_s = 1.1 * needed / (asked.rate * rarer)
+        raise ValueError(
+            f"in {workload.runtime_s:g} s one client does about {done:,.0f} "
+            f"{'of the rarer of reads and writes' if rarer < 1 else 'I/Os'}, and {asked.limit} "
+            f"needs {needed:,}: make the runtime {math.ceil(least_s)} s"
+        )
 
 
 def _first(layers: Sequence[written.DefaultsDocument], key: str) -> object:

@@ -131,10 +131,10 @@ Switch = Annotated[bool, Field(strict=True)]
 def conflicts(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """What is right alone and does not fit together, by key; total on what is not right alone."""
     yield from _unsuitable(raw)
-    key = "hosts" if raw.get("topology") == Topology.HOSTS else "hosts_per_domain"
-    hosts, each = raw.get(key), raw.get("osds_per_host")
-    plain = [one if type(one) is int and 0 < one <= MOST_OSDS else 1 for one in (hosts, each)]
-    osds = plain[0] * plain[1] * (1 if key == "hosts" else DOMAINS)
+    in_hosts = raw.get("topology") == Topology.HOSTS
+    key = "hosts" if in_hosts else "hosts_per_domain"
+    hosts = _count(raw.get(key), DOMAINS if in_hosts else 1)
+    osds = hosts * _count(raw.get("osds_per_host"), 1) * (1 if in_hosts else DOMAINS)
     if osds > MOST_OSDS:
         yield (key,), f"makes {osds} OSDs; {MOST_OSDS} at most run on one machine"
     if raw.get("encryption") is True and raw.get("authentication") is not True:
@@ -151,6 +151,11 @@ def conflicts(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         needs = LabPool(name).needs
         if needs is not None and needs.value not in listed:
             yield ("pools", index), f"the pool {name!r} needs {needs.value!r} too"
+
+
+def _count(value: object, otherwise: int) -> int:
+    """A count as written; `otherwise` for none, and for what is told to be none."""
+    return value if type(value) is int and 0 < value <= MOST_OSDS else otherwise
 
 
 def choices(key: str) -> list[str]:

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.plan import models, written
-from leadline.plan.expand import expand, places, with_levels
+from leadline.plan.expand import expand, follow_ups, places, with_levels
 from leadline.plan.faults import Fault
 from leadline.plan.job_file import read_job_file
 from leadline.plan.kubernetes import BootImage, KubernetesCluster, Toleration, VmSettings
@@ -405,7 +405,11 @@ def _check_expansion(
         if item.job_file is not None:
             continue
         try:
-            with_levels(item, (forced, item, defaults, last), {})
+            layers = (forced, item, defaults, last)
+            with_levels(item, layers, {})
+            follow_ups(item, layers, "")
         except ValidationError as error:
             for detail in error.errors():
                 faults.add(path, f"{item.name!r}: {_sentence(detail)}")
+        except ValueError as error:
+            faults.add(path, f"{item.name!r}: {error}")

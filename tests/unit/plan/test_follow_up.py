@@ -25,7 +25,7 @@ from leadline.plan.overrides import Overrides
 def planned(folder: Path, workload: str) -> Plan:
     path = folder / "plan.yaml"
     path.write_text(
-        "targets: ['dir:/mnt']\nrepeats: 3\ndefaults: {size: 16M, runtime: 2s}\n"
+        "targets: ['dir:/mnt']\nrepeats: 3\ndefaults: {size: 16M, runtime: 5s}\n"
         f"workloads: [{{name: w, pattern: randread, {workload}}}]\n"
     )
     return load_plan(path, Overrides())

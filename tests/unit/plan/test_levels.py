@@ -19,7 +19,7 @@ def planned(folder: Path, workload: str, targets: str = "dir:/mnt") -> Plan:
     path = folder / "plan.yaml"
     path.write_text(
         f"targets: ['{targets}']\n"
-        "defaults: {size: 16M, runtime: 2s}\n"
+        "defaults: {size: 16M, runtime: 5s}\n"
         f"workloads: [{{name: w, pattern: randrw, {workload}}}]\n"
     )
     return load_plan(path, Overrides())
@@ -99,6 +99,11 @@ def test_shares_of_the_peak_are_kept_for_later(tmp_path: Path) -> None:
         ("density: {rate: 5, limit: p99>5ms}", "is no latency limit"),
         ("density: {rate: 5, limit: p98<5ms}", "'p98' is none of"),
         ("density: {limit: p99<5ms}", "density.rate"),
+        (
+            "density: {rate: 100, limit: p99<5ms}",
+            "in 5 s one client does about 250 of the rarer of reads and writes, and p99<5 ms "
+            "needs 1,000: make the runtime 22 s",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_level_is_told(tmp_path: Path, workload: str, said: str) -> None:
