@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ import pytest
 from leadline import errors
 from leadline.ceph.connection import Connection
 from leadline.errors import LeadlineError
-from leadline.lab import processes
+from leadline.lab import cpu_groups, processes
 from leadline.lab.cephfs import mounts_below
 from leadline.lab.cluster import Lab, bring_up, open_lab
 from leadline.lab.down import take_down
@@ -357,3 +358,125 @@ def test_a_daemon_that_dies_early_fails_the_lab_at_once(
     pids, namespaces = facts(labs / "x")
     assert process("lab", "down", "x").status == 0
     prove_clean(labs / "x", pids, namespaces)
+
+
+HOSTS = LabDescription(
+    topology=Topology.HOSTS,
+    domains=5,
+    store=Store.MEMSTORE,
+    osd_size_bytes=512 << 20,
+    inter_zone_rtt_s=0.0,
+    cpu_per_host=0.15,
+    pools=(LabPool.REP3,),
+)
+
+
+def groups_with(token: str) -> list[Path]:
+    """Control groups of a lab, in whatever hierarchy."""
+    return list(Path("/sys/fs/cgroup").glob(f"**/leadline-lab-{token}"))
+
+
+@pytest.mark.slow
+def test_five_hosts_with_a_budget_are_held_to_it_and_go_without_a_trace(
+    process: Process, labs: Path, tmp_path: Path
+) -> None:
+    lab = bring_up("hosts", HOSTS, labs, lambda what: None)
+    with Connection(lab.access) as cluster:
+        tree = cluster.mon_json("osd tree")["nodes"]
+        (rule,) = cluster.mon_json("osd crush rule dump")
+    hosts = {node["name"]: node["children"] for node in tree if node["type"] == "host"}
+    assert hosts == {f"h{number + 1}": [number] for number in range(5)}
+    assert [node["name"] for node in tree if node["type"] in ("root", "zone")] == ["lab", "az1"]
+    assert "host" in {step.get("type") for step in rule["steps"]}
+
+    assert list(lab.cpu_groups) == ["h1", "h2", "h3", "h4", "h5"]
+    for number, group in enumerate(lab.cpu_groups.values()):
+        assert cpu_groups.members(group) == {lab.osd_pids[f"osd.{number}"]}
+        assert cpu_groups.quota_of(group) == (1500, 10000)
+    write = ("bench", "4", "write", "-b", "4096", "-t", "32", "-p", "rep3", "--no-cleanup")
+    used = cpu_s(lab)
+    began = time.monotonic()
+    sh(*lab.access.command("rados", *write))
+    share = (cpu_s(lab) - used) / (time.monotonic() - began) / 5
+    assert share < 0.15 * 1.1, "a host uses no more than its budget"
+    told = one_lab(process("lab", "status", "hosts", "--format", "json"))
+    assert (told["topology"], told["domains"], told["cpu_per_host"]) == ("hosts", 5, 0.15)
+    assert told["round_trips"] == []
+    assert max(one["throttled_share"] for one in told["cpu_groups"]) > 0.1
+    assert "h5" in process("lab", "status", "hosts").out
+
+    _refuses_latencies(process, tmp_path)
+
+    # A daemon that got out is not measured as if it were still held.
+    group = lab.cpu_groups["h1"]
+    (group.parents[1] / "cgroup.procs").write_text(str(lab.osd_pids["osd.0"]))
+    with pytest.raises(LeadlineError, match=r"not bounded as it was: osd\.0") as refused:
+        open_lab("hosts", labs)
+    assert refused.value.kind is errors.LAB_NOT_READY
+
+    pids, namespaces = facts(lab.folder)
+    lab.down()
+    prove_clean(lab.folder, pids, namespaces)
+    assert groups_with(lab.state.token) == []
+
+
+def _refuses_latencies(process: Process, folder: Path) -> None:
+    """A run on the lab counts how often its hosts were held back, and the audit says what of."""
+    plan = folder / "plan.yaml"
+    plan.write_text(
+        "targets: ['rbd:rep3']\ndefaults: {size: 32M, runtime: 2s, ramp: 0}\nrepeats: 1\n"
+        "workloads: [{name: w, pattern: randwrite, block_size: 4k, iodepth: 32}]\n"
+    )
+    ran = process("run", "--lab", "hosts", plan)
+    assert ran.status == 1, ran.err
+    found = json.loads(process("audit", "@latest", "--format", "json").out)["findings"]
+    mine = [one for one in found if one["code"] == "throttled-system"]
+    assert [one["severity"] for one in mine] == ["error", "info"]
+    assert mine[0]["evidence"]["throttled_share"] > 0.1
+    assert mine[0]["evidence"]["quota_cores"] == pytest.approx(0.15)
+    assert mine[1]["evidence"]["groups"] == 5
+
+
+def cpu_s(lab: Lab) -> float:
+    """Processor time of a lab's OSDs."""
+    ticks = 0
+    for pid in lab.osd_pids.values():
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
+def test_kill_9_while_hosts_are_bounded_leaves_no_group(
+    process: Process, labs: Path, tmp_path: Path
+) -> None:
+    written = tmp_path / "lab.yaml"
+    written.write_text(
+        "{topology: hosts, store: memstore, osd_size: 512M, cpu_per_host: 0.2, pools: [rep3]}"
+    )
+    stopped = (
+        "import time; from leadline.lab import cpu_groups; put_in = cpu_groups.put_in\n"
+        "cpu_groups.put_in = lambda *given: (put_in(*given), time.sleep(60))\n"
+        "from leadline.cli.main import main; raise SystemExit(main())"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", stopped, "lab", "up", "half", str(written), "--quiet"],
+        env=environment(tmp_path / "runs"),
+    )
+
+    def one_is_in() -> bool:
+        state = read_state(labs / "half")
+        groups = state.cpu_groups.values() if state else ()
+        return any(cpu_groups.members(group) for group in groups) or child.poll() is not None
+
+    wait_for(one_is_in)
+    assert child.poll() is None
+    child.kill()
+    child.wait()
+    state = read_state(labs / "half")
+    assert state is not None
+    assert groups_with(state.token)
+    pids, namespaces = facts(labs / "half")
+    assert process("lab", "down", "half").status == 0
+    prove_clean(labs / "half", pids, namespaces)
+    assert groups_with(state.token) == []

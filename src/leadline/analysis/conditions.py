@@ -15,12 +15,14 @@ from leadline.inventory.differences import (
     Difference,
     Topic,
     ceph_differences,
+    cpu_budget_difference,
     host_differences,
     kubernetes_differences,
     round_trip_difference,
 )
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.kubernetes.target_class import pool_of_class, reads_near
+from leadline.inventory.lab import described_lab
 from leadline.inventory.target_pool import pool_of
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
@@ -63,6 +65,8 @@ def conditions(
         unknown += differing.unknown
     length = round_trip_difference(*trips)
     found += [length] if length else []
+    budget = cpu_budget_difference(cpu_budget(baseline), cpu_budget(candidate))
+    found += [budget] if budget else []
     hosts = baseline.run.inventory("start"), candidate.run.inventory("start")
     if hosts[0] and hosts[1]:
         names = {one: (baseline.targets[one], candidate.targets[one]) for one in subjects}
@@ -120,6 +124,16 @@ def _only_cluster(side: Side) -> str:
     plan = side.run.plan
     clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
     return clusters.pop() if len(clusters) == 1 else ""
+
+
+def cpu_budget(side: Side) -> float | None:
+    """Cores that each host of the side's lab may use; None where nothing bounds them."""
+    name = _only_cluster(side)
+    try:
+        lab = described_lab(side.run.system_dumps("start", name)) if name else None
+    except LeadlineError:
+        return None  # as in `system`
+    return lab.cpu_per_host if lab is not None else None
 
 
 def round_trip_s(side: Side) -> float | None:

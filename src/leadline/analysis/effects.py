@@ -10,6 +10,7 @@ from leadline.analysis.effect import READS, REDUNDANCY, WRITES, ZONES, Effect
 from leadline.analysis.effects_kubernetes import KUBERNETES_EFFECTS
 from leadline.inventory.differences import Difference
 from leadline.inventory.differences.network import NOT_MEASURED
+from leadline.inventory.differences.processor import CPU_BUDGET
 
 __all__ = ["EFFECTS", "NAMED_BY_PATH", "REDUNDANCY", "ZONES", "Effect", "effects_of"]
 
@@ -41,6 +42,14 @@ EFFECTS: tuple[Effect, ...] = (
         label="CRUSH levels",
         mechanism="they say how far apart copies can lie",
         source="src/osd/ReplicatedBackend.cc",
+    ),
+    Effect(
+        pattern=CPU_BUDGET,
+        cause="processor quota",
+        label="processor of each host",
+        mechanism="an OSD that has used its quota up stands still until the next period: fewer "
+        "I/Os in a second, and latencies that are the quota's",
+        source="Documentation/scheduler/sched-bwc.rst; docs/rules/throttled-system.md",
     ),
     # How many copies.
     Effect(

@@ -17,7 +17,7 @@ from pathlib import Path
 from leadline import errors
 from leadline.errors import LeadlineError
 
-# As shared/facts/ceph-lab.md had it: short against the latencies that are looked at.
+# Short, so that a daemon that has used its quota up stands still for milliseconds only.
 _PERIOD_US = 10_000
 # The kernel takes no shorter quota (kernel/sched/core.c: min_cfs_quota_period).
 _LEAST_QUOTA_US = 1_000

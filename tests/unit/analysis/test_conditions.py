@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from archive_builder import host, make_run, small_plan
 
 from leadline.analysis.comparison import Side
 from leadline.analysis.conditions import Conditions, conditions
+from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.inventory.differences import Difference
 from leadline.inventory.models import HostInventory, Mount
-from leadline.plan.models import Plan
+from leadline.plan.lab_description import LabDescription
+from leadline.plan.models import Cluster, Plan
 
 
 def side(run: Run, targets: Mapping[str, str] | None = None) -> Side:
@@ -106,6 +109,27 @@ def test_a_round_trip_that_only_one_side_measured_is_told(
     else:
         one = at(found, "network.inter_zone_rtt")
         assert (one.baseline, one.candidate) == told
+
+
+def test_the_processor_of_a_lab_is_told_by_its_inventory(tmp_path: Path) -> None:
+    plan = small_plan(["a"], repeats=1)
+    targets = tuple(
+        one.model_copy(update={"cluster": "c", "url": "rbd:rep3"}) for one in plan.targets
+    )
+    clusters = (Cluster(name="c", lab="mine"),)
+    plan = plan.model_copy(update={"targets": targets, "clusters": clusters})
+    sides = []
+    for name, cores in (("base", None), ("candidate", 0.15)):
+        run = make_run(tmp_path, plan, run_id=name)
+        dumps = run.path / layout.system_folder("001", "start", 0)
+        dumps.mkdir(parents=True)
+        lab = LabDescription(cpu_per_host=cores).model_dump(mode="json")
+        (dumps / "lab.json").write_text(json.dumps({"description": lab}))
+        sides.append(side(run))
+    one = at(between(sides[0], sides[1]), "lab.cpu_per_host")
+    assert (one.baseline, one.candidate) == ("no quota", "0.15 cores")
+    (dumps / "lab.json").write_text("{")
+    assert "lab.cpu_per_host" not in paths(between(sides[0], sides[1]))
 
 
 def test_two_targets_of_one_host_are_compared_by_what_they_lie_on(

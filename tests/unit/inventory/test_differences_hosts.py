@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.inventory.differences import host_differences, round_trip_difference
+from leadline.analysis.effects import effects_of
+from leadline.inventory.differences import (
+    cpu_budget_difference,
+    host_differences,
+    round_trip_difference,
+)
 from leadline.inventory.models import BlockDevice, HostInventory, Mount, TargetInventory
 
 
@@ -101,6 +106,24 @@ def test_targets_of_other_names_are_compared_where_they_are_said_to_be_partners(
     machine = host(targets=targets)
     found = host_differences(machine, machine, {"fast against slow": ("slow", "fast")})
     assert [one.path for one in found.differences] == ["targets.fast against slow.device"]
+
+
+# --- processor ---------------------------------------------------------------------------------
+
+
+def test_a_budget_of_the_processor_differs_from_another_and_from_none() -> None:
+    found = cpu_budget_difference(0.15, 1)
+    assert found is not None
+    assert (found.path, found.baseline, found.candidate) == (
+        "lab.cpu_per_host",
+        "0.15 cores",
+        "1 core",
+    )
+    assert [bool(one.label) for one in effects_of(found)] == [True]
+    against_none = cpu_budget_difference(None, 0.15)
+    assert against_none is not None
+    assert against_none.baseline == "no quota"
+    assert cpu_budget_difference(0.15, 0.15) is cpu_budget_difference(None, None) is None
 
 
 # --- round trips ---------------------------------------------------------------------------------

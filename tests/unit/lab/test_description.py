@@ -118,6 +118,7 @@ osds_per_host: true
         ("topology: hosts\ninter_zone_rtt: 1ms\n", "a hosts lab has no other zone"),
         ("topology: hosts\nhosts: 2\n", "greater than or equal to 3, got 2"),
         ("topology: hosts\nhosts: 10\nosds_per_host: 5\n", "hosts: makes 50 OSDs"),
+        ("topology: hosts\nosds_per_host: 20\n", "hosts: makes 60 OSDs"),
         ("topology: hosts\nhosts_per_domain: 2\n", "say `hosts`"),
         ("hosts: 5\n", "a multi-zone lab has `hosts_per_domain`"),
         ("topology: single-zone\nhosts: 5\n", "a single-zone lab has `hosts_per_domain`"),

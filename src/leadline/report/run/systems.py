@@ -111,6 +111,9 @@ def _lab_facts(lab: dict[str, Any]) -> list[str]:
         shared,
         f"topology {description.get('topology')}, store {description.get('store')}",
     ]
+    cores = description.get("cpu_per_host")
+    if isinstance(cores, int | float):
+        facts.append(f"a processor quota of {cores:g} cores for the OSDs of each host")
     facts += [visible(lab[key]) for key in ("network_note", "cephfs_note") if lab.get(key)]
     trips = [
         f"{one['source']} to {one['destination']} {format_latency(one['median_s'])}"
