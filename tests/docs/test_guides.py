@@ -71,6 +71,13 @@ def test_compare_two_clusters(tmp_path: Path) -> None:
     assert all((tmp_path / picture).exists() for picture in pictures)
 
 
+@NEEDS_FIO
+def test_find_the_knee(tmp_path: Path) -> None:
+    page = GUIDES / "find-the-knee.md"
+    assert _files(page, tmp_path) == ["sweep.yaml"]
+    hold_against(page, tmp_path, least=1)
+
+
 def test_load_from_several_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of a network of one's own do not lead to a machine of the same name."""
     nowhere = tmp_path / "ssh"
