@@ -87,7 +87,7 @@ class TrialRunner:
             prepared = self._prepare(cell, target, prefilled)
             before = CpuTimes.now()
             if prepared.problem is None:
-                job = _job(engine, cell.workload, target.location, trial.seed, bound_s)
+                job = job_of(engine, cell.workload, target.location, trial.seed, bound_s)
                 execution = self._watched(target, engine, job, folder)
             else:
                 execution = Execution(
@@ -183,7 +183,9 @@ class TrialRunner:
         )
 
 
-def _job(engine: Engine, workload: Workload, location: Location, seed: int, bound_s: float) -> Job:
+def job_of(
+    engine: Engine, workload: Workload, location: Location, seed: int, bound_s: float
+) -> Job:
     if isinstance(location, RemoteVolumes) and workload.clients:
         location = replace(location, volumes=location.volumes[: workload.clients])
     beside = ""
