@@ -41,6 +41,8 @@ def parse_latency_limit(text: str) -> LatencyLimit:
     name, value = found[1].lower(), found[2]
     if name not in _METRICS:
         raise ValueError(f"{found[1]!r} is none of {', '.join(_METRICS)}")
+    if value[-1].isdigit():
+        raise ValueError(f"the limit {text!r} needs its unit: {name}<{value}ms")
     below_s = parse_duration(value)
     if below_s <= 0:
         raise ValueError("a latency is below no limit of 0")
