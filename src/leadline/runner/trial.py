@@ -186,6 +186,7 @@ class TrialRunner:
 def job_of(
     engine: Engine, workload: Workload, location: Location, seed: int, bound_s: float
 ) -> Job:
+    """What an engine is to do for a trial. In Kubernetes a level's clients are volumes."""
     if isinstance(location, RemoteVolumes) and workload.clients:
         location = replace(location, volumes=location.volumes[: workload.clients])
     beside = ""

@@ -98,6 +98,7 @@ def test_shares_of_the_peak_are_kept_for_later(tmp_path: Path) -> None:
         ("levels: [{rate: 5}], open_loop: [50%]", "needs levels without a rate"),
         ("density: {rate: 5, limit: p99>5ms}", "is no latency limit"),
         ("density: {rate: 5, limit: p98<5ms}", "'p98' is none of"),
+        ("density: {rate: 5, limit: p99<5}", "needs its unit: p99<5ms"),
         ("density: {limit: p99<5ms}", "density.rate"),
         (
             "density: {rate: 100, limit: p99<5ms}",
