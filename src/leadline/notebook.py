@@ -7,6 +7,7 @@ findings = run.audit()
 comparison = leadline.compare("@previous", run)
 comparison.cells()                  # pyarrow.Table, a row for each number of both
 leadline.rank(run).targets()        # pyarrow.Table, a row for each target
+leadline.scale(run).levels()        # pyarrow.Table, a row for each load level
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from leadline.archive.verify import Verification
     from leadline.findings import Finding
     from leadline.notebook_answers import OpenComparison, OpenRanking
+    from leadline.notebook_scaling import OpenScaling
 
 
 class OpenRun:
@@ -177,6 +179,31 @@ def rank(
         )
     found = ranked(_archive(run), Judge(), wanted, use, baseline=baseline, band=band)
     return OpenRanking(found)
+
+
+def scale(
+    *runs: RunName,
+    latency_limit: str | None = None,
+    by: str | None = None,
+    added: float | None = None,
+    band: float = 0.05,
+) -> OpenScaling:
+    """Load curves of a run (the latest, where none is given); several runs are systems of different
+    size, each beside the first, as are the clusters of one run, or its targets by the label `by`.
+
+    `latency_limit` is as on the command line, `"p99<20ms"`; `band` is a share, `added` how many
+    times as much hardware the second system has, where no inventory tells. Raises
+    LeadlineError (`usage`, `run-not-found`, `no-load-curve`, `not-comparable`).
+    """
+    from leadline.analysis.scaling.asked import limit_named, scaled
+    from leadline.judging import Judge
+    from leadline.notebook_scaling import OpenScaling
+
+    _check_band(band)
+    limit = limit_named(latency_limit)
+    archives = [_archive(run) for run in runs or ("@latest",)]
+    unique = tuple({run.path: run for run in archives}.values())
+    return OpenScaling(scaled(unique, Judge(), limit=limit, by=by, added=added, band=band))
 
 
 def _archive(run: RunName) -> Run:

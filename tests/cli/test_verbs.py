@@ -33,11 +33,12 @@ def test_help_names_every_verb_and_each_explains_itself(leadline: Leadline) -> N
 
 def test_explain_lists_every_rule_and_shows_each(leadline: Leadline) -> None:
     listed = leadline("explain").out.splitlines()
-    assert [line.split()[0] for line in listed] == [rule.code for rule in RULES]
-    for rule in RULES:
-        said = leadline("explain", rule.code)
+    codes = [*(rule.code for rule in RULES), "superlinear-scaling"]
+    assert [line.split()[0] for line in listed] == codes
+    for code in codes:
+        said = leadline("explain", code)
         assert said.status == 0
-        assert said.out.startswith(f"# {rule.code}\n")
+        assert said.out.startswith(f"# {code}\n")
     assert leadline("explain", RULES[0].code.upper()).out.startswith(f"# {RULES[0].code}\n")
 
 
@@ -112,7 +113,7 @@ def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline)
     verbs = leadline("schema").out.split()
     assert verbs == [
         *("audit", "check", "compare", "import", "inventory", "lab", "list", "plan", "pools"),
-        *("rank", "recommend", "run", "show", "verify"),
+        *("rank", "recommend", "run", "scale", "show", "verify"),
     ]
     for verb in verbs:
         schema = json.loads(leadline("schema", verb).out)

@@ -32,10 +32,14 @@ from leadline.report.document import (
     Kind,
     Line,
     LineChart,
+    Look,
     Mark,
     Paragraph,
+    Pin,
+    Rule,
     Scale,
     Section,
+    Stroke,
     Table,
     Tree,
 )
@@ -205,6 +209,56 @@ def over_time() -> LineChart:
     )  # fmt: skip
 
 
+def load_curve() -> LineChart:
+    """Every kind of line, an outline, rules both ways and a ring with a word."""
+    loads = (1.0, 2.0, 4.0, 8.0)
+    rates = (1_000.0, 1_900.0, 2_600.0, 2_700.0)
+
+    def line(series: int, points: tuple[tuple[float, float], ...]) -> Line:
+        return Line(
+            label=f"line {series}",
+            series=series,
+            points=points,
+            texts=tuple(f"{x:g} clients: {y:,.0f} IOPS" for x, y in points),
+        )
+
+    return LineChart(
+        id="load-curve",
+        title="Throughput over load",
+        series=("measured", f"open loop of {HOSTILE}", "each trial", "fitted", "ideal", ""),
+        x=Scale(
+            title="clients", log=True, low=0.8, high=10.0,
+            ticks=tuple((load, f"{load:g}") for load in loads),
+        ),
+        y=Scale(
+            title="IOPS", log=False, low=0.0, high=4_000.0,
+            ticks=tuple((1_000.0 * tick, f"{1_000 * tick:,}") for tick in range(5)),
+        ),
+        lines=(
+            line(4, ((1.0, 1_000.0), (4.0, 4_000.0))),
+            line(3, tuple((load, 1.02 * rate) for load, rate in zip(loads, rates, strict=True))),
+            line(2, tuple((load, 0.9 * rate) for load, rate in zip(loads, rates, strict=True))),
+            line(5, ((2.0, 1_700.0), (4.0, 2_200.0))),
+            line(1, ((2.0, 1_200.0), (8.0, 1_500.0))),
+            line(0, tuple(zip(loads, rates, strict=True))),
+        ),
+        looks=(
+            Look(hue=0),
+            Look(hue=1, dash=2, hollow=True),
+            Look(hue=0, stroke=Stroke.DOTS),
+            Look(hue=0, dash=1, stroke=Stroke.THIN),
+            Look(hue=0, dash=2, stroke=Stroke.FAINT),
+            Look(hue=2, dash=3),
+        ),
+        rules=(
+            Rule(value=3_000.0, label=f"limit {HOSTILE}"),
+            Rule(value=2.0, label="2 clients", upright=True),
+        ),
+        pins=(Pin(x=4.0, y=2_600.0, hue=0, label="knee", text="knee at 4 clients"),),
+        drawn=True,
+    )  # fmt: skip
+
+
 def heat_map() -> HeatMap:
     factors = (1.0, 0.25, 4.2, 1.3, 0.8, 2.0)
     return HeatMap(
@@ -323,7 +377,12 @@ def document() -> Document:
                     Section(
                         heading=HOSTILE,
                         id="workload-hostile",
-                        blocks=(Paragraph(text="What it is for."), dot_plot(), ladder()),
+                        blocks=(
+                            Paragraph(text="What it is for."),
+                            dot_plot(),
+                            ladder(),
+                            load_curve(),
+                        ),
                     ),
                     Section(
                         heading="randwrite-4k-qd32",

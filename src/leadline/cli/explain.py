@@ -7,6 +7,7 @@ import re
 import click
 
 from leadline import errors
+from leadline.analysis.scaling.codes import FOUND_BY_SCALE
 from leadline.audit.registry import RULES, page
 from leadline.errors import Exit, LeadlineError
 
@@ -14,8 +15,8 @@ from leadline.errors import Exit, LeadlineError
 @click.command()
 @click.argument("code", required=False)
 def command(code: str | None) -> Exit:
-    """Explain an audit rule: what it checks, the physics with its formula, when it stays silent,
-    an example with numbers, and what to do. Without a code, list the rules.
+    """Explain an audit rule or a finding of `scale`: what it checks, the physics with its formula,
+    when it stays silent, an example with numbers, and what to do. Without a code, list them.
 
     \b
     Example:
@@ -28,9 +29,10 @@ def command(code: str | None) -> Exit:
             hint=f"the code stands behind {code} in the findings of that report",
         )
     if code is None:
-        width = max(len(rule.code) for rule in RULES)
-        for rule in RULES:
-            click.echo(f"{rule.code:<{width}}  {rule.summary}")
+        summaries = {rule.code: rule.summary for rule in RULES} | FOUND_BY_SCALE
+        width = max(map(len, summaries))
+        for name, summary in summaries.items():
+            click.echo(f"{name:<{width}}  {summary}")
     else:
-        click.echo(page(code.lower()).rstrip())
+        click.echo(page(code.lower(), FOUND_BY_SCALE).rstrip())
     return Exit.ANSWERED

@@ -1,4 +1,5 @@
-"""What a run shows while it goes on: a live table on a terminal, plain lines on a pipe."""
+"""What a run shows while it goes on: a live table on a terminal, plain lines on a pipe; of a sweep
+the curve as it grows."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 import click
 
 from leadline.archive.records import Derived, TrialRecord, TrialStatus
+from leadline.cli.sweep import Sweeps
 from leadline.metrics import Metric
 from leadline.plan.models import Cell
 from leadline.report.wording import count_text
@@ -42,13 +44,49 @@ def progress(*, quiet: bool) -> Iterator[Observer]:
         with _live() as observer:
             yield observer
     else:
-        yield _plain
+        yield _plain()
 
 
-def _plain(event: Event) -> None:
-    line = describe(event)
-    if line:
-        click.echo(line, err=True)
+def _plain() -> Observer:
+    watched = _Watched()
+
+    def observe(event: Event) -> None:
+        watched.see(event)
+        for line in (describe(event), watched.level_line(event)):
+            if line:
+                click.echo(line, err=True)
+
+    return observe
+
+
+class _Watched:
+    """The trial under way, and the sweeps that the run's cells belong to."""
+
+    def __init__(self) -> None:
+        self.trial: TrialStarted | None = None
+        self.sweeps: Sweeps | None = None
+
+    def see(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self.sweeps = Sweeps(event.plan)
+        elif isinstance(event, TrialStarted):
+            self.trial = event
+            if self.sweeps:
+                self.sweeps.started(event.cell)
+        elif isinstance(event, TrialEnded) and self.sweeps and self.trial:
+            self.sweeps.ended(self.trial.cell, event.record, event.derived)
+
+    def level_line(self, event: Event) -> str:
+        """What a level came to, where this was the last of its trials."""
+        if not isinstance(event, TrialEnded) or self.sweeps is None or self.trial is None:
+            return ""
+        line = self.sweeps.line(self.trial.cell, self.trial.trial.block)
+        return f"    {line}" if line else ""
+
+    def curve(self, width: int) -> tuple[str, ...]:
+        if self.sweeps is None or self.trial is None:
+            return ()
+        return self.sweeps.curve(self.trial.cell, width)
 
 
 def describe(event: Event) -> str:
@@ -57,8 +95,7 @@ def describe(event: Event) -> str:
         cells = len(event.plan.cells)
         return (
             f"run {event.run}: {count_text(event.to_do, 'trial')} of {count_text(cells, 'cell')}, "
-            f"{format_duration(event.plan.duration_s * event.to_do / len(event.plan.trials))} "
-            f"of I/O, seed {event.plan.seed}"
+            f"{format_duration(event.asked_s)} of I/O, seed {event.plan.seed}"
         )
     if isinstance(event, PrefillStarted):
         return f"prefill {event.target}: {format_size(event.size_bytes)}"
@@ -108,8 +145,10 @@ def _live() -> Iterator[Observer]:
     from rich.live import Live
     from rich.progress_bar import ProgressBar
     from rich.table import Table
+    from rich.text import Text
 
     console = Console(stderr=True)
+    watched = _Watched()
     started: TrialStarted | None = None
     began = time.monotonic()
     rate: float | None = None
@@ -139,12 +178,16 @@ def _live() -> Iterator[Observer]:
             "",
             ProgressBar(total=started.asked_s, completed=min(elapsed, started.asked_s), width=50),
         )
+        # What stands before it in the grid takes ten cells.
+        for number, line in enumerate(watched.curve(console.width - 10)):
+            grid.add_row("curve" if number == 0 else "", Text(line, no_wrap=True))
         return grid
 
     with Live(console=console, get_renderable=table, refresh_per_second=2, transient=True) as live:
 
         def observe(event: Event) -> None:
             nonlocal started, began, rate, filling
+            watched.see(event)
             if isinstance(event, TrialStarted):
                 started, began, rate = event, time.monotonic(), None
             elif isinstance(event, TrialProgress):
@@ -153,6 +196,8 @@ def _live() -> Iterator[Observer]:
                 line = describe(event)
                 if isinstance(event, TrialEnded) and started is not None:
                     line = f"[{started.number}/{started.count}] {started.cell.label}\n{line}"
+                    level = watched.level_line(event)
+                    line += f"\n{level}" if level else ""
                 if isinstance(event, PrefillStarted):
                     filling = line + " …"
                 elif line:

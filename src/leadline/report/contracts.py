@@ -29,6 +29,7 @@ from leadline.report.output_model import Output
 from leadline.report.plan_output import PlanOutput
 from leadline.report.pools_output import PoolsOutput
 from leadline.report.ranking.output import RankOutput, RecommendOutput
+from leadline.report.scaling.output import ScaleOutput
 
 
 class FindingOutput(Output):
@@ -219,6 +220,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "rank": RankOutput,
     "recommend": RecommendOutput,
     "run": RunOutput,
+    "scale": ScaleOutput,
     "show": ShowOutput,
     "verify": VerifyOutput,
 }

@@ -212,9 +212,55 @@ class Line:
     texts: tuple[str, ...] = ()
 
 
+class Stroke(StrEnum):
+    """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a line without
+    marks, for what was fitted; `faint`: one to hold the others against."""
+
+    MARKED = "marked"
+    DOTS = "dots"
+    THIN = "thin"
+    FAINT = "faint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """`hue` picks the colour and the shape of marks, `dash` one of four dashes (0: none); `hollow`
+    marks are outlines."""
+
+    hue: int
+    dash: int = 0
+    hollow: bool = False
+    stroke: Stroke = Stroke.MARKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A line across the plot at `value` of the x axis (`upright`) or of the y axis."""
+
+    value: float
+    label: str
+    upright: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A ring round a point that stands out, with a word beside it and a hover text."""
+
+    x: float
+    y: float
+    hue: int
+    label: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineChart:
-    """Lines over x and y: a percentile ladder, a distribution, IOPS over time."""
+    """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
+
+    `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
+    dash. A series without a name is not in the legend. `drawn`: so few points tell a shape that a
+    terminal draws it, too.
+    """
 
     id: str
     title: str
@@ -223,6 +269,13 @@ class LineChart:
     y: Scale
     lines: tuple[Line, ...]
     choice: str = ""
+    looks: tuple[Look, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    drawn: bool = False
+
+    def look(self, series: int) -> Look:
+        return self.looks[series] if self.looks else Look(hue=series, dash=series % 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,10 @@ from leadline.report.document import (
     Table,
     Tree,
 )
+from leadline.report.terminal_plot import plot_lines
 
+# Characters that a wiki shows in a line of code.
+_PLOT_WIDTH = 80
 Drawn = BarChart | LineChart | DeltaChart | HeatMap | DotPlot
 
 # Characters with which text turns into markup anywhere in a line; `<`, `>` and `&` as HTML.
@@ -148,6 +151,9 @@ def _block(block: Block) -> Iterable[str]:
             yield from _table(delta_table(block))
         case HeatMap():
             yield from _table(heat_table(block))
+        case LineChart() if block.drawn:
+            plot = "\n".join(line.plain.rstrip() for line in plot_lines(block, _PLOT_WIDTH))
+            yield from _code(Code(text=plot, caption=block.title))
         case LineChart():
             yield f"{_line(block.title)}"
             yield ""

@@ -39,6 +39,7 @@ from leadline.report.document import (
 )
 from leadline.report.fitting import shortened as shortened
 from leadline.report.terminal_charts import bar_lines, chart_lines, delta_lines, drawn_tree
+from leadline.report.terminal_plot import plot_lines
 
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _GAP = "  "
@@ -118,7 +119,7 @@ def _wrapped(console: Console, text: Text) -> None:
 def _hanging(console: Console, lead: str | Text, text: Text) -> None:
     """`text` wrapped behind `lead`, its further lines indented as far; no line ends in spaces."""
     first = Text(lead) if isinstance(lead, str) else lead
-    width = max(20, console.width - first.cell_len)
+    width = max(_NARROWEST_NAME_OF_ALL, console.width - first.cell_len)
     indent = " " * first.cell_len
     for number, line in enumerate(text.wrap(console, width, overflow="fold") or [Text()]):
         whole = Text.assemble(indent if number else first, line)
@@ -131,7 +132,13 @@ def _section(
 ) -> None:
     """`peers` are the tables of the sections beside this one, inside another."""
     inner = bool(peers)
-    if inner and not trials and all(isinstance(block, _TOLD_ELSEWHERE) for block in section.blocks):
+    if (
+        inner
+        and not trials
+        and all(
+            isinstance(block, _TOLD_ELSEWHERE) and not _drawn(block) for block in section.blocks
+        )
+    ):
         return  # only plots, which the tables sum up
     console.print()
     _wrapped(console, Text(section.heading, style="bold" if inner else "bold underline"))
@@ -180,12 +187,16 @@ def _blocks(
             case Choices():
                 _choices(console, block)
             case LineChart():
-                if trials:
+                if trials or block.drawn:
                     _chart(console, block)
             case _:
                 # Bars and heat maps draw what a table beside them tells.
                 if trials or not tables or isinstance(block, DeltaChart | Tree):
                     _chart(console, block)
+
+
+def _drawn(block: Block) -> bool:
+    return isinstance(block, LineChart) and block.drawn
 
 
 def _choices(console: Console, choices: Choices) -> None:
@@ -211,9 +222,9 @@ def _chart(console: Console, chart: BarChart | LineChart | DeltaChart | HeatMap 
         case BarChart():
             lines = bar_lines(chart, console.width)
         case LineChart():
-            lines = chart_lines(chart)
+            lines = plot_lines(chart, console.width) if chart.drawn else chart_lines(chart)
     for line in lines:
-        if isinstance(chart, LineChart | Tree):
+        if isinstance(chart, LineChart | Tree) and not _drawn(chart):
             _wrapped(console, line)
         else:
             _printed(console, line)

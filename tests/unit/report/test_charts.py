@@ -39,6 +39,7 @@ CHARTS: tuple[Chart | DotPlot, ...] = (
     every_block.ladder(),
     every_block.ladder(named=True),
     every_block.over_time(),
+    every_block.load_curve(),
     every_block.heat_map(),
     every_block.dot_plot(),
 )
@@ -245,6 +246,39 @@ def test_names_at_the_ends_of_lines_do_not_cover_each_other(ends: list[float]) -
     assert places[-1] <= 100.1
 
 
+def test_looks_tell_apart_what_was_measured_fitted_and_held_against() -> None:
+    chart = every_block.load_curve()
+    plot = line_plot(chart)
+    drawn = fragment(plot.drawing)
+    assert [one.get("class") for one in by_class(drawn, "line")] == [
+        "line s0 d2 faint", "line s0 d1 thin", "line s2 d3", "line s1 d2", "line s0 d0",
+    ], "dots have no line"  # fmt: skip
+    assert len(by_class(drawn, "speck")) == 4
+    hollow = by_class(drawn, "hollow")
+    assert {one.get("href") for one in hollow} == {"#shape-square"}
+    assert len(hollow) == 2
+    legend = [name for _, name in plot.legend]
+    assert legend == list(chart.series[:5]), "a series without a name is in no legend"
+    swatches = [fragment(swatch) for swatch, _ in plot.legend]
+    lines = [len(by_class(one, "line")) for one in swatches]
+    marks = [len(list(one.iter("use"))) for one in swatches]
+    assert list(zip(lines, marks, strict=True)) == [(1, 1), (1, 1), (0, 1), (1, 0), (1, 0)]
+
+
+def test_rules_and_pins_lie_where_their_values_say() -> None:
+    chart = every_block.load_curve()
+    drawn = fragment(line_plot(chart).drawing)
+    level, upright = by_class(drawn, "rule")
+    assert (level.get("y1"), level.get("y2"), level.get("x2")) == ("25%", "25%", "100%")
+    assert upright.get("x1") == upright.get("x2") == at(chart.x, 2.0)
+    (ring,) = by_class(drawn, "ring")
+    assert (ring.get("x"), ring.get("y")) == (at(chart.x, 4.0), "35%")
+    assert ring.findtext("title") == "knee at 4 clients"
+    assert {one.text for one in by_class(drawn, "said")} == {
+        f"limit {HOSTILE}", "2 clients", "knee",
+    }  # fmt: skip
+
+
 # --- heat maps ----------------------------------------------------------------------------------
 
 
@@ -323,6 +357,7 @@ def test_charts_without_rows_are_no_error() -> None:
         replace(bars, groups=()),
         replace(deltas, rows=()),
         replace(every_block.ladder(), lines=()),
+        replace(every_block.load_curve(), lines=(), rules=(), pins=()),
         HeatMap(
             id="none", title="none", rows=(), columns=(), higher_is_better=(), cells=(), baseline=0
         ),

@@ -17,12 +17,14 @@ from leadline.analysis.objectives import every_rate
 from leadline.analysis.protection import protections
 from leadline.analysis.ranking import rank
 from leadline.analysis.recommending import recommend
+from leadline.analysis.scaling.study import study
 from leadline.analysis.sides import two_runs
 from leadline.analysis.use_cases import find_use_case
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.formats.importer import Refused
 from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.plan.latency_limit import parse_latency_limit
 from leadline.plan.loader import load_plan
 from leadline.plan.overrides import Overrides
 from leadline.plan.volume_request import VolumeMode
@@ -34,6 +36,7 @@ from leadline.report.lab_output import LabOutput
 from leadline.report.plan_output import plan_output
 from leadline.report.pools_output import OnePoolOutput, PoolsOutput
 from leadline.report.ranking.output import rank_output, recommend_output
+from leadline.report.scaling.output_making import scale_output
 from tests.unit.inventory.conftest import dumps_of
 
 
@@ -96,6 +99,9 @@ def outputs(run: Run) -> dict[str, BaseModel]:
             run, recommend(ranking, find_use_case("virtual-machines"), protections(run), ())
         ),
         "run": contracts.run_output(run, findings),
+        "scale": scale_output(
+            study([run], lambda one: (cells, findings), limit=parse_latency_limit("p99<5ms"))
+        ),
         "show": contracts.show_output(run, cells, findings, trials=True),
         "verify": contracts.verify_output(verify(run)),
     }

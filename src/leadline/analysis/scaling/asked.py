@@ -36,23 +36,36 @@ def scaled(
     *,
     limit: LatencyLimit | None,
     by: str | None,
+    added: float | None,
     band: float,
 ) -> ScalingStudy:
     """The study of these runs. Raises LeadlineError (`usage`; `not-comparable` for several runs
     with nothing in common; `no-load-curve` where no workload has two levels, nor a system a
     partner)."""
-    found = study(runs, judged, limit=limit, by=by, band=band)
+    found = study(runs, judged, limit=limit, by=by, added=added, band=band)
     grown = [row for one in found.growths for row in one.rows]
     if len(runs) > 1 and not grown:
-        raise LeadlineError(
-            errors.NOT_COMPARABLE,
-            "the runs have no target and workload in common",
-            context=[_measured(run) for run in runs],
-            hint="`leadline scale RUN` shows the load curves of one",
-        )
+        raise _nothing_shared(found)
     if not (found.several_levels or grown or any(one.densities for one in found.runs)):
         raise _no_curve(found)
     return found
+
+
+def _nothing_shared(found: ScalingStudy) -> LeadlineError:
+    silent = [visible(one.run.id) for one in found.runs if not one.curves]
+    if silent:
+        return LeadlineError(
+            errors.NOT_COMPARABLE,
+            f"no level of {' and '.join(silent)} tells its load, that is its depth and jobs",
+            context=[_measured(one.run) for one in found.runs],
+            hint="`leadline compare` sets figures beside each other whatever their load",
+        )
+    return LeadlineError(
+        errors.NOT_COMPARABLE,
+        "the runs have no target and workload in common",
+        context=[_measured(one.run) for one in found.runs],
+        hint="`leadline scale RUN` shows the load curves of one",
+    )
 
 
 def _no_curve(found: ScalingStudy) -> LeadlineError:

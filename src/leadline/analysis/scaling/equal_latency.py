@@ -48,7 +48,7 @@ def within(curve: LoadCurve, limit: LatencyLimit, samples: Samples) -> Within:
     if absence:
         empty = Sample(value=None)
         return Within(iops=None, left_out=left_out, absence=absence, sample=empty)
-    value = _crossing(path, limit.below_s)
+    value = crossing(path, limit.below_s)
     return Within(
         iops=value,
         at_least=all(latency <= limit.below_s for _, latency in path),
@@ -78,7 +78,7 @@ def _figures(point: LoadPoint, metric: Metric) -> tuple[float, float]:
     return iops, latency
 
 
-def _crossing(path: _Path, below_s: float) -> float:
+def crossing(path: _Path, below_s: float) -> float:
     """The highest throughput before latency passes the limit for the first time. `path` begins
     within it."""
     best = 0.0
@@ -114,7 +114,7 @@ def _sample(
     )
     return Sample(
         value=value,
-        trials=tuple(_crossing(path, limit.below_s) for path in repeats.values()) if whole else (),
+        trials=tuple(crossing(path, limit.below_s) for path in repeats.values()) if whole else (),
         blocks=tuple(blocks[one] for one in repeats) if whole else (),
         imported=first.imported,
     )

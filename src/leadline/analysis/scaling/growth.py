@@ -12,7 +12,7 @@ from leadline.analysis.comparison import By, Side
 from leadline.analysis.conditions import Conditions, conditions
 from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.knee import Shape
-from leadline.analysis.scaling.resources import Known, resources
+from leadline.analysis.scaling.resources import Known, Resource, as_told, resources
 from leadline.analysis.scaling.speedup import OneSystem, Speedup, partners, speedup
 from leadline.analysis.scaling.superlinear import Superlinear, superlinear
 from leadline.analysis.sides import Judged, places, two_runs, within_run
@@ -51,13 +51,23 @@ def growths(
     *,
     limit: LatencyLimit | None,
     by: str | None,
+    added: float | None,
     band: float,
 ) -> tuple[Growth, ...]:
     """Every system beside the first: runs where several are given, else the values of the label
     `by`, else the clusters of the run, else the values of the one label that differs and is a
-    number; none where there is one system."""
+    number; none where there is one system. `added` is how many times as much hardware the only
+    other system has, where the user says so."""
     found = []
-    for kind, baseline, candidate in _systems(runs, judged, by):
+    systems = list(_systems(runs, judged, by))
+    if added is not None and len(systems) != 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"what was added can be told for two systems, and there are {len(systems) + 1}",
+            hint="give two runs, or leave --added out",
+        )
+    told = () if added is None else (as_told(added),)
+    for kind, baseline, candidate in systems:
         subjects = [one for one in baseline.targets if one in candidate.targets]
         differing = conditions(baseline, candidate, subjects, ())
         sides = Known.of(baseline), Known.of(candidate)
@@ -69,7 +79,7 @@ def growths(
                 rows=tuple(
                     GrowthRow(speedup=one, superlinear=superlinear(one, *sides, differing))
                     for subject in subjects
-                    for one in _speedups(subject, *sides, shapes, limit, band)
+                    for one in _speedups(subject, *sides, told, shapes, limit, band)
                 ),
                 conditions=differing,
             )
@@ -81,16 +91,17 @@ def _speedups(
     subject: str,
     baseline: Known,
     candidate: Known,
+    told: Sequence[Resource],
     shapes: Shapes,
     limit: LatencyLimit | None,
     band: float,
 ) -> Iterator[Speedup]:
-    told = resources(baseline, candidate, subject)
+    known = (*told, *resources(baseline, candidate, subject))
     ours, theirs = (_of(one.side, subject, shapes) for one in (baseline, candidate))
     for one in ours:
         for other in theirs:
             if partners(one.curve, other.curve):
-                yield speedup(subject, one, other, told, limit=limit, band=band)
+                yield speedup(subject, one, other, known, limit=limit, band=band)
 
 
 def _of(side: Side, subject: str, shapes: Shapes) -> list[OneSystem]:

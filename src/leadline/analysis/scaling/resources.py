@@ -101,6 +101,13 @@ def resources(ours: Known, theirs: Known, subject: str) -> tuple[Resource, ...]:
     )
 
 
+def as_told(ratio: float) -> Resource:
+    """What the user says was added; published figures seldom come with an inventory."""
+    return Resource(
+        name="hardware", kind=Kind.CAPACITY, baseline=1.0, candidate=ratio, told_by="the user"
+    )
+
+
 def divisor(found: Sequence[Resource]) -> Resource | None:
     """The resource that grew most, by which a speed-up is divided: the most careful choice; None
     where nothing is known to have been added or taken away."""

@@ -77,7 +77,7 @@ class RunStudy:
 
     run: Run
     figures: tuple[CellFigure, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
     curves: tuple[CurveStudy, ...]
     densities: tuple[DensityAnswer, ...]
 
@@ -118,11 +118,13 @@ def study(
     *,
     limit: LatencyLimit | None = None,
     by: str | None = None,
+    added: float | None = None,
     band: float = DEFAULT_BAND,
 ) -> ScalingStudy:
     """What the runs say of load and of growth. `by` is a label of one run's targets whose values
     are systems. Raises LeadlineError (`usage`) for a label that the run does not have, and where
-    several runs are given with a label."""
+    several runs are given with a label; `added` is the ratio of hardware that the user tells of
+    two systems."""
     studied = tuple(_run(run, judged, limit) for run in runs)
     shapes = {
         (one.run.path, curve.curve.target): [
@@ -135,7 +137,7 @@ def study(
         limit=limit,
         band=band,
         runs=studied,
-        growths=growths(runs, judged, shapes, limit=limit, by=by, band=band),
+        growths=growths(runs, judged, shapes, limit=limit, by=by, added=added, band=band),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.conditions import Conditions
@@ -35,27 +35,49 @@ def superlinear(
     """The finding on one curve of both systems; None where nothing was added that is known, or the
     throughput grew no more than it.
 
-    Looks at every level and at the peaks: `warning` where the low end of an interval exceeds the
-    ratio of the resource that grew most by more than the band, `info` where a figure alone does.
-    Of one own trial a side the interval counts as far as repeats are known to scatter
-    (REPEATS_FACTOR); figures that somebody else summarised are judged by the band alone, as in a
-    comparison, and the message says so.
+    `warning` where the low end of an interval exceeds the ratio of the resource that grew most by
+    more than the band, at any level or at the peaks; `info` where the peaks' figure alone does: of
+    several levels' figures some would, whatever the truth. Of one own trial a side the interval
+    counts as far as repeats are known to scatter (REPEATS_FACTOR); figures that somebody else
+    summarised are judged by the band alone, as in a comparison, and the message says so.
     """
     over = speedup.divisor
-    if over is None or over.ratio <= 1:
+    found = exceeding(speedup.levels, speedup.peak, over) if over else None
+    if over is None or found is None:
         return None
-    asked = [*speedup.levels, *([speedup.peak] if speedup.peak else [])]
-    beyond = [one for one in asked if _by_figure(one.judgement, over)]
-    if not beyond:
-        return None
-    sure = [one for one in beyond if _certain(one.judgement, over)]
-    at = max(sure or beyond, key=lambda one: _low(one.judgement))
     return Superlinear(
-        finding=_finding(speedup, at, over, certain=bool(sure), beyond=beyond),
-        at=at,
-        certain=bool(sure),
-        causes=causes(speedup, at, ours, theirs, differing),
+        finding=_finding(speedup, found, over),
+        at=found.at,
+        certain=found.certain,
+        causes=causes(speedup, found.at, ours, theirs, differing),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excess:
+    """Where a speed-up exceeds what was added most clearly; `levels` counts the levels whose
+    figures do."""
+
+    at: LevelSpeedup
+    certain: bool
+    levels: int
+
+
+def exceeding(
+    levels: Sequence[LevelSpeedup], peak: LevelSpeedup | None, over: Resource
+) -> Excess | None:
+    """The rule of `superlinear`, on numbers alone."""
+    if over.ratio <= 1:
+        return None
+    asked = [*levels, *([peak] if peak else [])]
+    sure = [one for one in asked if _low(one.judgement) > _edge(one.judgement, over)]
+    at = max(sure, key=lambda one: _low(one.judgement), default=None)
+    if at is None and peak is not None and _by_figure(peak.judgement, over):
+        at = peak
+    if at is None:
+        return None
+    beyond = sum(_by_figure(one.judgement, over) for one in levels)
+    return Excess(at=at, certain=bool(sure), levels=beyond)
 
 
 def _edge(judgement: Judgement, over: Resource) -> float:
@@ -68,12 +90,10 @@ def _by_figure(judgement: Judgement, over: Resource) -> bool:
     return judgement.ratio > _edge(judgement, over)
 
 
-def _certain(judgement: Judgement, over: Resource) -> bool:
-    return _low(judgement) > _edge(judgement, over)
-
-
 def _low(judgement: Judgement) -> float:
     """The least that the speed-up is, as far as anything tells; 0 where nothing does."""
+    if judgement.verdict is Verdict.NOT_COMPARABLE:
+        return 0.0
     if judgement.evidence is Evidence.ONE_NUMBER:
         return judgement.ratio or 0.0
     if judgement.interval is None:
@@ -82,14 +102,8 @@ def _low(judgement: Judgement) -> float:
     return judgement.interval[0] / doubt
 
 
-def _finding(
-    speedup: Speedup,
-    at: LevelSpeedup,
-    over: Resource,
-    *,
-    certain: bool,
-    beyond: list[LevelSpeedup],
-) -> Finding:
+def _finding(speedup: Speedup, found: Excess, over: Resource) -> Finding:
+    at, certain = found.at, found.certain
     judgement = at.judgement
     assert judgement.ratio is not None
     point = at.candidate
@@ -97,7 +111,8 @@ def _finding(
     where = "at the highest level of each" if peak else f"at {point.level or 'the one level'}"
     low, high = judgement.interval or (None, None)
     said = "" if low is None else f" (95 % interval {low:.2f} to {high:.2f})"
-    more = _more(speedup, beyond)
+    levels = len(speedup.levels)
+    more = f" The figures are beyond it at {found.levels} of {levels} levels." if levels > 1 else ""
     verdict = (
         "more than in proportion, which more of the same hardware does not give"
         if certain
@@ -121,8 +136,8 @@ def _finding(
         "candidate_iops": point.usable(Metric.IOPS),
         "baseline_trials": len(at.baseline.throughput.trials),
         "candidate_trials": len(point.throughput.trials),
-        "levels_beyond": sum(one is not speedup.peak for one in beyond),
-        "levels": len(speedup.levels),
+        "levels_beyond": found.levels,
+        "levels": levels,
     }
     return Finding(
         code=SUPERLINEAR,
@@ -135,13 +150,6 @@ def _finding(
         message=message,
         remedy=_remedy(judgement),
     )
-
-
-def _more(speedup: Speedup, beyond: Iterable[LevelSpeedup]) -> str:
-    levels = [one for one in beyond if one is not speedup.peak]
-    if len(speedup.levels) < 2 or not levels:
-        return ""
-    return f" So it is at {len(levels)} of {len(speedup.levels)} levels."
 
 
 def _doubt(judgement: Judgement) -> str:

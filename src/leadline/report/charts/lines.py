@@ -1,4 +1,4 @@
-"""Lines over two axes: percentile ladders, distributions, rates over time."""
+"""Lines over two axes: percentile ladders, distributions, rates over time, load curves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from leadline.report.charts.axis import anchor, at, fitting, percent, share
 from leadline.report.charts.shapes import colour, escaped, mark, shape, titled
-from leadline.report.document import Line, LineChart
+from leadline.report.document import Line, LineChart, Look, Pin, Rule, Stroke
 
 _PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
 # Beyond this many points marks would hide their line; a pointer finds them still.
@@ -32,26 +32,53 @@ def line_plot(chart: LineChart) -> LinePlot:
     named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1
     used = {line.series for line in chart.lines}
     legend = tuple(
-        (swatch(index), name)
+        (swatch(chart.look(index)), name)
         for index, name in enumerate(chart.series)
-        if index in used and (len(chart.series) > 1 or not named)
+        if name and index in used and (len(chart.series) > 1 or not named)
     )
     return LinePlot(
         drawing=_axes(chart)
+        + "".join(_rule(chart, rule) for rule in chart.rules)
         + "".join(_line(chart, line) for line in chart.lines)
+        + "".join(_pin(chart, pin) for pin in chart.pins)
         + (_names(chart) if named else ""),
         legend=legend,
         named=named,
-        said=f"{chart.title}: {chart.y.title} against {chart.x.title}; "
-        + ", ".join(dict.fromkeys(line.label for line in chart.lines)),
+        said=f"{chart.title}: {chart.y.title} against {chart.x.title}; " + ", ".join(_said(chart)),
     )
 
 
-def swatch(series: int) -> str:
+def _said(chart: LineChart) -> dict[str, None]:
+    """What is drawn, by name, each once."""
+    names = [line.label for line in chart.lines]
+    names += [rule.label for rule in chart.rules]
+    names += [pin.text for pin in chart.pins]
+    return dict.fromkeys(name for name in names if name)
+
+
+def swatch(look: Look) -> str:
     """A series' line and mark as the legend shows them, 24 x 20 pixels."""
-    style = colour(series)
-    line = f'<line class="line {style} d{series % 4}" x1="0" x2="24" y1="10" y2="10"/>'
-    return line + mark(shape(series), f"point {style}", "12", "10")
+    line = f'<line class="{_stroke(look)}" x1="0" x2="24" y1="10" y2="10"/>'
+    point = mark(*_mark(look), "12", "10")
+    match look.stroke:
+        case Stroke.MARKED:
+            return line + point
+        case Stroke.DOTS:
+            return point
+        case Stroke.THIN | Stroke.FAINT:
+            return line
+
+
+def _stroke(look: Look) -> str:
+    thinner = "" if look.stroke is Stroke.MARKED else f" {look.stroke.value}"
+    return f"line {colour(look.hue)} d{look.dash}{thinner}"
+
+
+def _mark(look: Look) -> tuple[str, str]:
+    """Shape and class of a mark."""
+    if look.stroke is Stroke.DOTS:
+        return "speck", f"speck {colour(look.hue)}"
+    return shape(look.hue), f"point {colour(look.hue)}{' hollow' if look.hollow else ''}"
 
 
 def _axes(chart: LineChart) -> str:
@@ -79,28 +106,63 @@ def _axes(chart: LineChart) -> str:
 
 def _line(chart: LineChart, line: Line) -> str:
     """The line in an own stretched viewport, since a path knows no per cent; marks above it."""
-    style = colour(line.series)
+    look = chart.look(line.series)
     points = [(share(chart.x, x), 1 - share(chart.y, y)) for x, y in line.points]
     path = " ".join(f"{1000 * x:.4g},{1000 * y:.4g}" for x, y in points)
     drawn = (
-        '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%" height="100%">'
-        f'<polyline class="line {style} d{line.series % 4}" points="{path}">'
+        ""
+        if look.stroke is Stroke.DOTS
+        else '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%" height="100%">'
+        f'<polyline class="{_stroke(look)}" points="{path}">'
         f"{titled(line.label)}</polyline></svg>"
     )
-    marked = len(points) <= _MARKED_POINTS
+    marked = look.stroke in (Stroke.MARKED, Stroke.DOTS) and (
+        len(points) <= _MARKED_POINTS or look.stroke is Stroke.DOTS
+    )
     for index, (x, y) in enumerate(points):
         told = line.texts[index] if index < len(line.texts) else ""
         if marked:
-            drawn += mark(shape(line.series), f"point {style}", percent(x), percent(y), told)
+            drawn += mark(*_mark(look), percent(x), percent(y), told)
         elif told:
             drawn += mark("hit", "hit", percent(x), percent(y), told)
     return drawn
 
 
+def _rule(chart: LineChart, rule: Rule) -> str:
+    """A line across the plot with its word at the end where nothing else is likely to be."""
+    text = escaped(rule.label)
+    if rule.upright:
+        x = at(chart.x, rule.value)
+        side, dx = ("end", -4) if share(chart.x, rule.value) > 0.5 else ("start", 4)
+        return (
+            f'<line class="rule" x1="{x}" x2="{x}" y1="0" y2="100%"/>'
+            f'<text class="said" x="{x}" dx="{dx}" y="0" dy="11" text-anchor="{side}">{text}</text>'
+        )
+    part = 1 - share(chart.y, rule.value)
+    y, dy = percent(part), 12 if part < _NAME_HEIGHT else -5
+    return (
+        f'<line class="rule" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+        f'<text class="said" x="0" dx="5" y="{y}" dy="{dy}">{text}</text>'
+    )
+
+
+def _pin(chart: LineChart, pin: Pin) -> str:
+    part, height = share(chart.x, pin.x), 1 - share(chart.y, pin.y)
+    x, y = percent(part), percent(height)
+    side, dx = ("end", -9) if part > 0.5 else ("start", 9)
+    dy = 18 if height < 2 * _NAME_HEIGHT else -8
+    return (
+        f'<use href="#shape-ring" class="ring {colour(pin.hue)}" x="{x}" y="{y}">'
+        f"{titled(pin.text)}</use>"
+        f'<text class="said" x="{x}" dx="{dx}" y="{y}" dy="{dy}" text-anchor="{side}">'
+        f"{escaped(pin.label)}</text>"
+    )
+
+
 def _names(chart: LineChart) -> str:
     """Names at the lines' ends, moved apart so that none covers another."""
     ends = sorted(
-        (1 - share(chart.y, line.points[-1][1]), line.series, line.label)
+        (1 - share(chart.y, line.points[-1][1]), chart.look(line.series).hue, line.label)
         for line in chart.lines
         if line.points
     )

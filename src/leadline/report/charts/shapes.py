@@ -40,6 +40,8 @@ DEFINITIONS = (
     '<path id="shape-down" d="M-5.2-4L0 5.2L5.2-4z"/>'
     '<path id="shape-cross" d="M-4-4L4 4M-4 4L4-4"/>'
     '<circle id="shape-hit" r="6"/>'
+    '<circle id="shape-speck" r="2.2"/>'
+    '<circle id="shape-ring" r="7"/>'
     '<marker id="cap" markerUnits="userSpaceOnUse" markerWidth="2" markerHeight="10" refX="1"'
     ' refY="5"><path class="cap" d="M1 1V9"/></marker>'
     + "".join(

@@ -27,12 +27,14 @@ def headline(
     verification: Verification | None = None,
     ranking: Ranking | None = None,
     comparisons: Sequence[Comparison] = (),
+    loads: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Sentences, the most important first: how clusters compare; which target leads, if the
-    evidence tells; what was measured, what speaks against it, what is not shown and why, how far
-    the trials lie apart, whether the archive is intact."""
+    evidence tells; what the load curves say (`loads`); what was measured, what speaks against it,
+    what is not shown and why, how far the trials lie apart, whether the archive is intact."""
     said = [*comparison_sentences(comparisons)]
     said += [sentence for sentence in (leading(ranking),) if sentence]
+    said += loads
     said.append(_measured(run, findings))
     said += [sentence for sentence in (undecided(ranking),) if sentence]
     said += _judged(figures, findings, marks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import leadline
 from leadline.analysis.cells import CellFigure
 from leadline.analysis.intervals import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS
+from leadline.analysis.scaling.study import ScalingStudy
 from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
 from leadline.findings import Finding
@@ -25,11 +26,19 @@ from leadline.report.document import Block, Document, KeyValues, Paragraph, Sect
 from leadline.report.marks import Marks, finding_list
 from leadline.report.run.comparisons import comparison_sections, comparisons_of
 from leadline.report.run.headline import headline
+from leadline.report.run.load import study_of
 from leadline.report.run.ranking import ranking_of, ranking_sections
 from leadline.report.run.results import result_sections
 from leadline.report.run.scorecard import read_write_sections, scorecard_sections
 from leadline.report.run.systems import left_out_section, system_sections
 from leadline.report.run.workload_curves import FEW_TRIALS
+from leadline.report.scaling.names import named_curves
+from leadline.report.scaling.sections import (
+    curve_section,
+    evidence_section,
+    scaling_sentences,
+)
+from leadline.report.scaling.timeline import timeline_sections
 from leadline.report.wording import listed, title, visible
 from leadline.stats.histogram import samples_needed
 
@@ -48,20 +57,24 @@ def run_document(
     marks = Marks(findings)
     ranking = ranking_of(run, figures, findings)
     comparisons = comparisons_of(run, figures, findings)
+    loads = study_of(run, figures, findings)
+    said = scaling_sentences(loads) if loads else ()
     return Document(
         title=f"Run {visible(run.id)}",
         subtitle=_subtitle(run),
-        summary=headline(run, figures, findings, marks, verification, ranking, comparisons),
+        summary=headline(run, figures, findings, marks, verification, ranking, comparisons, said),
         sections=(
             *ranking_sections(run, ranking, len(run.plan.targets)),
             *(scorecard_sections(run, figures) if charts else ()),
             *comparison_sections(comparisons, marks),
+            *(curve_section(loads, marks, PageBudget()) if loads and charts else ()),
             _results(run, figures, findings, marks, charts=charts),
             *read_write_sections(run, figures, marks),
             *left_out_section(run),
             *_unfinished(run),
             _findings(findings, marks),
             *system_sections(run),
+            *(_load_evidence(loads) if loads and charts else ()),
             Section(
                 heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
             ),
@@ -79,6 +92,13 @@ def run_document(
         ),
         marked=marks.all,
     )
+
+
+def _load_evidence(loads: ScalingStudy) -> tuple[Section, ...]:
+    """What load curves are judged by, to be looked up."""
+    curves = named_curves(loads)
+    named = [(one.name, one.study) for one in curves]
+    return (*evidence_section(curves), *timeline_sections(named, PageBudget()))
 
 
 def findings_document(

@@ -180,8 +180,8 @@ def results_table(
         row += [word(figure.workload)] if sections else []
         row += [word(figure.level)] if leveled else []
         row += [word(op_text(figure.op))]
-        row += [_number(figure, figure.metric(metric), marks) for metric in TABLE_METRICS]
-        row += [_trials(figure, marks), _range(figure.metric(Metric.IOPS))]
+        row += [number_cell(figure, figure.metric(metric), marks) for metric in TABLE_METRICS]
+        row += [trials_cell(figure, marks), _range(figure.metric(Metric.IOPS))]
         row += [_interval(figure.metric(Metric.IOPS))] if intervals else []
         rows.append(tuple(row))
     return Table(
@@ -189,7 +189,7 @@ def results_table(
     )
 
 
-def _number(figure: CellFigure, metric: MetricFigure, marks: Marks) -> Cell:
+def number_cell(figure: CellFigure, metric: MetricFigure, marks: Marks) -> Cell:
     doubts = marks.for_number(metric.doubts)
     if metric.value is None:
         missing = figure.missing and metric.metric is Metric.IOPS
@@ -207,7 +207,7 @@ def _number(figure: CellFigure, metric: MetricFigure, marks: Marks) -> Cell:
     return Cell(text=text, sort=metric.value, marks=doubts, note="; ".join(notes))
 
 
-def _trials(figure: CellFigure, marks: Marks) -> Cell:
+def trials_cell(figure: CellFigure, marks: Marks) -> Cell:
     every = [doubt for metric in figure.metrics for doubt in metric.doubts]
     whole = figure.completed == figure.planned
     text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"

@@ -93,7 +93,7 @@ def test_labels_tell_hardware_where_they_name_it() -> None:
 
 def grown(*made: Simulated, by: str | None = None) -> tuple[Growth, ...]:
     runs = [one.run for one in made]
-    return growths(runs, judged(*made), shapes(*made), limit=None, by=by, band=0.05)
+    return growths(runs, judged(*made), shapes(*made), limit=None, by=by, added=None, band=0.05)
 
 
 def ratios(growth: Growth) -> list[float | None]:

@@ -125,7 +125,7 @@ def test_the_level_that_exceeds_most_clearly_is_named() -> None:
     assert one.at.candidate.level == "qd64x1"
     assert one.finding.evidence["levels_beyond"] == 2
     assert one.finding.evidence["levels"] == 3
-    assert "at 2 of 3 levels" in one.finding.message
+    assert "beyond it at 2 of 3 levels" in one.finding.message
 
 
 # --- what may explain it ------------------------------------------------------------------------

@@ -1,0 +1,104 @@
+"""`leadline scale`: how throughput and latency go with load, and what a larger system gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline.cli.compare_options import parse_band
+from leadline.cli.options import format_option, runs_option
+from leadline.errors import Exit
+
+if TYPE_CHECKING:
+    from leadline.analysis.scaling.study import ScalingStudy
+
+
+@click.command()
+@click.argument("names", metavar="[RUN]...", nargs=-1)
+@runs_option
+@click.option(
+    "--latency-limit",
+    "limit",
+    metavar="LIMIT",
+    help="Tell the last load level within it: 'p99<20ms'; mean, p50, p95, p99.9 as well.",
+)
+@click.option(
+    "--by",
+    "label",
+    metavar="LABEL",
+    help="Systems are the targets of one run by this label: cores.",
+)
+@click.option(
+    "--added",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="RATIO",
+    help="How many times as much hardware the second system has, where no inventory tells: 1.6.",
+)
+@click.option(
+    "--band",
+    metavar="PERCENT",
+    default="5%",
+    show_default=True,
+    help="Differences within it count as none.",
+)
+@format_option("text", "json", "csv", "markdown")
+def command(
+    names: tuple[str, ...],
+    runs: Path | None,
+    limit: str | None,
+    label: str | None,
+    added: float | None,
+    band: str,
+    output: str,
+) -> Exit:
+    """Show throughput and latency against load: peak, knee, what held each level back, and the
+    last level within a latency limit. Several runs, clusters of one run, or targets by a label are
+    systems of different size: their speed-up stands beside the resources that were added.
+
+    Without RUN the latest. Ends with exit status 6 if no load curve is there.
+
+    \b
+    Example:
+        leadline scale @latest --latency-limit 'p99<20ms'
+        leadline scale three-hosts five-hosts
+        leadline scale mayastor --by cores --format json
+    """
+    from leadline.analysis.scaling.asked import limit_named, scaled
+    from leadline.archive.runs import find_run, runs_folder
+    from leadline.judging import judging
+
+    share = parse_band(band)
+    below = limit_named(limit)
+    folder = runs_folder(runs)
+    found = [find_run(name, folder) for name in names or ("@latest",)]
+    unique = tuple({run.path: run for run in found}.values())
+    with judging(unique, verifying=False) as (judge, _):
+        studied = scaled(unique, judge, limit=below, by=label, added=added, band=share)
+    _print(studied, output)
+    return Exit.ANSWERED
+
+
+def _print(studied: ScalingStudy, output: str) -> None:
+    if output in ("json", "csv"):
+        from leadline.report.scaling.output_making import SCALE_COLUMNS, scale_output, scale_rows
+        from leadline.report.tables import render_rows
+
+        answer = scale_output(studied)
+        if output == "json":
+            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+        else:
+            click.echo(render_rows(SCALE_COLUMNS, scale_rows(answer), output))
+        return
+    from leadline.report.scaling.document import scaling_document
+
+    document = scaling_document(studied)
+    if output == "markdown":
+        from leadline.report.markdown import render as markdown
+
+        click.echo(markdown(document).rstrip())
+    else:
+        from leadline.report.terminal import render, standard_output
+
+        render(standard_output(), document)

@@ -1,0 +1,1 @@
+"""Load curves as people and programs read them: page, terminal, JSON."""

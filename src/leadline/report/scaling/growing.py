@@ -1,0 +1,222 @@
+"""Systems beside each other: what was added, and what it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from leadline.analysis.scaling.curves import LoadPoint
+from leadline.analysis.scaling.growth import Growth
+from leadline.analysis.scaling.resources import Kind as ResourceKind
+from leadline.analysis.scaling.resources import Resource
+from leadline.analysis.scaling.speedup import Efficiency, EqualLatency, LevelSpeedup, Speedup
+from leadline.analysis.scaling.study import ScalingStudy
+from leadline.analysis.verdicts import Judgement
+from leadline.metrics import Metric
+from leadline.report.change_words import reason_text, short
+from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Section, Table
+from leadline.report.marks import Marks, finding_list
+from leadline.report.scaling.clients import times
+from leadline.report.scaling.tables import absent, number, word
+from leadline.report.scaling.wording import level_text, number_text
+from leadline.report.wording import (
+    count_text,
+    listed,
+    op_text,
+    share_text,
+    value_text,
+    value_with_unit,
+    visible,
+)
+
+NUMBER = Kind.NUMBER
+
+
+def added_text(one: Resource) -> str:
+    """`hosts 3 to 5 (× 1.67)`."""
+    ends = f"{number_text(one.baseline)} to {number_text(one.candidate)}"
+    return f"{visible(one.name)} {ends} (× {one.ratio:.2f})"
+
+
+def resources_table(anchor: str, rows: Sequence[Resource]) -> Table:
+    """What stands behind both sides; copies make work, so that nothing is divided by them."""
+    return Table(
+        id=anchor,
+        caption="What was added",
+        columns=(
+            Column(title="resource"),
+            Column(title="baseline", kind=NUMBER),
+            Column(title="candidate", kind=NUMBER),
+            Column(title="ratio", kind=NUMBER),
+            Column(title="counts as", rank=2),
+            Column(title="told by", rank=1),
+        ),
+        rows=tuple(
+            (
+                word(one.name),
+                number(one.baseline, number_text(one.baseline)),
+                number(one.candidate, number_text(one.candidate)),
+                number(one.ratio, f"× {one.ratio:.2f}"),
+                word("more work" if one.kind is ResourceKind.COPIES else "capacity"),
+                word(one.told_by),
+            )
+            for one in rows
+        ),
+    )
+
+
+def speedup_table(anchor: str, speedups: Sequence[Speedup], caption: str = "") -> Table:
+    """A row for each level of equal load, then the two peaks, then the same latency."""
+    names = [
+        (one.subject, one.baseline.workload, op_text(one.baseline.op), one.baseline.iodepth)
+        for one in speedups
+    ]
+    told = [len({one[place] for one in names}) > 1 for place in range(4)]
+    columns = (
+        *([Column(title="curve")] if any(told) else []),
+        Column(title="level"),
+        Column(title="baseline", kind=NUMBER, unit="IOPS"),
+        Column(title="candidate", kind=NUMBER, unit="IOPS"),
+        Column(title="speed-up", kind=NUMBER),
+        Column(title="added", rank=1),
+        Column(title="efficiency", kind=NUMBER),
+        Column(title="verdict", rank=2),
+    )
+    rows = []
+    for one, parts in zip(speedups, names, strict=True):
+        shown = [f"{part}" for part, wanted in zip(parts, told, strict=True) if wanted and part]
+        name = [word(" · ".join(shown))] if any(told) else []
+        rows += [(*name, *cells) for cells in _speedup(one)]
+    return Table(id=anchor, caption=caption, columns=columns, rows=tuple(rows))
+
+
+def _speedup(one: Speedup) -> Iterator[tuple[Cell, ...]]:
+    added = word(added_text(one.divisor)) if one.divisor else absent("nobody tells what was added")
+    for level in one.levels:
+        yield (word(level_text(level.baseline)), *_pair(level, added))
+    if one.peak is not None:
+        ours, theirs = level_text(one.peak.baseline), level_text(one.peak.candidate)
+        both = ours if ours == theirs else f"{ours}, {theirs}"
+        yield (word(f"highest: {both}"), *_pair(one.peak, added))
+    if one.equal_latency is not None:
+        yield _equal(added, one.equal_latency)
+
+
+def _pair(level: LevelSpeedup, added: Cell) -> tuple[Cell, ...]:
+    return (
+        _rate(level.baseline),
+        _rate(level.candidate),
+        _ratio(level.judgement),
+        added,
+        _efficiency(level.efficiency),
+        word(level.judgement.verdict.value),
+    )
+
+
+def _equal(added: Cell, one: EqualLatency) -> tuple[Cell, ...]:
+    ours, theirs = one.baseline.iops, one.candidate.iops
+    known = one.chosen != "none"
+    said = f"within {one.limit}" if known else "at the same latency"
+    return (
+        Cell(text=said, sort=said, note=one.chosen if known else one.absence),
+        number(ours, value_text(Metric.IOPS, ours or 0.0), one.baseline.absence),
+        number(theirs, value_text(Metric.IOPS, theirs or 0.0), one.candidate.absence),
+        _ratio(one.judgement, one.absence, one.bound),
+        added,
+        _efficiency(one.efficiency),
+        absent(one.absence) if one.absence else word(one.judgement.verdict.value),
+    )
+
+
+def _rate(point: LoadPoint) -> Cell:
+    rate = point.usable(Metric.IOPS)
+    why = ", ".join(point.throughput.findings) or point.throughput.absence
+    return number(rate, value_text(Metric.IOPS, rate or 0.0), why)
+
+
+def _ratio(judged: Judgement, why: str = "", bound: str = "") -> Cell:
+    reasons = listed(reason_text(one) for one in judged.reasons)
+    if judged.ratio is None:
+        return absent(why or reasons)
+    said = f"× {times(judged.ratio, judged.interval)}"
+    return Cell(text=f"{bound} {said}".strip(), sort=judged.ratio, note=reasons)
+
+
+def _efficiency(one: Efficiency | None) -> Cell:
+    if one is None:
+        return absent("nothing to divide by")
+    ends = one.interval
+    between = f" ({share_text(ends[0])} to {share_text(ends[1])})" if ends else ""
+    return Cell(text=f"{share_text(one.value)}{between}", sort=one.value)
+
+
+def growth_sentence(growth: Growth) -> str:
+    """`five-hosts against three-hosts, randread-4k on rep3 (read): highest throughput × 1.90 (1.70
+    to 2.10), 9,800 IOPS; added: hosts 3 to 5 (× 1.67)`. Of several curves the first with a ratio.
+    """
+    sides = f"{short(growth.candidate.name)} against {short(growth.baseline.name)}"
+    for row in growth.rows:
+        one = row.speedup
+        if one.peak is None or one.peak.judgement.ratio is None:
+            continue
+        judged, rate = one.peak.judgement, one.peak.candidate.usable(Metric.IOPS)
+        what = (
+            f"{short(one.baseline.workload)} on {short(one.subject)} ({op_text(one.baseline.op)})"
+        )
+        said = f"highest throughput × {times(one.peak.judgement.ratio, judged.interval)}"
+        to = f", {value_with_unit(Metric.IOPS, rate)}" if rate is not None else ""
+        added = f"; added: {added_text(one.divisor)}" if one.divisor else ""
+        share = (
+            f", so that each unit gives {share_text(one.peak.efficiency.value)} of what it gave"
+            if one.peak.efficiency
+            else ""
+        )
+        more = len(growth.rows) - 1
+        others = f" ({count_text(more, 'further curve')} in the table)" if more else ""
+        return f"{sides}, {what}: {said}{to}{added}{share}{others}."
+    return f"{sides}: no curve of both has a ratio."
+
+
+def growth_sections(study: ScalingStudy) -> tuple[Section, ...]:
+    """What was added and what it brings, a section for each system beside the first."""
+    found = [one for one in study.growths if one.rows]
+    return tuple(
+        Section(
+            heading=f"Speed-up: {visible(one.candidate.name)} against {visible(one.baseline.name)}",
+            id=f"speedup-{number}",
+            blocks=tuple(_growth(one, number)),
+        )
+        for number, one in enumerate(found, start=1)
+    )
+
+
+def _growth(growth: Growth, number: int) -> Iterable[Block]:
+    speedups = [row.speedup for row in growth.rows]
+    yield Paragraph(text=growth_sentence(growth))
+    resources = {(one.name, one.told_by): one for speedup in speedups for one in speedup.resources}
+    if resources:
+        yield resources_table(f"resources-of-{number}", tuple(resources.values()))
+    yield speedup_table(f"speedups-{number}", speedups)
+    findings = [row.superlinear.finding for row in growth.rows if row.superlinear]
+    if findings:
+        yield finding_list(findings, Marks(findings, suffix="s" * number))
+        yield _causes(growth, number)
+
+
+def _causes(growth: Growth, number: int) -> Table:
+    """Candidates for what grew by more than was added."""
+    rows = [
+        (
+            Cell(text=f"{short(row.speedup.subject)} · {short(row.speedup.baseline.workload)}"),
+            Cell(text=cause.stance.value),
+            Cell(text=visible(cause.text)),
+        )
+        for row in growth.rows
+        if row.superlinear
+        for cause in row.superlinear.causes
+    ]
+    return Table(
+        id=f"causes-{number}",
+        caption="What may be behind more than proportional growth",
+        columns=(Column(title="curve"), Column(title="evidence"), Column(title="candidate")),
+        rows=tuple(rows),
+    )

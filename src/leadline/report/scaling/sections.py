@@ -1,0 +1,352 @@
+"""Load curves as sections: charts, levels, what the curves say, and systems beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leadline.analysis.scaling.curves import Axis
+from leadline.analysis.scaling.density import DensityAnswer
+from leadline.analysis.scaling.knee import Shape
+from leadline.analysis.scaling.limit import LimitAnswer
+from leadline.analysis.scaling.study import CurveStudy, ScalingStudy
+from leadline.metrics import Metric
+from leadline.plan.latency_limit import LatencyLimit
+from leadline.report.budget import PageBudget
+from leadline.report.curves import MOST_SERIES
+from leadline.report.document import (
+    Block,
+    Bullets,
+    Choices,
+    LineChart,
+    Paragraph,
+    Section,
+    Table,
+)
+from leadline.report.labels import chart_labels
+from leadline.report.marks import Marks
+from leadline.report.scaling.bottlenecks import (
+    at_peak_clause,
+    bottleneck_table,
+    suspects_table,
+)
+from leadline.report.scaling.charts import (
+    DrawnCurve,
+    left_out_texts,
+    load_chart,
+    response_chart,
+    tail_of,
+)
+from leadline.report.scaling.clients import density_table, disturbance_table, fairness_table
+from leadline.report.scaling.growing import growth_sections, growth_sentence
+from leadline.report.scaling.names import NamedCurve, named_curves, run_name
+from leadline.report.scaling.sentences import curve_sentence, density_sentence
+from leadline.report.scaling.tables import law_table, levels_table, limits_table, shapes_table
+from leadline.report.scaling.wording import short_title
+from leadline.report.wording import count_text, listed, op_text, visible
+from leadline.stats.usl import Unfitted
+
+# More sentences than these are a table's work.
+_MOST_SENTENCES = 6
+# A page repeats no more levels than these: the tables of its results have them all.
+_MOST_LEVELS = 300
+# Curves whose evidence is told in full, with what speaks against each bottleneck.
+_MOST_EVIDENCE = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Curves of one workload and operation that count their load alike."""
+
+    heading: str
+    members: tuple[NamedCurve, ...]
+
+
+def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
+    """What the systems beside each other and the curves say, the most important first. Of very many
+    curves only those are told whose reads and writes are not told by their total."""
+    said = [growth_sentence(one) for one in study.growths if one.rows]
+    said += [sentence for sentence, _ in _densities(study)]
+    told = [one for one in named_curves(study) if not one.curve.part_of_mix]
+    searched = {(one.target, one.workload) for run in study.runs for one in run.densities}
+    curves = [
+        one for one in told
+        if one.curve.closed or (one.curve.target, one.curve.workload) not in searched
+    ]  # fmt: skip
+    said += [
+        curve_sentence(
+            one.study.shape,
+            limits_of(one.study),
+            at_peak_clause(one.study),
+            run_name(study, one.study.run),
+        )
+        for one in curves[:_MOST_SENTENCES]
+    ]
+    if len(curves) > _MOST_SENTENCES:
+        more = count_text(len(curves) - _MOST_SENTENCES, "further load curve")
+        said.append(f"{more}: the table of what the curves say has them.")
+    return tuple(said)
+
+
+def limits_of(study: CurveStudy) -> tuple[LimitAnswer, ...]:
+    """Of the closed loop, then of the open one, as far as there are."""
+    return tuple(one for one in (study.limit, study.offered_limit) if one is not None)
+
+
+# --- the curves ---------------------------------------------------------------------------------
+
+
+def curve_groups(curves: Sequence[NamedCurve]) -> tuple[_Group, ...]:
+    """By workload, operation and what the load is counted in, as the plan has them; the whole of a
+    mix before its parts."""
+    found: dict[tuple[str, str, Axis], list[NamedCurve]] = {}
+    for one in sorted(curves, key=lambda one: one.curve.part_of_mix):
+        key = (one.curve.workload, op_text(one.curve.op), one.curve.axis)
+        found.setdefault(key, []).append(one)
+    order = list(dict.fromkeys(one.curve.workload for one in curves))
+    axes = {(workload, op): 0 for workload, op, _ in found}
+    for workload, op, _ in found:
+        axes[workload, op] += 1
+    return tuple(
+        _Group(
+            heading=" · ".join(
+                [visible(workload), op] + ([f"by {axis.value}"] if axes[workload, op] > 1 else [])
+            ),
+            members=tuple(members),
+        )
+        for (workload, op, axis), members in sorted(
+            found.items(), key=lambda item: order.index(item[0][0])
+        )
+    )
+
+
+def _drawn(group: _Group) -> tuple[list[DrawnCurve], int]:
+    """The curves to draw, the fastest where there are many, and how many are not."""
+
+    def highest(one: NamedCurve) -> float:
+        peak = one.study.shape.peak
+        return peak.iops if peak else 0.0
+
+    chosen = sorted(group.members, key=lambda one: -highest(one))[:MOST_SERIES]
+    labels = chart_labels(one.label for one in group.members)
+    kept = [one for one in group.members if one in chosen]
+    return (
+        [DrawnCurve(label=labels[one.label], shape=one.study.shape) for one in kept],
+        len(group.members) - len(kept),
+    )
+
+
+def group_blocks(
+    group: _Group,
+    anchor: str,
+    limit: LatencyLimit | None,
+    marks: Marks,
+    *,
+    choice: str = "",
+    budget: PageBudget | None = None,
+    levels: bool = True,
+) -> tuple[Block, ...]:
+    """The two charts of a group and its levels."""
+    drawn, rest = _drawn(group)
+    made = (
+        load_chart(f"{anchor}-load", f"Throughput over load: {group.heading}", drawn, choice),
+        response_chart(f"{anchor}-response", _response_title(group, drawn), drawn, limit, choice),
+    )
+    charts: list[LineChart] = [
+        chart
+        for chart in made
+        if chart is not None and (budget is None or budget.allows("load curves", _points(chart)))
+    ]
+    table = levels_table(
+        f"{anchor}-levels",
+        _levels_caption(group, drawn, rest, limit),
+        [(one.label, one.curve) for one in group.members],
+        marks,
+        tail=tail_of((one.curve for one in drawn), limit) or Metric.LATENCY_P99,
+        choice=choice,
+    )
+    return (*charts, table) if levels else tuple(charts)
+
+
+def _points(chart: LineChart) -> int:
+    # A computed line is a path without marks, which takes a tenth of the room.
+    return sum(len(line.points) if line.texts else len(line.points) // 10 for line in chart.lines)
+
+
+def _response_title(group: _Group, drawn: Sequence[DrawnCurve]) -> str:
+    """Whose percentiles they are: a closed loop asks a stalled target less."""
+    closed = any(one.curve.closed for one in drawn)
+    offered = any(one.curve.offered for one in drawn)
+    loop = {(True, False): ", closed loop", (False, True): ", open loop"}.get((closed, offered), "")
+    return f"Latency over throughput{loop}: {group.heading}"
+
+
+def _levels_caption(
+    group: _Group, drawn: Sequence[DrawnCurve], rest: int, limit: LatencyLimit | None
+) -> str:
+    tail = tail_of((one.curve for one in drawn), limit) or Metric.LATENCY_MEAN
+    left_out = left_out_texts(drawn, tail)
+    parts = [f"Levels of {group.heading}"]
+    if rest:
+        parts.append(f"{rest:,} slower ones are not drawn")
+    if left_out:
+        parts.append(f"no {short_title(tail)} drawn of {listed(left_out, limit=4)}")
+    return "; ".join(parts)
+
+
+def curve_section(
+    study: ScalingStudy, marks: Marks, budget: PageBudget | None = None
+) -> tuple[Section, ...]:
+    """The section of a run's page: one workload's charts at a time, then what the curves say. None
+    where no curve has two levels."""
+    curves = named_curves(study)
+    if not curves:
+        return ()
+    groups = curve_groups(curves)
+    levels = sum(one.study.levels for one in curves) <= _MOST_LEVELS
+    blocks: list[Block] = [Paragraph(text=READING)]
+    chosen = [(f"load-{number}", group) for number, group in enumerate(groups, start=1)]
+    made = {
+        anchor: group_blocks(
+            group, anchor, study.limit, marks, choice=anchor if len(groups) > 1 else "",
+            budget=budget, levels=levels,
+        )
+        for anchor, group in chosen
+    }  # fmt: skip
+    drawn = [(anchor, group.heading) for anchor, group in chosen if made[anchor]]
+    if len(drawn) > 1:
+        blocks.append(Choices(id="load-curve", label="Workload", options=tuple(drawn)))
+    # Charts stand beside each other where nothing is between them.
+    every = [block for anchor, _ in drawn for block in made[anchor]]
+    blocks += sorted(every, key=lambda block: isinstance(block, Table))
+    if budget is not None and budget.said:
+        blocks.append(Paragraph(text=budget.said))
+    return (
+        Section(
+            heading="Load curves",
+            id="load-curves",
+            blocks=tuple(blocks),
+            sections=(
+                *saying_sections(study, curves),
+                *growth_sections(study),
+            ),
+        ),
+    )
+
+
+READING = (
+    "Closed loop: an I/O follows when one has come back, so that a stalled system is asked less "
+    "and its percentiles are flattered. Open loop: I/Os arrive at the rate offered, whatever "
+    "happened to those before. Knee: the level from which on no doubling of the load brings a "
+    "tenth more."
+)
+
+
+# --- what they say ------------------------------------------------------------------------------
+
+
+def saying_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
+    """Peak and knee, the limit, the fitted law, density, fairness, neighbours, bottlenecks."""
+    closed = [one for one in curves if one.curve.closed]
+    shapes = [(one.name, one.study.shape) for one in closed]
+    limits = [(one.name, answer) for one in curves for answer in limits_of(one.study)]
+    parts: list[tuple[str, str, list[Block]]] = [
+        (
+            "Peak and knee",
+            "load-peak",
+            [
+                shapes_table(
+                    "load-shapes", [(one.name, one.study.shape, one.study.limit) for one in closed]
+                )
+            ]
+            if closed
+            else [],
+        ),
+        ("Latency limit", "load-limit", [limits_table("load-limits", limits)] if limits else []),
+        ("Scalability fit", "load-law", _law(shapes)),
+        ("Density", "load-density", _density(study)),
+        ("Fairness among clients", "load-fairness", _fairness(curves)),
+        ("Noisy neighbours", "load-neighbours", _neighbours(curves)),
+        ("What held each level back", "load-bottlenecks", _bottlenecks(curves)),
+    ]
+    return tuple(
+        Section(heading=heading, id=anchor, blocks=tuple(blocks))
+        for heading, anchor, blocks in parts
+        if blocks
+    )
+
+
+def _law(shapes: Sequence[tuple[str, Shape]]) -> list[Block]:
+    """One sentence where one reason keeps every curve from being fitted."""
+    laws = [shape.law for _, shape in shapes]
+    reasons = {law.reason for law in laws if isinstance(law, Unfitted)}
+    if len(reasons) == 1 and all(isinstance(law, Unfitted) for law in laws):
+        return [Paragraph(text=f"No Universal Scalability Law is fitted: {reasons.pop()}.")]
+    return [law_table("load-laws", shapes)] if shapes else []
+
+
+def _densities(study: ScalingStudy) -> list[tuple[str, DensityAnswer]]:
+    """Each answer as a sentence, with its run where there are several."""
+    return [
+        (density_sentence(one, run_name(study, run.run)), one)
+        for run in study.runs
+        for one in run.densities
+    ]
+
+
+def _density(study: ScalingStudy) -> list[Block]:
+    found = _densities(study)
+    if not found:
+        return []
+    return [
+        Bullets(items=tuple(sentence for sentence, _ in found)),
+        *(
+            density_table(f"density-{number}", one)
+            for number, (_, one) in enumerate(found, start=1)
+        ),
+    ]
+
+
+def _fairness(curves: Sequence[NamedCurve]) -> list[Block]:
+    rows = [(one.name, fair) for one in curves for fair in one.study.fairness]
+    return [fairness_table("fairness", rows)] if rows else []
+
+
+def _neighbours(curves: Sequence[NamedCurve]) -> list[Block]:
+    rows = [(one.name, driven) for one in curves for driven in one.study.disturbances]
+    return [disturbance_table("neighbours", rows)] if rows else []
+
+
+def _bottlenecks(curves: Sequence[NamedCurve]) -> list[Block]:
+    """Levels are those of a cell, whatever the operation: reads and writes that run together have
+    one bottleneck."""
+    whole = [
+        (one.name, one.study)
+        for one in curves
+        if one.study.bottlenecks and not one.curve.part_of_mix
+    ]
+    return [bottleneck_table("bottlenecks", whole)] if whole else []
+
+
+def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
+    """Every bottleneck at each curve's highest level with its numbers, to be looked up. Reads and
+    writes that run together have one evidence."""
+    whole = [one for one in curves if not one.curve.part_of_mix]
+    blocks: list[Block] = []
+    for number, one in enumerate(whole[:_MOST_EVIDENCE], start=1):
+        level = one.study.at_peak
+        if level is None:
+            continue
+        blocks.append(suspects_table(f"suspects-{number}", one.name, level))
+        if level.evidence.notes:
+            blocks.append(Bullets(items=tuple(visible(note) for note in level.evidence.notes)))
+    if not blocks:
+        return ()
+    return (
+        Section(
+            heading="Evidence at the highest level",
+            id="load-evidence",
+            blocks=tuple(blocks),
+            folded=True,
+        ),
+    )
