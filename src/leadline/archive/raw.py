@@ -12,7 +12,7 @@ from leadline.archive import layout
 from leadline.formats.fio_job_file import GENERATED, options_of, text_of
 from leadline.formats.fio_json import parse_fio_json
 from leadline.formats.fio_log import Window, parse_iops_log
-from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult
+from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, NoteKind
 from leadline.formats.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
 from leadline.metrics import Op
@@ -21,6 +21,8 @@ from leadline.regular_file import read_content
 _VOLUME = re.compile(rf"volume-([1-9]\d{{0,3}})\.{re.escape(layout.FIO_OUTPUT)}")
 # fio marks what it writes for a client with its socket, and with a port that no socket has.
 _CLIENT = re.compile(r"([cn]([1-9]\d{0,3}))(?::\d+)?")
+_SUM = re.compile(r"\$\.client_stats\[\d+\]")
+_SHARED = "$['global options']"
 _FLEET_LOG = re.compile(r"(?P<phase>.+)_iops\.\d+\.log\.(?P<client>[cn][1-9]\d{0,3})")
 _PREFIX = re.compile(r"volume-[1-9]\d{0,3}\.")
 
@@ -60,7 +62,15 @@ def read_whole_fleet(folder: Path) -> EngineOutput:
         raise FormatError(
             "unreadable-result", f"the fleet's output cannot be read: {error.strerror}"
         ) from error
-    return replace(output, jobs=tuple(_of_client(job, text) for job in output.jobs))
+    # fio's client puts the shared options of all servers into one object, and its own sum behind.
+    notes = tuple(
+        note
+        for note in output.notes
+        if not (note.kind is NoteKind.REPEATED_FIELD and note.where.startswith(_SHARED))
+        and not (note.kind is NoteKind.LEFT_OUT and _SUM.fullmatch(note.where))
+    )
+    jobs = tuple(_of_client(job, text) for job in output.jobs)
+    return replace(output, jobs=jobs, notes=notes)
 
 
 def _of_client(job: JobResult, text: str) -> JobResult:

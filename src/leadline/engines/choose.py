@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leadline import errors
 from leadline.engines.fio import FioEngine
+from leadline.engines.fio_fleet import FleetEngine
 from leadline.engines.fio_remote import RemoteFioEngine
 from leadline.engines.rados_bench import RadosBenchEngine
 from leadline.engines.rbd_bench import RbdBenchEngine
@@ -18,6 +19,7 @@ class RealEngines:
 
     def __init__(self) -> None:
         self._fio = FioEngine()
+        self._fleet = FleetEngine()
         self._remote_fio = RemoteFioEngine()
         self._rbd_bench = RbdBenchEngine()
         self._rados_bench = RadosBenchEngine()
@@ -27,11 +29,15 @@ class RealEngines:
             return self._rados_bench
         if kind.on_kubernetes:
             return self._remote_fio
+        if kind is TargetKind.HOSTS or workload.clients:
+            return self._fleet
         return self._rbd_bench if workload.engine is EngineChoice.RBD_BENCH else self._fio
 
     def prefilling(self, kind: TargetKind) -> Engine:
         if kind.on_kubernetes:
             return self._remote_fio
+        if kind is TargetKind.HOSTS:
+            return self._fleet
         return self._rados_bench if kind is TargetKind.RADOS else self._fio
 
     def check(self, plan: Plan) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from leadline import errors
 from leadline.archive import layout
+from leadline.archive.raw import read_output
 from leadline.archive.records import Problem, TrialStatus
 from leadline.engines.fio_choice import candidates, settled
 from leadline.engines.fio_job import job_text, prefill_text
 from leadline.engines.fio_outcome import Talk, last_words, outcome_of
+from leadline.engines.fio_rate import Pace, Paced, Section, sections_of, shortfall
 from leadline.engines.fio_version import INSTALL, require_version
 from leadline.engines.supervise import Ended, supervise
 from leadline.errors import LeadlineError
+from leadline.formats.output import FormatError
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.target_url import TargetKind
@@ -45,7 +49,7 @@ class FioEngine:
         self._given = program
 
     @cached_property
-    def _program(self) -> str:
+    def program(self) -> str:
         found = shutil.which(self._given)
         if not found:
             raise LeadlineError(errors.FIO_MISSING, "there is no fio on this machine", hint=INSTALL)
@@ -56,7 +60,7 @@ class FioEngine:
         """As fio prints it, for instance `fio-3.33`. Raises LeadlineError."""
         try:
             asked = subprocess.run(
-                [self._program, "--version"], capture_output=True, text=True, timeout=30
+                [self.program, "--version"], capture_output=True, text=True, timeout=30
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise LeadlineError(
@@ -68,13 +72,13 @@ class FioEngine:
     def engines(self) -> frozenset[str]:
         """The I/O engines that this fio was built with."""
         asked = subprocess.run(
-            [self._program, "--enghelp"], capture_output=True, text=True, timeout=30
+            [self.program, "--enghelp"], capture_output=True, text=True, timeout=30
         )
         return frozenset(line.strip() for line in asked.stdout.splitlines()[1:])
 
     def require_version(self) -> None:
         """Raise LeadlineError(`fio-too-old`) for a fio that Leadline cannot work with."""
-        require_version(self.version, self._program)
+        require_version(self.version, self.program)
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         self.require_version()
@@ -127,14 +131,14 @@ class FioEngine:
     def _try(self, choice: EngineChoice, direct: bool, location: Location) -> str | None:
         """One small I/O with an engine on the location; None if it works, else what fio said."""
         job = [f"--ioengine={choice.value}", f"--direct={int(direct)}", "--bs=4k", "--size=4k"]
-        where = self._where(location)
+        where = self.where(location)
         scratch: Path | None = None
         if isinstance(location, Folder):
             scratch = location.path / DATA_FILE.format(job="try")
             job += ["--rw=write", f"--filename={scratch.name}"]
         else:
             job += ["--rw=read", "--readonly"]
-        command = [*self._begin(location), "--name=try", *job[:1], *where, *job[1:]]
+        command = [*self.begin(location), "--name=try", *job[:1], *where, *job[1:]]
         command.append("--output-format=json")
         with tempfile.TemporaryDirectory(prefix="leadline-try-") as folder:
             try:
@@ -153,11 +157,13 @@ class FioEngine:
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
         text = job_text(workload, location.shape, seed)
-        if isinstance(location, RbdImage):
-            # fio has no options for these; they are in the configuration that it is given.
-            client = [f"# client: {key} = {value}" for key, value in location.settings]
-            text = "\n".join([*client, text])
-        return text
+        return "\n".join([*self.settings_told(location), text])
+
+    def settings_told(self, location: Location) -> list[str]:
+        """Comments: fio has no options for these, they are in the configuration that it gets."""
+        if not isinstance(location, RbdImage):
+            return []
+        return [f"# client: {key} = {value}" for key, value in location.settings]
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         engine = EngineChoice.LIBAIO if EngineChoice.LIBAIO in self.engines else EngineChoice.PSYNC
@@ -165,15 +171,15 @@ class FioEngine:
             engine = EngineChoice.RBD
         return prefill_text(footprint, location.shape, engine=engine, direct=direct)
 
-    def _begin(self, location: Location) -> list[str]:
+    def begin(self, location: Location) -> list[str]:
         """What the command line begins with: fio, where the target can be reached."""
         if not isinstance(location, RbdImage):
-            return [self._program]
+            return [self.program]
         # fio's rbd engine takes the configuration from the environment alone.
         conf = f"CEPH_CONF={location.access.conf}"
-        return [*location.access.prefix, "env", conf, self._program]
+        return [*location.access.prefix, "env", conf, self.program]
 
-    def _where(self, location: Location) -> list[str]:
+    def where(self, location: Location) -> list[str]:
         match location:
             case RbdImage():
                 who = f"--clientname={location.access.name}"
@@ -193,7 +199,7 @@ class FioEngine:
         # Options of an I/O engine are known only behind the engine's own name.
         engine = ("--ioengine=rbd",) if isinstance(job.location, RbdImage) else ()
         return (
-            *self._begin(job.location),
+            *self.begin(job.location),
             f"--output={folder / layout.FIO_OUTPUT}",
             "--output-format=json+",
             "--eta=always",
@@ -202,7 +208,7 @@ class FioEngine:
             # total latency; what the job file itself says wins.
             "--lat_percentiles=1",
             *engine,
-            *self._where(job.location),
+            *self.where(job.location),
             *layout_only,
             str(folder / layout.JOB_FILE),
         )
@@ -216,21 +222,34 @@ class FioEngine:
     ) -> Execution:
         (folder / layout.JOB_FILE).write_text(job.text, encoding="utf-8")
         command = self.command(job, folder)
-        talk = Talk(progress)
+        sections = sections_of(job.text)
+        pace = Pace(sections)
+        began = time.monotonic()
+
+        def told(one: Progress) -> None:
+            pace.see(one.iops, time.monotonic() - began)
+            progress(one)
+
+        talk = Talk(told)
         try:
             ended = supervise(
                 command,
                 cwd=folder,
                 stderr=folder / layout.STDERR,
                 bound_s=job.bound_s,
-                stop=stop,
+                stop=Paced(stop, pace),
                 on_output=talk.take,
             )
         except OSError as error:
             raise LeadlineError(
                 errors.FIO_MISSING, "fio cannot be started", context=[str(error)], hint=INSTALL
             ) from error
-        status, problem = _outcome(ended, folder, job)
+        status, problem = outcome(ended, folder, job)
+        if status is TrialStatus.INTERRUPTED and pace.problem and not stop.requested:
+            status, problem = TrialStatus.FAILED, pace.problem
+        elif status is TrialStatus.COMPLETED:
+            short = too_slow(folder, sections)
+            status, problem = (TrialStatus.FAILED, short) if short else (status, None)
         return Execution(
             status=status,
             command=command,
@@ -242,7 +261,18 @@ class FioEngine:
         )
 
 
-def _outcome(ended: Ended, folder: Path, job: Job) -> tuple[TrialStatus, Problem | None]:
+def too_slow(folder: Path, sections: Sequence[Section], clients: int = 1) -> Problem | None:
+    """What an open loop lacks of its rate; None for a closed loop, and for output that cannot be
+    read, of which its reader tells."""
+    if all(section.offered_iops is None for section in sections):
+        return None
+    try:
+        return shortfall(sections, read_output(FioEngine.name, folder), clients)
+    except FormatError:
+        return None
+
+
+def outcome(ended: Ended, folder: Path, job: Job) -> tuple[TrialStatus, Problem | None]:
     if ended.past_bound:
         left = "" if ended.exit_status is not None else f"; process {ended.pid} cannot be killed"
         return TrialStatus.HUNG, Problem(

@@ -3,7 +3,8 @@ paths with `:`, `#`, `;` or spaces need no quoting that fio's job files do not h
 
 from __future__ import annotations
 
-from leadline.plan.footprint import DATA_FILE, Footprint
+from leadline.engines.fio_job_load import FILES, Variable, offset, open_loop, seed_of
+from leadline.plan.footprint import DATA_FILE, Footprint, client_job
 from leadline.plan.models import EngineChoice, Phase, Workload
 from leadline.runner.ports import Shape
 
@@ -16,10 +17,14 @@ PREFILL_BLOCK = 1 << 20
 PREFILL_DEPTH = 8
 
 
-def job_text(workload: Workload, shape: Shape, seed: int) -> str:
-    """A generated job file: one section a phase, each behind a stonewall and reported apart."""
+def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False) -> str:
+    """A generated job file: one section a phase, each behind a stonewall and reported apart. For a
+    `fleet` it holds variables, and says above what each client puts in their place."""
     if workload.job_file:
         return workload.job_file.text
+    variables: list[Variable] = []
+    if fleet:
+        variables.append(seed_of(seed))
     settings: dict[str, object] = {
         "ioengine": workload.engine.value,
         "direct": int(workload.direct),
@@ -32,26 +37,36 @@ def job_text(workload: Workload, shape: Shape, seed: int) -> str:
         # Offsets differ from trial to trial, so that no repeat finds its blocks cached by the
         # one before, and are the same again when the run is done again with its seed.
         "randrepeat": 0,
-        "randseed": seed,
+        "randseed": variables[0].place if fleet else seed,
         "fallocate": "none",
         # Total latency is what a user waits for; submission and completion stand beside it.
         "lat_percentiles": 1,
         "clat_percentiles": 1,
         "percentile_list": "50:95:99:99.9:99.99",
         "log_avg_msec": 1000,
-        "per_job_logs": 0,
+        # A fio client writes the logs of all jobs of a server to one file, each over the one
+        # before, unless each has a name of its own.
+        "per_job_logs": int(fleet),
     }
     if not workload.ramp_s:
         del settings["ramp_time"]
     if shape is Shape.FILES:
-        settings["filename_format"] = DATA_FILE.format(job="$jobnum")
+        settings["filename_format"] = _file("$jobnum", fleet)
+        variables += [FILES] * fleet
     lines = ["[global]", *(f"{key}={value}" for key, value in settings.items())]
-    for phase in workload.phases:
-        lines += ["", *_section(phase, shape)]
-    return "\n".join(lines) + "\n"
+    for number, phase in enumerate(workload.phases, start=1):
+        lines += ["", *_section(phase, shape, fleet)]
+        if fleet and shape is Shape.SPAN:
+            variables.append(offset(number, phase))
+            lines.append(f"offset={variables[-1].place}")
+    return "\n".join([*(one.told for one in variables), *lines]) + "\n"
 
 
-def _section(phase: Phase, shape: Shape) -> list[str]:
+def _file(job: int | str, fleet: bool) -> str:
+    return DATA_FILE.format(job=f"{FILES.place}{job}" if fleet else job)
+
+
+def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
     settings: dict[str, object] = {
         "rw": phase.pattern.value,
         "bs": phase.block_size,
@@ -61,6 +76,8 @@ def _section(phase: Phase, shape: Shape) -> list[str]:
         "write_iops_log": phase.name.replace("/", "-"),
         "write_lat_log": phase.name.replace("/", "-"),
     }
+    if fleet:
+        del settings["write_lat_log"]  # nobody reads them, and there would be three for each job
     if phase.pattern.writes and phase.block_size < REFILL_BELOW:
         settings["refill_buffers"] = 1
     if phase.read_share is not None:
@@ -69,6 +86,16 @@ def _section(phase: Phase, shape: Shape) -> list[str]:
         settings["fsync"] = phase.fsync
     if shape is Shape.SPAN:
         settings["offset_increment"] = phase.size
+    if phase.rate_iops is not None:
+        # Several jobs may share one file or stretch. Of several files fio 3.33 fails at the end of
+        # an open loop (`rate_ddir: Assertion`), so these keep a job each.
+        splits = shape is Shape.SPAN or phase.numjobs == 1
+        settings |= open_loop(phase, splits=splits)
+        if settings["numjobs"] != phase.numjobs:
+            settings["size"] = phase.size * phase.numjobs
+            settings.pop("offset_increment", None)
+            if shape is Shape.FILES:
+                settings["filename"] = _file(0, fleet)
     return [
         f"[{phase.name}]",
         "stonewall",
@@ -77,8 +104,11 @@ def _section(phase: Phase, shape: Shape) -> list[str]:
     ]
 
 
-def prefill_text(footprint: Footprint, shape: Shape, *, engine: EngineChoice, direct: bool) -> str:
-    """A job that writes every byte of the footprint once, with data that does not compress."""
+def prefill_text(
+    footprint: Footprint, shape: Shape, *, engine: EngineChoice, direct: bool, fleet: bool = False
+) -> str:
+    """A job that writes every byte of the footprint once, with data that does not compress; in a
+    `fleet` each client writes the files that are its own."""
     lines = [
         "[global]",
         f"ioengine={engine.value}",
@@ -93,6 +123,27 @@ def prefill_text(footprint: Footprint, shape: Shape, *, engine: EngineChoice, di
     ]
     if shape is Shape.SPAN:
         return "\n".join([*lines, "", "[prefill]", f"size={footprint.span}"]) + "\n"
-    for job, size in enumerate(footprint.files):
-        lines += ["", f"[prefill-{job}]", f"filename={DATA_FILE.format(job=job)}", f"size={size}"]
+    if fleet:
+        return _fleet_prefill(footprint, lines)
+    for number, (name, size) in enumerate(footprint.files.items()):
+        lines += ["", f"[prefill-{number}]", f"filename={name}", f"size={size}"]
     return "\n".join(lines) + "\n"
+
+
+def _fleet_prefill(footprint: Footprint, lines: list[str]) -> str:
+    """A section for each job number; a client that has no file of that number has no size for it,
+    and leaves the section out."""
+    told = [FILES.told]
+    job = 0
+    while True:
+        size = Variable(name=f"LEADLINE_SIZE_{job}")
+        names = {
+            client: DATA_FILE.format(job=client_job(client, job))
+            for client in range(1, max(1, footprint.clients) + 1)
+        }
+        found = {client: name for client, name in names.items() if name in footprint.files}
+        if not found:
+            return "\n".join([*told, *lines]) + "\n"
+        told += [size.of(client, footprint.files[name]) for client, name in found.items()]
+        lines += ["", f"[prefill-{job}]", f"filename={_file(job, True)}", f"size={size.place}"]
+        job += 1

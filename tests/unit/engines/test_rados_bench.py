@@ -138,7 +138,9 @@ def test_asked_to_stop_it_says_interrupted(folder: Path, install: Install) -> No
 def test_prefill_writes_the_span_once(folder: Path, install: Install) -> None:
     install("rados", tool())
     engine = RadosBenchEngine()
-    footprint = Footprint(files={"leadline.0.dat": 64 << 20}, span=64 << 20, job_file_bytes=0, writes=False)
+    footprint = Footprint(
+        files={"leadline.0.dat": 64 << 20}, span=64 << 20, job_file_bytes=0, writes=False
+    )
     job = Job(text=engine.prefill_text(footprint, POOL, True), location=POOL, bound_s=30)
     execution = engine.execute(job, folder, StopRequest(), lambda progress: None)
     assert execution.status is TrialStatus.COMPLETED

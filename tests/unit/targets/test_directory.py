@@ -10,7 +10,9 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets.directory import OWNER_FILE, DirectoryTarget, remove_folder
 
-SMALL = Footprint(files={"leadline.0.dat": 4096, "leadline.1.dat": 4096}, span=8192, job_file_bytes=0, writes=True)
+SMALL = Footprint(
+    files={"leadline.0.dat": 4096, "leadline.1.dat": 4096}, span=8192, job_file_bytes=0, writes=True
+)
 
 
 class Journal:
