@@ -277,6 +277,7 @@ def test_a_client_that_dies_ends_the_trial_and_is_named(
     assert processes_of(str(location.path)) == []
 
 
+@pytest.mark.slow
 def test_the_worker_of_a_client_that_dies_is_missed_as_well(
     long_trial: list[Execution], location: Folder
 ) -> None:
@@ -294,6 +295,7 @@ def test_the_worker_of_a_client_that_dies_is_missed_as_well(
     assert "c3" in done.problem.fact
 
 
+@pytest.mark.slow
 def test_a_client_whose_target_is_full_says_so_and_is_not_taken_for_lost(
     location: Folder, trial: Path
 ) -> None:
@@ -338,6 +340,7 @@ FleetEngine().execute(job, trial, StopRequest(), lambda progress: None)
 """
 
 
+@pytest.mark.slow
 def test_kill_9_of_leadline_leaves_no_load_behind(
     location: Folder, trial: Path, tmp_path: Path
 ) -> None:
@@ -373,6 +376,7 @@ def open_loop(work: Workload, engine: Engine, location: Folder, folder: Path) ->
     return carried_out(engine, work, location, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [0, 2])
 def test_an_open_loop_offers_its_rate(clients: int, location: Folder, trial: Path) -> None:
     engine = FleetEngine() if clients else FioEngine()
@@ -388,6 +392,7 @@ def test_an_open_loop_offers_its_rate(clients: int, location: Folder, trial: Pat
     assert abs(counts[Op.WRITE] - 0.3 * expected) < 6 * (0.3 * expected) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [0, 2])
 def test_an_open_loop_beyond_the_target_is_stopped(
     clients: int, location: Folder, trial: Path
@@ -402,6 +407,7 @@ def test_an_open_loop_beyond_the_target_is_stopped(
     assert done.problem.code == "rate-not-reached"
 
 
+@pytest.mark.slow
 def test_one_that_falls_short_in_too_little_time_to_be_stopped_has_failed_too(
     location: Folder, trial: Path
 ) -> None:
@@ -412,6 +418,7 @@ def test_one_that_falls_short_in_too_little_time_to_be_stopped_has_failed_too(
     assert done.problem.code == "rate-not-reached"
 
 
+@pytest.mark.slow
 def test_it_tells_of_its_progress_all_along(location: Folder, trial: Path, tmp_path: Path) -> None:
     """fio's client says nothing of it where it is to write JSON."""
     work = workload(phase(), clients=2, runtime_s=4.0)

@@ -12,6 +12,7 @@ from leadline.archive.writer import RunWriter
 from leadline.cli.kubernetes_options import kubernetes_access, kubernetes_options
 from leadline.cli.options import runs_option
 from leadline.errors import Exit, LeadlineError
+from leadline.private_folder import remove_abandoned
 from leadline.targets.open import remove_leftovers
 
 
@@ -47,6 +48,7 @@ def command(
     did not make stay. Without a run, all runs are looked at. The archive itself keeps all its
     results. With --kubernetes the cluster itself is asked, for runs whose archive is elsewhere;
     with --all that takes also runs of others that are going on: look first with --dry-run.
+    Folders of sockets that killed processes left in the temporary folder go as well.
 
     \b
     Example:
@@ -70,6 +72,8 @@ def command(
     folder = runs_folder(runs)
     found = [find_run(asked, folder)] if asked else list_runs(folder)
     left = [one for one in found if one.left_behind]
+    if not dry_run:
+        remove_abandoned()
     for one in left:
         if dry_run:
             for created in one.left_behind:

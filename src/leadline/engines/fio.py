@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from leadline import errors
+from leadline import errors, private_folder
 from leadline.archive import layout
 from leadline.archive.raw import read_output
 from leadline.archive.records import Problem, TrialStatus
@@ -140,7 +140,7 @@ class FioEngine:
             job += ["--rw=read", "--readonly"]
         command = [*self.begin(location), "--name=try", *job[:1], *where, *job[1:]]
         command.append("--output-format=json")
-        with tempfile.TemporaryDirectory(prefix="leadline-try-") as folder:
+        with tempfile.TemporaryDirectory(prefix=private_folder.prefix("try")) as folder:
             try:
                 tried = subprocess.run(
                     command, cwd=folder, capture_output=True, text=True, timeout=_TRY_S

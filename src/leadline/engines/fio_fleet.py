@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from leadline import errors
+from leadline import errors, private_folder
 from leadline.archive import layout
 from leadline.archive.raw import read_whole_fleet
 from leadline.archive.records import Problem, TrialStatus
@@ -54,6 +54,13 @@ class FleetEngine(FioEngine):
                 "the engine 'rbd-bench' has no clients: it is one process",
                 context=[f"workload {workload.name!r}"],
                 hint="use `engine: auto`, which is fio's own way to RBD images",
+            )
+        if workload.job_file:
+            raise LeadlineError(
+                errors.JOB_FILE_INVALID,
+                f"the job file {workload.job_file.path!r} cannot be used by several clients",
+                context=["it is used as it is, and all of them would write the same files"],
+                hint="write it as a workload of the plan",
             )
         super().check(workload, kind)
 
@@ -150,7 +157,9 @@ class FleetEngine(FioEngine):
         except LeadlineError as error:
             return _lost(command, error.fact, began, error.context)
         (folder / layout.CLIENTS).write_bytes(layout.encode(clients))
-        with tempfile.TemporaryDirectory(prefix="leadline-fleet-", dir=_short()) as kept:
+        with tempfile.TemporaryDirectory(
+            prefix=private_folder.prefix("fleet"), dir=_short()
+        ) as kept:
             scratch = Path(kept)
             for number, name in enumerate(names_of(job), start=1):
                 text = text_of(number, beside if name.startswith("n") else job.text)
@@ -373,7 +382,7 @@ def _keep(scratch: Path, folder: Path) -> None:
 
 def _short() -> str | None:
     """Where to make the fleet's folder; None for the usual place."""
-    return None if len(tempfile.gettempdir()) < _LONGEST_FOLDER else "/tmp"
+    return None if len(tempfile.gettempdir()) < _LONGEST_FOLDER else private_folder.SHORT
 
 
 def _last_lines(path: Path, count: int = 4) -> tuple[str, ...]:

@@ -101,6 +101,11 @@ class Phase(Model):
             raise ValueError("size is smaller than one block")
         return self
 
+    @property
+    def spread(self) -> tuple[int, int]:
+        """Jobs, and bytes of each: the data of one client."""
+        return self.numjobs, self.size
+
 
 class JobFile(Model):
     """A user's own fio job file, kept and used byte for byte."""
@@ -156,6 +161,10 @@ class Workload(Model):
     def _neighbours(self) -> Self:
         if self.neighbours and (self.neighbour is None or not self.clients):
             raise ValueError("neighbours need clients, and a phase that says what they do")
+        own = {phase.spread for phase in self.phases}
+        if self.neighbours and self.neighbour is not None and own != {self.neighbour.spread}:
+            # Stretches of one device or image would overlap.
+            raise ValueError("a neighbour's numjobs and size must be those of the workload")
         return self
 
     @property

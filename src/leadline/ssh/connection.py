@@ -15,6 +15,7 @@ import weakref
 from pathlib import Path
 from typing import IO
 
+from leadline import private_folder
 from leadline.ssh.faults import NotReached, no_client, no_shell
 from leadline.ssh.options import CONNECT_S, spelt, ssh
 
@@ -67,7 +68,7 @@ class Connection:
 
     def _make(self, end: float) -> None:
         # A socket's path may have 108 bytes; ssh adds some of its own while it makes one.
-        folder = tempfile.mkdtemp(prefix="leadline-ssh-", dir="/tmp")
+        folder = tempfile.mkdtemp(prefix=private_folder.prefix("ssh"), dir=private_folder.SHORT)
         self._socket = Path(folder) / "c"
         token = secrets.token_hex(8)
         options = ("ControlMaster=yes", f"ControlPath={self._socket}", "ClearAllForwardings=yes")

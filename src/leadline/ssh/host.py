@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from leadline import errors
+from leadline import errors, private_folder
 from leadline.errors import LeadlineError
 from leadline.ssh.options import spelt, ssh
 from leadline.ssh.shell import SshShell
@@ -64,7 +64,9 @@ class SshHost:
 def require_serving(host: SshHost) -> None:
     """Try whether fio on the host can serve here. Raises LeadlineError(`host-unreachable`)."""
     with (
-        tempfile.TemporaryDirectory(prefix="leadline-ssh-", dir="/tmp") as folder,
+        tempfile.TemporaryDirectory(
+            prefix=private_folder.prefix("ssh"), dir=private_folder.SHORT
+        ) as folder,
         tempfile.TemporaryFile() as stderr,
     ):
         at = Path(folder) / "s"

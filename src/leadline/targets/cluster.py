@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from leadline import errors
+from leadline import errors, private_folder
 from leadline.archive.records import Created, RoundTrip
 from leadline.ceph.access import CephAccess
 from leadline.ceph.connection import Connection
@@ -59,7 +59,7 @@ class OpenCluster:
         self.silent = False
         self._journal: Journal | None = None
         self._changed: Created | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="leadline-ceph-")
+        self._folder = tempfile.TemporaryDirectory(prefix=private_folder.prefix("ceph"))
         self._own_rtt_s = lab.description.inter_zone_rtt_s if lab else 0.0
 
     @cached_property

@@ -93,6 +93,10 @@ def test_shares_of_the_peak_are_kept_for_later(tmp_path: Path) -> None:
         ("levels: [{cleints: 2}]", "did you mean 'clients'?"),
         ("levels: [{neighbours: 2}]", "need `neighbour`: what those do meanwhile"),
         ("neighbour: {pattern: read}", "has an effect in levels with neighbours only"),
+        (
+            "levels: [{neighbours: 2}], neighbour: {pattern: read, size: 1M}",
+            "a neighbour's numjobs and size must be those of the workload",
+        ),
         ("open_loop: [half]", "'half' is no share"),
         ("open_loop: [700%]", "is not between 0 and 150 % of the peak"),
         ("levels: [{rate: 5}], open_loop: [50%]", "needs levels without a rate"),
@@ -102,8 +106,7 @@ def test_shares_of_the_peak_are_kept_for_later(tmp_path: Path) -> None:
         ("density: {limit: p99<5ms}", "density.rate"),
         (
             "density: {rate: 100, limit: p99<5ms}",
-            "in 5 s one client does about 250 of the rarer of reads and writes, and p99<5 ms "
-            "needs 1,000: make the runtime 22 s",
+            "and p99<5 ms needs 1,000: make the runtime 22 s",
         ),
     ],
 )

@@ -236,9 +236,10 @@ def curve_section(
 
 READING = (
     "Closed loop: an I/O follows when one has come back, so that a stalled system is asked less "
-    "and its percentiles are flattered. Open loop: I/Os arrive at the rate offered, whatever "
-    "happened to those before. Knee: the level from which on no doubling of the load brings a "
-    "tenth more."
+    "and its percentiles are flattered. Open loop: I/Os are offered at a rate of their own; fio "
+    "offers late what a standstill held up, so that of a target that stops and goes these "
+    "percentiles are too good as well. Knee: the level from which on no "
+    "doubling of the load brings a tenth more."
 )
 
 
