@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from leadline.formats.checked import mapping, text, wrong
 from leadline.formats.output import FormatError
 
 
@@ -133,36 +134,34 @@ def parse_cluster_log(content: bytes) -> tuple[ClusterSample | MissedSample, ...
     last: ClusterStatus | None = None
     for number, line in enumerate(content.splitlines(), start=1):
         where = f"line {number}"
-        entry = _mapping(_decoded(line, f"{where} of a cluster's record"), where)
-        at, elapsed_s = _text(entry, "at", where), _number(entry, "elapsed_s", where)
+        entry = mapping(_decoded(line, f"{where} of a cluster's record"), where)
+        at, elapsed_s = text(entry, "at", where), _number(entry, "elapsed_s", where)
         if "error" in entry:
-            reason = _text(entry, "error", where)
+            reason = text(entry, "error", where)
             samples.append(MissedSample(at=at, elapsed_s=elapsed_s, reason=reason))
             continue
         if entry.get("same") is True:
             if last is None:
-                raise _wrong(f"{where}.same", "there is no status before it")
-            last = replace(
-                last, client=_client(_mapping(entry.get("io", {}), f"{where}.io"), where)
-            )
+                raise wrong(f"{where}.same", "there is no status before it")
+            last = replace(last, client=_client(mapping(entry.get("io", {}), f"{where}.io"), where))
         else:
-            last = status_of(_mapping(entry.get("status"), f"{where}.status"), f"{where}.status")
+            last = status_of(mapping(entry.get("status"), f"{where}.status"), f"{where}.status")
         samples.append(ClusterSample(at=at, elapsed_s=elapsed_s, status=last))
     return tuple(samples)
 
 
 def status_of(document: object, where: str = "status") -> ClusterStatus:
     """A decoded status document; `where` is what paths in errors begin with."""
-    top = _mapping(document, where)
-    health = _mapping(top.get("health"), f"{where}.health")
-    osdmap, osdmap_at = _mapping(top.get("osdmap"), f"{where}.osdmap"), f"{where}.osdmap"
+    top = mapping(document, where)
+    health = mapping(top.get("health"), f"{where}.health")
+    osdmap, osdmap_at = mapping(top.get("osdmap"), f"{where}.osdmap"), f"{where}.osdmap"
     if "osdmap" in osdmap:  # so until Nautilus
         osdmap_at = f"{osdmap_at}.osdmap"
-        osdmap = _mapping(osdmap["osdmap"], osdmap_at)
-    pgmap, pgmap_at = _mapping(top.get("pgmap"), f"{where}.pgmap"), f"{where}.pgmap"
+        osdmap = mapping(osdmap["osdmap"], osdmap_at)
+    pgmap, pgmap_at = mapping(top.get("pgmap"), f"{where}.pgmap"), f"{where}.pgmap"
     quorum = top.get("quorum")
     if not isinstance(quorum, list):
-        raise _wrong(f"{where}.quorum", "a list was expected")
+        raise wrong(f"{where}.quorum", "a list was expected")
     return ClusterStatus(
         health=_health(health, "status", f"{where}.health"),
         checks=_checks(health, f"{where}.health"),
@@ -204,15 +203,15 @@ def _decoded(content: bytes | str, what: str) -> object:
 
 def _checks(health: Mapping[str, Any], where: str) -> tuple[HealthCheck, ...]:
     found = []
-    for code, value in _mapping(health.get("checks"), f"{where}.checks").items():
+    for code, value in mapping(health.get("checks"), f"{where}.checks").items():
         path = f"{where}.checks.{code}"
-        check = _mapping(value, path)
-        summary = _mapping(check.get("summary"), f"{path}.summary")
+        check = mapping(value, path)
+        summary = mapping(check.get("summary"), f"{path}.summary")
         found.append(
             HealthCheck(
                 code=code,
                 severity=_health(check, "severity", path),
-                summary=_text(summary, "message", f"{path}.summary"),
+                summary=text(summary, "message", f"{path}.summary"),
                 # Since Octopus; before it nothing could be muted.
                 muted=check.get("muted") is True,
             )
@@ -223,12 +222,12 @@ def _checks(health: Mapping[str, Any], where: str) -> tuple[HealthCheck, ...]:
 def _pg_states(pgmap: Mapping[str, Any], where: str) -> Mapping[str, int]:
     entries = pgmap.get("pgs_by_state")
     if not isinstance(entries, list):
-        raise _wrong(f"{where}.pgs_by_state", "a list was expected")
+        raise wrong(f"{where}.pgs_by_state", "a list was expected")
     states: dict[str, int] = {}
     for number, value in enumerate(entries):
         path = f"{where}.pgs_by_state[{number}]"
-        entry = _mapping(value, path)
-        states[_text(entry, "state_name", path)] = _count(entry, "count", path)
+        entry = mapping(value, path)
+        states[text(entry, "state_name", path)] = _count(entry, "count", path)
     return states
 
 
@@ -243,10 +242,10 @@ def _client(rates: Mapping[str, Any], where: str) -> ClientRates:
 
 def _progress(top: Mapping[str, Any], where: str) -> tuple[str, ...]:
     """Messages of the progress module, which Nautilus has and tells of in no status."""
-    events = _mapping(top.get("progress_events", {}), f"{where}.progress_events")
+    events = mapping(top.get("progress_events", {}), f"{where}.progress_events")
     return tuple(
-        _text(
-            _mapping(event, f"{where}.progress_events.{name}"),
+        text(
+            mapping(event, f"{where}.progress_events.{name}"),
             "message",
             f"{where}.progress_events.{name}",
         )
@@ -255,39 +254,22 @@ def _progress(top: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 
 def _health(entry: Mapping[str, Any], key: str, where: str) -> Health:
-    value = _text(entry, key, where)
+    value = text(entry, key, where)
     try:
         return Health(value)
     except ValueError:
-        raise _wrong(f"{where}.{key}", f"{value!r} is no state of health") from None
-
-
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong(where, "an object was expected")
-    return value
-
-
-def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
-    value = entry.get(key)
-    if not isinstance(value, str):
-        raise _wrong(f"{where}.{key}", "a text was expected")
-    return value
+        raise wrong(f"{where}.{key}", f"{value!r} is no state of health") from None
 
 
 def _number(entry: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:
     value = entry.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(f"{where}.{key}", "a number was expected")
+        raise wrong(f"{where}.{key}", "a number was expected")
     return float(value)
 
 
 def _count(entry: Mapping[str, Any], key: str, where: str, default: int | None = None) -> int:
     value = entry.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(f"{where}.{key}", "a whole number was expected")
+        raise wrong(f"{where}.{key}", "a whole number was expected")
     return value
-
-
-def _wrong(where: str, what: str) -> FormatError:
-    return FormatError("unreadable-result", f"{where}: {what}")

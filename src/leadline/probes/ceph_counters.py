@@ -9,19 +9,17 @@ by OSD as `osd perf` has them; `{"at", "elapsed_s", "error"}` where no answer ca
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import orjson
 
 from leadline.archive import layout
 from leadline.errors import LeadlineError
 from leadline.formats.ceph_counters import KEPT
-from leadline.probes.lines import Lines
+from leadline.probes.watches import AskingWatch, Line
 
 # Each OSD is asked over a connection of its own; with the answer that takes milliseconds. So many
 # can be asked while a trial waits for it to end; the others are told as not asked.
@@ -38,13 +36,9 @@ class Daemons(Protocol):
     def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes: ...
 
 
-class CephCountersWatch:
-    """Dumps counters at `start` and `stop`, and asks for `osd perf` every `period_s` between.
-
-    Nothing that goes wrong is raised: it is a line. `stop` returns within `patience_s`, which
-    should be the connection's timeout and `_DUMPS_S`; after it nothing more is written. The
-    connection must be the watch's own: commands of others would be waited for.
-    """
+class CephCountersWatch(AskingWatch):
+    """Dumps counters at `start` and `stop`, and asks for `osd perf` between. `patience_s` should be
+    the connection's timeout and `_DUMPS_S`."""
 
     def __init__(
         self,
@@ -54,63 +48,11 @@ class CephCountersWatch:
         period_s: float = 2.0,
         patience_s: float = 15.0,
     ) -> None:
+        super().__init__(folder / layout.CEPH_COUNTERS, period_s=period_s, patience_s=patience_s)
         self._daemons = daemons
-        self._lines = Lines(folder / layout.CEPH_COUNTERS)
-        self._period_s = period_s
-        self._patience_s = patience_s
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Begin, without waiting for the first dump. To be called once."""
-        if not self._lines.open():
-            return  # the trial cannot write its own files either, and says so
-        # A daemon, so that a command that never comes back does not keep the program alive.
-        self._thread = threading.Thread(target=self._run, name="ceph-counters", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Take the last dump and end. May be called twice, and without `start`."""
-        if self._thread is None or self._ending.is_set():
-            return
-        asked = self._lines.stamp()
-        self._ending.set()
-        self._thread.join(self._patience_s)
-        if self._thread.is_alive():
-            reason = f"no answer within {self._patience_s:g} s of the end of the watch"
-            self._lines.write({**asked, "error": reason})
-        self._lines.close()
-
-    def _run(self) -> None:
-        self._told(self._dumps)
-        due = time.monotonic()
-        while True:
-            due = max(due + self._period_s, time.monotonic())
-            if self._ending.wait(due - time.monotonic()):
-                break
-            self._told(self._perf)
-        self._told(self._dumps)
-
-    def _told(self, sample: Any) -> None:
-        stamp = self._lines.stamp()
-        try:
-            line = sample()
-        # Whatever it is, it must not reach the trial.
-        except Exception as error:
-            line = {"error": error.fact if isinstance(error, LeadlineError) else repr(error)}
-        self._lines.write({**stamp, **line})
+    def _sample(self, *, end: bool) -> Line:
+        return self._dumps() if end else self._perf()
 
     def _dumps(self) -> Mapping[str, Any]:
         """`perf dump` of every OSD that is up."""

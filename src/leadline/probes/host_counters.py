@@ -18,14 +18,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from leadline.archive import layout
 from leadline.errors import LeadlineError
 from leadline.formats.host_counters import Role
 from leadline.probes import proc_files
 from leadline.probes.lines import Lines
+from leadline.probes.watches import Watch
 
 Counters = Mapping[str, Any]
 # What did not change is left out of a line.
@@ -171,7 +171,7 @@ def _links(interfaces: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-class ResourceWatch:
+class ResourceWatch(Watch):
     """Samples machines from `start` to `stop`, at both and every `period_s` between, a thread
     each.
 
@@ -193,18 +193,6 @@ class ResourceWatch:
         self._patience_s = patience_s
         self._ending = threading.Event()
         self._threads: list[tuple[Machine, threading.Thread]] = []
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Begin, without waiting for the first sample. To be called once."""
