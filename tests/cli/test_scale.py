@@ -267,4 +267,4 @@ def test_a_published_claim_is_held_against_the_hardware_that_is_told(
     said = leadline("scale", "study-three", "study-five", "--added", "1.6")
     assert "single-trial" in said.out
     imported(*rows("", SATURATING), run="alone")
-    assert refused(leadline("scale", "alone", "--added", "2")) == "usage"
+    refused(leadline("scale", "alone", "--added", "2"), 2, "usage")

@@ -12,6 +12,7 @@ from leadline.analysis.comparison import By, Side
 from leadline.analysis.conditions import Conditions, conditions
 from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.knee import Shape
+from leadline.analysis.scaling.lab_bounds import LabBounds, lab_bounds
 from leadline.analysis.scaling.resources import Known, Resource, as_told, resources
 from leadline.analysis.scaling.speedup import OneSystem, Speedup, partners, speedup
 from leadline.analysis.scaling.superlinear import Superlinear, superlinear
@@ -35,13 +36,15 @@ class GrowthRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A system beside the baseline; `conditions` is all in which the two differ."""
+    """A system beside the baseline; `conditions` is all in which the two differ, `labs` what it
+    can show where one machine plays both."""
 
     by: By
     baseline: Side
     candidate: Side
     rows: tuple[GrowthRow, ...]
     conditions: Conditions
+    labs: LabBounds | None
 
 
 def growths(
@@ -71,6 +74,11 @@ def growths(
         subjects = [one for one in baseline.targets if one in candidate.targets]
         differing = conditions(baseline, candidate, subjects, ())
         sides = Known.of(baseline), Known.of(candidate)
+        speedups = [
+            one
+            for subject in subjects
+            for one in _speedups(subject, *sides, told, shapes, limit, band)
+        ]
         found.append(
             Growth(
                 by=kind,
@@ -78,10 +86,10 @@ def growths(
                 candidate=candidate,
                 rows=tuple(
                     GrowthRow(speedup=one, superlinear=superlinear(one, *sides, differing))
-                    for subject in subjects
-                    for one in _speedups(subject, *sides, told, shapes, limit, band)
+                    for one in speedups
                 ),
                 conditions=differing,
+                labs=lab_bounds(*sides, speedups),
             )
         )
     return tuple(found)

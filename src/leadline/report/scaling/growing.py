@@ -13,9 +13,10 @@ from leadline.analysis.scaling.study import ScalingStudy
 from leadline.analysis.verdicts import Judgement
 from leadline.metrics import Metric
 from leadline.report.change_words import reason_text, short
-from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Section, Table
+from leadline.report.document import Block, Bullets, Cell, Column, Kind, Paragraph, Section, Table
 from leadline.report.marks import Marks, finding_list
 from leadline.report.scaling.clients import times
+from leadline.report.scaling.labs import lab_sentences
 from leadline.report.scaling.tables import absent, number, word
 from leadline.report.scaling.wording import level_text, number_text
 from leadline.report.wording import (
@@ -65,19 +66,24 @@ def resources_table(anchor: str, rows: Sequence[Resource]) -> Table:
 
 
 def speedup_table(anchor: str, speedups: Sequence[Speedup], caption: str = "") -> Table:
-    """A row for each level of equal load, then the two peaks, then the same latency."""
+    """A row for each level of equal load, then the two peaks, then the same latency. What was added
+    is in the caption where it is the same for all."""
+    added = {one.divisor for one in speedups}
+    alike = len(added) == 1
     names = [
         (one.subject, one.baseline.workload, op_text(one.baseline.op), one.baseline.iodepth)
         for one in speedups
     ]
     told = [len({one[place] for one in names}) > 1 for place in range(4)]
+    # An operation that its workload tells already would take the room of what sets it apart.
+    told[2] = len({one[1:3] for one in names}) > len({one[1] for one in names})
     columns = (
         *([Column(title="curve")] if any(told) else []),
         Column(title="level"),
         Column(title="baseline", kind=NUMBER, unit="IOPS"),
         Column(title="candidate", kind=NUMBER, unit="IOPS"),
         Column(title="speed-up", kind=NUMBER),
-        Column(title="added", rank=1),
+        *([] if alike else [Column(title="added", rank=1)]),
         Column(title="efficiency", kind=NUMBER),
         Column(title="verdict", rank=2),
     )
@@ -85,43 +91,48 @@ def speedup_table(anchor: str, speedups: Sequence[Speedup], caption: str = "") -
     for one, parts in zip(speedups, names, strict=True):
         shown = [f"{part}" for part, wanted in zip(parts, told, strict=True) if wanted and part]
         name = [word(" · ".join(shown))] if any(told) else []
-        rows += [(*name, *cells) for cells in _speedup(one)]
+        rows += [(*name, *cells) for cells in _speedup(one, told_above=alike)]
+    if alike and speedups[0].divisor is not None:
+        caption = ". ".join(
+            [*([caption] if caption else []), f"Added: {added_text(speedups[0].divisor)}"]
+        )
     return Table(id=anchor, caption=caption, columns=columns, rows=tuple(rows))
 
 
-def _speedup(one: Speedup) -> Iterator[tuple[Cell, ...]]:
-    added = word(added_text(one.divisor)) if one.divisor else absent("nobody tells what was added")
+def _speedup(one: Speedup, *, told_above: bool) -> Iterator[tuple[Cell, ...]]:
+    nothing = absent("nothing is known to have been added")
+    cell = word(added_text(one.divisor)) if one.divisor else nothing
+    added = () if told_above else (cell,)
     for level in one.levels:
         yield (word(level_text(level.baseline)), *_pair(level, added))
     if one.peak is not None:
         ours, theirs = level_text(one.peak.baseline), level_text(one.peak.candidate)
         both = ours if ours == theirs else f"{ours}, {theirs}"
         yield (word(f"highest: {both}"), *_pair(one.peak, added))
-    if one.equal_latency is not None:
+    if one.equal_latency.limit is not None:
         yield _equal(added, one.equal_latency)
 
 
-def _pair(level: LevelSpeedup, added: Cell) -> tuple[Cell, ...]:
+def _pair(level: LevelSpeedup, added: tuple[Cell, ...]) -> tuple[Cell, ...]:
     return (
         _rate(level.baseline),
         _rate(level.candidate),
         _ratio(level.judgement),
-        added,
+        *added,
         _efficiency(level.efficiency),
         word(level.judgement.verdict.value),
     )
 
 
-def _equal(added: Cell, one: EqualLatency) -> tuple[Cell, ...]:
+def _equal(added: tuple[Cell, ...], one: EqualLatency) -> tuple[Cell, ...]:
     ours, theirs = one.baseline.iops, one.candidate.iops
-    known = one.chosen != "none"
-    said = f"within {one.limit}" if known else "at the same latency"
+    said = f"within {one.limit}"
     return (
-        Cell(text=said, sort=said, note=one.chosen if known else one.absence),
+        Cell(text=said, sort=said, note=one.chosen),
         number(ours, value_text(Metric.IOPS, ours or 0.0), one.baseline.absence),
         number(theirs, value_text(Metric.IOPS, theirs or 0.0), one.candidate.absence),
         _ratio(one.judgement, one.absence, one.bound),
-        added,
+        *added,
         _efficiency(one.efficiency),
         absent(one.absence) if one.absence else word(one.judgement.verdict.value),
     )
@@ -190,12 +201,18 @@ def growth_sections(study: ScalingStudy) -> tuple[Section, ...]:
 
 
 def _growth(growth: Growth, number: int) -> Iterable[Block]:
-    speedups = [row.speedup for row in growth.rows]
+    # The directions of a mix ran together: their total tells what the two systems do.
+    speedups = [row.speedup for row in growth.rows if not row.speedup.baseline.part_of_mix]
     yield Paragraph(text=growth_sentence(growth))
+    if growth.labs is not None:
+        yield Bullets(items=lab_sentences(growth.labs))
     resources = {(one.name, one.told_by): one for speedup in speedups for one in speedup.resources}
     if resources:
         yield resources_table(f"resources-of-{number}", tuple(resources.values()))
     yield speedup_table(f"speedups-{number}", speedups)
+    why = {one.equal_latency.absence for one in speedups if one.equal_latency.limit is None}
+    if why - {""}:
+        yield Paragraph(text=f"At the same latency: {listed(sorted(why - {''}))}.")
     findings = [row.superlinear.finding for row in growth.rows if row.superlinear]
     if findings:
         yield finding_list(findings, Marks(findings, suffix="s" * number))
