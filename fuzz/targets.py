@@ -25,7 +25,11 @@ from leadline.archive.records import Session
 from leadline.archive.verify import verify
 from leadline.audit.registry import audit
 from leadline.errors import LeadlineError
+from leadline.formats.ceph_counters import commit_latencies, osd_rates, parse_ceph_counters
+from leadline.formats.host_counters import parse_resource_log
+from leadline.formats.host_rates import machine_rates, rate_series
 from leadline.formats.importers import KINDS, importer
+from leadline.formats.output import FormatError
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
 from leadline.plan.loader import load_plan
@@ -241,6 +245,23 @@ def _plan_seeds() -> Iterator[bytes]:
             yield path.read_bytes()
 
 
+def _test_counters(data: bytes) -> None:
+    """Counters that a watch wrote, as a stranger's archive may hold them."""
+    with contextlib.suppress(FormatError):
+        samples = parse_resource_log(data)
+        machine_rates(samples)
+        rate_series(samples)
+    with contextlib.suppress(FormatError):
+        osds = parse_ceph_counters(data)
+        osd_rates(osds)
+        commit_latencies(osds)
+
+
+def _counters_seeds() -> Iterator[bytes]:
+    for path in sorted((_RECORDED / "bottleneck").rglob("*.jsonl")):
+        yield b"".join(path.read_bytes().splitlines(keepends=True)[:3])
+
+
 TARGETS: Mapping[str, FuzzTarget] = {
     one.name: one
     for one in (
@@ -256,5 +277,6 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="chain", kinds=KINDS, test=_test_chain, seeds=_chain_seeds),
         FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
+        FuzzTarget(name="counters", test=_test_counters, seeds=_counters_seeds),
     )
 }
