@@ -94,7 +94,8 @@ def _judged(figures: Sequence[CellFigure], findings: Sequence[Finding], marks: M
             f"{mark.code} ({mark.label})" for mark in marks.all if mark.severity is severity
         )
         count = count_text(len(found), f"{severity.value} finding")
-        rows = f"{touched:,} of {count_text(len(figures), 'row')} of numbers"
+        what = "latencies" if all(finding.latency_only for finding in found) else "numbers"
+        rows = f"{touched:,} of {count_text(len(figures), 'row')} of {what}"
         which = f" {rows} touched; {meaning}." if touched else ""
         said.append(f"{count}: {codes}.{which}")
     everywhere = [

@@ -156,8 +156,9 @@ def _efficiency(one: Efficiency | None) -> Cell:
     if one is None:
         return absent("nothing to divide by")
     ends = one.interval
-    between = f" ({share_text(ends[0])} to {share_text(ends[1])})" if ends else ""
-    return Cell(text=f"{share_text(one.value)}{between}", sort=one.value)
+    # Its interval is that of the speed-up beside it, divided by one number.
+    between = f"{share_text(ends[0])} to {share_text(ends[1])}" if ends else ""
+    return Cell(text=share_text(one.value), sort=one.value, note=between)
 
 
 def growth_sentence(growth: Growth) -> str:

@@ -39,6 +39,7 @@ from leadline.report.scaling.charts import (
 )
 from leadline.report.scaling.clients import density_table, disturbance_table, fairness_table
 from leadline.report.scaling.growing import growth_sections, growth_sentence
+from leadline.report.scaling.labs import lab_sentences
 from leadline.report.scaling.names import NamedCurve, named_curves, run_name
 from leadline.report.scaling.sentences import curve_sentence, density_sentence
 from leadline.report.scaling.tables import law_table, levels_table, limits_table, shapes_table
@@ -65,7 +66,10 @@ class _Group:
 def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
     """What the systems beside each other and the curves say, the most important first. Of very many
     curves only those are told whose reads and writes are not told by their total."""
-    said = [growth_sentence(one) for one in study.growths if one.rows]
+    grown = [one for one in study.growths if one.rows]
+    said = [growth_sentence(one) for one in grown]
+    # Systems beside the first all stand on the same machine.
+    said += [text for one in grown[:1] if one.labs is not None for text in lab_sentences(one.labs)]
     said += [sentence for sentence, _ in _densities(study)]
     told = [one for one in named_curves(study) if not one.curve.part_of_mix]
     searched = {(one.target, one.workload) for run in study.runs for one in run.densities}
