@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from leadline.analysis.cells import MetricFigure
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import Knee, KneeMethod, Shape
 from leadline.metrics import Metric
@@ -175,12 +176,18 @@ def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
             why = (
                 "the offered rate was not reached"
                 if point.beyond_capacity
-                else ", ".join(figure.findings) or figure.absence
+                else ", ".join(_refusing(figure)) or figure.absence
             )
             of = f" of {one.label}" if len(drawn) > 1 else ""
             level = f"{level_text(point)}{of}"
             found.append(f"{level} ({visible(why)})" if why else level)
     return found
+
+
+def _refusing(figure: MetricFigure) -> tuple[str, ...]:
+    """What is said against it most severely; the lesser doubts did not keep it off the chart."""
+    codes = (doubt.code for doubt in figure.doubts if doubt.severity is figure.severity)
+    return tuple(dict.fromkeys(codes))
 
 
 # --- throughput against load --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -282,12 +283,21 @@ def saying_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[
 
 
 def _law(shapes: Sequence[tuple[str, Shape]]) -> list[Block]:
-    """One sentence where one reason keeps every curve from being fitted."""
-    laws = [shape.law for _, shape in shapes]
-    reasons = {law.reason for law in laws if isinstance(law, Unfitted)}
-    if len(reasons) == 1 and all(isinstance(law, Unfitted) for law in laws):
-        return [Paragraph(text=f"No Universal Scalability Law is fitted: {reasons.pop()}.")]
-    return [law_table("load-laws", shapes)] if shapes else []
+    """What was fitted, and a sentence for each reason that kept curves from it."""
+    fitted = [(name, shape) for name, shape in shapes if not isinstance(shape.law, Unfitted)]
+    laws = (shape.law for _, shape in shapes)
+    reasons = Counter(law.reason for law in laws if isinstance(law, Unfitted))
+    table: list[Block] = [law_table("load-laws", fitted)] if fitted else []
+    return [
+        *table,
+        *(
+            Paragraph(
+                text=f"No Universal Scalability Law is fitted to {count_text(count, 'curve')}: "
+                f"{visible(why)}."
+            )
+            for why, count in reasons.items()
+        ),
+    ]
 
 
 def _densities(study: ScalingStudy) -> list[tuple[str, DensityAnswer]]:

@@ -27,7 +27,7 @@ from leadline.report.wording import (
     value_with_unit,
     visible,
 )
-from leadline.stats.usl import MISFIT_P, Resampling, Unfitted, UslFit
+from leadline.stats.usl import MISFIT_P, Resampling, UslFit
 
 NUMBER = Kind.NUMBER
 
@@ -282,9 +282,7 @@ def law_table(anchor: str, shapes: Sequence[tuple[str, Shape]]) -> Table:
 
 def _law(shape: Shape) -> tuple[Cell, ...]:
     law = shape.law
-    if isinstance(law, Unfitted):
-        why = visible(law.reason)
-        return (absent(why), absent(why), absent(why), absent(why), word(f"not fitted: {why}"))
+    assert isinstance(law, UslFit), "the others are told of in a sentence"
     one = law.curve
     contention, coherence = law.contention_interval, law.coherence_interval
     return (

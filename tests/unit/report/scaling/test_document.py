@@ -159,7 +159,7 @@ def test_the_law_says_its_parameters_or_why_there_are_none() -> None:
     assert found["contention"].startswith("0.05 (")
     assert found["coherence"].startswith("0.02 (")
     few = text(document(run_of(*saturating(loads=(1, 2, 4)))))
-    assert "No Universal Scalability Law is fitted: 3 load levels with a rate" in few
+    assert "is fitted to 1 curve: 3 load levels with a rate" in few
 
 
 def test_each_curve_stands_beside_its_own_limit() -> None:
