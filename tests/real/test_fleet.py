@@ -174,7 +174,7 @@ def stats_of(folder: Path, key: str) -> list[Any]:
 def test_every_client_has_data_of_its_own_and_neighbours_are_not_counted(
     location: Folder, trial: Path, tmp_path: Path
 ) -> None:
-    other = phase("other", pattern=Pattern.RANDWRITE)
+    other = phase("other", pattern=Pattern.RANDWRITE, numjobs=2)
     work = workload(
         phase(numjobs=2),
         phase("write", pattern=Pattern.RANDWRITE),

@@ -96,6 +96,7 @@ def describe(event: Event) -> str:
         return (
             f"run {event.run}: {count_text(event.to_do, 'trial')} of {count_text(cells, 'cell')}, "
             f"{format_duration(event.asked_s)} of I/O, seed {event.plan.seed}"
+            + ("; more as results ask for it" if event.plan.follow_ups else "")
         )
     if isinstance(event, PrefillStarted):
         return f"prefill {event.target}: {format_size(event.size_bytes)}"

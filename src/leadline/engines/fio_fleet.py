@@ -20,9 +20,10 @@ from leadline.archive.records import Problem, TrialStatus
 from leadline.engines.fio import FioEngine, outcome, too_slow
 from leadline.engines.fio_fleet_clients import clients_of, names_of, require_same_version
 from leadline.engines.fio_fleet_servers import Servers, Start
+from leadline.engines.fio_fleet_watch import FleetWatch, lost_problem
 from leadline.engines.fio_job import job_text, prefill_text
 from leadline.engines.fio_outcome import outcome_of
-from leadline.engines.fio_rate import Pace, Section, Watched, sections_of
+from leadline.engines.fio_rate import Section, sections_of
 from leadline.engines.supervise import Ended, supervise
 from leadline.errors import LeadlineError
 from leadline.formats.fio_job_file import text_of
@@ -37,7 +38,6 @@ from leadline.shell import insist
 _TRY_S = 20.0
 _READY_S = 60.0
 _POLL_S = 0.02
-_LOOK_S = 1.0
 # Neighbours go on until nobody measures any more.
 _LONGER_S = 1.0
 # A Unix socket's path has 107 bytes.
@@ -167,7 +167,7 @@ class FleetEngine(FioEngine):
             words = folder / layout.STDERR
             with words.open("wb") as stderr:
                 servers = Servers(self._starts(job, scratch), scratch, stderr)
-                watch = _Watch(stop, servers, job, sections, progress)
+                watch = FleetWatch(stop, servers, job, sections, progress)
                 try:
                     with servers:
                         ended = self._drive(command, job, scratch, watch, servers)
@@ -205,7 +205,7 @@ class FleetEngine(FioEngine):
         command: Sequence[str],
         job: Job,
         scratch: Path,
-        watch: _Watch,
+        watch: FleetWatch,
         servers: Servers,
     ) -> Ended | None:
         """Run the client when all servers answer; None where it did not come to that."""
@@ -238,7 +238,7 @@ class FleetEngine(FioEngine):
         folder: Path,
         job: Job,
         sections: Sequence[Section],
-        watch: _Watch,
+        watch: FleetWatch,
         stop: StopRequest,
     ) -> tuple[TrialStatus, Problem | None]:
         status, problem = outcome(ended, folder, job)
@@ -253,7 +253,7 @@ class FleetEngine(FioEngine):
         answered = {one.host for one in _jobs(folder)}
         missing = [name for name in names_of(job) if name not in answered]
         if 0 < len(missing) < clients:
-            return TrialStatus.FAILED, _lost_problem(
+            return TrialStatus.FAILED, lost_problem(
                 f"client {missing[0]} gave no results at the end of the trial"
             )
         if problem is None and missing:
@@ -268,62 +268,6 @@ class FleetEngine(FioEngine):
             problem = too_slow(folder, sections, max(1, job.clients))
             status = TrialStatus.FAILED if problem else status
         return status, problem
-
-
-class _Watch(Watched):
-    """Sees while the client runs which servers are lost, and how fast the fleet is."""
-
-    def __init__(
-        self,
-        user: StopRequest,
-        servers: Servers,
-        job: Job,
-        sections: Sequence[Section],
-        progress: Callable[[Progress], None],
-    ) -> None:
-        super().__init__(user)
-        self._servers = servers
-        self._clients = {name: None for name in names_of(job) if name.startswith("c")}
-        self._sections = sections
-        self._pace = Pace(sections, len(self._clients))
-        self._progress = progress
-        self._began: float | None = None
-        self._looked_s = 0.0
-        self._bytes = 0
-        self.lost = ""
-        self.seen: Problem | None = None
-
-    def begin(self) -> None:
-        """The client starts now."""
-        self._began = time.monotonic()
-
-    def problem(self) -> Problem | None:
-        if self.seen is None:
-            self._look()
-            self.seen = _lost_problem(self.lost) if self.lost else self._pace.problem
-        return self.seen
-
-    def _look(self) -> None:
-        elapsed_s = time.monotonic() - self._began if self._began is not None else 0.0
-        gone = self._servers.gone(whole=bool(self._sections))
-        # At the end all servers are done within a moment of each other.
-        number, _ = self._pace.at(elapsed_s)
-        if gone and self._sections and number >= len(self._sections):
-            return
-        if gone:
-            at = f"{elapsed_s:.1f} s after the start" if self._began is not None else "at its start"
-            self.lost = f"client {gone[0]} was lost {at}"
-            return
-        since_s = elapsed_s - self._looked_s
-        if since_s < _LOOK_S or self._began is None:
-            return
-        moved = self._servers.moved_bytes(self._clients)
-        if moved is None or number >= len(self._sections):
-            return
-        iops = max(0, moved - self._bytes) / self._sections[number].block_size / since_s
-        self._bytes, self._looked_s = moved, elapsed_s
-        self._pace.see(iops, elapsed_s)
-        self._progress(Progress(iops=iops))
 
 
 _INTERRUPTED = Problem(
@@ -341,16 +285,6 @@ def _jobs(folder: Path) -> tuple[JobResult, ...]:
         return ()
 
 
-def _lost_problem(fact: str, context: Sequence[str] = ()) -> Problem:
-    return Problem(
-        code=errors.CLIENT_LOST.code,
-        fact=fact,
-        context=tuple(context),
-        hint="see that the load generator is there and has memory enough, then "
-        "`leadline run --resume --retry-failed`",
-    )
-
-
 def _lost(
     command: tuple[str, ...], fact: str, began: float, context: Sequence[str] = ()
 ) -> Execution:
@@ -359,7 +293,7 @@ def _lost(
         command=command,
         exit_status=None,
         wall_s=time.monotonic() - began,
-        problem=_lost_problem(fact, context),
+        problem=lost_problem(fact, context),
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from leadline.plan.models import Plan, Workload
+from leadline.plan.models import Phase, Plan, Workload
 
 # Job k of every generated workload works on this file, so that all share what was prefilled.
 DATA_FILE = "leadline.{job}.dat"
@@ -56,12 +56,11 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
         clients = max(clients, workload.generators)
         if workload.job_file:
             job_file_bytes = max(job_file_bytes, workload.job_file.footprint_bytes)
-        for phase in workload.phases:
-            for client in range(1, max(1, workload.generators) + 1):
-                for job in range(phase.numjobs):
-                    name = DATA_FILE.format(job=client_job(client, job))
-                    files[name] = max(files.get(name, 0), phase.size)
-            span = max(span, max(1, workload.generators) * phase.numjobs * phase.size)
+        for client, phase in _driven(workload):
+            for job in range(phase.numjobs):
+                name = DATA_FILE.format(job=client_job(client, job))
+                files[name] = max(files.get(name, 0), phase.size)
+            span = max(span, client * phase.stretch)
     return Footprint(
         files=files,
         span=max(span, job_file_bytes),
@@ -69,3 +68,14 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
         writes=writes,
         clients=clients,
     )
+
+
+def _driven(workload: Workload) -> Iterator[tuple[int, Phase]]:
+    """Every client with each phase that it carries out; neighbours come behind the clients."""
+    clients = max(1, workload.clients)
+    for client in range(1, clients + 1):
+        for phase in workload.phases:
+            yield client, phase
+    if workload.neighbour is not None:
+        for client in range(clients + 1, clients + workload.neighbours + 1):
+            yield client, workload.neighbour

@@ -102,9 +102,9 @@ class Phase(Model):
         return self
 
     @property
-    def spread(self) -> tuple[int, int]:
-        """Jobs, and bytes of each: the data of one client."""
-        return self.numjobs, self.size
+    def stretch(self) -> int:
+        """Bytes of one client's data, those of its jobs together."""
+        return self.numjobs * self.size
 
 
 class JobFile(Model):
@@ -161,10 +161,10 @@ class Workload(Model):
     def _neighbours(self) -> Self:
         if self.neighbours and (self.neighbour is None or not self.clients):
             raise ValueError("neighbours need clients, and a phase that says what they do")
-        own = {phase.spread for phase in self.phases}
-        if self.neighbours and self.neighbour is not None and own != {self.neighbour.spread}:
-            # Stretches of one device or image would overlap.
-            raise ValueError("a neighbour's numjobs and size must be those of the workload")
+        own = max((phase.stretch for phase in self.phases), default=0)
+        if self.neighbours and self.neighbour is not None and self.neighbour.stretch < own:
+            # Those behind the clients on one device or image would begin within their data.
+            raise ValueError("a neighbour's numjobs x size must be at least the workload's")
         return self
 
     @property
