@@ -250,6 +250,7 @@ def test_pools_without_application_or_overwrites_and_a_paused_cluster_are_refuse
     assert "error[cluster-unfit]" in paused.err
 
 
+@pytest.mark.slow
 def test_a_delay_is_put_in_force_for_its_trials_and_then_undone(
     lab: str, process: Callable[..., Ended], plan: Callable[..., Path], tmp_path: Path
 ) -> None:

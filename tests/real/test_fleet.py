@@ -171,6 +171,7 @@ def stats_of(folder: Path, key: str) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_client_has_data_of_its_own_and_neighbours_are_not_counted(
     location: Folder, trial: Path, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ WORK = Workload(
 )
 
 
+@pytest.mark.slow
 def test_each_client_lays_out_and_uses_files_on_its_own_host(tmp_path: Path) -> None:
     location = Hosts(hosts=(host(tmp_path, "one"), host(tmp_path, "two")))
     engine = FleetEngine()

@@ -87,6 +87,7 @@ def test_a_directory_and_a_device_are_measured_audited_and_archived(
     assert {row["op"] for row in sequential} == {"read", "write"}, "phases are never summed"
 
 
+@pytest.mark.slow
 def test_the_default_folder_of_runs_is_below_the_working_folder(
     target: Path, tmp_path: Path
 ) -> None:
@@ -363,6 +364,7 @@ def test_a_full_directory_is_refused_before_anything_is_written(
     assert "(10 %)" in ended.err
 
 
+@pytest.mark.slow
 def test_a_target_whose_io_never_comes_back_ends_as_hung(process: Process, tmp_path: Path) -> None:
     """A FUSE filesystem whose server is stopped: fio sleeps in the kernel until it is killed."""
     if shutil.which("bindfs") is None or not os.access("/dev/fuse", os.W_OK):
