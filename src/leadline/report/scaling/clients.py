@@ -143,18 +143,18 @@ def disturbance_table(anchor: str, rows: Sequence[tuple[str, Disturbance]]) -> T
 
 
 def _disturbed(one: Disturbance) -> Iterator[tuple[Cell, ...]]:
-    level = level_text(one.alone)
     alone: list[Cell] = []
     for metric, _ in _SHOWN:
         value = one.alone.usable(metric)
         alone += [number(value, value_text(metric, value or 0.0)), absent("the level alone")]
-    yield (word(level), number(0, "none"), *alone)
+    yield (word(level_text(one.alone)), number(0, "none"), *alone)
     for row in one.rows:
         cells: list[Cell] = []
         for metric, _ in _SHOWN:
             effect = row.effects[METRICS.index(metric)]
             cells += [number(effect.value, value_text(metric, effect.value or 0.0)), _ratio(effect)]
-        yield (word(level), number(row.neighbours, f"{row.neighbours:,}"), *cells)
+        level = word(level_text(row.point))
+        yield (level, number(row.neighbours, f"{row.neighbours:,}"), *cells)
 
 
 def _ratio(effect: Effect) -> Cell:
