@@ -72,6 +72,7 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
         assert re.search(rf"^{row[0]} +{row[1]} +[\d,]+", printed, re.MULTILINE), row
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_the_lines_about_ceph_do_what_they_say(tmp_path: Path) -> None:
     if os.geteuid() != 0:

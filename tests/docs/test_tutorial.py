@@ -13,6 +13,7 @@ from tests.docs.console import hold_against
 PAGE = ROOT / "docs" / "tutorial" / "first-run.md"
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.skipif(not shutil.which("fio"), reason="no fio: the tutorial does NOT get tested")
 def test_every_command_of_the_tutorial(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def content_of(access: CephAccess, image: str) -> str:
     return hashlib.sha256(done.stdout).hexdigest()
 
 
+@pytest.mark.slow
 def test_an_image_of_the_users_is_written_only_by_consent_and_never_removed(
     lab: str,
     access: CephAccess,
