@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from leadline import errors
 from leadline.archive.records import Problem
 from leadline.formats.fio_job_file import options_of
 from leadline.formats.output import EngineOutput
+from leadline.plan.offered import REACHED_SHARE, chance_iops
 from leadline.runner.stop import StopRequest
 from leadline.units import parse_duration
 
@@ -18,9 +18,6 @@ from leadline.units import parse_duration
 _CLEAR_SHARE = 0.8
 _CLEAR_S = 5.0
 _RECENT = 3
-# When it is over: below this share, and not by the chance of Poisson arrivals.
-_REACHED_SHARE = 0.95
-_SIGMAS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +97,7 @@ class Pace:
         self._ios += iops * since_s
         self._seconds += since_s
         self._recent = [*self._recent, iops][-_RECENT:]
-        least = _least(offered, self._seconds, _CLEAR_SHARE)
+        least = _CLEAR_SHARE * offered - chance_iops(offered, self._seconds)
         if (
             self._seconds >= _CLEAR_S
             and self._ios / self._seconds < least
@@ -123,15 +120,10 @@ def shortfall(
             one for job in output.jobs if job.name == section.name for one in job.operations
         ]
         reached = sum(one.iops or 0.0 for one in operations)
-        if reached < _least(offered, section.runtime_s, _REACHED_SHARE):
+        # What lies between this and all but chance keeps its rate; the audit refuses its latency.
+        if reached < REACHED_SHARE * offered - chance_iops(offered, section.runtime_s):
             return _short(offered, reached, f"over {section.runtime_s:g} s")
     return None
-
-
-def _least(offered: float, seconds: float, share: float) -> float:
-    """The rate below which it is not by chance: the number of Poisson arrivals in a time has its
-    expectation for its variance."""
-    return share * offered - _SIGMAS * math.sqrt(offered / seconds)
 
 
 def _short(offered: float, reached: float, how: str) -> Problem:

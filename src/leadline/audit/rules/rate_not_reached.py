@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from leadline import errors
@@ -13,11 +12,8 @@ from leadline.findings import Severity
 from leadline.formats.output import JobOptions
 from leadline.metrics import Op
 from leadline.plan.models import Phase
+from leadline.plan.offered import REACHED_SHARE, chance_iops
 from leadline.units import format_iops, parse_fio_size
-
-ENOUGH = 0.95
-# Arrivals of a Poisson process scatter by the root of their number; three of that are chance.
-DEVIATIONS = 3.0
 
 
 def behind(record: TrialRecord) -> bool:
@@ -107,8 +103,7 @@ def _of_entry(evidence: JobEvidence) -> Iterator[Doubt]:
 
 
 def _short(offered: float, done: float, ran_s: float) -> bool:
-    chance = DEVIATIONS * math.sqrt(offered * ran_s) / ran_s
-    return done < ENOUGH * offered and done < offered - chance
+    return done < REACHED_SHARE * offered and done < offered - chance_iops(offered, ran_s)
 
 
 def _rate(options: JobOptions, op: Op) -> float | None:
