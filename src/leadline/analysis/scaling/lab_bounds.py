@@ -30,8 +30,10 @@ class LabBounds:
 
 
 def lab_bounds(ours: Known, theirs: Known, speedups: Iterable[Speedup]) -> LabBounds | None:
-    """None where one side at least is no lab, or nobody describes it."""
-    if ours.lab is None or theirs.lab is None:
+    """None where one side at least is no lab, or nobody describes it, or neither has more than the
+    other: labs of one size are set beside each other for something else, such as their zones."""
+    speedups = tuple(speedups)
+    if ours.lab is None or theirs.lab is None or not any(one.divisor for one in speedups):
         return None
     points = [
         point

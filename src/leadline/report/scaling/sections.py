@@ -67,7 +67,8 @@ class _Group:
 def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
     """What the systems beside each other and the curves say, the most important first. Of very many
     curves only those are told whose reads and writes are not told by their total."""
-    grown = [one for one in study.growths if one.rows]
+    # Systems of one size are compared elsewhere.
+    grown = [one for one in study.growths if any(row.speedup.divisor for row in one.rows)]
     said = [growth_sentence(one) for one in grown]
     # Systems beside the first all stand on the same machine.
     said += [text for one in grown[:1] if one.labs is not None for text in lab_sentences(one.labs)]
