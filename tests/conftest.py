@@ -20,6 +20,15 @@ settings.register_profile("leadline", deadline=None, max_examples=60)
 settings.load_profile("leadline")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names cases of bytes by their argument and number, `content3`, not by what is in them.
+
+    Packed bytes bear the second in which they were packed: two workers of pytest-xdist that
+    collect across a second would name one test in two ways, and none would run.
+    """
+    return argname if isinstance(val, bytes) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """What a call of the command line ended with."""

@@ -27,7 +27,7 @@ def packed(files: dict[str, bytes], digests: dict[str, bytes] | None = None) -> 
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    return gzip.compress(written.getvalue())
+    return gzip.compress(written.getvalue(), mtime=0)
 
 
 def test_whole_files_arrive() -> None:
@@ -41,8 +41,8 @@ def test_whole_files_arrive() -> None:
         b"sh: 1: cd: can't cd to it",
         packed(FILES)[:-20],
         packed(FILES)[:40],
-        gzip.compress(b""),
-        gzip.compress(b"no archive at all" * 100),
+        gzip.compress(b"", mtime=0),
+        gzip.compress(b"no archive at all" * 100, mtime=0),
         packed(FILES, {**FILES, "fio.json": b"another"}),
         packed(FILES, {"fio.json": FILES["fio.json"]}),
         packed(FILES, {**FILES, "more.log": b""}),
