@@ -8,8 +8,9 @@ began, latencies as a count of operations and a sum of seconds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.formats.checked import count, counts, decoded_line, mapping, number, text, wrong
@@ -39,6 +40,12 @@ KEPT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 
+# Histograms of `perf histogram dump` by kind of operation: bytes of what a client wrote or read.
+SIZES: Final[Mapping[str, str]] = {
+    "op_r": "op_r_latency_out_bytes_histogram",
+    "op_w": "op_w_latency_in_bytes_histogram",
+    "op_rw": "op_rw_latency_in_bytes_histogram",
+}
 
 # Lines tell times to the millisecond.
 _LEAST_S = 1e-3
@@ -56,7 +63,9 @@ class Spent:
 class CounterDump:
     """The OSDs at one moment: ISO 8601 in UTC, and seconds since the watch began. By OSD `counts`
     and `latencies`, named as in `KEPT` (`osd.op_latency`); `hosts` on which they are; `failed`
-    says why an OSD that is up told nothing."""
+    says why an OSD that is up told nothing. `sizes`: by OSD and kind (`op_r`, `op_w`, `op_rw`) how
+    many operations of clients had at least so many bytes and fewer than twice as many; 0 stands for
+    fewer than 512. Archives of earlier versions have none."""
 
     at: str
     elapsed_s: float
@@ -64,6 +73,7 @@ class CounterDump:
     counts: Mapping[int, Mapping[str, int]]
     latencies: Mapping[int, Mapping[str, Spent]]
     failed: Mapping[int, str]
+    sizes: Mapping[int, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +144,31 @@ def _sample(entry: Mapping[str, Any], where: str) -> CounterSample:
     for told in (hosts, failed):
         if not all(isinstance(one, str) for one in told.values()):
             raise wrong(where, "hosts and reasons are texts")
+    sizes = {
+        osd: {
+            kind: _sizes(one, f"{where}.sizes.{osd}.{kind}")
+            for kind, one in mapping(value, f"{where}.sizes.{osd}").items()
+        }
+        for osd, value in _by_osd(entry.get("sizes", {}), f"{where}.sizes").items()
+    }
     return CounterDump(
-        at=at, elapsed_s=elapsed_s, hosts=hosts, counts=totals, latencies=spent, failed=failed
+        at=at,
+        elapsed_s=elapsed_s,
+        hosts=hosts,
+        counts=totals,
+        latencies=spent,
+        failed=failed,
+        sizes=sizes,
     )
+
+
+def _sizes(value: object, where: str) -> dict[int, int]:
+    found = {}
+    for key, one in mapping(value, where).items():
+        if not (key.isascii() and key.isdecimal() and len(key) < 20):
+            raise wrong(f"{where}.{key}", "a size in bytes was expected")
+        found[int(key)] = count(one, f"{where}.{key}")
+    return found
 
 
 def _by_osd(value: object, where: str) -> dict[int, Any]:
@@ -198,6 +230,35 @@ def osd_rates(samples: tuple[CounterSample, ...]) -> tuple[OsdRates, ...]:
             )
         )
     return tuple(found)
+
+
+def operation_sizes(samples: tuple[CounterSample, ...]) -> Mapping[str, Mapping[int, int]]:
+    """By kind (`op_r`, `op_w`, `op_rw`) how many operations of each size all OSDs together served
+    for clients between the first and the last dump; sizes as in `CounterDump`. Empty where there
+    are not two dumps. OSDs that are not in both, or were started anew, are left out."""
+    dumps = [one for one in samples if isinstance(one, CounterDump)]
+    if len(dumps) < 2:
+        return {}
+    first, last = dumps[0].sizes, dumps[-1].sizes
+    total: dict[str, Counter[int]] = {}
+    for osd in first.keys() & last.keys():
+        grown = {
+            kind: {size: one - first[osd].get(kind, {}).get(size, 0) for size, one in now.items()}
+            for kind, now in last[osd].items()
+        }
+        gone = any(
+            one > last[osd].get(kind, {}).get(size, 0)
+            for kind, before in first[osd].items()
+            for size, one in before.items()
+        )
+        if gone:
+            continue  # the daemon was started anew
+        for kind, sizes in grown.items():
+            total.setdefault(kind, Counter()).update(sizes)
+    return {
+        kind: {size: one for size, one in sorted(sizes.items()) if one}
+        for kind, sizes in total.items()
+    }
 
 
 def commit_latencies(samples: tuple[CounterSample, ...]) -> Mapping[int, tuple[float, ...]]:

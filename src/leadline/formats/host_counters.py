@@ -48,13 +48,16 @@ class CpuTicks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskCounters:
-    """Of one whole device. `*_ms` are the times of all I/Os added up, `busy_ms` the time in which
-    at least one was under way, `queue_ms` that time weighted by how many were."""
+    """Of one whole device. Requests that were merged into others are not among `reads` and
+    `writes`, their bytes are. `*_ms` are the times of all I/Os added up, `busy_ms` the time in
+    which at least one was under way, `queue_ms` that time weighted by how many were."""
 
     reads: int
+    reads_merged: int
     read_bytes: int
     read_ms: int
     writes: int
+    writes_merged: int
     write_bytes: int
     write_ms: int
     busy_ms: int
@@ -226,14 +229,15 @@ def _cpu(ticks: Sequence[int]) -> CpuTicks:
 
 def _disk(counters: Sequence[int]) -> DiskCounters:
     """The kernel's order: Documentation/admin-guide/iostats.rst."""
-    reads, _, read_sectors, read_ms, writes, _, write_sectors, write_ms, _, busy, queue = counters[
-        :11
-    ]
+    reads, read_merges, read_sectors, read_ms = counters[:4]
+    writes, write_merges, write_sectors, write_ms, _, busy, queue = counters[4:11]
     return DiskCounters(
         reads=reads,
+        reads_merged=read_merges,
         read_bytes=read_sectors * _SECTOR_BYTES,
         read_ms=read_ms,
         writes=writes,
+        writes_merged=write_merges,
         write_bytes=write_sectors * _SECTOR_BYTES,
         write_ms=write_ms,
         busy_ms=busy,

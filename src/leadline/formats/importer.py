@@ -18,7 +18,8 @@ class Result:
     none. `output` is an error where the file is recognised but cut or empty. `together` are all
     jobs of the execution that this result is a part of (sections of one fio job file), so that
     an audit can see what ran beside it; empty where that is `output.jobs` itself. `windows` are
-    IOPS per second where the tool tells them.
+    IOPS per second where the tool tells them. `labels` say what sets the target apart, where the
+    file does.
     """
 
     workload: str
@@ -28,6 +29,7 @@ class Result:
     tool: str = ""
     windows: Mapping[Op, tuple[Window, ...]] = field(default_factory=dict)
     together: EngineOutput | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def one_by_one(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -162,6 +162,15 @@ class JobOptions:
         return self._known_integer("iodepth")
 
     @property
+    def queue_depth(self) -> int | None:
+        """I/Os that a job keeps in flight: io_uring rounds the depth up to a power of two
+        (`roundup_pow2` in fio's engines/io_uring.c)."""
+        depth = self.iodepth
+        if depth is None or self.engine not in ("io_uring", "io_uring_cmd") or depth < 1:
+            return depth
+        return 1 << (depth - 1).bit_length()
+
+    @property
     def numjobs(self) -> int | None:
         return self._known_integer("numjobs")
 

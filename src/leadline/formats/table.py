@@ -6,7 +6,8 @@
 Columns may be in any order and are separated by commas, semicolons or tabs; a blank cell is not
 published. Latencies are total ones in milliseconds, bandwidth is MiB/s. Rows of one cluster,
 target, workload and load that tell of different operations are one result; a second row of the same
-operation is another trial, as a column `trial` (or `repeat`) says outright.
+operation is another trial, as a column `trial` (or `repeat`) says outright. A column `label:KEY`
+says what sets the row's target apart from others (`label:cores`).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _NEEDED = ("target", "workload", "op")
 _FIGURES = ("iops", "bw_mib_s", *_MOMENTS, *_PERCENTILES, "total_ios")
 _SHAPE = ("block_size", "numjobs", "iodepth", "runtime_s", "engine", "file_size", "direct")
 _TRIAL = ("trial", "repeat")
+_LABEL = "label:"
 _KNOWN = frozenset({"cluster", "pattern", *_NEEDED, *_FIGURES, *_SHAPE, *_TRIAL})
 _PATTERNS = (
     *("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"),
@@ -63,6 +65,8 @@ _DIRECT = {"1": "1", "true": "1", "yes": "1", "0": "0", "false": "0", "no": "0"}
 _NUMBER = re.compile(r"[-+]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][-+]?\d{1,3})?")
 _NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE)
 _SIZE_FORM = re.compile(r"[\d.]{1,40} ?[A-Za-z]{0,3}")
+# As plans write labels.
+_LABEL_WORD = re.compile(r"[^\x00-\x1f\x7f=,]{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,7 @@ class _Row:
     cells: Mapping[str, str]
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def load(self) -> tuple[str, ...]:
         return tuple(self.cells.get(key, "") for key in ("cluster", "target", "workload", *_SHAPE))
 
 
@@ -92,13 +96,15 @@ def read_table(content: bytes) -> tuple[Result, ...]:
     trials: dict[tuple[str, ...], dict[Op, _Row]] = {}
     # How often an operation of the same load has been met, where no column counts trials.
     met: Counter[tuple[str, ...]] = Counter()
+    labels = _Labels()
     for line, cells in rows:
         row = _row(line, cells, columns, cut=line == cut_line)
         op = _op(row)
+        labels.take(row)
         told = [row.cells[key] for key in _TRIAL if key in row.cells]
-        key = (*row.labels, op.value)
+        key = (*row.load, op.value)
         met[key] += not told
-        trial = trials.setdefault((*row.labels, *(told or ("", str(met[key])))), {})
+        trial = trials.setdefault((*row.load, *(told or ("", str(met[key])))), {})
         if op in trial:
             raise FormatError(
                 "unreadable-result",
@@ -109,7 +115,7 @@ def read_table(content: bytes) -> tuple[Result, ...]:
     if not trials:
         raise FormatError("empty-result", "the table has a head and no rows")
     return tuple(
-        _result(trial, tuple(notes) if not number else ())
+        _result(trial, tuple(notes) if not number else (), labels)
         for number, trial in enumerate(trials.values())
     )
 
@@ -165,7 +171,8 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
     if len(columns) > _MOST_COLUMNS:
         raise FormatError("unreadable-result", f"line {line}: a head of {len(columns)} columns")
     for number, column in enumerate(columns, start=1):
-        if column in _KNOWN and columns.index(column) < number - 1:
+        known = column in _KNOWN or column.startswith(_LABEL)
+        if known and columns.index(column) < number - 1:
             raise FormatError(
                 "unreadable-result",
                 f"line {line}: the column {column!r} is there twice",
@@ -190,8 +197,14 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
             fact=f"the column {column!r} is not known and is left out" + _near(column),
         )
         for number, column in enumerate(columns, start=1)
-        if column and column not in _KNOWN
+        if column and column not in _KNOWN and not column.startswith(_LABEL)
     ]
+    nameless = next((one for one in columns if one.startswith(_LABEL) and not _key(one)), None)
+    if nameless:
+        raise FormatError(
+            "unreadable-result",
+            f"line {line}: the column {nameless!r} names no label; write it as 'label:cores'",
+        )
     return columns, notes
 
 
@@ -243,7 +256,45 @@ def _bad(row: _Row, column: str, expected: str) -> FormatError:
     )
 
 
-def _result(trial: Mapping[Op, _Row], notes: tuple[Note, ...]) -> Result:
+def _key(column: str) -> str:
+    """The label that a column tells; empty where it is none, or no word that a plan could hold."""
+    key = column.removeprefix(_LABEL).strip() if column.startswith(_LABEL) else ""
+    return key if _LABEL_WORD.fullmatch(key) else ""
+
+
+class _Labels:
+    """What the rows say of their targets, which is the same in all rows of one."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str], dict[str, tuple[str, int]]] = {}
+
+    def take(self, row: _Row) -> None:
+        """Raises FormatError for a label that another row of the target tells otherwise."""
+        of_target = self._told.setdefault(_whose(row), {})
+        for column, value in row.cells.items():
+            key = _key(column)
+            if not key:
+                continue
+            if not _LABEL_WORD.fullmatch(value):
+                raise _bad(row, column, "expected a word without , and =, 100 letters at most")
+            before, line = of_target.setdefault(key, (value, row.line))
+            if before != value:
+                raise FormatError(
+                    "unreadable-result",
+                    f"line {row.line}: target {row.cells['target'][:60]!r} has the {key} "
+                    f"{value!r}, and {before!r} on line {line}",
+                    context=("labels are a target's: give what differs names of its own",),
+                )
+
+    def of(self, row: _Row) -> dict[str, str]:
+        return {key: value for key, (value, _) in self._told.get(_whose(row), {}).items()}
+
+
+def _whose(row: _Row) -> tuple[str, str]:
+    return row.cells.get("cluster", ""), row.cells["target"]
+
+
+def _result(trial: Mapping[Op, _Row], notes: tuple[Note, ...], labels: _Labels) -> Result:
     first = next(iter(trial.values()))
     found = list(notes)
     jobs: dict[str, list[tuple[_Row, Operation]]] = {}
@@ -274,6 +325,7 @@ def _result(trial: Mapping[Op, _Row], notes: tuple[Note, ...]) -> Result:
         target=first.cells["target"],
         cluster=first.cells.get("cluster", ""),
         tool=TOOL,
+        labels=labels.of(first),
     )
 
 

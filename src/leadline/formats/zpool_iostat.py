@@ -1,26 +1,13 @@
-"""`zpool iostat`: rates of pools and vdevs, plain or with -v, -l, -q, -p, -H, -T, -y.
+"""Importer of `zpool iostat` with an interval: means of each pool over the intervals.
 
-                  capacity     operations     bandwidth
-    pool        alloc   free   read  write   read  write
-    ----------  -----  -----  -----  -----  -----  -----
-    tank         911M  1009M      9    438  6.39M   131M
-
-The first block is the average since the pool was imported, unless -y left it out, which the output
-does not tell. All suffixes are powers of 1024, of operations, too (zfs_nicenum, so that 1009 stands
-before 1.10K); without -p a figure has three digits, a time one to three. The mean waits of -l are
-made of the middles of a histogram's buckets, of which each begins at twice the one before
-(zpool_main.c, single_histo_average): they may be a third off. -r and -w print those histograms and
-are refused: no percentile can be told from buckets so wide.
+The format itself is in `leadline.formats.zfs.iostat`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from types import MappingProxyType
-from typing import Final
 
 from leadline.formats.fio_log import Window
 from leadline.formats.importer import Importer, Result
@@ -34,292 +21,40 @@ from leadline.formats.output import (
     NoteKind,
     Operation,
 )
+from leadline.formats.zfs.iostat import (
+    CELL,
+    DEFAULT_COLUMNS,
+    FIRST_GROUPS,
+    HISTOGRAM_HEADS,
+    LONGEST_LINE,
+    TOOL,
+    IostatReport,
+    IostatRow,
+    is_histogram,
+    note,
+    parse_zpool_iostat,
+)
 from leadline.metrics import Op
 
-TOOL: Final = "zpool iostat"
-_DEFAULT = (
-    *("capacity_alloc", "capacity_free"),
-    *("operations_read", "operations_write", "bandwidth_read", "bandwidth_write"),
-)
-_WAITS = frozenset({"total_wait", "disk_wait", "syncq_wait", "asyncq_wait"})
-_SINGLE_WAITS = frozenset({"scrub", "trim", "rebuild"})
-_QUEUES = frozenset(
-    {"syncq_read", "syncq_write", "asyncq_read", "asyncq_write"}
-    | {"scrubq_read", "trimq_write", "rebuildq_write"}
-)
-_GROUPS = frozenset({"capacity", "operations", "bandwidth"}) | _WAITS | _SINGLE_WAITS | _QUEUES
-# -v puts these heads among the vdevs, with no figures of their own.
-_HEADS = frozenset({"logs", "cache", "special", "dedup", "spares"})
-_LONGEST_LINE = 2000
-_FACTORS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
-_FACTORS |= {"E": 1 << 60}
-_TIMES = {"": 1e-9, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_CELL = re.compile(r"(?P<number>\d{1,20}(?:\.\d{1,9})?)(?P<unit>[BKMGTPE]|ns|us|ms|s)?")
-_FIRST_GROUPS = ["capacity", "operations", "bandwidth"]
-_HISTOGRAM_GROUPS = ({"sync_read", "sync_write"}, {"total_wait", "disk_wait"})
-_HISTOGRAM_HEADS = ("req_size", "latency")
-_COMMAND = re.compile(r"\bzpool\s+iostat\b(?P<rest>[^|;&>]*)")
-_DATE = re.compile(
-    r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} [\d:]{8} .{0,40}|[A-Z][a-z]{2} \d.{10,50}"
-)
-_UNIX_TIME = re.compile(r"\d{9,11}")
+__all__ = ["IMPORTER", "IostatReport", "IostatRow", "parse_zpool_iostat", "read_results"]
+
 _VDEV_GROUP = re.compile(r"(?:mirror|raidz\d?|draid\d?\S*|spare|replacing|indirect)-\d+|logs|cache")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IostatRow:
-    """A pool or vdev in one interval. `depth` is 0 for a pool, None where -H hides it.
-
-    `values` by column, named by its two heads: `capacity_alloc`, `capacity_free` and
-    `bandwidth_read`, `bandwidth_write` in bytes and bytes/s; `operations_read`, ... in 1/s;
-    `total_wait_read`, `scrub_wait`, ... in seconds; `syncq_read_pend`, `syncq_read_activ`, ... are
-    counts at the end of the interval. None for a dash.
-    """
-
-    interval: int
-    line: int
-    pool: str
-    name: str
-    depth: int | None
-    values: Mapping[str, float | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IostatReport:
-    """All rows in order, intervals counted from 0. `since_boot`: the first interval is the average
-    since the import of the pool; None where the output does not tell. `interval_s` is None where
-    neither the command line nor timestamps of -T tell it."""
-
-    rows: tuple[IostatRow, ...]
-    intervals: int
-    since_boot: bool | None
-    interval_s: float | None
-    noise: str
-    notes: tuple[Note, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Reading:
-    """What has been read so far."""
-
-    columns: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    indent: int = 0
-    rows: list[IostatRow] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-    pool: str = ""
-    interval: int = 0
-    stamps: list[int] = field(default_factory=list)
-    noise: list[str] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-    since_boot: bool | None = None
-    asked_s: float | None = None
-
-
-def parse_zpool_iostat(content: bytes) -> IostatReport:
-    """Raises FormatError(`empty-result`), (`truncated-result`) or (`unreadable-result`) with the
-    line."""
-    text = content.decode("utf-8-sig", "replace")
-    if not text.strip():
-        raise FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
-    lines = text.splitlines()
-    cut = not text.endswith(("\n", "\r"))
-    reading = _Reading()
-    for number, line in enumerate(lines, start=1):
-        _take(reading, number, line.rstrip(), cut=cut and number == len(lines))
-    if not reading.rows:
-        raise FormatError(
-            "truncated-result" if reading.groups else "unreadable-result",
-            f"there is no row of {TOOL} in it",
-            context=(f"line 1 says: {lines[0].strip()[:160]!r}",),
-        )
-    steps = {after - before for before, after in pairwise(reading.stamps)}
-    return IostatReport(
-        rows=tuple(reading.rows),
-        intervals=reading.interval + 1,
-        since_boot=reading.since_boot,
-        interval_s=reading.asked_s or _step(steps),
-        noise="\n".join(reading.noise),
-        notes=tuple(reading.notes),
-    )
-
-
-def _step(steps: set[int]) -> float | None:
-    """The interval by its whole-second timestamps, if they all tell the same."""
-    (step,) = steps if len(steps) == 1 else (0,)
-    return float(step) if step > 0 else None
-
-
-def _take(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    if len(line) > _LONGEST_LINE:
-        _other(reading, number, line, cut=cut)
-        return
-    words = line.split()
-    if not line.strip("- \t"):
-        return
-    if _is_histogram(words):
-        raise FormatError(
-            "unreadable-result",
-            f"line {number}: histograms of {TOOL} -r or -w give no rates, and their buckets, each "
-            "twice as wide as the one before, no percentiles",
-            context=(f"it says: {line.strip()[:160]!r}",),
-        )
-    if words[:3] == _FIRST_GROUPS:
-        reading.groups, reading.columns = tuple(words), ()
-    elif reading.groups and not reading.columns:
-        reading.indent = len(line) - len(line.lstrip())
-        reading.columns = _columns(reading, number, words)
-    elif _UNIX_TIME.fullmatch(line):
-        reading.stamps.append(int(line))
-    elif not _DATE.fullmatch(line):
-        _row(reading, number, line, cut=cut)
-
-
-def _is_histogram(words: Sequence[str]) -> bool:
-    return words[:3] != _FIRST_GROUPS and any(need <= set(words) for need in _HISTOGRAM_GROUPS)
-
-
-def _columns(reading: _Reading, number: int, words: Sequence[str]) -> tuple[str, ...]:
-    """The columns' names, of the line of groups and the line of labels below it."""
-    labels = list(words[1:])
-    columns: list[str] = []
-    for group in reading.groups:
-        # A wait of a single kind of I/O has one column, all others have two.
-        width = 1 if labels[:1] == ["wait"] else 2
-        columns += [f"{group}_{label}" for label in labels[:width]]
-        labels = labels[width:]
-    if labels or len(set(columns)) < len(columns) or tuple(columns[: len(_DEFAULT)]) != _DEFAULT:
-        raise FormatError(
-            "unreadable-result",
-            f"line {number}: the heads of {TOOL} do not fit to each other",
-            context=(
-                f"it says: {' '.join(words)[:160]!r}",
-                f"above it: {' '.join(reading.groups)[:160]!r}",
-            ),
-        )
-    if not reading.rows:
-        reading.notes += [
-            _note(
-                NoteKind.UNKNOWN_FIELD,
-                f"line {number - 1}",
-                f"the column {group!r} is not known, nor its unit; it is left out",
-            )
-            for group in reading.groups
-            if group not in _GROUPS
-        ]
-    return tuple(columns)
-
-
-def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    scripted = "\t" in line and not reading.columns
-    columns = reading.columns or _DEFAULT
-    cells = line.split("\t") if scripted else line.rsplit(None, len(columns))
-    fits = len(cells) >= len(columns) + 1 if scripted else len(cells) == len(columns) + 1
-    if not fits or not (reading.columns or scripted):
-        _other(reading, number, line, cut=cut)
-        return
-    name, values = cells[0].strip(), [cell.strip() for cell in cells[1:]]
-    if not all(value == "-" or _CELL.fullmatch(value) for value in values):
-        if cut or reading.rows or scripted:
-            raise _unreadable(number, line, cut=cut)
-        _other(reading, number, line, cut=cut)
-        return
-    if scripted and not name[:1].isalpha():
-        _other(reading, number, line, cut=cut)
-        return
-    # Every level of vdevs is two blanks further in.
-    depth = None if scripted else max(0, len(line) - len(line.lstrip()) - reading.indent) // 2
-    if name in _HEADS and set(values) == {"-"}:
-        return
-    if scripted and len(values) > len(columns) and not reading.rows:
-        fact = (
-            f"{len(values) - len(columns)} columns behind bandwidth have no names with -H; they "
-            "are left out"
-        )
-        reading.notes.append(_note(NoteKind.LEFT_OUT, f"line {number}", fact))
-    if not depth:
-        if name in reading.seen:
-            reading.interval += 1
-            reading.seen.clear()
-        reading.seen.add(name)
-        reading.pool = name
-    told = {
-        column: _value(column, value, number)
-        for column, value in zip(columns, values, strict=False)
-        if _is_known(column)
-    }
-    reading.rows.append(
-        IostatRow(
-            interval=reading.interval,
-            line=number,
-            pool=reading.pool,
-            name=name,
-            depth=depth,
-            values=MappingProxyType(told),
-        )
-    )
-
-
-def _other(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    """A line that is none of the tool's: before the figures it may be the command."""
-    if reading.rows or reading.columns:
-        raise _unreadable(number, line, cut=cut)
-    reading.noise.append(line)
-    command = _COMMAND.search(line[:300])
-    if command is None:
-        return
-    words = command["rest"].split()
-    flags = "".join(word for word in words if re.fullmatch(r"-[a-zA-Z]+", word))
-    reading.since_boot = "y" not in flags
-    numbers = [word for word in words[-2:] if re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", word)]
-    reading.asked_s = float(numbers[0]) or None if numbers else None
-
-
-def _is_known(column: str) -> bool:
-    return any(column.startswith(f"{group}_") for group in _GROUPS)
-
-
-def _value(column: str, text: str, number: int) -> float | None:
-    """In base units. Times without a unit (-p) are nanoseconds. Raises FormatError."""
-    found = _CELL.fullmatch(text)
-    if found is None:
-        return None
-    timed = any(column.startswith(f"{group}_") for group in _WAITS | _SINGLE_WAITS)
-    factors: Mapping[str, float] = _TIMES if timed else _FACTORS
-    unit = found["unit"] or ""
-    if unit not in factors:
-        raise FormatError(
-            "unreadable-result", f"line {number}: {text!r} cannot be in the column {column}"
-        )
-    return float(found["number"]) * factors[unit]
-
-
-def _unreadable(number: int, line: str, *, cut: bool) -> FormatError:
-    return FormatError(
-        "truncated-result" if cut else "unreadable-result",
-        f"line {number} of the output of {TOOL} is " + ("cut off" if cut else "not understood"),
-        context=(f"it says: {line.strip()[:160]!r}",),
-    )
-
-
-def _note(kind: NoteKind, where: str, fact: str) -> Note:
-    return Note(kind=kind, where=where, fact=fact)
 
 
 def _recognises(_name: str, head: bytes) -> bool:
     lines = head.decode("utf-8-sig", "replace").splitlines()[:200]
-    words = [line.split() if len(line) <= _LONGEST_LINE else [] for line in lines]
-    if any(one[:3] == _FIRST_GROUPS for one in words):
+    words = [line.split() if len(line) <= LONGEST_LINE else [] for line in lines]
+    if any(one[:3] == FIRST_GROUPS for one in words):
         return True
-    if any(_is_histogram(a) and b[:1] and b[0] in _HISTOGRAM_HEADS for a, b in pairwise(words)):
+    if any(is_histogram(a) and b[:1] and b[0] in HISTOGRAM_HEADS for a, b in pairwise(words)):
         return True
     told = [line.split("\t") for line in lines if line.strip()]
     whole = told[:-1] if len(told) > 1 else told
     return bool(whole) and all(
-        len(cells) >= len(_DEFAULT) + 1
+        len(cells) >= len(DEFAULT_COLUMNS) + 1
         and len(cells) == len(whole[0])
         and cells[0][:1].isalpha()
-        and all(cell == "-" or _CELL.fullmatch(cell.strip()) for cell in cells[1:])
+        and all(cell == "-" or CELL.fullmatch(cell.strip()) for cell in cells[1:])
         for cells in whole
     )
 
@@ -354,10 +89,10 @@ def read_results(content: bytes) -> tuple[Result, ...]:
     notes = list(report.notes)
     if first:
         fact = "the first block is the average since the pool was imported and is left out"
-        notes.append(_note(NoteKind.LEFT_OUT, f"line {report.rows[0].line}", fact))
+        notes.append(note(NoteKind.LEFT_OUT, f"line {report.rows[0].line}", fact))
     if report.interval_s is None:
         fact = "the length of the intervals is not told, so there is no series of every second"
-        notes.append(_note(NoteKind.LEFT_OUT, f"line {report.rows[-1].line}", fact))
+        notes.append(note(NoteKind.LEFT_OUT, f"line {report.rows[-1].line}", fact))
     pools: dict[str, list[IostatRow]] = {}
     for row in report.rows:
         if not row.depth and row.interval >= first:

@@ -79,3 +79,13 @@ def test_options_that_nobody_told_are_unknown() -> None:
     whole = JobOptions(raw={"rw": "randread"})
     assert (whole.engine, whole.iodepth, whole.numjobs, whole.direct) == ("psync", 1, 1, False)
     assert JobOptions(raw={"buffered": "0"}, whole=False).direct is True
+
+
+@pytest.mark.parametrize(
+    ("engine", "asked", "taken"),
+    [("io_uring", 10, 16), ("io_uring", 16, 16), ("io_uring", 1, 1), ("libaio", 10, 10)],
+)
+def test_io_uring_rounds_the_depth_up(engine: str, asked: int, taken: int) -> None:
+    options = JobOptions(raw={"ioengine": engine, "iodepth": str(asked)})
+    assert options.iodepth == asked
+    assert options.queue_depth == taken

@@ -303,3 +303,40 @@ def test_it_is_total(content: bytes, start: float, end: float, put: bytes) -> No
                         for operation in one.operations:
                             told = [v for v in operation.metrics().values() if v is not None]
                             assert all(math.isfinite(value) and value >= 0 for value in told)
+
+
+LABELLED = HEAD.replace("iops", "label:Cores,iops")
+
+
+def labelled(target: str, cores: str, op: str = "write") -> str:
+    return f"lab,{target},rand,{op},rand{op},4k,4,16,{cores},32000,125,0.5\n"
+
+
+def test_a_column_of_labels_is_of_the_target() -> None:
+    results = table(
+        labelled("a", "1"), labelled("b", ""), labelled("a", "", op="read"), head=LABELLED
+    )
+    assert [(one.target, dict(one.labels)) for one in results] == [("a", {"cores": "1"}), ("b", {})]
+    assert all(not output(one).notes for one in results), "the column is known"
+
+
+def test_a_target_has_one_value_of_a_label() -> None:
+    with pytest.raises(FormatError, match=r"line 3: .* has the cores '2', and '1' on line 2"):
+        table(labelled("a", "1"), labelled("a", "2"), head=LABELLED)
+    other_cluster = labelled("a", "2").replace("lab,", "other,")
+    ours, theirs = table(labelled("a", "1"), other_cluster, head=LABELLED)
+    assert (ours.labels, theirs.labels) == ({"cores": "1"}, {"cores": "2"})
+
+
+@pytest.mark.parametrize(
+    ("head", "value", "fact"),
+    [
+        ("label:", "1", "names no label"),
+        ("label:a=b", "1", "names no label"),
+        ("label:cores,label:cores", "1,1", "there twice"),
+        ("label:cores", "k=v", "expected a word"),
+    ],
+)
+def test_labels_that_cannot_be(head: str, value: str, fact: str) -> None:
+    with pytest.raises(FormatError, match=fact):
+        table(labelled("a", value), head=HEAD.replace("iops", f"{head},iops"))

@@ -1,0 +1,1 @@
+"""What nvme-cli prints, one module for each output."""

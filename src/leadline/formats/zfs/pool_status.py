@@ -1,0 +1,206 @@
+"""`zpool status`: the state of pools and the tree of their vdevs with errors.
+
+Figures of errors are counts since the import or the last `zpool clear`, in powers of 1024 and
+three digits from 1024 on (zfs-fuse prints `915K` within seconds of a full disk) unless -p was
+given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from leadline.formats.zfs.lines import ends_early, is_cut, lines_of, refused
+from leadline.formats.zfs.nicenum import nice_count
+
+_TOOL: Final = "zpool status"
+# Keys stand right-aligned before a colon; what goes on below them is indented by eight.
+_KEY: Final = re.compile(r" {0,7}(?P<key>[a-z]{2,12}):(?: (?P<rest>.*))?", re.ASCII)
+_STATES: Final = frozenset(
+    {"ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "UNAVAIL", "REMOVED", "SUSPENDED", "SPLIT"}
+    | {"AVAIL", "INUSE"}
+)
+_NONE: Final = frozenset({"no pools available"})
+_SUSPENDED: Final = "are faulted in response to IO failures"
+_LONGEST_LINE: Final = 10_000
+
+
+class VdevGroup(StrEnum):
+    """Where a vdev stands in the tree. Without a head it is `data`."""
+
+    DATA = "data"
+    LOG = "log"
+    CACHE = "cache"
+    SPECIAL = "special"
+    DEDUP = "dedup"
+    SPARE = "spare"
+
+
+_HEADS: Final = {
+    "logs": VdevGroup.LOG,
+    "cache": VdevGroup.CACHE,
+    "special": VdevGroup.SPECIAL,
+    "dedup": VdevGroup.DEDUP,
+    "spares": VdevGroup.SPARE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VdevStatus:
+    """A row of the tree. `depth` is 0 for the pool itself; errors are None for a spare, which has
+    none told. `note` is what stands behind the figures, such as `cannot open`."""
+
+    name: str
+    state: str
+    depth: int
+    group: VdevGroup
+    read_errors: int | None
+    write_errors: int | None
+    checksum_errors: int | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStatus:
+    """What is not told is empty: a healthy pool has no `status` and no `action`. `scan` is the
+    line of the same name, `scrub` before 2011. `other` holds the rest by its key (`see`, `remove`,
+    `checkpoint`, ...). Lines that go on are joined by a blank, those of `errors` by a line end."""
+
+    name: str
+    state: str
+    status: str
+    action: str
+    scan: str
+    errors: str
+    vdevs: tuple[VdevStatus, ...]
+    other: Mapping[str, str]
+
+    @property
+    def suspended(self) -> bool:
+        """Whether all I/O to it waits or fails. Before OpenZFS 0.8.2 `state` did not say so, and
+        the pool was told ONLINE or DEGRADED; the status line did."""
+        return self.state == "SUSPENDED" or _SUSPENDED in self.status
+
+    @property
+    def leaves(self) -> tuple[VdevStatus, ...]:
+        """The devices and files: rows that have none below them."""
+        ends = [*self.vdevs[1:], None]
+        return tuple(
+            one
+            for one, below in zip(self.vdevs, ends, strict=False)
+            if below is None or below.depth <= one.depth
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reading:
+    """One pool so far: texts by key, and the key whose lines go on."""
+
+    line: int
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    key: str = ""
+    margin: int = -1
+    group: VdevGroup = VdevGroup.DATA
+    vdevs: list[VdevStatus] = field(default_factory=list)
+
+
+def parse_pool_status(text: str) -> tuple[PoolStatus, ...]:
+    """All pools in order; none where the text says that there are none. Raises FormatError
+    (`empty-result`, `truncated-result`, `unreadable-result`) with the line."""
+    lines = lines_of(text, _TOOL)
+    if text.strip() in _NONE:
+        return ()
+    pools: list[_Reading] = []
+    # The tool tells on standard error, so before all others, that it cannot list the errors.
+    early = _Reading(line=0)
+    for number, line in enumerate(lines, start=1):
+        cut = is_cut(text, number, lines)
+        if len(line) > _LONGEST_LINE:
+            raise refused(number, line, _TOOL, cut=cut)
+        if not line.strip():
+            continue
+        found = _KEY.fullmatch(line)
+        key = found["key"] if found else ""
+        if key == "pool":
+            pools.append(_Reading(line=number))
+        reading = pools[-1] if pools else early
+        if found and (pools or key == "errors"):
+            reading.key = key
+            reading.texts.setdefault(key, []).append((found["rest"] or "").strip())
+        elif reading.key == "config":
+            _take_row(reading, number, line, cut=cut)
+        elif reading.key:
+            reading.texts[reading.key].append(line.strip())
+        else:
+            raise refused(number, line, _TOOL, cut=cut)
+    if not pools:
+        raise ends_early(_TOOL, "the first pool", lines[0])
+    if early.texts:
+        pools[0].texts.setdefault("errors", []).extend(early.texts["errors"])
+    return tuple(_status(one) for one in pools)
+
+
+def _take_row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
+    wide = line.expandtabs(8)
+    indent = len(wide) - len(wide.lstrip())
+    words = line.split()
+    if reading.margin < 0:
+        if words[:2] != ["NAME", "STATE"]:
+            # A pool that could not be opened may have words in place of the tree.
+            reading.texts["config"].append(line.strip())
+            return
+        reading.margin = indent
+        return
+    if indent == reading.margin and len(words) == 1 and words[0] in _HEADS:
+        reading.group = _HEADS[words[0]]
+        return
+    # A name may hold blanks, and be one of the states.
+    at = next((index for index, word in enumerate(words) if index and word in _STATES), 0)
+    if not at or indent < reading.margin or (indent - reading.margin) % 2:
+        raise refused(number, line, _TOOL, cut=cut)
+    behind = words[at + 1 :]
+    counts = [nice_count(word) for word in behind[:3]]
+    told = len(counts) == 3 and None not in counts
+    if cut and not told:
+        raise refused(number, line, _TOOL, cut=cut)
+    read, write, checksum = counts if told else (None, None, None)
+    reading.vdevs.append(
+        VdevStatus(
+            name=" ".join(words[:at]),
+            state=words[at],
+            depth=(indent - reading.margin) // 2,
+            group=reading.group,
+            read_errors=read,
+            write_errors=write,
+            checksum_errors=checksum,
+            note=" ".join(behind[3:] if told else behind),
+        )
+    )
+
+
+def _status(reading: _Reading) -> PoolStatus:
+    texts = {
+        key: ("\n" if key == "errors" else " ").join(filter(None, parts))
+        for key, parts in reading.texts.items()
+    }
+    name, state = texts.pop("pool"), texts.pop("state", "")
+    if not name or not state:
+        raise ends_early(_TOOL, f"the state of the pool of line {reading.line}", name)
+    if "config" in texts and not reading.vdevs and not texts["config"]:
+        raise ends_early(_TOOL, f"the vdevs of the pool {name!r}")
+    if not texts.get("config", "-"):
+        del texts["config"]
+    return PoolStatus(
+        name=name,
+        state=state,
+        status=texts.pop("status", ""),
+        action=texts.pop("action", ""),
+        scan=texts.pop("scan", "") or texts.pop("scrub", ""),
+        errors=texts.pop("errors", ""),
+        vdevs=tuple(reading.vdevs),
+        other=MappingProxyType(texts),
+    )
