@@ -24,6 +24,36 @@ class BlockDevice(Snapshot):
     parent: str = ""
 
 
+class NvmeNamespace(Snapshot):
+    """A namespace of NVMe as a block device. `max_transfer_bytes` is the most that one command may
+    carry (MDTS and the kernel's own limit). What is not told is 0."""
+
+    name: str
+    size_bytes: int = 0
+    logical_block_bytes: int = 0
+    max_transfer_bytes: int = 0
+    used_bytes: int = 0
+
+
+class NvmeController(Snapshot):
+    """A controller, which is a way to its namespaces: in the machine (`transport` pcie) or over a
+    network (tcp, rdma, fc, loop). `queues` counts the one for administration, too, `queue_depth`
+    is the length of each; what is not told is 0 or empty. With native multipath several
+    controllers of one subsystem lead to the same namespaces, by `multipath_policy`."""
+
+    name: str
+    model: str = ""
+    firmware: str = ""
+    transport: str = ""
+    address: str = ""
+    state: str = ""
+    subsystem_nqn: str = ""
+    queues: int = 0
+    queue_depth: int = 0
+    multipath_policy: str = ""
+    namespaces: tuple[NvmeNamespace, ...] = ()
+
+
 class Mount(Snapshot):
     """The filesystem under a target's path."""
 
@@ -56,5 +86,6 @@ class HostInventory(Snapshot):
     cores: int
     memory_bytes: int
     block_devices: tuple[BlockDevice, ...] = ()
+    nvme: tuple[NvmeController, ...] = ()
     targets: tuple[TargetInventory, ...] = ()
     fio_version: str = ""

@@ -17,6 +17,8 @@ class Topic(StrEnum):
     PLACEMENT = "placement groups"
     MEDIA = "media"
     VOLUMES = "storage class"
+    LAYERS = "layers"
+    ZFS = "ZFS"
     ENCRYPTION = "encryption"
     SOFTWARE = "software"
     SERVICES = "services"
