@@ -1,16 +1,19 @@
 """Counters of a cluster's OSDs during a trial, written to `ceph-counters.jsonl`.
 
-Each line is JSON: `{"at", "elapsed_s", "hosts", "osds", "failed"}` at the start and the end, with
-those counters of `perf dump` that tell where an operation waits, by OSD (a pair is a count and a
-sum of seconds); `{"at", "elapsed_s", "perf"}` in between, commit and apply latency in nanoseconds
-by OSD as `osd perf` has them; `{"at", "elapsed_s", "error"}` where no answer came.
+Each line is JSON: `{"at", "elapsed_s", "hosts", "osds", "sizes", "failed"}` at the start and the
+end, with those counters of `perf dump` that tell where an operation waits, by OSD (a pair is a
+count and a sum of seconds), and the sizes of clients' operations from `perf histogram dump`;
+`{"at", "elapsed_s", "perf"}` in between, commit and apply latency in nanoseconds by OSD as `osd
+perf` has them; `{"at", "elapsed_s", "error"}` where no answer came.
 `leadline.formats.ceph_counters` reads it; what it costs stands in docs/internals/performance.md.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,11 +21,12 @@ import orjson
 
 from leadline.archive import layout
 from leadline.errors import LeadlineError
-from leadline.formats.ceph_counters import KEPT
+from leadline.formats.ceph_counters import KEPT, SIZES
 from leadline.probes.watches import AskingWatch, Line
 
 # Each OSD is asked over a connection of its own; with the answer that takes milliseconds. So many
-# can be asked while a trial waits for it to end; the others are told as not asked.
+# can be asked while a trial waits for it to end; the others are told as not asked. Histograms are
+# asked for behind all counters, in what is left of that time.
 _DUMPS_S = 4.0
 
 
@@ -82,8 +86,24 @@ class CephCountersWatch(AskingWatch):
         return {
             "hosts": {number: hosts[number] for number in dumps if number in hosts},
             "osds": dumps,
+            "sizes": self._sizes(list(dumps), deadline),
             "failed": failed,
         }
+
+    def _sizes(self, osds: Sequence[str], deadline: float) -> Mapping[str, Any]:
+        """Of those OSDs that tell it before time.monotonic() is `deadline`: what is missing is
+        missing in the first dump or the last one, and nothing is said of that OSD then."""
+        found: dict[str, Any] = {}
+        for number in osds:
+            if time.monotonic() > deadline:
+                break
+            # A release that has no histograms, or an OSD that fell silent: the counters stand.
+            with suppress(Exception):
+                answer = self._daemons.osd(
+                    int(number), "perf histogram dump", logger="osd", format="json"
+                )
+                found[number] = sizes_of_operations(orjson.loads(answer))
+        return found
 
     def _perf(self) -> Mapping[str, Any]:
         answer = orjson.loads(self._daemons.mgr("osd perf", format="json"))
@@ -98,6 +118,27 @@ class CephCountersWatch(AskingWatch):
                 for one in infos
             }
         }
+
+
+def sizes_of_operations(dump: Any) -> Mapping[str, Mapping[str, int]]:
+    """By kind of operation how many there were of each size, told by the least bytes of its bucket;
+    sizes that never were are left out. Raises for what is no dump of histograms.
+
+    The histograms have two axes, latency and size (`op_hist_x_axis_config` and `_y_` in
+    src/osd/osd_perf_counters.cc); they are projected on the size.
+    """
+    found: dict[str, Mapping[str, int]] = {}
+    for kind, name in SIZES.items():
+        histogram = dump["osd"].get(name)
+        if histogram is None:
+            continue
+        bounds = [max(0, one.get("min", 0)) for one in histogram["axes"][1]["ranges"]]
+        total: Counter[int] = Counter()
+        for row in histogram["values"]:
+            for bound, operations in zip(bounds, row, strict=True):
+                total[bound] += operations
+        found[kind] = {str(bound): one for bound, one in sorted(total.items()) if one}
+    return found
 
 
 def _lean(dump: Any) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from leadline.inventory.models import HostInventory, TargetInventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
 from leadline.probes.mounts import block_devices, mount_of
+from leadline.probes.nvme import nvme_inventory
 
 
 def host_inventory(targets: Sequence[Target], fio_version: str) -> HostInventory:
@@ -30,6 +31,7 @@ def host_inventory(targets: Sequence[Target], fio_version: str) -> HostInventory
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         block_devices=block_devices(),
+        nvme=nvme_inventory(),
         targets=tuple(_target(target) for target in targets),
         fio_version=fio_version,
     )
@@ -38,11 +40,11 @@ def host_inventory(targets: Sequence[Target], fio_version: str) -> HostInventory
 def _target(target: Target) -> TargetInventory:
     url = target.parsed
     path = Path(url.location)
-    if url.kind in (TargetKind.RBD, TargetKind.RADOS, TargetKind.HOSTS):
-        return TargetInventory(target=target.name, url=target.url)
     if url.kind in (TargetKind.DIR, TargetKind.CEPHFS):
         return TargetInventory(target=target.name, url=target.url, mount=mount_of(path))
-    return TargetInventory(target=target.name, url=target.url, device=path.resolve().name)
+    if url.kind is TargetKind.DEVICE:
+        return TargetInventory(target=target.name, url=target.url, device=path.resolve().name)
+    return TargetInventory(target=target.name, url=target.url)
 
 
 def _operating_system() -> str:

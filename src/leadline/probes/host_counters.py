@@ -53,12 +53,14 @@ Tell = Callable[[Counters], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalMachine:
     """This machine. `groups` are folders of control groups by the name of what they hold
-    (`/sys/fs/cgroup/cpu/leadline/osd.0`), `processes` pids by name (`osd.0`)."""
+    (`/sys/fs/cgroup/cpu/leadline/osd.0`), `processes` pids by name (`osd.0`), `partitions` those
+    whose counters are wanted beside those of all whole devices."""
 
     name: str = field(default_factory=lambda: os.uname().nodename)
     roles: Sequence[Role] = (Role.CLIENT,)
     groups: Mapping[str, Path] = field(default_factory=dict)
     processes: Mapping[str, int] = field(default_factory=dict)
+    partitions: frozenset[str] = frozenset()
 
     def follow(self, period_s: float, ending: threading.Event, tell: Tell) -> None:
         due = time.monotonic()
@@ -85,7 +87,9 @@ class LocalMachine:
 
         disks = asked(
             "/proc/diskstats",
-            lambda: proc_files.disk_counters(_text("/proc/diskstats"), _whole_devices()),
+            lambda: proc_files.disk_counters(
+                _text("/proc/diskstats"), _whole_devices() | self.partitions
+            ),
         )
         interfaces = asked(
             "/proc/net/dev", lambda: proc_files.interface_counters(_text("/proc/net/dev"))

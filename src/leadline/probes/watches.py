@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -56,9 +56,12 @@ class AskingWatch(Watch):
         self._thread: threading.Thread | None = None
 
     @abstractmethod
-    def _sample(self, *, end: bool) -> Line | None:
-        """One sample, the first and the last of them with `end`; None where there is nothing to
-        be kept. May raise anything."""
+    def _sample(self, *, end: bool) -> Line | Sequence[Line] | None:
+        """One sample, the first and the last of them with `end`: a line or several of one moment;
+        None where there is nothing to be kept. May raise anything."""
+
+    def _ended(self) -> None:
+        """Let go of what the samples needed, behind the last one. May raise nothing."""
 
     def start(self) -> None:
         if not self._lines.open():
@@ -85,6 +88,7 @@ class AskingWatch(Watch):
             last = self._ending.is_set()
             self._keep(end=first or last)
             if last:
+                self._ended()
                 return
             first = False
             # On the beat of the clock, leaving out beats that a slow answer passed.
@@ -93,13 +97,14 @@ class AskingWatch(Watch):
 
     def _keep(self, *, end: bool) -> None:
         stamp = self._lines.stamp()
+        line: Line | Sequence[Line] | None
         try:
             line = self._sample(end=end)
         # Whatever it is, it must not reach the trial; readers take it for a missed sample.
         except Exception as error:
             line = {"error": error.fact if isinstance(error, LeadlineError) else repr(error)}
-        if line is not None:
-            self._lines.write({**stamp, **line})
+        for one in (line,) if isinstance(line, Mapping) else line or ():
+            self._lines.write({**stamp, **one})
 
 
 class Watches:

@@ -14,9 +14,9 @@ import pytest
 from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.errors import CEPH_UNREACHABLE, LeadlineError
-from leadline.formats.ceph_counters import MissedCounters, OsdPerf, osd_rates
+from leadline.formats.ceph_counters import MissedCounters, OsdPerf, operation_sizes, osd_rates
 from leadline.probes import ceph_counters
-from leadline.probes.ceph_counters import CephCountersWatch
+from leadline.probes.ceph_counters import CephCountersWatch, sizes_of_operations
 
 PERIOD_S = 0.02
 TREE = {
@@ -39,6 +39,23 @@ class Cluster:
         self.perfs = 0
         self.on_osd: Callable[[int], None] = lambda number: None
 
+    def histogram(self, number: int) -> bytes:
+        """Of as many writes of 16 KiB as there were dumps, and one read of 600 bytes."""
+        sizes = [{"max": -1}, {"min": 0, "max": 511}, {"min": 512}, {"min": 16384}]
+        axes = [{"ranges": [{"max": -1}, {"min": 0}]}, {"ranges": sizes}]
+        writes = [[0, 0, 0, 0], [1, 2, 0, self.dumps[number]]]
+        return json.dumps(
+            {
+                "osd": {
+                    "op_w_latency_in_bytes_histogram": {"axes": axes, "values": writes},
+                    "op_r_latency_out_bytes_histogram": {
+                        "axes": axes,
+                        "values": [[0, 0, 1, 0], [0, 0, 0, 0]],
+                    },
+                }
+            }
+        ).encode()
+
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
         assert (prefix, arguments) == ("osd tree", {"states": ["up"], "format": "json"})
         return json.dumps(TREE).encode()
@@ -51,6 +68,9 @@ class Cluster:
         return json.dumps({"osdstats": {"osd_perf_infos": infos}}).encode()
 
     def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes:
+        if prefix == "perf histogram dump":
+            assert arguments == {"logger": "osd", "format": "json"}
+            return self.histogram(number)
         assert prefix == "perf dump"
         self.on_osd(number)
         self.dumps[number] += 1
@@ -90,6 +110,42 @@ def test_dumps_at_start_and_end_and_latencies_between(tmp_path: Path) -> None:
     rates = osd_rates(samples)
     assert [(one.osd, one.host) for one in rates] == [(0, "h1"), (1, "h2")]
     assert rates[0].means_s["osd.op_latency"] == pytest.approx(0.002)
+
+
+def test_sizes_of_operations_at_start_and_end(tmp_path: Path) -> None:
+    cluster = Cluster()
+    with CephCountersWatch(cluster, tmp_path, period_s=3600):
+        time.sleep(0.05)
+    first, last = lines(tmp_path)
+    # The bucket below zero, which nothing should be in, counts as the one of zero.
+    assert first["sizes"]["0"] == {"op_w": {"0": 3, "16384": 1}, "op_r": {"512": 1}}
+    assert last["sizes"]["1"]["op_w"] == {"0": 3, "16384": 2}
+    samples = StoredTrial(tmp_path, None).ceph_counters
+    assert operation_sizes(samples) == {"op_w": {16384: 2}, "op_r": {}}
+
+
+def test_sizes_of_a_real_osd() -> None:
+    """799 writes of 16 KiB by fio's last job and the one before, then small ones and 27 of 1 MiB
+    as `rados bench` made them."""
+    dump = json.loads(
+        Path("tests/recorded/layers/osd-perf-histogram-dump-pacific.json").read_bytes()
+    )
+    sizes = sizes_of_operations(dump)
+    assert sizes["op_w"]["16384"] == 798
+    assert sizes["op_w"]["1048576"] == 27
+    assert set(sizes) == {"op_r", "op_w", "op_rw"}
+
+
+def test_an_osd_without_histograms_still_tells_its_counters(tmp_path: Path) -> None:
+    class Old(Cluster):
+        def histogram(self, number: int) -> bytes:
+            raise LeadlineError(CEPH_UNREACHABLE, "no such command")
+
+    with CephCountersWatch(Old(), tmp_path, period_s=3600):
+        time.sleep(0.05)
+    samples = StoredTrial(tmp_path, None).ceph_counters
+    assert [one.osd for one in osd_rates(samples)] == [0, 1]
+    assert operation_sizes(samples) == {}
 
 
 def test_an_osd_that_is_silent_does_not_hide_the_others(tmp_path: Path) -> None:

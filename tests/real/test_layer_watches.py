@@ -1,0 +1,184 @@
+"""What watches see of real layers, beside what was really done: a loop device, ext4 on it, an
+image by librbd and a mount of ceph-fuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.records import Layer, LayerKind
+from leadline.formats.block_requests import MissedBlock, RequestSizes, request_sizes
+from leadline.formats.ceph_counters import operation_sizes
+from leadline.formats.image_counters import image_work
+from leadline.formats.mount_counters import fuse_waiting
+from leadline.formats.output import FormatError
+from leadline.lab.cluster import open_lab
+from leadline.lab.locate import labs_folder
+from leadline.probes.block_requests import BlockWatch
+from leadline.probes.kernel_files import open_kernel_file, read_kernel_file
+from leadline.probes.layer_watches import watches_of
+from leadline.probes.stacks import layers_of_path
+from leadline.probes.tracepoints import parse_format
+from tests.real.conftest import Ended
+
+pytestmark = [pytest.mark.real, pytest.mark.root]
+
+KIB = 1024
+
+
+def fio(folder: Path, *options: str) -> None:
+    common = ("--name=x", "--time_based", "--runtime=2", "--size=64m", "--output-format=json")
+    done = subprocess.run(
+        ["fio", *common, *options], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def seen(device: Path, folder: Path, *options: str) -> RequestSizes:
+    """Sizes of requests to the device while fio works."""
+    with BlockWatch([device.name], folder, period_s=0.4):
+        fio(folder, *options)
+    told = StoredTrial(folder, None).block_requests
+    missed = [one for one in told if isinstance(one, MissedBlock)]
+    if missed:
+        pytest.skip(f"requests cannot be seen here, so their sizes are NOT tested: {missed[0]}")
+    return request_sizes(told)[device.name]
+
+
+def test_requests_of_16_kib_are_seen_as_such(loop_device: Path, tmp_path: Path) -> None:
+    sizes = seen(
+        loop_device,
+        tmp_path,
+        *(f"--filename={loop_device}", "--rw=randwrite", "--bs=16k", "--direct=1"),
+        *("--ioengine=libaio", "--iodepth=4"),
+    )
+    assert set(sizes.writes) == {16 * KIB}
+    assert sizes.writes[16 * KIB] > 20
+    assert not sizes.reads
+    assert sizes.seconds > 0
+
+
+def test_large_writes_through_ext4_are_split_at_what_the_device_takes(
+    loop_device: Path, mounted: Path, tmp_path: Path
+) -> None:
+    queue = Path("/sys/block") / loop_device.name / "queue"
+    most = int((queue / "max_sectors_kb").read_text()) * KIB
+    sizes = seen(
+        loop_device,
+        tmp_path,
+        *(f"--directory={mounted}", "--rw=write", f"--bs={2 * most}", "--direct=1"),
+        *("--ioengine=psync", "--fallocate=none"),
+    )
+    # Memory that does not lie together is as many segments, of which a request has so many.
+    segments = int((queue / "max_segments").read_text())
+    least = min(most, segments * os.sysconf("SC_PAGE_SIZE"))
+    largest = max(sizes.writes)
+    assert least <= largest <= most
+    # Of the data all but the ends of extents; the journal's and the metadata's are small.
+    total = sum(size * count for size, count in sizes.writes.items())
+    assert sum(sizes.writes[one] * one for one in sizes.writes if one >= least) > 0.8 * total
+
+
+def test_what_nobody_has_mounted_is_read_and_still_not_mounted() -> None:
+    def mounts() -> list[str]:
+        return sorted(Path("/proc/self/mounts").read_text().splitlines())
+
+    before = mounts()
+    path = "events/block/block_rq_issue/format"
+    handle = open_kernel_file("tracefs", Path("/sys/kernel/tracing"), path)
+    try:
+        assert mounts() == before
+        # The namespace that it was mounted in is gone by now.
+        assert parse_format(read_kernel_file(handle).decode()).fields["rwbs"]
+    finally:
+        os.close(handle)
+
+
+def test_a_stack_of_ext4_on_a_loop_device(loop_device: Path, mounted: Path, tmp_path: Path) -> None:
+    """All that is watched of it lies in files of its own, and what was written is there."""
+    stack = (
+        Layer(kind=LayerKind.FILESYSTEM, name="ext4", facts={"mount_point": str(mounted)}),
+        Layer(kind=LayerKind.BLOCK, name=loop_device.name, devices=(loop_device.name,)),
+    )
+    watches = watches_of(stack, tmp_path)
+    before = _written(loop_device)
+    for one in watches:
+        one.start()
+    # Behind the second window, however busy the machine is.
+    what = ("--rw=write", "--bs=64k", "--direct=1", "--runtime=4")
+    fio(tmp_path, f"--directory={mounted}", *what)
+    began = time.monotonic()
+    for one in watches:
+        one.stop()
+    assert time.monotonic() - began < 2
+    sizes = request_sizes(StoredTrial(tmp_path, None).block_requests)[loop_device.name]
+    assert sizes.writes[64 * KIB] > 0
+    assert _written(loop_device) > before
+    assert [one.name for one in tmp_path.glob("*.jsonl")] == ["block-requests.jsonl"]
+
+
+def _written(device: Path) -> int:
+    words = (Path("/sys/block") / device.name / "stat").read_text().split()
+    return int(words[6])
+
+
+@pytest.mark.slow
+def test_an_image_by_librbd_adds_up_from_fio_to_the_osds(
+    lab: str, process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"clusters: {{c: {{lab: {lab}}}}}\n"
+        'targets: ["rbd:rep3"]\n'
+        "workloads: [{name: w, pattern: randwrite, numjobs: 2}]\n"
+        "defaults: {size: 32M, runtime: 4s, ramp: 0s, block_size: 64k, iodepth: 4}\n"
+        "repeats: 1\n"
+    )
+    ended = process("run", plan, "--quiet")
+    assert ended.status in (0, 1), ended.err
+    (folder,) = (tmp_path / "runs").iterdir()
+    (trial,) = Run(folder).trials
+    output = trial.output
+    assert not isinstance(output, FormatError)
+    asked = sum(one.total_ios or 0 for job in output.jobs for one in job.operations)
+    assert asked > 50
+
+    work = image_work(trial.image_counters)
+    assert work is not None
+    # Two clients, one for each job; the last quarter of a second of each may be missing.
+    assert 0.8 * asked < work.counts["wr"] <= asked
+    assert work.counts["wr_bytes"] == work.counts["wr"] * 64 * KIB
+    assert work.counts["objecter.op_w"] == pytest.approx(work.counts["wr"], rel=0.02, abs=10)
+    assert 0 < work.latencies["wr_latency"].seconds / work.counts["wr"] < 4
+    # A write is of one object, and served by one OSD. No trial waits for the first dump, so that
+    # what was written while the OSDs were asked is not in it.
+    sizes = operation_sizes(trial.ceph_counters)
+    assert 0.8 * asked < sizes["op_w"][64 * KIB] <= asked
+    # The sockets go with the run.
+    (image,) = (one for one in Run(folder).stacks["rbd:rep3"] if one.kind is LayerKind.IMAGE)
+    assert not Path(image.facts["admin_socket"]).exists()
+
+
+@pytest.mark.slow
+def test_one_writer_of_a_fuse_mount_is_one_request_at_a_time(lab: str, tmp_path: Path) -> None:
+    opened = open_lab(lab, labs_folder(None))
+    assert opened.cephfs is not None
+    stack = layers_of_path(opened.cephfs)
+    assert stack[0].kind is LayerKind.FUSE
+    folder = opened.cephfs / "watched"
+    folder.mkdir()
+    watches = watches_of(stack, tmp_path)
+    for one in watches:
+        one.start()
+    fio(folder, "--rw=write", "--bs=1m", "--direct=1", "--ioengine=psync")
+    for one in watches:
+        one.stop()
+    waiting = fuse_waiting(StoredTrial(tmp_path, None).mount_counters, stack[0].name)
+    assert len(waiting) > 3
+    assert max(waiting) >= 1
