@@ -29,6 +29,11 @@ STDERR = "stderr.txt"
 CLUSTER = "cluster.jsonl"
 RESOURCES = "resources.jsonl"
 CEPH_COUNTERS = "ceph-counters.jsonl"
+ZPOOL_IOSTAT = "zpool-iostat.txt"
+ZFS = "zfs.jsonl"
+IMAGE_COUNTERS = "image-counters.jsonl"
+MOUNT_COUNTERS = "mount-counters.jsonl"
+BLOCK_REQUESTS = "block-requests.jsonl"
 IMPORTED = "imported"
 RUNNERS = "runners.json"
 CLIENTS = "clients.json"
@@ -44,6 +49,16 @@ _UNSEALED = (LOCK, MANIFEST)
 def volume_prefix(number: int) -> str:
     """What the files of one of several volumes of a trial begin with; numbers begin at 1."""
     return f"volume-{number}."
+
+
+def stacks_file(session: str) -> str:
+    """Where it is kept what lies below the targets of a session."""
+    return f"{INVENTORY}/{session}-layers.json"
+
+
+def target_folder(session: str, number: int) -> str:
+    """Where the dumps of what the plan's target of that number lies on are."""
+    return f"{INVENTORY}/{session}-target-{number + 1}"
 
 
 def system_folder(session: str, moment: str, number: int) -> str:

@@ -15,6 +15,7 @@ from leadline.formats.fio_log import Window, parse_iops_log
 from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, NoteKind
 from leadline.formats.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
+from leadline.formats.zfs_stream import read_stream_output
 from leadline.metrics import Op
 from leadline.regular_file import read_content
 
@@ -33,6 +34,8 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
         return read_rados_bench(folder)
     if engine == "rbd bench":
         return read_rbd_bench(folder)
+    if engine == "zfs stream":
+        return read_stream_output(folder)
     try:
         content = read_content(folder / layout.FIO_OUTPUT)
     except FileNotFoundError as error:
@@ -136,6 +139,8 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
         return read_rados_bench_windows(folder)
     if engine == "rbd bench":
         return read_rbd_bench_windows(folder)
+    if engine == "zfs stream":
+        return {}  # a stream has no I/Os; its bytes over time are in its own report
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]

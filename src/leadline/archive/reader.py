@@ -22,19 +22,27 @@ from leadline.archive.records import (
     Clients,
     Created,
     Derived,
+    Layer,
     Manifest,
     Runner,
     Runners,
     RunStatus,
+    Stacks,
     TrialRecord,
     TrialStatus,
 )
 from leadline.errors import LeadlineError
+from leadline.formats.block_requests import BlockSample, MissedBlock, parse_block_requests
 from leadline.formats.ceph_counters import CounterSample, parse_ceph_counters
 from leadline.formats.ceph_status import ClusterSample, MissedSample, parse_cluster_log
 from leadline.formats.fio_log import Window
 from leadline.formats.host_counters import HostSample, MissedHostSample, parse_resource_log
+from leadline.formats.image_counters import ImageSample, MissedImage, parse_image_counters
+from leadline.formats.mount_counters import MountSample, parse_mount_counters
 from leadline.formats.output import EngineOutput, FormatError
+from leadline.formats.zfs.iostat import IostatReport, parse_zpool_iostat
+from leadline.formats.zfs_record import MissedZfs, ZfsAnswer, parse_zfs_record
+from leadline.formats.zfs_stream import StreamReport, read_zfs_stream
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.ceph_reading import cluster_inventory
 from leadline.inventory.kubernetes.kinds import holds_kubernetes
@@ -135,6 +143,58 @@ class StoredTrial:
         """
         content = self._watched(layout.CEPH_COUNTERS)
         return () if content is None else parse_ceph_counters(content)
+
+    @cached_property
+    def block_requests(self) -> tuple[BlockSample | MissedBlock, ...]:
+        """Sizes of requests to block devices during the trial; empty where none were sampled.
+
+        Raises FormatError with the line of the record that is not understood.
+        """
+        content = self._watched(layout.BLOCK_REQUESTS)
+        return () if content is None else parse_block_requests(content)
+
+    @cached_property
+    def zfs_stream(self) -> StreamReport | None:
+        """The streams of a trial of `engine: zfs-stream`, with the stalls of their pipe; None of
+        another. Raises FormatError."""
+        return read_zfs_stream(self.folder)
+
+    @cached_property
+    def image_counters(self) -> tuple[ImageSample | MissedImage, ...]:
+        """Counters of the client of the target's image; empty where none were asked for.
+
+        Raises FormatError with the line of the record that is not understood.
+        """
+        content = self._watched(layout.IMAGE_COUNTERS)
+        return () if content is None else parse_image_counters(content)
+
+    @cached_property
+    def mount_counters(self) -> tuple[MountSample, ...]:
+        """Mounts of FUSE and NFS during the trial; empty where the target lies on none.
+
+        Raises FormatError with the line of the record that is not understood.
+        """
+        content = self._watched(layout.MOUNT_COUNTERS)
+        return () if content is None else parse_mount_counters(content)
+
+    @cached_property
+    def zfs(self) -> tuple[ZfsAnswer | MissedZfs, ...]:
+        """What ZFS told at the start and the end of the trial; empty where there is none.
+
+        Raises FormatError with the line of the record that is not understood.
+        """
+        content = self._watched(layout.ZFS)
+        return () if content is None else parse_zfs_record(content)
+
+    @cached_property
+    def zpool_iostat(self) -> IostatReport | None:
+        """What `zpool iostat` printed during the trial; None where it was not run or printed
+        nothing. Raises FormatError with the line that is not understood."""
+        content = self._watched(layout.ZPOOL_IOSTAT)
+        if content is None or content.count(b"\n") < 2:
+            return None  # its command line alone
+        # The program is ended in the midst of a line.
+        return parse_zpool_iostat(content[: content.rfind(b"\n") + 1])
 
     def _watched(self, name: str) -> bytes | None:
         """What a watch wrote during the trial; None where there was none. Raises FormatError."""
@@ -269,15 +329,35 @@ class Run:
         paths = sorted(self._own(self.path / layout.INVENTORY).glob(f"*-{moment}.json"))
         return read_record(paths[0 if moment == "start" else -1], HostInventory) if paths else None
 
+    @cached_property
+    def stacks(self) -> Mapping[str, tuple[Layer, ...]]:
+        """What lies below each target, from the top down, as its last session found it; targets
+        of which nothing is known are not in it. Raises LeadlineError(`archive-damaged`)."""
+        folder = self._own(self.path / layout.INVENTORY)
+        pattern = Path(layout.stacks_file("*")).name
+        kept = [read_record(path, Stacks) for path in sorted(folder.glob(pattern))]
+        return {one.target: one.layers for record in kept for one in record.stacks if one.layers}
+
     def system_dumps(self, moment: Literal["start", "end"], name: str) -> dict[str, bytes]:
         """The raw dumps of a cluster of the plan, taken at the run's start or end, over all
         sessions; empty if none were taken. Raises LeadlineError(`archive-damaged`)."""
         number = [cluster.name for cluster in self.plan.clusters].index(name)
+        place = layout.system_folder("*", moment, number)
+        return self._dumps(place, 0 if moment == "start" else -1)
+
+    def target_dumps(self, name: str) -> dict[str, bytes]:
+        """What the layers below a target told of themselves, raw, in the last session that asked;
+        empty if none did. Raises LeadlineError(`archive-damaged`)."""
+        number = [target.name for target in self.plan.targets].index(name)
+        return self._dumps(layout.target_folder("*", number), -1)
+
+    def _dumps(self, pattern: str, which: int) -> dict[str, bytes]:
+        """Of the sessions that match, one."""
         self._own(self.path / layout.INVENTORY)
-        folders = sorted(self.path.glob(layout.system_folder("*", moment, number)))
+        folders = sorted(self.path.glob(pattern))
         if not folders:
             return {}
-        chosen = self._own(folders[0 if moment == "start" else -1])
+        chosen = self._own(folders[which])
         try:
             return {path.name: read_content(path) for path in sorted(chosen.iterdir())}
         except OSError as error:

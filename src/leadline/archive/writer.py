@@ -24,6 +24,7 @@ from leadline.archive.records import (
     Problem,
     RunStatus,
     Session,
+    Stacks,
     TrialRecord,
 )
 from leadline.errors import LeadlineError
@@ -174,13 +175,31 @@ class RunWriter:
             name = f"{self.session:03d}-{moment}.json"
             layout.write_durably(folder / name, layout.encode(inventory))
 
+    def write_stacks(self, stacks: Stacks) -> None:
+        """Keep what lies below the targets of this session."""
+        with _told(self.path):
+            place = self.path / layout.stacks_file(f"{self.session:03d}")
+            place.parent.mkdir(exist_ok=True)
+            layout.write_durably(place, layout.encode(stacks))
+
     def write_system(
         self, moment: Literal["start", "end"], name: str, dumps: Mapping[str, bytes]
     ) -> None:
         """Keep the dumps of a cluster of the plan, as they are."""
         names = [cluster.name for cluster in self.run.plan.clusters]
+        place = layout.system_folder(f"{self.session:03d}", moment, names.index(name))
+        self._write_dumps(place, dumps)
+
+    def write_target(self, name: str, dumps: Mapping[str, bytes]) -> None:
+        """Keep what a target's layers tell of themselves, as it is; nothing where there is
+        nothing."""
+        names = [target.name for target in self.run.plan.targets]
+        if dumps:
+            place = layout.target_folder(f"{self.session:03d}", names.index(name))
+            self._write_dumps(place, dumps)
+
+    def _write_dumps(self, place: str, dumps: Mapping[str, bytes]) -> None:
         with _told(self.path):
-            place = layout.system_folder(f"{self.session:03d}", moment, names.index(name))
             folder = self.path / place
             folder.mkdir(parents=True, exist_ok=True)
             for file, content in dumps.items():

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from leadline.plan import models, written
 from leadline.plan.lab_description import LabDocument
+from leadline.plan.stream_rules import stream_faults
 from leadline.plan.target_url import TargetUrl, parse_target_url
 
 BLOCK_SIZE = 4096
@@ -37,12 +38,14 @@ def expand(
         for item in profile.workloads
     ]
     asked += [(item, (forced, item, document.defaults)) for item in document.workloads]
-    workloads = [one for item, layers in asked for one in with_levels(item, layers, job_files)]
+    workloads = [(item, with_levels(item, layers, job_files)) for item, layers in asked]
 
     cells = tuple(
         models.Cell(target=target.name, workload=workload, level=level)
         for target in targets
-        for workload, level in _on(target.parsed, workloads)
+        for item, levels in workloads
+        if _is_for(item, target)
+        for workload, level in _on(target.parsed, levels)
     )
     seed = document.seed if document.seed is not None else secrets.randbelow(2**32)
     return models.Plan(
@@ -68,6 +71,7 @@ def expand(
             one
             for target in targets
             for item, layers in asked
+            if _is_for(item, target)
             for one in follow_ups(item, layers, target.name)
         ),
         repeats=document.repeats,
@@ -76,6 +80,10 @@ def expand(
         drop_caches=document.drop_caches,
         grace_s=document.grace,
     )
+
+
+def _is_for(item: written.WorkloadDocument, target: models.Target) -> bool:
+    return not item.targets or (target.subject or target.name) in item.targets
 
 
 def places(url: TargetUrl, clusters: Sequence[str]) -> Mapping[str, str]:
@@ -114,7 +122,7 @@ def _targets(document: written.PlanDocument) -> tuple[tuple[models.Target, bool]
                 cluster=cluster,
                 subject=name if place and several else "",
                 place=place if several else "",
-                labels=item.labels,
+                labels={**document.labels, **item.labels},
             ),
             item.optional,
         )
@@ -284,7 +292,7 @@ def _workload(
     neighbours = (level.neighbours or 0) if level else 0
     # What the workload says of its own pattern is not its neighbours'.
     alone = item.model_copy(update={"read_share": None, "fsync": None})
-    return models.Workload.model_validate(
+    workload = models.Workload.model_validate(
         {
             "name": item.name,
             "description": item.description,
@@ -298,6 +306,9 @@ def _workload(
             "neighbour": item.neighbour and _phase(item.neighbour, alone, layers, None),
         }
     )
+    for fault in stream_faults(workload):
+        raise ValueError(f"the engine 'zfs-stream' {fault}")
+    return workload
 
 
 def _phase(
@@ -335,7 +346,9 @@ def _phase(
 def level_label(workload: models.Workload) -> str:
     """`qd32` for one job, `qd32x4` for four; `c3-qd32` for three clients, `c3-qd32-rate500` for an
     open loop at that rate of each, `c1-qd1-n3` beside three neighbours. The first phase speaks for
-    the workload."""
+    the workload. Empty for a stream, which has no depth."""
+    if workload.streams:
+        return ""
     phase = workload.phases[0]
     parts = [
         f"c{workload.clients}" if workload.clients else "",

@@ -25,7 +25,8 @@ class Footprint:
     k, so workloads share what was prefilled once; every client has its own. `span` is the same for
     a device, where job k starts at k x size, and each client behind the one before it.
     `job_file_bytes` is what the largest job file of the user lays out by itself; `clients` is the
-    highest number of load generators at once, 0 where there is only the target's own.
+    highest number of load generators at once, 0 where there is only the target's own. `streams`:
+    all that lies on the target is sent, and received beside it, by one workload at least.
     """
 
     files: Mapping[str, int]
@@ -33,10 +34,16 @@ class Footprint:
     job_file_bytes: int
     writes: bool
     clients: int = 0
+    streams: bool = False
 
     @property
     def total_bytes(self) -> int:
         return sum(self.files.values()) + self.job_file_bytes
+
+    @property
+    def room_bytes(self) -> int:
+        """What a file system has to take at most."""
+        return self.total_bytes * (2 if self.streams else 1)
 
 
 def target_footprint(plan: Plan, target: str) -> Footprint:
@@ -50,9 +57,10 @@ def target_footprint(plan: Plan, target: str) -> Footprint:
 def footprint_of(workloads: Iterable[Workload]) -> Footprint:
     files: dict[str, int] = {}
     span = job_file_bytes = clients = 0
-    writes = False
+    writes = streams = False
     for workload in workloads:
         writes = writes or workload.writes
+        streams = streams or workload.streams
         clients = max(clients, workload.generators)
         if workload.job_file:
             job_file_bytes = max(job_file_bytes, workload.job_file.footprint_bytes)
@@ -67,6 +75,7 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
         job_file_bytes=job_file_bytes,
         writes=writes,
         clients=clients,
+        streams=streams,
     )
 
 

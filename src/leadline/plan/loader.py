@@ -86,6 +86,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     job_files = _job_files(raw, base, faults)
     _check_names(raw, profiles, faults)
     _check_clusters(raw, faults)
+    _check_workloads_targets(raw, profiles, faults)
     _check_something_to_do(raw, profiles, faults)
     _check_expansion(raw, forced, profiles, faults)
     if plan_document is not None:
@@ -351,6 +352,34 @@ def _check_clusters(raw: Mapping[str, Any], faults: _Faults) -> None:
                     ("targets", index),
                     f"inter_zone_rtt is a condition of a lab, and {name!r} is none",
                 )
+
+
+def _check_workloads_targets(
+    raw: Mapping[str, Any], profiles: Sequence[written.ProfileDocument], faults: _Faults
+) -> None:
+    """Workloads name targets that there are, and no target is left without any."""
+    targets = raw.get("targets")
+    names = [
+        str(item.get("name", item.get("target")) if isinstance(item, dict) else item)
+        for item in (targets if isinstance(targets, list) else [])
+    ]
+    for_all = bool(profiles) or not raw.get("workloads")
+    named: set[str] = set()
+    for index, workload in enumerate(_mappings(raw.get("workloads"))):
+        given = workload.get("targets") or []
+        given = [given] if isinstance(given, str) else given
+        for_all = for_all or not given
+        for name in given if isinstance(given, list) else []:
+            named.add(str(name))
+            if str(name) not in names:
+                faults.add(
+                    ("workloads", index, "targets"),
+                    f"there is no target {name!r} in the plan",
+                    _nearest(str(name), names),
+                )
+    for index, name in enumerate(names):
+        if not for_all and name not in named:
+            faults.add(("targets", index), f"no workload is for the target {name!r}")
 
 
 def _fits(url: TargetUrl, cluster: object) -> bool:

@@ -59,8 +59,10 @@ class Pattern(StrEnum):
 
 class EngineChoice(StrEnum):
     """I/O engines that a workload may name: those of fio on files and devices, where `auto` takes
-    io_uring, else libaio; on a Ceph pool librbd does the I/O whichever of them is named, and
-    `rbd-bench` puts Ceph's own tool in fio's place. `rados:` targets have `rados-bench` only.
+    io_uring (which rounds a depth up to a power of two, so only for those), else libaio; on a Ceph
+    pool librbd does the I/O whichever of them is named, and `rbd-bench` puts Ceph's own tool in
+    fio's place. `rados:` targets have `rados-bench` only. `zfs-stream` sends a snapshot and
+    receives it beside, on targets of ZFS.
     """
 
     AUTO = "auto"
@@ -74,6 +76,7 @@ class EngineChoice(StrEnum):
     RBD = "rbd"
     RBD_BENCH = "rbd-bench"
     RADOS_BENCH = "rados-bench"
+    ZFS_STREAM = "zfs-stream"
 
 
 class Phase(Model):
@@ -171,6 +174,18 @@ class Workload(Model):
     def generators(self) -> int:
         """Load generators that the plan asks for, neighbours included; 0: see `clients`."""
         return self.clients + self.neighbours
+
+    @property
+    def streams(self) -> bool:
+        """It sends what lies on the target as a stream of ZFS: block size and depth of its phase
+        have no meaning."""
+        return self.engine is EngineChoice.ZFS_STREAM
+
+    @property
+    def fits_rings(self) -> bool:
+        """Whether fio's io_uring keeps to the depths asked for: its rings hold a power of two, and
+        it rounds the depth itself up to that (`roundup_pow2` in engines/io_uring.c)."""
+        return all(one.iodepth & (one.iodepth - 1) == 0 for one in self.phases)
 
     @property
     def load(self) -> Load:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leadline import errors
+from leadline.errors import LeadlineError
+from leadline.label_words import parse_labels
 from leadline.plan.target_url import TargetKind
 
 
@@ -26,6 +29,7 @@ class Overrides:
     seed: int | None = None
     prefill: bool | None = None
     drop_caches: bool | None = None
+    labels: Sequence[str] = ()
     lab: str | None = None
     ceph_conf: Path | None = None
     keyring: Path | None = None
@@ -51,12 +55,28 @@ def overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         ]
         written = raw.get("workloads")
         raw["workloads"] = [*(written if isinstance(written, list) else []), *own]
+    written_labels = raw.get("labels") or {}
+    if overrides.labels and isinstance(written_labels, dict):
+        raw["labels"] = {**written_labels, **_labels(overrides)}
     _take_clusters(raw, overrides)
     for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
         given = getattr(overrides, key)
         if given is not None:
             raw[key] = given
     return raw
+
+
+def _labels(overrides: Overrides) -> dict[str, str]:
+    """Raises LeadlineError (`usage`) for one that is not KEY=VALUE."""
+    found: dict[str, str] = {}
+    for text in overrides.labels:
+        try:
+            found |= parse_labels(text)
+        except ValueError as error:
+            raise LeadlineError(
+                errors.USAGE, f"--label {text!r} is no label", hint="write it as --label cores=2"
+            ) from error
+    return found
 
 
 def default_ceph_conf() -> str:

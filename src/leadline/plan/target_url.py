@@ -1,6 +1,8 @@
 """Targets are written as URLs: `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`,
-`cephfs:/mounted/path`, `storageclass:NAME`, `hosts:a,b:/path`; those on a cluster take options:
-`rbd:POOL?data_pool=EC&read_policy=localize`, `storageclass:fast?size=20Gi&count=3`."""
+`cephfs:/mounted/path`, `zfs:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and
+`zfs+rbd:POOL` and `ext4+rbd:POOL` for ZFS and a file system of our own on an RBD image. ZFS and
+those on a cluster take options: `zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`,
+`storageclass:fast?size=20Gi&count=3`."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from leadline.plan import volume_request
-from leadline.units import parse_duration
+from leadline.units import parse_duration, parse_size
 
 
 class TargetKind(StrEnum):
@@ -23,12 +25,25 @@ class TargetKind(StrEnum):
     RBD = "rbd"
     RADOS = "rados"
     CEPHFS = "cephfs"
+    ZFS = "zfs"
+    ZFS_ON_RBD = "zfs+rbd"
+    EXT4_ON_RBD = "ext4+rbd"
     STORAGE_CLASS = "storageclass"
     HOSTS = "hosts"
 
     @property
     def on_ceph(self) -> bool:
-        return self in (TargetKind.RBD, TargetKind.RADOS, TargetKind.CEPHFS)
+        of_ceph = (TargetKind.RBD, TargetKind.RADOS, TargetKind.CEPHFS)
+        return self in of_ceph or self.on_shared_image
+
+    @property
+    def on_shared_image(self) -> bool:
+        """On a stretch of the one image that a run makes in a Ceph pool for all such targets."""
+        return self in (TargetKind.ZFS_ON_RBD, TargetKind.EXT4_ON_RBD)
+
+    @property
+    def on_zfs(self) -> bool:
+        return self in (TargetKind.ZFS, TargetKind.ZFS_ON_RBD)
 
     @property
     def on_kubernetes(self) -> bool:
@@ -36,16 +51,25 @@ class TargetKind(StrEnum):
 
     @property
     def in_files(self) -> bool:
-        return self in (TargetKind.DIR, TargetKind.CEPHFS, TargetKind.HOSTS)
+        own = (TargetKind.DIR, TargetKind.CEPHFS, TargetKind.HOSTS)
+        return self in own or self.on_zfs or self.on_shared_image
 
     @property
     def on_cluster(self) -> bool:
         return self.on_ceph or self.on_kubernetes
 
 
+# Properties of a dataset that a target may set; all others it inherits.
+DATASET_PROPERTIES = ("recordsize", "compression", "sync", "logbias", "primarycache")
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
-    TargetKind.RBD: ("data_pool", "read_policy", "crush_location", "features", "inter_zone_rtt"),
+    TargetKind.RBD: (
+        *("data_pool", "read_policy", "crush_location", "features", "shared"),
+        "inter_zone_rtt",
+    ),
+    TargetKind.ZFS: DATASET_PROPERTIES,
+    TargetKind.ZFS_ON_RBD: (*DATASET_PROPERTIES, "data_pool", "inter_zone_rtt"),
+    TargetKind.EXT4_ON_RBD: ("data_pool", "inter_zone_rtt"),
     TargetKind.RADOS: ("inter_zone_rtt",),
     TargetKind.CEPHFS: ("inter_zone_rtt",),
     TargetKind.STORAGE_CLASS: volume_request.OPTIONS,
@@ -53,10 +77,20 @@ _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "read_policy": ("default", "balance", "localize"),
     "features": ("layering", "virtualization"),
+    "shared": ("yes", "no"),
+    "sync": ("standard", "always", "disabled"),
+    "logbias": ("latency", "throughput"),
+    "primarycache": ("all", "metadata", "none"),
     **volume_request.CHOICES,
 }
 # What Ceph and the command lines of its tools both take as a name.
 _CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
+# zfs(8) and zpool(8), without the blanks that they would take; a pool begins with a letter.
+_DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*(?:/[A-Za-z0-9_.:-]+)*")
+_LONGEST_DATASET = 150
+_COMPRESSION = re.compile(r"[a-z][a-z0-9-]{0,20}")
+# 512 bytes are the least record, 16 MiB the largest of OpenZFS 2.2 and later.
+_RECORD_BYTES = (512, 16 << 20)
 # DNS names, as Kubernetes calls its objects.
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 # A name that ssh may be given: a leading dash would be an option, and what a shell takes for more
@@ -107,6 +141,20 @@ class TargetUrl:
         return volume_request.volume_request(self.options)
 
     @property
+    def record_bytes(self) -> int | None:
+        """The record size that a ZFS target asks for; None where it inherits one."""
+        given = self.options.get("recordsize")
+        return None if given is None else parse_size(given)
+
+    @property
+    def dataset_properties(self) -> Mapping[str, str]:
+        """What is to be set on the target's dataset, as `zfs create -o` takes it."""
+        set_ = {key: self.options[key] for key in DATASET_PROPERTIES if key in self.options}
+        if self.record_bytes is not None:
+            set_["recordsize"] = str(self.record_bytes)
+        return set_
+
+    @property
     def inter_zone_rtt_s(self) -> float | None:
         given = self.options.get("inter_zone_rtt")
         return None if given is None else parse_duration(given)
@@ -131,13 +179,19 @@ def parse_target_url(url: str) -> TargetUrl:
     except UnicodeEncodeError as error:
         raise ValueError("a path that is not UTF-8 cannot be written in an archive") from error
     options: Mapping[str, str] = _NOTHING
-    if kind.on_cluster:
+    if kind.on_cluster or kind is TargetKind.ZFS:
         location, _, query = location.partition("?")
         options = _options(kind, query)
     if kind is TargetKind.RBD:
         _check_names(url, location, "rbd:POOL or rbd:POOL/IMAGE", most=2)
-    elif kind is TargetKind.RADOS:
-        _check_names(url, location, "rados:POOL", most=1)
+        if options.get("shared") == "yes" and "/" in location:
+            raise ValueError("the shared image is one of Leadline's own: name the pool alone")
+    elif kind is TargetKind.RADOS or kind.on_shared_image:
+        _check_names(url, location, f"{kind.value}:POOL", most=1)
+    elif kind is TargetKind.ZFS:
+        named = _DATASET_NAME.fullmatch(location) and ".." not in location
+        if not named or len(location) > _LONGEST_DATASET:
+            raise ValueError(f"{url!r} is not zfs:POOL or zfs:POOL/DATASET")
     elif kind is TargetKind.STORAGE_CLASS:
         if not _OBJECT_NAME.fullmatch(location):
             raise ValueError(f"{url!r} is not storageclass:NAME")
@@ -195,9 +249,22 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
             raise ValueError(f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
         if key == "inter_zone_rtt":
             parse_duration(value)
+        if key == "recordsize":
+            _check_record(value)
+        if key == "compression" and not _COMPRESSION.fullmatch(value):
+            raise ValueError(f"{value!r} is no compression of ZFS")
         if key == "data_pool" and not _CEPH_NAME.fullmatch(value):
             raise ValueError(f"{value!r} is no name of a pool")
         found[key] = value
     if "crush_location" in found and found.get("read_policy") != "localize":
         raise ValueError("crush_location has an effect with read_policy=localize only")
+    if found.get("shared") == "yes" and "features" in found:
+        raise ValueError("the shared image has the features layering only")
     return MappingProxyType(found)
+
+
+def _check_record(value: str) -> None:
+    size = parse_size(value)
+    least, most = _RECORD_BYTES
+    if size & (size - 1) or not least <= size <= most:
+        raise ValueError(f"recordsize is a power of two from 512 to 16M, got {value!r}")

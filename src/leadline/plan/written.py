@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from leadline.label_words import LABEL_WORD, labels_text
 from leadline.plan.kubernetes import KubernetesCluster
 from leadline.plan.lab_description import LabDocument
 from leadline.plan.latency_limit import LatencyLimit, parse_latency_limit
@@ -105,6 +106,8 @@ class DefaultsDocument(Model):
 
 
 class WorkloadDocument(DefaultsDocument):
+    """A workload, done on all targets of the plan, or on those that `targets` names."""
+
     name: Name
     description: str = ""
     pattern: Pattern | None = None
@@ -116,6 +119,12 @@ class WorkloadDocument(DefaultsDocument):
     open_loop: tuple[Annotated[float, BeforeValidator(_share)], ...] = ()
     density: DensityDocument | None = None
     job_file: str | None = None
+    targets: tuple[str, ...] = ()
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _one_target(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -126,7 +135,7 @@ class WorkloadDocument(DefaultsDocument):
             said = "none of them" if not given else " and ".join(given)
             raise ValueError(f"needs exactly one of pattern, phases and job_file; has {said}")
         if self.job_file is not None:
-            beside = self.model_fields_set - {"name", "description", "job_file"}
+            beside = self.model_fields_set - {"name", "description", "job_file", "targets"}
             if beside:
                 raise ValueError(
                     f"{', '.join(sorted(beside))} has no effect beside job_file, which is used "
@@ -207,7 +216,7 @@ def _as_text(value: object) -> object:
     }
 
 
-LabelWord = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f=,]+$")]
+LabelWord = Annotated[str, Field(pattern=LABEL_WORD)]
 Labels = Annotated[dict[LabelWord, LabelWord], BeforeValidator(_as_text)]
 
 
@@ -251,12 +260,13 @@ class ProfileDocument(Model):
 
 
 class PlanDocument(Model):
-    """A plan file."""
+    """A plan file. `labels` are those of every target: what sets this run apart from others."""
 
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
     description: str = ""
     clusters: dict[Name, ClusterDocument] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     targets: tuple[TargetDocument, ...]
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()
@@ -280,6 +290,17 @@ class PlanDocument(Model):
         if not value:
             raise ValueError("names no target")
         return value
+
+    @model_validator(mode="after")
+    def _labels_agree(self) -> Self:
+        for target in self.targets:
+            own = {key: value for key, value in target.labels.items() if key in self.labels}
+            if own != {key: self.labels[key] for key in own}:
+                raise ValueError(
+                    f"target {target.name or target.target!r} has the labels {labels_text(own)}, "
+                    f"and all targets of the plan {labels_text(self.labels)}"
+                )
+        return self
 
     @field_validator("profile", mode="before")
     @classmethod
