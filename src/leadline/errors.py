@@ -222,6 +222,27 @@ NOT_CEPHFS = _kind(
     Exit.NOT_READY,
     "The path of a cephfs target lies on no CephFS mount: the local disk would be measured.",
 )
+ZFS_MISSING = _kind(
+    "zfs-missing", Exit.NOT_READY, "The programs of ZFS are not here, or no ZFS runs."
+)
+ZFS_FAILED = _kind(
+    "zfs-failed", Exit.SYSTEM_FAILED, "ZFS was asked for something and failed or refused."
+)
+ZPOOL_UNFIT = _kind(
+    "zpool-unfit",
+    Exit.SYSTEM_FAILED,
+    "The pool of ZFS is suspended, faulted, unavailable or imported read-only.",
+)
+STREAM_DIFFERS = _kind(
+    "stream-differs",
+    Exit.SYSTEM_FAILED,
+    "What was received by `zfs receive` is not what was sent.",
+)
+IMAGE_NOT_MAPPED = _kind(
+    "image-not-mapped",
+    Exit.NOT_READY,
+    "An RBD image could not be made a block device here, or only one that takes no writes.",
+)
 KUBERNETES_UNREACHABLE = _kind(
     "kubernetes-unreachable", Exit.NOT_READY, "The API server of a Kubernetes cluster is silent."
 )
@@ -288,6 +309,11 @@ NO_LOAD_CURVE = _kind(
     "no-load-curve",
     Exit.NOT_COMPARABLE,
     "No workload was measured at two load levels at least, so that there is no curve.",
+)
+NO_LAYERS = _kind(
+    "no-layers",
+    Exit.WRONG_REQUEST,
+    "The archive does not tell what lies below the targets asked for, nor what it did.",
 )
 RULE_UNKNOWN = _kind("rule-unknown", Exit.WRONG_REQUEST, "No audit rule has that code.")
 SCHEMA_UNKNOWN = _kind("schema-unknown", Exit.WRONG_REQUEST, "No verb of that name has a schema.")

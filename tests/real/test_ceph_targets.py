@@ -75,6 +75,7 @@ def objects(access: CephAccess, pool: str) -> set[str]:
     return names - {"rbd_info", "rbd_trash", "rbd_directory", "rbd_children"}
 
 
+@pytest.mark.slow
 def test_every_kind_of_target_is_measured_and_left_as_it_was(
     lab: str, access: CephAccess, process: Callable[..., Ended], tmp_path: Path
 ) -> None:

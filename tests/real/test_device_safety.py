@@ -50,6 +50,21 @@ def test_consent_must_name_the_device_exactly(process: Process, loop_device: Pat
         link.unlink()
 
 
+def test_a_device_that_the_kernel_holds_read_only_is_refused(
+    process: Process, loop_device: Path
+) -> None:
+    sh("blockdev", "--setro", loop_device)
+    try:
+        ended = process(
+            "run", "--target", f"device:{loop_device}", *SHORT, "--destroy-data", loop_device
+        )
+    finally:
+        sh("blockdev", "--setrw", loop_device)  # it outlives the file that it is detached from
+    assert ended.status == 3, ended.err
+    assert "error[target-read-only]" in ended.err
+    assert "takes no writes" in ended.err
+
+
 def test_a_mounted_device_is_refused_whatever_is_said(
     process: Process, loop_device: Path, mounted: Path
 ) -> None:

@@ -114,6 +114,7 @@ def every_latency_ns(folder: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     return np.array(sorted(int(line[1]) for line in lines), dtype=np.int64)
 
 
+@pytest.mark.slow
 def test_a_fleet_of_four_tells_the_percentiles_that_one_fio_with_four_jobs_does(
     location: Folder, trial: Path, tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_users_own_job_file_is_run_byte_for_byte(
     assert list(target.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_workloads_of_unlike_sizes_share_the_files_and_none_is_truncated(
     process: Process, target: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +190,7 @@ def test_workloads_of_unlike_sizes_share_the_files_and_none_is_truncated(
         assert extent.span_bytes == (8 << 20 if trial.record.workload == "small" else 16 << 20)
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_of_a_trial_leaves_no_load_and_resumes(
     process: Process,
     started: Callable[..., subprocess.Popen[str]],

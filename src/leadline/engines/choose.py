@@ -8,6 +8,7 @@ from leadline.engines.fio_fleet import FleetEngine
 from leadline.engines.fio_remote import RemoteFioEngine
 from leadline.engines.rados_bench import RadosBenchEngine
 from leadline.engines.rbd_bench import RbdBenchEngine
+from leadline.engines.zfs_stream import ZfsStreamEngine
 from leadline.errors import LeadlineError
 from leadline.plan.models import EngineChoice, Plan, Workload
 from leadline.plan.target_url import TargetKind
@@ -15,7 +16,8 @@ from leadline.runner.ports import Engine
 
 
 class RealEngines:
-    """fio everywhere, but for Ceph's own tools where a plan asks for them or nothing else can."""
+    """fio everywhere, but for Ceph's own tools and the streams of ZFS where a plan asks for them or
+    nothing else can."""
 
     def __init__(self) -> None:
         self._fio = FioEngine()
@@ -23,10 +25,13 @@ class RealEngines:
         self._remote_fio = RemoteFioEngine()
         self._rbd_bench = RbdBenchEngine()
         self._rados_bench = RadosBenchEngine()
+        self._zfs_stream = ZfsStreamEngine()
 
     def of(self, workload: Workload, kind: TargetKind) -> Engine:
         if kind is TargetKind.RADOS:
             return self._rados_bench
+        if workload.streams:
+            return self._zfs_stream
         if kind.on_kubernetes:
             return self._remote_fio
         if kind is TargetKind.HOSTS or workload.clients:

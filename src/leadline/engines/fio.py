@@ -93,6 +93,13 @@ class FioEngine:
                 if on_rbd
                 else "use `engine: auto`, or one that `fio --enghelp` lists",
             )
+        if choice is EngineChoice.IO_URING and not workload.fits_rings:
+            raise LeadlineError(
+                errors.ENGINE_UNKNOWN,
+                "fio's io_uring rounds a depth up to a power of two and would do more than asked",
+                context=[f"workload {workload.name!r}"],
+                hint="use `engine: auto` or `libaio`, or a depth of 1, 2, 4, 8, 16, ...",
+            )
         if choice is EngineChoice.RBD and not on_rbd:
             raise LeadlineError(
                 errors.ENGINE_UNKNOWN,

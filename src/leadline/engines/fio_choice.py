@@ -19,8 +19,8 @@ def candidates(workload: Workload, engines: Collection[str]) -> list[EngineChoic
     """The engines to try, best first, of those that a fio was built with."""
     if workload.engine is not EngineChoice.AUTO:
         return [workload.engine]
-    asynchronous = (EngineChoice.IO_URING, EngineChoice.LIBAIO)
-    return [choice for choice in asynchronous if choice.value in engines]
+    rings = (EngineChoice.IO_URING,) if workload.fits_rings else ()
+    return [choice for choice in (*rings, EngineChoice.LIBAIO) if choice.value in engines]
 
 
 def settled(

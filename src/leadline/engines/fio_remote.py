@@ -77,7 +77,9 @@ class RemoteFioEngine:
             )
 
     def likely(self, workload: Workload, location: Location) -> Workload:
-        choice = EngineChoice.IO_URING if workload.engine is EngineChoice.AUTO else workload.engine
+        choice = workload.engine
+        if choice is EngineChoice.AUTO:
+            choice = EngineChoice.IO_URING if workload.fits_rings else EngineChoice.LIBAIO
         return workload.model_copy(update={"engine": choice})
 
     def resolve(self, workload: Workload, location: Location) -> Workload:

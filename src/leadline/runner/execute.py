@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leadline import errors
-from leadline.archive.records import Problem, RunStatus, TrialRecord, TrialStatus
+from leadline.archive.records import (
+    Problem,
+    RunStatus,
+    Stacks,
+    TargetStack,
+    TrialRecord,
+    TrialStatus,
+)
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
 from leadline.inventory.models import HostInventory
@@ -46,7 +53,7 @@ def inspect_targets(plan: Plan, targets: Sequence[Target]) -> Mapping[str, Footp
         target.inspect(
             footprint, prefill=plan.prefill, claimed_bytes=claimed.get(volume, 0) if volume else 0
         )
-        claimed[volume] = claimed.get(volume, 0) + footprint.total_bytes
+        claimed[volume] = claimed.get(volume, 0) + footprint.room_bytes
     return footprints
 
 
@@ -121,6 +128,15 @@ def carry_out(
     try:
         for target in targets:
             target.acquire(footprints[target.name], writer.path.name, writer)
+        writer.write_stacks(
+            Stacks(
+                stacks=tuple(
+                    TargetStack(target=target.name, layers=target.layers()) for target in targets
+                )
+            )
+        )
+        for target in targets:
+            writer.write_target(target.name, target.dumps())
         settled = _Settled(engines, targets)
         for cell in plan.cells:
             settled.cell(plan, cell)
@@ -212,7 +228,7 @@ class _Settled:
     def __init__(self, engines: Engines, targets: Sequence[Target]) -> None:
         self._engines = engines
         self._targets = {target.name: target for target in targets}
-        self._settled: dict[tuple[str, str, bool], Workload] = {}
+        self._settled: dict[tuple[str, str, bool, bool], Workload] = {}
 
     def cell(self, plan: Plan, cell: Cell) -> Cell:
         """The cell as it can be measured; as it is where its target takes no part."""
@@ -220,7 +236,7 @@ class _Settled:
             return cell
         workload = cell.workload
         engine = self._engines.of(workload, plan.target(cell.target).parsed.kind)
-        key = (cell.target, workload.engine.value, workload.direct)
+        key = (cell.target, workload.engine.value, workload.direct, workload.fits_rings)
         if key not in self._settled:
             self._settled[key] = engine.resolve(workload, self._targets[cell.target].location)
         settled = workload.model_copy(update={"engine": self._settled[key].engine})

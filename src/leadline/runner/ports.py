@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 from leadline.archive.records import (
     CacheDrop,
     Created,
+    Layer,
     Problem,
     Processor,
     RoundTrip,
@@ -40,6 +41,22 @@ class Folder:
 
     def __str__(self) -> str:
         return str(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset(Folder):
+    """A ZFS dataset of our own, `name`, mounted at `path`: a folder to most engines. What is
+    received is its child, and goes with it."""
+
+    name: str
+
+    @property
+    def received(self) -> str:
+        """The name that a stream is received under."""
+        return f"{self.name}/received"
+
+    def __str__(self) -> str:
+        return f"zfs:{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +282,14 @@ class Target(Protocol):
         """Identity of what gives the target its space and others may share; None for a device."""
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None: ...
+
+    def layers(self) -> tuple[Layer, ...]:
+        """What the target's data passes through from the location down, as far as this machine
+        can tell; to be asked after `acquire`. Empty where it cannot. Never raises."""
+
+    def dumps(self) -> Mapping[str, bytes]:
+        """What those layers tell of themselves (pools of ZFS, module parameters), raw, by file
+        name; to be asked after `acquire`. Never raises: what could not be had is in a file."""
 
     def settle(self, written_at_s: float) -> None:
         """Prove that what was laid out is there, and wait until it no longer disturbs trials;

@@ -36,7 +36,7 @@ from leadline.runner.ports import (
     RemoteVolumes,
     Target,
 )
-from leadline.runner.prefill import Prefilled
+from leadline.runner.prefill import SLOWEST_BPS, Prefilled
 from leadline.runner.stop import StopRequest
 
 
@@ -80,7 +80,7 @@ class TrialRunner:
                 left_s=left_s,
             )
         )
-        bound_s = asked_s + self.plan.grace_s * max(1, len(cell.workload.phases))
+        bound_s = bound_of(cell.workload, self.plan.grace_s)
         name = f"{layout.TRIALS}/{trial.id}-{_slug(cell)}-{attempt}"
         with self.writer.staged(name) as folder:
             started_at, began = now(), time.monotonic()
@@ -181,6 +181,15 @@ class TrialRunner:
             extent=None if cell.workload.job_file else extent,
             round_trips=round_trips,
         )
+
+
+def bound_of(workload: Workload, grace_s: float) -> float:
+    """Seconds that a trial may take of the engine's own time. A stream is never cut, so that the
+    last one may begin when the runtime is nearly over."""
+    bound_s = workload.duration_s + grace_s * max(1, len(workload.phases))
+    if workload.streams:
+        bound_s += sum(phase.size for phase in workload.phases) / SLOWEST_BPS
+    return bound_s
 
 
 def job_of(

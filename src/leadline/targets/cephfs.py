@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from leadline import errors
+from leadline.archive.records import Layer, LayerKind
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -60,6 +62,21 @@ class CephfsTarget(OnCluster, DirectoryTarget):
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         self.cluster.keep(journal)
         DirectoryTarget.acquire(self, footprint, run, journal)
+
+    def _look_below(self) -> tuple[Layer, ...]:
+        """The mount, and the pool that the folder's data goes to, where the cluster tells it."""
+        mount = super()._look_below()
+        pool = self._data_pool()
+        return (*mount, Layer(kind=LayerKind.POOL, name=pool)) if mount and pool else mount
+
+    def _data_pool(self) -> str:
+        """By the layout of the nearest folder that has one (ceph.dir.layout.pool)."""
+        for folder in (self.parent, *self.parent.parents):
+            try:
+                return os.getxattr(folder, "ceph.dir.layout.pool").decode("utf-8", "replace")
+            except OSError:
+                continue
+        return ""
 
     def release(self) -> tuple[str, ...]:
         left = self.cluster.restore()

@@ -31,7 +31,7 @@ from leadline.probes.ceph import capture
 from leadline.probes.ceph_counters import CephCountersWatch
 from leadline.probes.ceph_watch import ClusterWatch
 from leadline.probes.host_counters import LocalMachine, ResourceWatch
-from leadline.probes.watches import Watches
+from leadline.probes.watches import Watch, Watches
 from leadline.runner.ports import Journal
 
 # In the journal of a run: the delay of a lab, which is to be put back.
@@ -92,9 +92,22 @@ class OpenCluster:
                 return int(entry["stats"]["max_avail"])
         return 0
 
+    @cached_property
+    def _sockets_folder(self) -> tempfile.TemporaryDirectory[str]:
+        prefix = private_folder.prefix("asok")
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=private_folder.SHORT)
+
+    @property
+    def sockets(self) -> Path:
+        """Where clients of `client` have their admin sockets, as long as they run."""
+        return Path(self._sockets_folder.name)
+
     def client(self, settings: Mapping[str, str]) -> CephAccess:
         """Access with a configuration of our own: the cluster's, and settings of the client
-        behind it. It holds what the cluster's own file holds, so only its owner may read it."""
+        behind it, which tells its counters in `sockets`. It holds what the cluster's own file
+        holds, so only its owner may read it."""
+        # One process may be several clients: fio is one for each job.
+        settings = {**settings, "admin_socket": f"{self.sockets}/$pid.$cctid.asok"}
         given = self.access.conf.read_text("utf-8", "surrogateescape")
         if self.access.keyring is not None:
             settings = {**settings, "keyring": str(self.access.keyring)}
@@ -185,8 +198,9 @@ class OpenCluster:
             time.sleep(1.0)
         time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
 
-    def watch(self, folder: Path) -> Watches:
+    def watch(self, folder: Path, *further: Watch) -> Watches:
         return Watches(
+            *further,
             ClusterWatch(self._watching, folder, patience_s=_COMMAND_S),
             CephCountersWatch(self._counting, folder, patience_s=1.5 * _COMMAND_S),
             ResourceWatch([self._machine()], folder),
@@ -222,6 +236,8 @@ class OpenCluster:
             if name in self.__dict__:
                 self.__dict__[name].close()
         self._folder.cleanup()
+        if "_sockets_folder" in self.__dict__:
+            self._sockets_folder.cleanup()
 
 
 def restore_delay(changed: Created) -> tuple[str, ...]:

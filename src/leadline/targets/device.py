@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive.records import CacheDrop
+from leadline.archive.records import CacheDrop, Layer
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import block_devices, mounted_at, signatures
+from leadline.probes.stacks import layers_of_device
+from leadline.probes.zfs import dumps_of
 from leadline.runner.ports import Device, Journal
 from leadline.targets.local import OnThisMachine
 from leadline.targets.page_cache import drop_page_cache
@@ -29,6 +31,7 @@ class DeviceTarget(OnThisMachine):
         self._may_overwrite = str(self.path) in overwrite
         self._writes = True
         self._handle = -1
+        self._below: tuple[Layer, ...] | None = None
 
     @property
     def location(self) -> Device:
@@ -63,6 +66,14 @@ class DeviceTarget(OnThisMachine):
                 "says that nobody knows whether what is read was ever written)",
             )
         self._refuse_in_use(where)
+        if self._writes and _read_only(self.path.stat().st_rdev):
+            raise LeadlineError(
+                errors.TARGET_READ_ONLY,
+                f"the device {str(self.path)!r} takes no writes",
+                context=[*where, "the kernel holds it read-only"],
+                hint="attach it for writing (an RBD image: `rbd device map` without `-o ro`); "
+                "to read only, use workloads that only read, with --no-prefill",
+            )
         found = signatures(self.path)
         if self._writes and found and not self._may_overwrite:
             raise LeadlineError(
@@ -139,6 +150,15 @@ class DeviceTarget(OnThisMachine):
         except OSError:
             return False
 
+    def layers(self) -> tuple[Layer, ...]:
+        # Asked at every trial, and looked at once: ZFS may have to be asked.
+        if self._below is None:
+            self._below = layers_of_device(self.path.resolve().name)
+        return self._below
+
+    def dumps(self) -> Mapping[str, bytes]:
+        return dumps_of(self.layers())
+
     def drop_caches(self) -> CacheDrop | None:
         return drop_page_cache((self.path,))
 
@@ -156,3 +176,12 @@ class DeviceTarget(OnThisMachine):
             os.close(self._handle)
             self._handle = -1
         return ()
+
+
+def _read_only(number: int) -> bool:
+    """Whether the kernel writes to no such device. Opening it for writing succeeds all the same."""
+    told = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/ro")
+    try:
+        return told.read_text().strip() == "1"
+    except OSError:
+        return False

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive.records import CacheDrop, Created
+from leadline.archive.records import CacheDrop, Created, Layer
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import mount_of
+from leadline.probes.stacks import layers_of_path
+from leadline.probes.zfs import dumps_of
 from leadline.runner.ports import Folder, Journal
 from leadline.targets.local import OnThisMachine
 from leadline.targets.page_cache import drop_page_cache
@@ -32,6 +35,7 @@ class DirectoryTarget(OnThisMachine):
         self._created: Created | None = None
         self._journal: Journal | None = None
         self._files: set[str] = set()
+        self._below: tuple[Layer, ...] | None = None
 
     @property
     def location(self) -> Folder:
@@ -93,6 +97,7 @@ class DirectoryTarget(OnThisMachine):
         token = secrets.token_hex(8)
         folder = self.parent / f"leadline-{run}-{token}"
         self._created = Created(target=self.name, path=str(folder), token=token)
+        self._below = None
         self._journal = journal
         self._files = set(footprint.files)
         journal.note_created(self._created)
@@ -109,6 +114,18 @@ class DirectoryTarget(OnThisMachine):
 
     def present(self) -> bool:
         return self.folder is not None and (self.folder / OWNER_FILE).is_file()
+
+    def layers(self) -> tuple[Layer, ...]:
+        # Asked at every trial, and looked at once: ZFS may have to be asked.
+        if self._below is None:
+            self._below = self._look_below()
+        return self._below
+
+    def _look_below(self) -> tuple[Layer, ...]:
+        return layers_of_path(self.folder or self.parent)
+
+    def dumps(self) -> Mapping[str, bytes]:
+        return dumps_of(self.layers())
 
     def drop_caches(self) -> CacheDrop | None:
         return drop_page_cache(self._data())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from leadline.archive.records import RoundTrip
+from leadline.archive.records import Layer, RoundTrip
 from leadline.formats.host_counters import Role
 from leadline.probes.host_counters import LocalMachine, ResourceWatch
+from leadline.probes.layer_watches import watches_of
 from leadline.probes.watches import Watches
 from leadline.runner.ports import Watch
 
@@ -15,6 +17,12 @@ class OneForAll:
     """A target whose data serves all trials."""
 
     fresh = False
+
+    def layers(self) -> tuple[Layer, ...]:
+        return ()
+
+    def dumps(self) -> Mapping[str, bytes]:
+        return {}
 
     def renew(self) -> None:
         raise AssertionError("only what is fresh for each trial is renewed")
@@ -30,4 +38,11 @@ class OnThisMachine(OneForAll):
         return ()
 
     def watch(self, folder: Path) -> Watch | None:
-        return Watches(ResourceWatch([LocalMachine(roles=tuple(Role))], folder))
+        layers = self.layers()
+        # What of a disk's I/O is the target's, its partition tells best.
+        named = frozenset(name for layer in layers for name in layer.devices)
+        machine = LocalMachine(roles=tuple(Role), partitions=named)
+        return Watches(
+            *watches_of(layers, folder),
+            ResourceWatch([machine], folder),
+        )

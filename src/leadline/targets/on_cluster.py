@@ -13,6 +13,7 @@ from leadline.archive.records import CacheDrop, Created, RoundTrip
 from leadline.ceph.access import INSTALL_CLIENT, CephAccess
 from leadline.errors import LeadlineError
 from leadline.plan.models import Target
+from leadline.probes.layer_watches import watches_of
 from leadline.runner.ports import Journal, Watch
 from leadline.targets.cluster import OpenCluster
 from leadline.targets.local import OneForAll
@@ -40,7 +41,7 @@ class OnCluster(OneForAll):
         return self.cluster.put_in_force(self._rtt_s)
 
     def watch(self, folder: Path) -> Watch | None:
-        return self.cluster.watch(folder)
+        return self.cluster.watch(folder, *watches_of(self.layers(), folder))
 
 
 class InPool(OnCluster, ABC):

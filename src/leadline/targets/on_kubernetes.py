@@ -11,7 +11,7 @@ from lightkube.resources.core_v1 import PersistentVolumeClaim
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.records import CacheDrop, Created, RoundTrip, Runner, Runners
+from leadline.archive.records import CacheDrop, Created, Layer, RoundTrip, Runner, Runners
 from leadline.errors import LeadlineError
 from leadline.kubernetes.labels import dns_label, new_token
 from leadline.kubernetes.pods.runners import claims_of
@@ -55,6 +55,12 @@ class OnKubernetes(ABC):
     @property
     def fresh(self) -> bool:
         return self._request.lifetime is Lifetime.FRESH
+
+    def layers(self) -> tuple[Layer, ...]:
+        return ()  # what a volume lies on is told by its driver, in the cluster's inventory
+
+    def dumps(self) -> Mapping[str, bytes]:
+        return {}
 
     def volume(self) -> object:
         return ("kubernetes", self.cluster.name)

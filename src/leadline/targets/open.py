@@ -20,17 +20,24 @@ from leadline.plan.volume_request import RunnerKind
 from leadline.runner.ports import Journal, Target
 from leadline.targets.cephfs import CephfsTarget
 from leadline.targets.cluster import DELAY, OpenCluster, access_of, restore_delay
+from leadline.targets.dataset import remove_dataset
 from leadline.targets.device import DeviceTarget
 from leadline.targets.directory import DirectoryTarget, remove_folder
 from leadline.targets.hosts import HostsTarget, remove_from_host
+from leadline.targets.on_shared_image import Ext4OnRbdTarget, SharedRbdTarget, ZfsOnRbdTarget
 from leadline.targets.rados import RadosTarget, remove_objects
 from leadline.targets.rbd import RbdTarget, remove_image
+from leadline.targets.shared_image import SharedImages
+from leadline.targets.stand_names import SCHEME as SHARED
+from leadline.targets.stand_removal import remove_stand
+from leadline.targets.zfs import ZfsTarget
 
 if TYPE_CHECKING:
     from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 LAB = "lab:"
 HOSTS = "hosts:"
+ZFS = "zfs:"
 
 
 def open_targets(
@@ -45,24 +52,41 @@ def open_targets(
     """An adapter for each target of the plan; nothing is touched yet. `note` is told what is found
     of hosts."""
 
+    shared = SharedImages()
+
     def opened(target: models.Target) -> Target:
         match target.parsed.kind:
             case TargetKind.DIR:
                 return DirectoryTarget(target)
             case TargetKind.DEVICE:
                 return DeviceTarget(target, destroy, overwrite)
-            case TargetKind.RBD:
+            case TargetKind.RBD if target.parsed.options.get("shared") != "yes":
                 return RbdTarget(target, clusters[target.cluster], destroy)
+            case TargetKind.RBD | TargetKind.EXT4_ON_RBD | TargetKind.ZFS_ON_RBD:
+                return _on_shared_image(target, clusters[target.cluster], shared)
             case TargetKind.RADOS:
                 return RadosTarget(target, clusters[target.cluster])
             case TargetKind.CEPHFS:
                 return CephfsTarget(target, clusters[target.cluster])
             case TargetKind.HOSTS:
                 return HostsTarget(target, note)
+            case TargetKind.ZFS:
+                return ZfsTarget(target, note)
             case TargetKind.STORAGE_CLASS:
                 return _on_kubernetes(plan, target, kubernetes[target.cluster])
 
     return tuple(opened(target) for target in plan.targets)
+
+
+def _on_shared_image(target: models.Target, cluster: OpenCluster, images: SharedImages) -> Target:
+    image = images.of(target, cluster)
+    match target.parsed.kind:
+        case TargetKind.EXT4_ON_RBD:
+            return Ext4OnRbdTarget(target, cluster, image)
+        case TargetKind.ZFS_ON_RBD:
+            return ZfsOnRbdTarget(target, cluster, image)
+        case _:
+            return SharedRbdTarget(target, cluster, image)
 
 
 def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -> Target:
@@ -134,6 +158,10 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
             return remove_again(plan.cluster(created.cluster), created)
         if created.path.startswith(HOSTS):
             return remove_from_host(created)
+        if created.path.startswith(ZFS):
+            return remove_dataset(created)
+        if created.path.startswith(SHARED):
+            return remove_stand(created, _access(plan, created.cluster))
         for scheme, remove in removers.items():
             if created.path.startswith(scheme):
                 access = _access(plan, created.cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from leadline.archive.records import Created
+from leadline.archive.records import Created, Layer, LayerKind
 from leadline.ceph.access import CephAccess
 from leadline.engines.rados_bench import cleanup_command
 from leadline.errors import LeadlineError
@@ -41,6 +41,9 @@ class RadosTarget(InPool):
         objects = f"leadline-{run}-{token}"
         self._note(f"rados:{self._pool}/{objects}", token, journal)
         self._objects = objects
+
+    def layers(self) -> tuple[Layer, ...]:
+        return (Layer(kind=LayerKind.POOL, name=self._pool),)
 
     def allocated_bytes(self) -> int | None:
         return None  # told of a pool only, which others use too

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from leadline import errors
-from leadline.archive.records import Created
+from leadline.archive.records import Created, Layer
 from leadline.ceph.access import CephAccess
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import PoolType
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
+from leadline.plan.shared_layout import OBJECT_BYTES
 from leadline.plan.target_url import TargetUrl
+from leadline.probes.images import LIBRBD, facts_of_info, image_layers
 from leadline.runner.ports import Journal, RbdImage
 from leadline.targets.cluster import OpenCluster
 from leadline.targets.on_cluster import InPool, ask
@@ -34,7 +37,6 @@ _FEATURES = {
     "layering": "layering",
     "virtualization": "layering,exclusive-lock,object-map,fast-diff,deep-flatten",
 }
-_OBJECT_BYTES = 4 << 20
 # A client that was killed counts as a watcher of its image for 30 s (osd_client_watch_timeout).
 _WATCHED_S = 45.0
 # For what walks over all objects of an image, of which a large one has hundreds of thousands.
@@ -56,6 +58,7 @@ class RbdTarget(InPool):
         self._settings: tuple[tuple[str, str], ...] = ()
         self._access: CephAccess | None = None
         self._allocated: int | None = None
+        self._facts: Mapping[str, str] = {}
 
     @property
     def location(self) -> RbdImage:
@@ -142,23 +145,24 @@ class RbdTarget(InPool):
         self._span = footprint.span
         if self._url.image:
             self.cluster.keep(journal)
+            self._look()
             return
         token = secrets.token_hex(8)
         image = f"leadline-{run}-{token}"
         self._note(f"rbd:{self._pool}/{image}", token, journal)
-        objects = -(-footprint.span // _OBJECT_BYTES)
+        objects = -(-footprint.span // OBJECT_BYTES)
         data = ("--data-pool", self._data_pool) if self._data_pool else ()
         features = (f"--image-feature={one}" for one in _FEATURES[self._features].split(","))
         spec = f"{self._pool}/{image}"
-        size = f"{objects * _OBJECT_BYTES}B"
+        size = f"{objects * OBJECT_BYTES}B"
         self._rbd("making an image", "create", "--size", size, *features, *data, spec)
         self._rbd("labelling an image", "image-meta", "set", spec, OWNER_KEY, f"{run} {token}")
         self._image = image
+        self._look()
 
     def settle(self, written_at_s: float) -> None:
         spec = f"{self._pool}/{self._image}"
-        told = self._rbd("looking at what is written", "du", "--format", "json", spec)
-        self._allocated = int(json.loads(told)["images"][0]["used_size"])
+        self._allocated = self._held()
         if self._allocated < self._span:
             raise LeadlineError(
                 errors.PREFILL_FAILED,
@@ -169,6 +173,12 @@ class RbdTarget(InPool):
         if "rbd_read_from_replica_policy" in dict(self._settings) and not self._data_pool:
             self._write_others()
         super().settle(written_at_s)
+
+    def _held(self) -> int:
+        """Bytes of the image that are allocated."""
+        spec = f"{self._pool}/{self._image}"
+        told = self._rbd("looking at what is written", "du", "--format", "json", spec)
+        return int(json.loads(told)["images"][0]["used_size"])
 
     def _write_others(self) -> None:
         """Small objects into every placement group, and away again. A replica answers reads of an
@@ -190,6 +200,17 @@ class RbdTarget(InPool):
         problems = remove_objects(self.cluster.access, created)
         if not problems and self._journal is not None:
             self._journal.note_removed(created)
+
+    def layers(self) -> tuple[Layer, ...]:
+        told = {**self._facts, "admin_socket": str(self.cluster.sockets)}
+        return image_layers(self._pool, self._image, LIBRBD, told)
+
+    def _look(self) -> None:
+        """Keep what the cluster tells of the image; that it does not answer shows soon enough."""
+        with suppress(LeadlineError):
+            spec = f"{self._pool}/{self._image}"
+            told = self._rbd("looking at the image", "info", "--format", "json", spec)
+            self._facts = facts_of_info(told)
 
     def allocated_bytes(self) -> int | None:
         return self._allocated

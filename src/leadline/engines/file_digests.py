@@ -1,0 +1,58 @@
+"""The content of all regular files below a folder, as digests.
+
+    python -I -S file_digests.py FOLDER [NAME_TO_LEAVE_OUT...]
+
+prints a JSON line for each file, by its path below the folder, in order. A program of its own: a
+file system that hangs then hangs a process that can be given up, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+READ_BYTES = 1 << 20
+
+
+def files_below(folder: Path, without: Sequence[str]) -> Iterator[Path]:
+    """Regular files in the order of their paths; entries of the folder itself named in `without`
+    are left out with all below them. Raises OSError for what cannot be listed."""
+    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        if entry.name in without:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from files_below(Path(entry.path), ())
+        elif entry.is_file(follow_symlinks=False):
+            yield Path(entry.path)
+
+
+def digest_of(path: Path) -> tuple[int, str]:
+    """Bytes of a file, and their BLAKE2b in hexadecimal. Raises OSError."""
+    digest, size = hashlib.blake2b(digest_size=32), 0
+    buffer = memoryview(bytearray(READ_BYTES))
+    with path.open("rb", buffering=0) as stream:
+        while count := stream.readinto(buffer):
+            digest.update(buffer[:count])
+            size += count
+    return size, digest.hexdigest()
+
+
+def main(arguments: Sequence[str]) -> int:
+    folder, *without = arguments
+    try:
+        for path in files_below(Path(folder), without):
+            size, digest = digest_of(path)
+            line = {"path": str(path.relative_to(folder)), "bytes": size, "blake2b": digest}
+            sys.stdout.write(json.dumps(line) + "\n")
+    except OSError as error:
+        sys.stderr.write(f"cannot be read: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

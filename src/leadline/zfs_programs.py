@@ -1,0 +1,110 @@
+"""What the programs of ZFS answer, and why they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from leadline import admin_programs, errors
+from leadline.errors import LeadlineError
+
+GET_ZFS = (
+    "Debian: zfsutils-linux with the kernel's module (zfs-dkms), or zfs-fuse, which runs without it"
+)
+_ANSWER_S = 60.0
+# What they say where no ZFS runs: OpenZFS without its module, zfs-fuse without its daemon.
+_SILENT = ("failed to initialize", "modules are not loaded", "modules cannot be", "connect:")
+
+
+def in_user_space() -> bool:
+    """Whether the programs here are those of zfs-fuse: the kernel has no ZFS and its daemon is
+    installed."""
+    return not Path("/dev/zfs").exists() and admin_programs.find("zfs-fuse") is not None
+
+
+def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) -> str:
+    """stdout of `zfs` or `zpool`. Raises LeadlineError: `zfs-missing`, `zfs-failed`."""
+    path = admin_programs.find(program)
+    if path is None:
+        raise LeadlineError(
+            errors.ZFS_MISSING,
+            f"there is no {program!r} on this machine",
+            hint=f"install {GET_ZFS}",
+        )
+    status, out, err = admin_programs.run(path, *arguments, bound_s=bound_s)
+    if status is None:
+        raise LeadlineError(
+            errors.ZFS_FAILED,
+            f"{what}: {program} gives no answer within {bound_s:g} s",
+            hint="a pool that is suspended answers nothing: look at `zpool status`",
+        )
+    said = [line for line in err.splitlines() if line.strip()]
+    if status and any(word in err for word in _SILENT):
+        raise LeadlineError(
+            errors.ZFS_MISSING,
+            "the programs of ZFS are here, but no ZFS runs",
+            context=said[:2],
+            hint="load the kernel's module (`modprobe zfs`), or start the daemon: `zfs-fuse`; "
+            "both want root",
+        )
+    if status:
+        # Behind the first lines comes how the program is used.
+        told = said[: next((at for at, line in enumerate(said) if line.startswith("usage:")), 3)]
+        raise LeadlineError(
+            errors.ZFS_FAILED, f"{what}: {program} ended with status {status}", context=told[:3]
+        )
+    return out
+
+
+def properties(dataset: str) -> Mapping[str, str]:
+    """All properties of a dataset that this ZFS knows, sizes in bytes. Raises as `ask`."""
+    return _pairs(
+        ask(
+            "looking at a dataset", "zfs",
+            "get", "-Hp", "-o", "property,value", "all", dataset,
+        )
+    )  # fmt: skip
+
+
+def own_property(name: str, dataset: str) -> str:
+    """The value that a user property was given on the dataset itself; empty where it has none, or
+    inherits one. Raises as `ask`."""
+    answer = ask(
+        "looking at a dataset", "zfs", "get", "-Hp", "-o", "value,source", name, dataset
+    ).strip()
+    value, _, source = answer.partition("\t")
+    return value if source == "local" else ""
+
+
+def pool_properties(pool: str) -> Mapping[str, str]:
+    """All properties of a pool, features among them; `zpool get` of old releases knows no -H.
+    Raises as `ask`."""
+    found = {}
+    for line in ask("looking at a pool", "zpool", "get", "all", pool).splitlines()[1:]:
+        words = line.split()
+        if len(words) >= 4 and words[0] == pool:
+            found[words[1]] = " ".join(words[2:-1])
+    return found
+
+
+def exists(dataset: str) -> bool:
+    """Raises as `ask`."""
+    try:
+        ask("looking for a dataset", "zfs", "list", "-H", "-o", "name", dataset)
+    except LeadlineError as error:
+        if any("does not exist" in line for line in error.context):
+            return False
+        raise
+    return True
+
+
+def pools() -> tuple[str, ...]:
+    """Names of the pools that are imported. Raises as `ask`."""
+    listed = ask("listing pools", "zpool", "list", "-H", "-o", "name").splitlines()
+    # zfs-fuse says "no pools available" on stdout.
+    return tuple(line.strip() for line in listed if line.strip() and " " not in line.strip())
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    rows = (line.split("\t") for line in text.splitlines())
+    return {row[0]: row[1] for row in rows if len(row) >= 2}

@@ -1,0 +1,139 @@
+"""Streams of a real ZFS: a pool of zfs-fuse on a file, which every machine can have."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from leadline.archive.reader import Run
+from leadline.archive.records import TrialStatus
+from leadline.archive.verify import verify
+from leadline.metrics import Metric
+from tests.real.conftest import Ended, sh, wait_for
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+Process = Callable[..., Ended]
+PLAN = """
+leadline: 1
+targets:
+  - {{target: "zfs:{pool}?recordsize=8K", name: small, labels: {{recordsize: 8K}}}}
+  - {{target: "zfs:{pool}?recordsize=128K", name: large, labels: {{recordsize: 128K}}}}
+defaults: {{size: {size}, runtime: {runtime}}}
+repeats: 1
+workloads:
+  - {{name: stream, pattern: write, engine: zfs-stream}}
+"""
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if os.geteuid() != 0 or not shutil.which("zfs-fuse"):
+        pytest.skip("needs root and zfs-fuse")
+    folder = tmp_path_factory.mktemp("zfs")
+
+    def answers() -> bool:
+        # There is one daemon on a machine: one that runs is used, and left running.
+        return _tried("zpool", "list") or (_tried("zfs-fuse", "-p", folder / "pid") and False)
+
+    wait_for(answers, 30)
+    name = f"t{secrets.token_hex(4)}"
+    with (folder / "vdev").open("wb") as vdev:
+        vdev.truncate(1 << 30)
+    create = ["-o", "cachefile=none", "-m", folder / "mnt", name, folder / "vdev"]
+    wait_for(lambda: _tried("zpool", "create", *create), 20)
+    try:
+        yield name
+    finally:
+        wait_for(lambda: _tried("zpool", "destroy", "-f", name), 60)
+        if (folder / "pid").exists():
+            os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
+
+
+def _tried(*command: object) -> bool:
+    return subprocess.run([*map(str, command)], capture_output=True).returncode == 0
+
+
+def plan(tmp_path: Path, pool: str, *, size: str, runtime: str) -> Path:
+    path = tmp_path / "streams.yaml"
+    path.write_text(PLAN.format(pool=pool, size=size, runtime=runtime))
+    return path
+
+
+def left_in(pool: str) -> list[str]:
+    names = sh("zfs", "list", "-H", "-t", "all", "-o", "name", "-r", pool).split()
+    return [name for name in names if name != pool]
+
+
+def programs_of(pool: str) -> list[str]:
+    """Senders, receivers and pipes that work on the pool."""
+    found = subprocess.run(["pgrep", "-af", f"{pool}/leadline-"], capture_output=True, text=True)
+    return [line for line in found.stdout.splitlines() if "zfs" in line or "bounded_pipe" in line]
+
+
+def test_what_is_received_is_verified_measured_and_removed(
+    process: Process, tmp_path: Path, pool: str
+) -> None:
+    path = plan(tmp_path, pool, size="32M", runtime="1s")
+    ended = process("run", path, "--format", "json")
+    assert ended.status in (0, 1), ended.err
+    run = Run(Path(json.loads(ended.out)["path"]))
+    assert [trial.record.status for trial in run.trials] == [TrialStatus.COMPLETED] * 2
+    assert verify(run).ok
+    for trial in run.trials:
+        report = trial.zfs_stream
+        assert report is not None
+        assert report.seconds >= 1
+        size = 8192 if trial.record.target == "small" else 131072
+        assert report.record_bytes == size
+        for stream in report.streams:
+            # All 32 MiB, and no more beside them than a header for each record and the metadata.
+            assert 32 << 20 <= stream.bytes < (32 << 20) * (1 + 600 / size) + (1 << 20)
+            assert {file.path for file in stream.files} >= {"leadline.0.dat"}
+            assert stream.difference == ""
+        told = {row.metric: row.value for row in trial.measurements()}
+        assert told[Metric.BANDWIDTH] == report.bandwidth_bps
+        assert told[Metric.IOPS] is None
+    assert left_in(pool) == []
+    for verb in (
+        ("audit", run.id),
+        ("show", run.id),
+        ("compare", run.id, "--by", "recordsize"),
+        ("rank", run.id),
+        ("report", run.id, "-o", tmp_path / "report.html"),
+    ):
+        answered = process(*verb)
+        assert answered.status in (0, 1), (verb, answered.err)
+
+
+def test_a_signal_ends_a_stream_and_leaves_nothing(
+    started: Callable[..., subprocess.Popen[str]], process: Process, tmp_path: Path, pool: str
+) -> None:
+    child = started("run", plan(tmp_path, pool, size="128M", runtime="60s"))
+    wait_for(lambda: programs_of(pool), 60)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(60) == 130
+    assert programs_of(pool) == []
+    assert left_in(pool) == []
+
+
+def test_after_kill_9_the_stream_ends_by_itself_and_clean_removes_it(
+    started: Callable[..., subprocess.Popen[str]], process: Process, tmp_path: Path, pool: str
+) -> None:
+    child = started("run", plan(tmp_path, pool, size="128M", runtime="60s"))
+    wait_for(lambda: programs_of(pool), 60)
+    child.kill()
+    child.wait(30)
+    wait_for(lambda: not programs_of(pool), 30)
+    assert left_in(pool)
+    began = time.monotonic()
+    assert process("clean").status == 0
+    assert left_in(pool) == [], time.monotonic() - began

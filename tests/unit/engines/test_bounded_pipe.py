@@ -1,0 +1,155 @@
+"""The pipe between two programs that are known to be slow, run as the engine runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.engines import bounded_pipe
+
+BUFFER = 1 << 20
+# Writes or reads so many pieces of so many bytes, with a pause before each.
+SENDER = """
+import sys, time
+pieces, size, pause = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+pattern = bytes(range(251)) * (size // 251 + 3)
+for number in range(pieces):
+    time.sleep(pause)
+    sys.stdout.buffer.write(pattern[number : number + size])
+    sys.stdout.buffer.flush()
+"""
+RECEIVER = """
+import sys, time
+size, pause = int(sys.argv[1]), float(sys.argv[2])
+while sys.stdin.buffer.raw.read(size):
+    time.sleep(pause)
+"""
+FAST = ["sh", "-c", "cat >/dev/null"]
+
+
+def sender(pieces: int, size: int, pause: float) -> list[str]:
+    return [sys.executable, "-c", SENDER, str(pieces), str(size), str(pause)]
+
+
+def receiver(size: int, pause: float) -> list[str]:
+    return [sys.executable, "-c", RECEIVER, str(size), str(pause)]
+
+
+def relay(
+    send: list[str], receive: list[str], sync: list[str] | None = None, buffer: int = BUFFER
+) -> subprocess.Popen[bytes]:
+    asked = {
+        "stream": 1,
+        "send": send,
+        "receive": receive,
+        "sync": sync or [],
+        "buffer_bytes": buffer,
+        "sample_s": 0.05,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", bounded_pipe.__file__, json.dumps(asked)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def told(process: subprocess.Popen[bytes]) -> tuple[int, list[Any], dict[str, Any]]:
+    """Exit status, samples, totals."""
+    out, _ = process.communicate(timeout=60)
+    lines = [json.loads(line) for line in out.splitlines()]
+    return process.returncode, lines[:-1], lines[-1]["end"]
+
+
+@pytest.mark.parametrize("buffer", [4096, 300_001, 16 << 20])
+def test_every_byte_comes_through_in_its_order_whatever_the_buffer(
+    tmp_path: Path, buffer: int
+) -> None:
+    content = b"".join(bytes((number + at) % 251 for at in range(70_000)) for number in range(40))
+    received = tmp_path / "received"
+    receive = ["sh", "-c", f"cat >{received}"]
+    status, samples, end = told(relay(sender(40, 70_000, 0), receive, buffer=buffer))
+    assert status == 0
+    assert end["bytes"] == len(content)
+    assert hashlib.sha256(received.read_bytes()).digest() == hashlib.sha256(content).digest()
+    assert end["most_buffered_bytes"] <= buffer
+    assert all(0 <= one["read_bytes"] - one["written_bytes"] <= buffer for one in samples)
+
+
+def test_a_slow_sender_is_what_is_waited_for() -> None:
+    status, _, end = told(relay(sender(10, 100_000, 0.1), FAST))
+    assert status == 0
+    assert end["seconds"] >= 1.0
+    assert end["waited_for_sender_s"] > 0.7 * end["seconds"]
+    assert end["starved_receiver_s"] > 0.7 * end["seconds"]
+    assert end["held_sender_s"] < 0.1 * end["seconds"]
+    assert end["waited_for_receiver_s"] < 0.1 * end["seconds"]
+
+
+def test_a_slow_receiver_fills_the_buffer_and_holds_the_sender_back() -> None:
+    # 20 MiB through 1 MiB of ours and at most 2 MiB of the kernel's: 17 of them have to wait.
+    status, _, end = told(relay(sender(20, 1 << 20, 0), receiver(1 << 20, 0.1)))
+    assert status == 0
+    assert end["most_buffered_bytes"] == BUFFER
+    # What the sender takes to start is waited for as well.
+    assert end["waited_for_receiver_s"] > end["waited_for_sender_s"]
+    assert end["held_sender_s"] > end["waited_for_sender_s"]
+    assert end["starved_receiver_s"] < end["held_sender_s"]
+    assert 0 < end["mean_buffered_bytes"] <= BUFFER
+
+
+def test_samples_tell_the_waiting_while_it_lasts() -> None:
+    _, samples, end = told(relay(sender(1, 10, 1.0), FAST))
+    waited = [one["waited_for_sender_s"] for one in samples]
+    assert waited == sorted(waited)
+    halfway = [one for one in samples if 0.3 < one["at_s"] < 0.9]
+    assert halfway
+    assert all(0 < one["waited_for_sender_s"] < end["waited_for_sender_s"] for one in halfway)
+
+
+def test_what_makes_it_durable_is_inside_the_time() -> None:
+    _, _, end = told(relay(sender(1, 10, 0), FAST, sync=["sleep", "0.5"]))
+    assert end["seconds"] - end["stream_s"] >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("send", "receive", "sync"),
+    [
+        (["sh", "-c", "echo a; exit 3"], FAST, []),
+        (["yes"], ["false"], []),
+        (["yes"], ["true"], []),
+        (["true"], FAST, ["false"]),
+    ],
+)
+def test_a_program_that_fails_fails_the_whole(
+    send: list[str], receive: list[str], sync: list[str]
+) -> None:
+    status, _, end = told(relay(send, receive, sync))
+    assert status == bounded_pipe.FAILED
+    assert any(end["statuses"])
+
+
+def test_what_is_not_there_is_said() -> None:
+    process = relay(["/nowhere/zfs"], FAST)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == bounded_pipe.NOT_STARTED
+    assert b"/nowhere/zfs" in words
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_of_it(number: signal.Signals) -> None:
+    process = relay(["yes"], receiver(1 << 20, 0.01))
+    assert process.stdout is not None
+    process.stdout.readline()  # it runs
+    began = time.monotonic()
+    process.send_signal(number)
+    process.communicate(timeout=60)  # whose pipes the programs would hold open
+    assert process.returncode == bounded_pipe.STOPPED
+    assert time.monotonic() - began < 20

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from leadline.engines import file_digests
+
+
+def digests(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-I", "-S", file_digests.__file__, *arguments]
+    return subprocess.run(command, capture_output=True)
+
+
+def test_every_file_below_is_told_and_what_is_left_out_is_not(tmp_path: Path) -> None:
+    large = bytes(range(256)) * 8192 + b"end"
+    (tmp_path / "sub" / "received").mkdir(parents=True)
+    (tmp_path / "received").mkdir()
+    (tmp_path / "received" / "copy").write_bytes(b"not this")
+    (tmp_path / "sub" / "received" / "b").write_bytes(b"but this")
+    (tmp_path / "large").write_bytes(large)
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "link").symlink_to("large")
+    answer = digests(str(tmp_path), "received")
+    assert answer.returncode == 0
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [one["path"] for one in lines] == ["empty", "large", "sub/received/b"]
+    assert [one["bytes"] for one in lines] == [0, len(large), 8]
+    assert lines[1]["blake2b"] == hashlib.blake2b(large, digest_size=32).hexdigest()
+
+
+def test_a_folder_that_is_not_there_is_an_error() -> None:
+    answer = digests("/nowhere")
+    assert answer.returncode == 1
+    assert b"/nowhere" in answer.stderr

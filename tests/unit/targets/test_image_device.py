@@ -1,0 +1,146 @@
+"""The kernel's client of RBD, which a machine for tests may not have: its programs are played."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline import errors
+from leadline.ceph.access import CephAccess
+from leadline.errors import LeadlineError
+from leadline.targets import image_device, own_processes
+from leadline.targets.stand_names import StandNames, names_of
+
+ACCESS = CephAccess(conf=Path("/etc/ceph/ceph.conf"))
+REFUSED = """\
+rbd: sysfs write failed
+RBD image feature set mismatch. You can disable features unsupported by the kernel with "rbd \
+feature disable rbd/x object-map fast-diff deep-flatten".
+rbd: map failed: (6) No such device or address
+"""
+
+
+class Kernel:
+    """`rbd device map` and `unmap` of `rbd0`."""
+
+    def __init__(self, status: int | None = 0, err: str = "") -> None:
+        self.status, self.err = status, err
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, *command: str, bound_s: float) -> tuple[int | None, str, str]:
+        self.asked.append(command)
+        if "map" in command:
+            return self.status, "" if self.err else "/dev/rbd0\n", self.err
+        return 0, "", ""
+
+
+@pytest.fixture
+def block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    folder = tmp_path / "block"
+    (folder / "rbd0").mkdir(parents=True)
+    (folder / "rbd0" / "ro").write_text("0\n")
+    monkeypatch.setattr(image_device, "_BLOCK", folder)
+    return folder
+
+
+def test_the_device_of_a_mapped_image_is_told(block: Path) -> None:
+    kernel = Kernel()
+    assert image_device.map_by_kernel(ACCESS, "rbd/x", run=kernel) == Path("/dev/rbd0")
+    assert [command[-3:] for command in kernel.asked] == [("device", "map", "rbd/x")]
+
+
+def test_monitors_of_the_second_protocol_alone_are_asked_in_it(block: Path) -> None:
+    class Newer(Kernel):
+        def __call__(self, *command: str, bound_s: float) -> tuple[int | None, str, str]:
+            self.asked.append(command)
+            if "ms_mode=prefer-crc" in command:
+                return 0, "/dev/rbd0\n", ""
+            return 2, "", "rbd: failed to get mon address (possible ms_mode mismatch)\n"
+
+    kernel = Newer()
+    assert image_device.map_by_kernel(ACCESS, "rbd/x", run=kernel) == Path("/dev/rbd0")
+    assert len(kernel.asked) == 2
+    assert kernel.asked[1][-3:] == ("-o", "ms_mode=prefer-crc", "rbd/x")
+
+
+def test_an_image_that_is_mapped_read_only_is_given_back_and_refused(block: Path) -> None:
+    (block / "rbd0" / "ro").write_text("1\n")
+    kernel = Kernel()
+    with pytest.raises(LeadlineError) as caught:
+        image_device.map_by_kernel(ACCESS, "rbd/x", run=kernel)
+    assert caught.value.kind is errors.IMAGE_NOT_MAPPED
+    assert "read-only" in caught.value.fact
+    assert kernel.asked[-1][-2:] == ("unmap", "/dev/rbd0")
+
+
+@pytest.mark.parametrize(("status", "err"), [(6, REFUSED), (None, "")])
+def test_what_the_kernel_refuses_is_told_in_its_words(
+    block: Path, status: int | None, err: str
+) -> None:
+    with pytest.raises(LeadlineError) as caught:
+        image_device.map_by_kernel(ACCESS, "rbd/x", run=Kernel(status, err))
+    assert caught.value.kind is errors.IMAGE_NOT_MAPPED
+    said = "feature set mismatch" if err else "no answer"
+    assert any(said in line for line in caught.value.context)
+
+
+def test_only_the_devices_of_our_image_are_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": "0", "pool": "rbd", "name": "users", "device": "/dev/rbd0"},
+        {"id": "1", "pool": "rbd", "name": "leadline-r-t", "device": "/dev/rbd1"},
+    ]
+    monkeypatch.setattr(image_device, "_BUS", tmp_path)
+    answer = json.dumps(rows)
+    found = image_device.mapped("rbd/leadline-r-t", run=lambda *words, bound_s: (0, answer, ""))
+    assert found == ("/dev/rbd1",)
+
+
+def test_loops_are_ours_by_the_token_or_by_the_very_device(block: Path) -> None:
+    files = {
+        "loop0": "/home/user/disk.img",
+        "loop1": "/run/leadline-0123/image/leadline-r-0123",
+        "loop2": "/dev/rbd1",
+        "loop3": "/dev/rbd10",
+    }
+    for name, file in files.items():
+        (block / name / "loop").mkdir(parents=True)
+        (block / name / "loop" / "backing_file").write_text(f"{file}\n")
+    (block / "loop4").mkdir()  # not in use
+    assert image_device.loops_on("0123", ["/dev/rbd1"]) == ("loop1", "loop2")
+
+
+def test_all_names_of_a_stand_come_from_its_journal_entry() -> None:
+    names = StandNames(pool="rep2", image="leadline-run-0123", token="0123")
+    assert names_of(names.url, "0123") == names
+    token = "0" * 16
+    longest = StandNames(pool="p", image=f"leadline-{'r' * 100}-{token}", token=token)
+    # A Unix socket's path; ours lies below /run.
+    assert len(os.fsencode(longest.socket)) < 100
+
+
+def test_processes_are_ours_by_program_and_folder_only(tmp_path: Path) -> None:
+    folder, other = tmp_path / "leadline-1", tmp_path / "leadline-11"
+    wait = [sys.executable, "-c", "import time; time.sleep(60)"]
+    name = Path(sys.executable).name
+    children = [subprocess.Popen([*wait, str(one / "pid")]) for one in (folder, other)]
+    try:
+        end = time.monotonic() + 20
+        while not own_processes.found(name, folder) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert own_processes.found(name, folder) == (children[0].pid,)
+        assert own_processes.found("zfs-fuse", folder) == ()
+        assert own_processes.end(name, folder)
+        assert own_processes.found(name, folder) == ()
+        assert children[1].poll() is None
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()

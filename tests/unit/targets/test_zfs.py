@@ -1,0 +1,300 @@
+"""Pools that a machine for tests cannot be given: suspended, read-only, encrypted, of a newer
+release. The programs of ZFS are played; what a real pool does is in tests/real/test_zfs.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from leadline import admin_programs, errors
+from leadline.archive.records import Created
+from leadline.errors import LeadlineError
+from leadline.plan.footprint import Footprint
+from leadline.plan.models import Target
+from leadline.targets import dataset
+from leadline.targets.zfs import ZfsTarget
+
+MODERN = {
+    "health": "ONLINE",
+    "readonly": "off",
+    "version": "-",
+    "feature@lz4_compress": "active",
+    "feature@zstd_compress": "enabled",
+    "feature@large_blocks": "enabled",
+}
+SPACE = {
+    "type": "filesystem",
+    "readonly": "off",
+    "copies": "1",
+    "sync": "standard",
+    "recordsize": "131072",
+    "compression": "off",
+    "logbias": "latency",
+    "primarycache": "all",
+    "used": "0",
+    "available": str(1 << 30),
+}
+
+
+class Played:
+    """`zfs` and `zpool`: one pool `tank` with the dataset `tank/user` and what is put into
+    `datasets`; `refusals` are what `zfs destroy` says, one after the other."""
+
+    def __init__(self) -> None:
+        self.pool = dict(MODERN)
+        self.datasets: dict[str, dict[str, str]] = {"tank": dict(SPACE), "tank/user": dict(SPACE)}
+        self.sources: dict[str, str] = {}
+        self.refusals: list[str] = []
+        self.asked: list[tuple[str, ...]] = []
+        self.silent = False
+
+    def __call__(self, *command: str, bound_s: float) -> tuple[int | None, str, str]:
+        self.asked.append(command)
+        if self.silent:
+            return None, "", ""
+        program, verb, *words = command
+        name = words[-1]
+        match Path(program).name, verb:
+            case "zpool", "list":
+                return 0, "tank\n" if self.pool else "no pools available\n", ""
+            case "zpool", "get":
+                rows = [f"tank  {key}  {value}  -" for key, value in self.pool.items()]
+                return 0, "\n".join(["NAME PROPERTY VALUE SOURCE", *rows]), ""
+            case "zfs", _ if name not in self.datasets:
+                return 1, "", f"cannot open '{name}': dataset does not exist\n"
+            case "zfs", "list":
+                return 0, f"{name}\n", ""
+            case "zfs", "get" if "all" in words:
+                rows = [f"{key}\t{value}" for key, value in self.datasets[name].items()]
+                return 0, "\n".join(rows), ""
+            case "zfs", "get":
+                value = self.datasets[name].get(words[-2], "-")
+                return 0, f"{value}\t{self.sources.get(name, 'local')}\n", ""
+            case "zfs", "destroy":
+                if self.refusals:
+                    return 1, "", f"cannot destroy '{name}': {self.refusals.pop(0)}\n"
+                del self.datasets[name]
+                return 0, "", ""
+        raise AssertionError(command)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
+    zfs = Played()
+    monkeypatch.setattr(admin_programs, "run", zfs)
+    monkeypatch.setattr(admin_programs, "find", lambda program: f"/sbin/{program}")
+    monkeypatch.setattr("leadline.targets.zfs.os.geteuid", lambda: 0)
+    monkeypatch.setattr(dataset, "MOUNTS", tmp_path)
+    monkeypatch.setattr(dataset, "_LARGEST_RECORD", tmp_path / "zfs_max_recordsize")
+    monkeypatch.setattr(dataset.time, "sleep", lambda seconds: None)
+    return zfs
+
+
+def footprint(size: int = 1 << 20, **more: bool) -> Footprint:
+    files = {"leadline.0.dat": size}
+    return Footprint(files=files, span=size, job_file_bytes=0, writes=True, **more)
+
+
+def inspected(
+    url: str, needs: Footprint | None = None, note: Callable[[str], None] = lambda sentence: None
+) -> ZfsTarget:
+    target = ZfsTarget(Target(name="t", url=url), note)
+    target.inspect(needs or footprint(), prefill=True)
+    return target
+
+
+def refused(url: str, needs: Footprint | None = None) -> LeadlineError:
+    with pytest.raises(LeadlineError) as caught:
+        inspected(url, needs)
+    return caught.value
+
+
+@pytest.mark.parametrize("health", ["SUSPENDED", "FAULTED", "UNAVAIL"])
+def test_a_pool_that_cannot_work_is_refused_and_asked_nothing_more(
+    played: Played, health: str
+) -> None:
+    played.pool["health"] = health
+    error = refused("zfs:tank")
+    assert error.kind is errors.ZPOOL_UNFIT
+    assert f"is {health}" in error.fact
+    assert "zpool status tank" in (error.hint or "")
+    # What asks for a dataset of such a pool may never come back.
+    assert {Path(command[0]).name for command in played.asked} == {"zpool"}
+
+
+def test_a_pool_that_lacks_a_disk_is_measured_and_told_of_once(played: Played) -> None:
+    played.pool["health"] = "DEGRADED"
+    told: list[str] = []
+    target = inspected("zfs:tank", note=told.append)
+    target.inspect(footprint(), prefill=True)
+    assert len(told) == 1
+    assert "DEGRADED" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("of_pool", "of_dataset", "kind", "said"),
+    [
+        ({"readonly": "on"}, {}, errors.ZPOOL_UNFIT, "imported read-only"),
+        ({}, {"readonly": "on"}, errors.TARGET_READ_ONLY, "is read-only"),
+        ({}, {"keystatus": "unavailable"}, errors.TARGET_READ_ONLY, "key is not loaded"),
+        ({}, {"type": "volume"}, errors.TARGET_INVALID, "is a volume"),
+    ],
+)
+def test_what_takes_no_writes_is_refused(
+    played: Played,
+    of_pool: Mapping[str, str],
+    of_dataset: Mapping[str, str],
+    kind: errors.ErrorKind,
+    said: str,
+) -> None:
+    inspected("zfs:tank/user")
+    played.pool |= of_pool
+    played.datasets["tank/user"] |= of_dataset
+    error = refused("zfs:tank/user")
+    assert error.kind is kind
+    assert said in error.fact
+
+
+def test_programs_that_do_not_come_back_are_an_error_of_their_own(played: Played) -> None:
+    played.silent = True
+    error = refused("zfs:tank")
+    assert error.kind is errors.ZFS_FAILED
+    assert "suspended" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("options", "feature", "said"),
+    [
+        ("compression=lz4", "lz4_compress", "compression=lz4"),
+        ("compression=zstd-9", "zstd_compress", "compression=zstd-9"),
+        ("recordsize=256K", "large_blocks", "128 KiB at most"),
+    ],
+)
+def test_what_the_pool_has_no_feature_for_is_refused(
+    played: Played, options: str, feature: str, said: str
+) -> None:
+    inspected(f"zfs:tank?{options}")
+    played.pool[f"feature@{feature}"] = "disabled"
+    error = refused(f"zfs:tank?{options}")
+    assert error.kind is errors.TARGET_UNSUITABLE
+    assert said in error.fact
+
+
+def test_records_are_as_large_as_the_module_allows(played: Played, tmp_path: Path) -> None:
+    (tmp_path / "zfs_max_recordsize").write_text("1048576\n")
+    inspected("zfs:tank?recordsize=1M")
+    error = refused("zfs:tank?recordsize=16M")
+    assert "zfs_max_recordsize allows 1 MiB" in error.fact
+
+
+def test_an_unknown_compression_and_an_unknown_property_are_told_together(played: Played) -> None:
+    for properties in played.datasets.values():
+        del properties["sync"]
+    error = refused("zfs:tank?compression=lz5&sync=always")
+    assert "no property 'sync'" in error.fact
+    assert "no compression 'lz5'" in error.fact
+
+
+def test_room_is_for_all_copies_and_for_what_is_received(played: Played) -> None:
+    # 1 GiB, of which a tenth is left free.
+    inspected("zfs:tank", footprint(800 << 20))
+    assert refused("zfs:tank", footprint(950 << 20)).kind is errors.TARGET_NO_SPACE
+    inspected("zfs:tank", footprint(400 << 20, streams=True))
+    assert "receive" in refused("zfs:tank", footprint(500 << 20, streams=True)).fact
+    played.datasets["tank"]["copies"] = "2"
+    assert refused("zfs:tank", footprint(800 << 20)).kind is errors.TARGET_NO_SPACE
+
+
+def test_a_quota_of_the_dataset_counts(played: Played) -> None:
+    played.datasets["tank/user"]["available"] = str(200 << 20)
+    inspected("zfs:tank", footprint(500 << 20))
+    assert refused("zfs:tank/user", footprint(500 << 20)).kind is errors.TARGET_NO_SPACE
+
+
+NAME = "tank/leadline-run-0123456789abcdef"
+OURS = Created(target="t", path=f"zfs:{NAME}", token="0123456789abcdef")
+
+
+def made(played: Played, owner: str = "run 0123456789abcdef", source: str = "local") -> None:
+    played.datasets[NAME] = {**SPACE, dataset.OWNER: owner}
+    played.sources[NAME] = source
+
+
+def test_what_is_busy_is_destroyed_when_it_is_free(played: Played) -> None:
+    made(played)
+    played.refusals = ["dataset is busy"] * 3
+    (dataset.mount_folder(OURS.token)).mkdir()
+    assert dataset.remove_dataset(OURS) == ()
+    assert NAME not in played.datasets
+    assert not dataset.mount_folder(OURS.token).exists()
+    assert dataset.remove_dataset(OURS) == (), "a second time there is nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("owner", "source"),
+    [
+        ("someone else", "local"),
+        ("-", "-"),
+        # A dataset of the user's below one that has our mark.
+        ("run 0123456789abcdef", "inherited from tank"),
+    ],
+)
+def test_what_does_not_bear_our_mark_itself_is_never_destroyed(
+    played: Played, owner: str, source: str
+) -> None:
+    made(played, owner, source)
+    (problem,) = dataset.remove_dataset(OURS)
+    assert "left alone" in problem
+    assert NAME in played.datasets
+    assert not any("destroy" in command for command in played.asked)
+
+
+def test_a_refusal_to_destroy_is_told_and_the_dataset_stays_in_the_journal(played: Played) -> None:
+    made(played)
+    played.refusals = ["filesystem has dependent clones"]
+    (problem,) = dataset.remove_dataset(OURS)
+    assert "dependent clones" in problem
+
+
+def test_a_pool_that_is_not_imported_may_still_hold_what_we_made(played: Played) -> None:
+    made(played)
+    played.pool = {}
+    (problem,) = dataset.remove_dataset(OURS)
+    assert "not imported" in problem
+
+
+def test_names_of_long_runs_leave_room_for_what_stands_behind_them() -> None:
+    name = dataset.name_in("p" * 150, "perf-20261122-000000-" + "x" * 79, "0" * 16)
+    assert name.endswith("-" + "0" * 16)
+    assert len(name + "/received@leadline") < 255
+
+
+NO_DAEMON = """\
+connect: No such file or directory
+Please make sure that the zfs-fuse daemon is running.
+internal error: failed to initialize ZFS library
+"""
+NO_MODULE = """\
+The ZFS modules are not loaded.
+Try running '/sbin/modprobe zfs' as root to load them.
+"""
+
+
+@pytest.mark.parametrize("said", [NO_DAEMON, NO_MODULE])
+def test_programs_without_a_zfs_that_runs_are_told_apart_from_a_missing_pool(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setattr(admin_programs, "find", lambda program: f"/sbin/{program}")
+    monkeypatch.setattr(admin_programs, "run", lambda *command, bound_s: (1, "", said))
+    error = refused("zfs:tank")
+    assert error.kind is errors.ZFS_MISSING
+    assert "no ZFS runs" in error.fact
+
+
+def test_without_programs_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_programs, "find", lambda program: None)
+    error = refused("zfs:tank")
+    assert error.kind is errors.ZFS_MISSING
+    assert "zfs-fuse" in (error.hint or "")
