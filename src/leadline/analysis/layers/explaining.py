@@ -1,0 +1,189 @@
+"""Why a trial got the throughput that it got, in sentences with their numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from leadline.analysis.layers.arithmetic import Step
+from leadline.analysis.layers.little import CLOSES_WITHIN, Little, little_of
+from leadline.analysis.layers.model import LayerFlow
+from leadline.analysis.layers.trial import TrialLayers
+from leadline.analysis.layers.words import percent
+from leadline.archive.records import LayerKind
+from leadline.formats.zfs_stream import StreamReport
+from leadline.metrics import Op
+from leadline.units import format_bandwidth, format_latency, format_size
+
+# Below it most of what was in flight above is not any more.
+_LOST: Final = 0.5
+# One side of a pipe held the stream back where it did so twice as long as the other.
+_CLEARLY: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalls:
+    """Shares of the seconds of the streams counted, in which the pipe between the two waited: for
+    the receiver to take something (`for_receiver_share`), for the sender to give something
+    (`for_sender_share`); `full_share` in which its buffer was full, so that the sender was held,
+    and `empty_share` in which it was empty, so that the receiver starved. `slower` is `sender` or
+    `receiver`, empty where neither is clearly the one."""
+
+    for_receiver_share: float
+    for_sender_share: float
+    full_share: float
+    empty_share: float
+    slower: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """`sentences` the most important first; empty where nothing below the engine was observed.
+    `lost_at` is the step at which most of what was in flight is lost, None where nothing is."""
+
+    little: Little | None
+    stalls: Stalls | None
+    lost_at: Step | None
+    sentences: tuple[str, ...]
+
+
+def explained(found: TrialLayers) -> Explanation:
+    little = little_of(found)
+    stalls = stalls_of(found.seen.stream) if found.seen.stream else None
+    lost = _lost(found)
+    told = [
+        _little_sentence(found, little) if little else "",
+        _stalls_sentence(stalls) if stalls else "",
+        _lost_sentence(found, lost) if lost else "",
+        _copies_sentence(found),
+    ]
+    return Explanation(
+        little=little, stalls=stalls, lost_at=lost, sentences=tuple(one for one in told if one)
+    )
+
+
+def stalls_of(report: StreamReport) -> Stalls:
+    counted, whole_s = report.counted, report.seconds
+    receiver = sum(one.waited_for_receiver_s for one in counted) / whole_s
+    sender = sum(one.waited_for_sender_s for one in counted) / whole_s
+    slower = ""
+    if receiver > _CLEARLY * sender:
+        slower = "receiver"
+    elif sender > _CLEARLY * receiver:
+        slower = "sender"
+    return Stalls(
+        for_receiver_share=receiver,
+        for_sender_share=sender,
+        full_share=sum(one.held_sender_s for one in counted) / whole_s,
+        empty_share=sum(one.starved_receiver_s for one in counted) / whole_s,
+        slower=slower,
+    )
+
+
+def layer_words(layer: LayerFlow) -> str:
+    """`the image lab/x`, `the device loop1`."""
+    nouns = {
+        None: "the engine",
+        LayerKind.BLOCK: "the device",
+        LayerKind.NFS: "the mount",
+        LayerKind.FUSE: "the mount",
+        LayerKind.FILESYSTEM: "the file system",
+        LayerKind.ZFS: "the devices of the dataset",
+    }
+    if layer.kind is LayerKind.IMAGE:
+        return "the image"  # a stack has one, and its name may be long
+    noun = nouns.get(layer.kind, f"the {layer.kind.value}" if layer.kind else "")
+    return f"{noun} {layer.name}"
+
+
+def _little_sentence(found: TrialLayers, one: Little) -> str:
+    layer = found.layers[one.place]
+    verb = "wrote" if one.op is Op.WRITE else "read"
+    who = "receive" if found.seen.stream else found.engine.name
+    median = ""
+    if one.median_bytes is not None and one.median_at is not None:
+        at = "" if one.median_at == one.place else f" at {found.layers[one.median_at].name}"
+        median = f" (median {format_size(one.median_bytes)}{at})"
+    size, latency = format_size(one.size_bytes), format_latency(one.latency_s)
+    flow = f"{one.in_flight:.3g}"
+    ops = "writes" if one.op is Op.WRITE else "reads"
+    product = f"{format_bandwidth(one.product_bps)} MiB/s"
+    closing, got = "", ""
+    if one.throughput_bps and one.difference is not None:
+        got = f"{who} {verb} {format_bandwidth(one.throughput_bps)} MiB/s"
+        got += " because " if one.closes else ", while "
+        closing = (
+            f", within {percent(max(1, math.ceil(abs(one.difference) * 100)) / 100)} of that"
+            if one.closes
+            else f", {one.product_bps / one.throughput_bps:.3g} times that, which does not close "
+            f"within {percent(CLOSES_WITHIN)}{_why_not(found, one)}"
+        )
+    objects = (
+        f"; an object holds {format_size(one.object_bytes)}, {one.objects:,.0f} times a request"
+        if one.object_bytes and one.objects and one.objects >= 1
+        else ""
+    )
+    return (
+        f"{got}{layer_words(layer)} gets {ops} of {size}{median}, {flow} in flight, each "
+        f"{latency}: {size} x {flow} / {latency} = {product}{closing}{objects}."
+    )
+
+
+def _why_not(found: TrialLayers, one: Little) -> str:
+    """The first reason of the first step above the layer at which bytes differ."""
+    for step in found.steps:
+        if step.op is one.op and step.below <= one.place and step.reasons:
+            reason = step.reasons[0].rstrip(".")
+            # `ZFS` stays as it is.
+            return f" ({reason if reason[1:2].isupper() else reason[:1].lower() + reason[1:]})"
+    return ""
+
+
+def _stalls_sentence(stalls: Stalls) -> str:
+    both = (
+        f"the pipe waited for the receiver for {percent(stalls.for_receiver_share)} of the time, "
+        f"and for the sender for {percent(stalls.for_sender_share)}"
+    )
+    if stalls.slower:
+        return f"The {stalls.slower} held the stream back: {both}."
+    return f"Neither sender nor receiver clearly held the stream back: {both}."
+
+
+def _lost(found: TrialLayers) -> Step | None:
+    op = found.main_op
+    ratios = [
+        (step.in_flight_ratio, step)
+        for step in found.steps
+        if step.op is op
+        and step.in_flight_ratio is not None
+        and step.in_flight_ratio < _LOST
+        and not found.layers[step.below].shared
+    ]
+    return min(ratios, key=lambda pair: pair[0])[1] if ratios else None
+
+
+def _lost_sentence(found: TrialLayers, step: Step) -> str:
+    above, below = found.layers[step.above], found.layers[step.below]
+    many = above.flows[step.op].in_flight.value
+    few = below.flows[step.op].in_flight.value if step.op in below.flows else 0.0
+    return (
+        f"Concurrency is lost between {layer_words(above)} and {layer_words(below)}: "
+        f"{many or 0:.3g} in flight above, {few or 0:.3g} below{_program(found, step)}."
+    )
+
+
+def _program(found: TrialLayers, step: Step) -> str:
+    """The program of a file system that lies between."""
+    between = found.layers[step.above + 1 : step.below]
+    names = [one.facts["program"] for one in between if one.facts.get("program")]
+    return f", behind the program {names[0]}" if names else ""
+
+
+def _copies_sentence(found: TrialLayers) -> str:
+    if found.copies is None or found.main_op is not Op.WRITE or found.copies < 1.05:
+        return ""
+    return (
+        f"Each write of a client becomes {found.copies:.3g} writes on OSDs: copies, or parts of a "
+        "coded object."
+    )

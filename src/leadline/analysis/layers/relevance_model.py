@@ -1,0 +1,30 @@
+"""Whether a setting can matter, given what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+# What a sentence on a setting begins with where the evidence leaves it open.
+UNKNOWN = "Not told by the evidence: "
+
+
+class Relevance(StrEnum):
+    """What the evidence says of a setting for this trial."""
+
+    CAN = "can matter"
+    CANNOT = "cannot matter"
+    NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """`name` as its owner calls it, `value` as it was (empty: not told), one sentence with the
+    numbers that say so, and these as `evidence` in base units, with units in their names."""
+
+    name: str
+    value: str
+    relevance: Relevance
+    sentence: str
+    evidence: Mapping[str, float] = field(default_factory=dict)

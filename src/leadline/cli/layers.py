@@ -1,0 +1,74 @@
+"""`leadline layers`: what each layer below a target did, and what came between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leadline.cli.options import format_option, runs_option
+from leadline.errors import Exit
+
+if TYPE_CHECKING:
+    from leadline.analysis.layers.study import LayerStudy
+
+
+@click.command()
+@click.argument("name", metavar="[RUN]", default="@latest")
+@runs_option
+@click.option("--target", metavar="NAME", help="Only cells on this target.")
+@click.option("--workload", metavar="NAME", help="Only cells of this workload.")
+@click.option("--level", metavar="LEVEL", help="Only cells at this load level.")
+@format_option("text", "json", "csv", "markdown")
+def command(
+    name: str,
+    runs: Path | None,
+    target: str | None,
+    workload: str | None,
+    level: str | None,
+    output: str,
+) -> Exit:
+    """Show where the I/O goes: operations, bytes, sizes, latency and concurrency at each layer
+    below a target that can be observed, what is amplified, split, merged or lost between them,
+    whether the sums hold, and why the throughput is what it is. Of ZFS also which settings can
+    matter, and the sweep over record sizes.
+
+    Without RUN the latest. Of each cell the trial with the median throughput is shown.
+
+    \b
+    Example:
+        leadline layers @latest
+        leadline layers @latest --target zfs-128k --workload receive
+        leadline layers study --format json
+    """
+    from leadline.analysis.layers.study import layer_study
+    from leadline.archive.runs import find_run, runs_folder
+
+    run = find_run(name, runs_folder(runs))
+    _print(layer_study(run, target=target, workload=workload, level=level), output)
+    return Exit.ANSWERED
+
+
+def _print(study: LayerStudy, output: str) -> None:
+    if output in ("json", "csv"):
+        from leadline.report.layers.output_making import LAYER_COLUMNS, layer_rows, layers_output
+        from leadline.report.tables import render_rows
+
+        answer = layers_output(study)
+        if output == "json":
+            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+        else:
+            click.echo(render_rows(LAYER_COLUMNS, layer_rows(answer), output))
+        return
+    from leadline.report.layers.document import layers_document
+
+    document = layers_document(study)
+    if output == "markdown":
+        from leadline.report.markdown import render as markdown
+
+        click.echo(markdown(document).rstrip())
+    else:
+        from leadline.report.terminal import render, standard_output
+
+        render(standard_output(), document)

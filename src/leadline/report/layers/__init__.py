@@ -1,0 +1,1 @@
+"""Where the I/O goes, shown: tables of layers, what came between them, and why."""

@@ -1,0 +1,77 @@
+"""`leadline layers`: its formats, what it is asked for, and runs that have none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import leadline as package
+from leadline.archive.reader import Run
+from leadline.errors import LeadlineError
+from tests.cli.conftest import Leadline, refused
+from tests.conftest import Said
+from tests.unit.analysis.layers.streams import stack, stream_run
+from tests.unit.audit.audit_archives import Stored, build, cell
+
+SLOW = {"throughput_bps": 1.2e7, "size": 1.1e4, "latency_s": 1.2e-3}
+
+
+@pytest.fixture
+def streams(tmp_path: Path) -> Run:
+    cells = {f"zfs-{size}": (stack(size), [SLOW]) for size in (8192, 131072)}
+    return stream_run(tmp_path / "runs" / "streams", cells)
+
+
+def test_layers_as_text_markdown_csv_and_json(leadline: Leadline, streams: Run) -> None:
+    text = leadline("layers", "streams")
+    assert (text.status, text.err) == (0, "")
+    assert "receive wrote 11.4 MiB/s because the image gets writes" in " ".join(text.out.split())
+    assert "| loop7 | write |" in leadline("layers", "streams", "--format", "markdown").out
+    rows = list(csv.DictReader(io.StringIO(leadline("layers", "--format", "csv").out)))
+    assert {row["target"] for row in rows} == {"zfs-8192", "zfs-131072"}
+    answer = json.loads(leadline("layers", "streams", "--format", "json").out)
+    assert answer["schema"] == "leadline/layers/1"
+    assert [one["record_bytes"] for one in answer["sweeps"][0]["rows"]] == [8192, 131072]
+
+
+def test_cells_can_be_chosen(leadline: Leadline, streams: Run) -> None:
+    one = leadline("layers", "--target", "zfs-8192", "--workload", "receive", "--format", "json")
+    assert [cell["target"] for cell in json.loads(one.out)["cells"]] == ["zfs-8192"]
+    told = refused(leadline("layers", "--level", "qd99"), 2, "usage")
+    assert "qd99" in told
+    assert "leadline show" in told
+
+
+def test_a_run_without_layers_says_so(leadline: Leadline, tmp_path: Path) -> None:
+    build(tmp_path / "runs" / "old", {"a": (cell(), [Stored()])})
+    told = refused(leadline("layers", "old"), 2, "no-layers")
+    assert "hint: " in told
+
+
+def test_a_run_on_this_machine_has_layers(quick: Callable[..., Said], leadline: Leadline) -> None:
+    """Results are replayed, the file system below the folder is real."""
+    quick()
+    said = leadline("layers", "--format", "json")
+    assert said.status == 0, said.err
+    answer = json.loads(said.out)
+    assert {one["layers"][0]["kind"] for one in answer["cells"]} == {"engine"}
+    assert all(len(one["layers"]) > 1 for one in answer["cells"])
+
+
+def test_layers_in_a_notebook(streams: Run) -> None:
+    found = package.layers(streams.path)
+    table = found.flows()
+    assert set(table.column("kind").to_pylist()) == {
+        *("engine", "zfs", "block", "fuse", "image", "pool"),
+    }
+    assert table.schema.field("bandwidth").type == "double"
+    assert found.sweep().column("record_bytes").to_pylist() == [8192, 131072]
+    assert "2 cells" in repr(found)
+    with pytest.raises(LeadlineError) as error:
+        package.layers(streams.path, target="nowhere")
+    assert error.value.kind.code == "usage"
