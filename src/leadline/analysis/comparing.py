@@ -13,12 +13,11 @@ from leadline.analysis.samples import Samples
 from leadline.analysis.selectors import Selector
 from leadline.analysis.verdicts import Pair, Sample, judge
 from leadline.analysis.workload_differences import (
-    block_bytes,
     depth,
     jobs,
-    rate_of,
     rate_told,
     unlike,
+    usual_rate,
 )
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
@@ -154,7 +153,7 @@ def _rows(
     ours = sides[0].workload(baseline) if baseline else None
     theirs = sides[1].workload(candidate) if candidate else None
     known = ours or theirs or sides[0].planned(key) or sides[1].planned(key)
-    rate = rate_of(block_bytes(known))
+    rate = usual_rate(known)
     there = [one for one in (baseline, candidate) if one is not None]
 
     def tells(metric: Metric) -> bool:

@@ -12,20 +12,24 @@ from leadline.analysis.workload_differences import extent, unlike
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.differences import (
+    Below,
     Difference,
     Topic,
     ceph_differences,
     cpu_budget_difference,
     host_differences,
     kubernetes_differences,
+    layer_differences,
     round_trip_difference,
+    zfs_differences,
 )
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.kubernetes.target_class import pool_of_class, reads_near
 from leadline.inventory.lab import described_lab
 from leadline.inventory.target_pool import pool_of
+from leadline.inventory.zfs import zfs_inventory
 from leadline.plan.models import Target
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
 from leadline.visible import visible
 
 
@@ -76,7 +80,20 @@ def conditions(
         unknown += of_hosts.unknown
     elif baseline.run.path == candidate.run.path:
         identical.append("one run on one load generator")
-    found += _targets(baseline, candidate, subjects, {*pools, *classes})
+    below = _below(baseline, candidate, subjects)
+    for differing in (layer_differences(below), zfs_differences(below)):
+        found += differing.differences
+        identical += differing.identical
+        unknown += differing.unknown
+    datasets = [one for one, pair in below.items() if all(side.zfs for side in pair)]
+    stacked = {one.target for one in found if one.path.startswith("stacks.")}
+    stacked |= set(subjects) if "" in stacked else set()
+    found += [
+        one
+        for one in _targets(baseline, candidate, subjects, {*pools, *classes, *datasets})
+        # The layers say what the other kind is.
+        if not (one.path.endswith(".kind") and one.target in stacked)
+    ]
     found += _workloads(baseline, candidate, subjects)
     found += _engines(baseline, candidate)
     found += _plans(baseline, candidate)
@@ -195,6 +212,27 @@ def _classes(
     return {subject: pair for subject, pair in pairs.items() if all(pair)}
 
 
+def _below(
+    baseline: Side, candidate: Side, subjects: Sequence[str]
+) -> dict[str, tuple[Below, Below]]:
+    """What lies below each subject on both sides, where both tell."""
+    found = {}
+    for subject in subjects:
+        sides = [_layers(side, side.targets[subject]) for side in (baseline, candidate)]
+        if sides[0] is not None and sides[1] is not None:
+            found[subject] = (sides[0], sides[1])
+    return found
+
+
+def _layers(side: Side, target: str) -> Below | None:
+    try:
+        layers = side.run.stacks.get(target)
+        dumps = side.run.target_dumps(target) if layers else {}
+    except LeadlineError:
+        return None  # the page's section on layers says so
+    return Below(layers=layers, zfs=zfs_inventory(dumps)) if layers else None
+
+
 def _target(side: Side, subject: str) -> Target:
     return side.run.plan.target(side.targets[subject])
 
@@ -243,10 +281,12 @@ def _targets(
 
 
 def _only_pools(ours: Target, theirs: Target) -> bool:
-    """Whether two URLs name different pools, and are alike in all else that they say."""
+    """Whether two URLs name different pools, or set properties of datasets, and are alike in all
+    else that they say."""
     left, right = ours.parsed, theirs.parsed
+    told = ("data_pool", *DATASET_PROPERTIES)
     options = [
-        {key: value for key, value in one.options.items() if key != "data_pool"}
+        {key: value for key, value in one.options.items() if key not in told}
         for one in (left, right)
     ]
     return (left.kind, options[0]) == (right.kind, options[1]) and not left.image + right.image

@@ -15,6 +15,7 @@ WRITES = frozenset({Op.WRITE, Op.TRIM, Op.TOTAL})
 
 ZONES = "zones"
 REDUNDANCY = "redundancy"
+LABELS = "labels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ the published figures.
 
 from __future__ import annotations
 
-from leadline.analysis.effect import READS, REDUNDANCY, WRITES, ZONES, Effect
+from leadline.analysis.effect import LABELS, READS, REDUNDANCY, WRITES, ZONES, Effect
 from leadline.analysis.effects_kubernetes import KUBERNETES_EFFECTS
+from leadline.analysis.effects_layers import LAYER_EFFECTS
 from leadline.inventory.differences import Difference
 from leadline.inventory.differences.network import NOT_MEASURED
 from leadline.inventory.differences.processor import CPU_BUDGET
 
-__all__ = ["EFFECTS", "NAMED_BY_PATH", "REDUNDANCY", "ZONES", "Effect", "effects_of"]
+__all__ = ["EFFECTS", "LABELS", "NAMED_BY_PATH", "REDUNDANCY", "ZONES", "Effect", "effects_of"]
 
 # Labels under which the rest of the path says what it is.
 NAMED_BY_PATH = ("settings", "workload", "label")
@@ -342,9 +343,10 @@ EFFECTS: tuple[Effect, ...] = (
         source="io-paths: CephFS",
     ),
     *KUBERNETES_EFFECTS,
+    *LAYER_EFFECTS,
     Effect(
         pattern="targets.*.labels.*",
-        cause="labels",
+        cause=LABELS,
         label="label",
         mechanism="the plan says that the targets differ in it",
         source="the plan",

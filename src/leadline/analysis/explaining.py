@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from leadline.analysis.causes import Causes
 from leadline.analysis.comparison import ComparedCell, Explanation
-from leadline.analysis.effects import REDUNDANCY, ZONES
+from leadline.analysis.effects import LABELS, REDUNDANCY, ZONES
 from leadline.analysis.explaining_facts import Facts, PoolFacts, ReadFrom, facts_of
+from leadline.analysis.explaining_labels import expected_of_labels
 from leadline.analysis.explaining_round_trips import (
     changed,
     left_its_zone,
@@ -47,7 +48,10 @@ def explain(
             replace(one, explains=_explains(one, causes, on.get(one.target, [])))
             for one in differences
         ),
-        tuple(_explanations(without_sums(spots), causes, facts)),
+        (
+            *_explanations(without_sums(spots), causes, facts),
+            *expected_of_labels(without_sums(spots), differences, facts.pools),
+        ),
     )
 
 
@@ -64,7 +68,7 @@ def _explanations(spots: Sequence[Spot], causes: Causes, facts: Facts) -> Iterat
     implied = [] if facts.measured else _implied(rest, facts, causes)
     yield from implied
     told = {index for one in implied for index in one.cells}
-    yield from _together([spot for spot in rest if causes.of_spot(spot)], causes, told)
+    yield from _together([spot for spot in rest if causes.of_spot(spot)], causes, told, facts)
     yield from _uncaused([spot for spot in rest if not causes.of_spot(spot)], facts)
 
 
@@ -145,7 +149,9 @@ def _although(spots: Sequence[Spot], causes: Causes) -> Iterator[Explanation]:
 # --- differences without arithmetic --------------------------------------------------------------
 
 
-def _together(spots: Sequence[Spot], causes: Causes, told: Container[int]) -> Iterator[Explanation]:
+def _together(
+    spots: Sequence[Spot], causes: Causes, told: Container[int], facts: Facts
+) -> Iterator[Explanation]:
     """Cells with the same possible causes; several of them cannot be told apart. Where only the
     zones differ, the cells `told` of, by index, need nothing more."""
     groups: dict[tuple[tuple[str, ...], bool], list[Spot]] = {}
@@ -156,7 +162,12 @@ def _together(spots: Sequence[Spot], causes: Causes, told: Container[int]) -> It
     for (names, _), group in groups.items():
         subject = _changes(group)
         said = listed(causes.text(name, group) for name in names)
-        if len(names) == 1:
+        if set(names) == {LABELS} and not _known(facts):
+            text = (
+                f"{subject}: all that is told to differ is {said}; how the two are built is not "
+                "known, so that nobody can say whether it is the cause."
+            )
+        elif len(names) == 1:
             text = (
                 f"{subject}: the only difference found that bears on this is {said}. "
                 f"{sentence(causes.mechanism(names[0], group))}"
@@ -169,11 +180,16 @@ def _together(spots: Sequence[Spot], causes: Causes, told: Container[int]) -> It
         yield Explanation(paths=causes.paths(names, group), cells=_changed_cells(group), text=text)
 
 
+def _known(facts: Facts) -> bool:
+    """Whether an inventory of both sides is there to look at."""
+    return (facts.base_known and facts.candidate_known) or facts.hosts_known
+
+
 def _uncaused(spots: Sequence[Spot], facts: Facts) -> Iterator[Explanation]:
     """Changes for which nothing was found, or where nothing is known to look at."""
     if not spots:
         return
-    if (facts.base_known and facts.candidate_known) or facts.hosts_known:
+    if _known(facts):
         for of_speed in (True, False):
             group = [spot for spot in spots if (spot.speed in CHANGED) is of_speed]
             if group:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from leadline import errors
 from leadline.analysis.cells import CellFigure
 from leadline.analysis.comparison import By, Side
+from leadline.analysis.label_partners import label_partners, two_values, with_labels
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
+from leadline.label_words import parse_labels
 from leadline.plan.models import Target
 from leadline.visible import visible
 
@@ -31,19 +33,39 @@ def two_runs(baseline: Run, candidate: Run, judged: Judged) -> tuple[Side, Side]
 
 
 def within_run(
-    run: Run, by: By, baseline: str, candidate: str, judged: Judged
+    run: Run, by: By, baseline: str, candidate: str, judged: Judged, *, others_fixed: bool = True
 ) -> tuple[Side, Side]:
     """Two clusters (places), targets or labels of one run, by name. Targets are named alone or as
-    a list with commas, labels as `KEY=VALUE`. Raises LeadlineError (`usage`) for names that the
-    run does not have, telling those it has."""
+    a list with commas, labels as `KEY=VALUE`, several with commas. Partners by label are alike in
+    their other labels; without `others_fixed` one target a side is the other's partner in any case.
+    Raises LeadlineError (`usage`) for names that the run does not have, telling those it has, and
+    (`not-comparable`) for labels without partners."""
     if by is By.CLUSTER:
         ours, theirs = (_at_place(run, name) for name in (baseline, candidate))
     elif by is By.TARGET:
         named = [_of(run, _named(run, one)) for one in (baseline, candidate)]
         ours, theirs = _partners(*named)
     else:
-        ours, theirs = _labelled(run, baseline, candidate)
+        ours, theirs = _labelled((run, run), (baseline, candidate), others_fixed=others_fixed)
     return _side(baseline, run, ours, judged), _side(candidate, run, theirs, judged)
+
+
+def by_label(baseline: Run, candidate: Run, key: str, judged: Judged) -> tuple[Side, Side]:
+    """The two values of a label: of one run (given twice), the lower one first, or of two runs that
+    have one each. Targets of two runs are partners by name, else by their other labels. Raises as
+    `within_run` does."""
+    names = two_values(baseline, candidate, key)
+    if baseline.path == candidate.path:
+        return within_run(baseline, By.LABEL, *names, judged)
+    ours, theirs = _having(baseline, key), _having(candidate, key)
+    if not ours.keys() & theirs.keys():
+        ours, theirs = _labelled((baseline, candidate), names, others_fixed=True)
+    return _side(names[0], baseline, ours, judged), _side(names[1], candidate, theirs, judged)
+
+
+def _having(run: Run, key: str) -> dict[str, str]:
+    labelled = {target.name for target in run.plan.targets if key in target.labels}
+    return {subject: name for subject, name in _subjects(run).items() if name in labelled}
 
 
 def places(run: Run) -> tuple[str, ...]:
@@ -140,44 +162,16 @@ def _named(run: Run, names: str) -> list[str]:
     return given
 
 
-def _labelled(run: Run, baseline: str, candidate: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Targets of each label; several are partners where everything else that is said of them,
-    their other labels and what they lie on, is the same."""
-    ours, theirs = _with_label(run, baseline), _with_label(run, candidate)
-    if len(ours) == len(theirs) == 1:
+def _labelled(
+    runs: tuple[Run, Run], labels: tuple[str, str], *, others_fixed: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Targets of each label, or of several together, in the run of its side."""
+    ours, theirs = (with_labels(run, text) for run, text in zip(runs, labels, strict=True))
+    if len(ours) == len(theirs) == 1 and not others_fixed:
         return _partners(ours, theirs)
-    keys = {baseline.partition("=")[0], candidate.partition("=")[0]}
-    return _by_rest(run, ours, keys), _by_rest(run, theirs, keys)
-
-
-def _by_rest(run: Run, targets: Iterable[Target], without: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for target in targets:
-        rest = [f"{key}={value}" for key, value in target.labels.items() if key not in without]
-        if target.place:
-            rest.append(target.place)
-        name = ", ".join(sorted(rest))
-        if not name or name in found:
-            raise LeadlineError(
-                errors.USAGE,
-                f"the partner of target {visible(target.name)} cannot be told",
-                context=[f"{visible(run.id)}: its other labels: {visible(name) or 'none'}"],
-                hint="give each target of a group a label that its partner in the other group "
-                "has too, or name them with --by target",
-            )
-        found[name] = target.name
-    return found
-
-
-def _with_label(run: Run, label: str) -> list[Target]:
-    key, equals, value = label.partition("=")
-    found = [target for target in run.plan.targets if target.labels.get(key) == value and equals]
-    if not found:
-        known = dict.fromkeys(
-            f"{key}={value}" for target in run.plan.targets for key, value in target.labels.items()
-        )
-        raise _unknown(run, "label", label, known)
-    return found
+    keys = {key for text in labels for key in parse_labels(text)}
+    left, right = label_partners(ours, theirs, keys)
+    return (left, right) if left else _partners(ours, theirs)
 
 
 def _unknown(run: Run, what: str, name: str, known: Iterable[str]) -> LeadlineError:

@@ -62,6 +62,8 @@ def _traits(
     if workload.job_file:
         options = sections.options(figure)
         return _of_options(options, mixed) if options else Traits(mixed=mixed)
+    if workload.streams:
+        return Traits(mixed=mixed)
     phases = [one for one in workload.phases if _does(one, figure.op)]
     if len(phases) != 1:
         return Traits(mixed=mixed)

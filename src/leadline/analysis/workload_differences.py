@@ -55,6 +55,12 @@ def rate_of(size: float | None) -> Metric:
     return Metric.BANDWIDTH if size and size >= STREAMING_BYTES else Metric.IOPS
 
 
+def usual_rate(workload: Workload | None) -> Metric:
+    """How people tell the speed of a workload; a stream has no blocks."""
+    streams = workload is not None and workload.streams
+    return Metric.BANDWIDTH if streams else rate_of(block_bytes(workload))
+
+
 def rate_told(usual: Metric, told: Callable[[Metric], bool]) -> Metric:
     """The usual rate of an I/O, or the other one where nobody told that, as in many tables."""
     other = Metric.IOPS if usual is Metric.BANDWIDTH else Metric.BANDWIDTH
@@ -86,8 +92,9 @@ def jobs(workload: Workload | None, op: Op | None) -> int | None:
 
 
 def _phase(workload: Workload, op: Op | None) -> Phase | None:
-    """The one phase that does an operation; None where there is none, or several."""
-    phases = [one for one in workload.phases if _concerns(one, op)]
+    """The one phase that does an operation; None where there is none, or several, and of a stream,
+    whose depth means nothing."""
+    phases = [one for one in workload.phases if not workload.streams and _concerns(one, op)]
     return phases[0] if len(phases) == 1 else None
 
 

@@ -36,6 +36,7 @@ from leadline.formats.importer import Refused, Result
 from leadline.formats.output import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
 from leadline.importing.gather import Gathered
+from leadline.importing.labels import GivenLabel, TargetLabels, label_targets
 from leadline.importing.read import ReadBundle, derived_file, read_bundles, safe_name
 
 _STAGING = ".importing-"
@@ -45,11 +46,13 @@ _REMEMBERED_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """What the user calls the run, the cluster and the target, where they say so."""
+    """What the user calls the run, the cluster and the target, where they say so, and what sets
+    targets apart (`of_targets`)."""
 
     run: str
     cluster: str | None = None
     target: str | None = None
+    of_targets: Sequence[GivenLabel] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +65,8 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
     """Archives in `folder`, one for each cluster that the files name.
 
     Raises LeadlineError(`import-refused`) where no file gave a result, (`run-exists`), (`usage`)
-    where --cluster or --target would make one of several that the files tell apart, and
-    (`archive-unwritable`).
+    where --cluster or --target would make one of several that the files tell apart, or --label
+    names a target that they do not have or says what they contradict, and (`archive-unwritable`).
     """
     with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,6 +90,7 @@ class _Draft:
     kinds: list[str] = field(default_factory=list)
     files: dict[str, FileDigest] = field(default_factory=dict)
     parsed: dict[str, tuple[Result, ...]] = field(default_factory=dict)
+    labels: TargetLabels = field(default_factory=TargetLabels)
 
     def write(self, name: str, content: bytes) -> None:
         (self.path / name).write_bytes(content)
@@ -164,6 +168,7 @@ class _Intake:
         tool = result.tool or source.kind
         file = source.names[0]
         trial = imported_trial(self._trials, self._target(result, file), file, tool, result)
+        draft.labels.take(trial.target, result.labels, file)
         record = _record(trial, source, result)
         folder = f"{layout.TRIALS}/{record.label}"
         (draft.path / folder).mkdir()
@@ -176,6 +181,7 @@ class _Intake:
 
     def finish(self, folder: Path, session: Session) -> tuple[Run, ...]:
         """Seal every draft and put it in its place: all of them, or none."""
+        label_targets([draft.labels for draft in self.drafts.values()], self._labels.of_targets)
         several = len(self.drafts) > 1
         places: list[Path] = []
         for cluster, draft in self.drafts.items():
@@ -219,7 +225,8 @@ class _Intake:
 
 
 def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:
-    plan = imported_plan(name, draft.kinds, [trial for trial, _ in draft.trials])
+    trials = [trial for trial, _ in draft.trials]
+    plan = imported_plan(name, draft.kinds, trials, draft.labels.by_target)
     draft.write(layout.PLAN, layout.encode(plan))
     for planned, (_, record) in zip(plan.trials, draft.trials, strict=True):
         level = plan.cells[planned.cell].level

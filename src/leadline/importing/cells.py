@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -63,9 +63,15 @@ def file_stem(file: str) -> str:
     return str(path.with_suffix("")) if path.stem else file
 
 
-def imported_plan(name: str, kinds: Sequence[str], trials: Sequence[ImportedTrial]) -> Plan:
+def imported_plan(
+    name: str,
+    kinds: Sequence[str],
+    trials: Sequence[ImportedTrial],
+    labels: Mapping[str, Mapping[str, str]],
+) -> Plan:
     """The plan that the trials look like they followed: a cell for each load on each target, and
-    results of one cell as its repeats, in the order of `trials`."""
+    results of one cell as its repeats, in the order of `trials`. `labels` are those of the targets
+    that have any."""
     levels = _levels(trials)
     cells: dict[tuple[str, str, str], int] = {}
     made: list[Cell] = []
@@ -83,7 +89,10 @@ def imported_plan(name: str, kinds: Sequence[str], trials: Sequence[ImportedTria
     return Plan(
         name=name,
         description=f"Imported results ({', '.join(sorted(set(kinds)))})",
-        targets=tuple(_target(one) for one in dict.fromkeys(trial.target for trial in trials)),
+        targets=tuple(
+            _target(one, labels.get(one, {}))
+            for one in dict.fromkeys(trial.target for trial in trials)
+        ),
         cells=tuple(made),
         trials=tuple(planned),
         repeats=max(repeats.values(), default=1),
@@ -119,12 +128,12 @@ def _workload(trial: ImportedTrial) -> Workload:
     )
 
 
-def _target(name: str) -> Target:
+def _target(name: str, labels: Mapping[str, str]) -> Target:
     try:
         parse_target_url(name)
     except ValueError:
-        return Target(name=name, url="")
-    return Target(name=name, url=name)
+        return Target(name=name, url="", labels=dict(labels))
+    return Target(name=name, url=name, labels=dict(labels))
 
 
 def _name(text: str) -> str:

@@ -148,6 +148,32 @@ def test_the_disk_of_a_directory(
     assert level.stays_here is None
 
 
+@pytest.mark.parametrize("name", ["nvme0n1", "nvme0n1p1"])
+def test_a_namespace_of_nvme_is_the_disk_of_a_device(tmp_path: Path, name: str) -> None:
+    whole = BlockDevice(name="nvme0n1", kind="disk", size_bytes=1 << 40, rotational=False)
+    part = whole.model_copy(update={"name": "nvme0n1p1", "kind": "part", "parent": "nvme0n1"})
+    run = build(tmp_path / "r", {"a": (at(16), [faster(1.0)])})
+    inventory = HostInventory(
+        taken_at="2026-11-21T00:00:00.000+00:00",
+        hostname="h",
+        operating_system="",
+        kernel="",
+        architecture="",
+        virtualization="none",
+        cpu_model="",
+        cores=2,
+        memory_bytes=1 << 30,
+        block_devices=(whole, part),
+        targets=(TargetInventory(target="disk", url=f"device:/dev/{name}", device=name),),
+    )
+    folder = run.path / layout.INVENTORY
+    folder.mkdir()
+    (folder / "1-start.json").write_bytes(layout.encode(inventory))
+    level = level_evidence(run, "disk", "randread", "qd16")
+    assert level.devices == {"nvme0n1"}
+    assert level.rotational is False
+
+
 def test_a_cell_that_is_not_in_the_plan(tmp_path: Path) -> None:
     run = build(tmp_path / "r", {"a": (at(16), [faster(1.0)])})
     with pytest.raises(KeyError):

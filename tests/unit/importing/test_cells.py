@@ -23,7 +23,7 @@ def plan(*results: tuple[str, Result]) -> Plan:
         imported_trial(number, target, "file.json", "fio", one)
         for number, (target, one) in enumerate(results, start=1)
     ]
-    return imported_plan("run", ["fio-json"], trials)
+    return imported_plan("run", ["fio-json"], trials, {"rep3": {"cores": "2"}})
 
 
 def levels(made: Plan) -> list[str]:
@@ -36,6 +36,7 @@ def test_results_of_one_load_on_one_target_are_its_repeats() -> None:
     assert [trial.block for trial in made.trials] == [1, 2, 3]
     assert made.repeats == 3
     assert levels(made) == ["", "", ""]
+    assert [target.labels for target in made.targets] == [{"cores": "2"}]
 
 
 def test_what_tells_loads_of_one_name_apart_is_their_level() -> None:

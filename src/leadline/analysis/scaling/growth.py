@@ -162,7 +162,8 @@ def _by_label(run: Run, label: str, judged: Judged) -> Iterator[tuple[By, Side, 
         )
     for value in values[1:]:
         names = f"{label}={values[0]}", f"{label}={value}"
-        yield By.LABEL, *within_run(run, By.LABEL, *names, judged)
+        # What else differs between one system and one other is told beside what was added.
+        yield By.LABEL, *within_run(run, By.LABEL, *names, judged, others_fixed=False)
 
 
 def _labels(run: Run) -> list[str]:

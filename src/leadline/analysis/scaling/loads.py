@@ -68,7 +68,7 @@ def _share(phase: Phase, op: Op) -> float:
 
 def _phase(workload: Workload, op: Op) -> Phase | None:
     """No two phases of a workload do the same operation; a total is that of the mixed phase."""
-    for phase in workload.phases:
+    for phase in () if workload.streams else workload.phases:
         if op in phase.pattern.ops or (op is Op.TOTAL and len(phase.pattern.ops) > 1):
             return phase
     return None

@@ -198,6 +198,7 @@ def simulate(
         seed=1,
     )
     run = SimpleNamespace(
+        stacks={},
         id="run",
         plan=plan,
         trials=tuple(stored),
