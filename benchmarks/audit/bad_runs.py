@@ -11,10 +11,12 @@ from pathlib import Path
 from benchmarks.audit.bench import Bench, until
 from benchmarks.audit.conditions import (
     disk_of,
+    ext4_on_loop,
     limits,
     loop_device,
     neighbours,
     small_filesystem,
+    zfs_on_loop,
 )
 
 FILE = ("--name=job", "--filename=data", "--size=256M", "--randrepeat=0")
@@ -91,6 +93,42 @@ def cached_reads_run(bench: Bench) -> None:
         "[reads]\nstonewall\nrw=randread\nbs=4k\ntime_based=1\nruntime=4\ninvalidate=0\n"
     )
     bench.leadline("repeats: 1\nworkloads: [{name: cached, job_file: job.fio}]\n")
+
+
+def filesystem_reread_run(bench: Bench) -> None:
+    """A Leadline run of a job file that reads a file on ext4 on a loop device over and over through
+    the page cache, not emptied between the passes."""
+    (bench.out / "job.fio").write_text(
+        "[reads]\nioengine=psync\nsize=64M\nfilename_format=own.dat\nrw=randread\nbs=4k\n"
+        "time_based=1\nruntime=4\ninvalidate=0\n"
+    )
+    with ext4_on_loop(bench.data, "256M") as folder:
+        bench.leadline(
+            "repeats: 1\nworkloads: [{name: reread, job_file: job.fio}]\n", target=f"dir:{folder}"
+        )
+
+
+def zfs_cache_run(bench: Bench) -> None:
+    """A Leadline run of direct reads on ZFS, which does not heed the flag: the ARC holds it all."""
+    with zfs_on_loop(bench.data, "256M") as folder:
+        bench.leadline(
+            "repeats: 1\nworkloads:\n"
+            "  - {name: reads, pattern: randread, block_size: 4k, iodepth: 1, numjobs: 1,"
+            " size: 64M, runtime: 4s, ramp: 0s, engine: psync}\n",
+            target=f"dir:{folder}",
+        )
+
+
+def zfs_zeros_run(bench: Bench) -> None:
+    """A Leadline run of a job file that writes zeros to a dataset with compression."""
+    (bench.out / "job.fio").write_text(
+        "[writes]\nioengine=psync\nsize=64M\nfilename_format=own.dat\nrw=write\nbs=128k\n"
+        "zero_buffers=1\ntime_based=1\nruntime=4\nend_fsync=1\n"
+    )
+    with zfs_on_loop(bench.data, "256M", compression="on") as folder:
+        bench.leadline(
+            "repeats: 1\nworkloads: [{name: zeros, job_file: job.fio}]\n", target=f"dir:{folder}"
+        )
 
 
 def unwritten_sparse(bench: Bench) -> None:
@@ -310,6 +348,9 @@ RUNS = (
     buffered_reread,
     half_cached,
     cached_reads_run,
+    filesystem_reread_run,
+    zfs_cache_run,
+    zfs_zeros_run,
     unwritten_sparse,
     unwritten_run,
     gtod_reduce,

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.audit.bench import until
+
 _CGROUPS = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
 
@@ -152,6 +154,41 @@ def loop_device(backing: Path) -> Iterator[str]:
         yield device
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@contextmanager
+def ext4_on_loop(folder: Path, size: str) -> Iterator[Path]:
+    """A file system on a loop device over a file in `folder`, mounted."""
+    backing, mounted = folder / "backing", folder / "mounted"
+    mounted.mkdir()
+    subprocess.run(["truncate", "-s", size, backing], check=True)
+    subprocess.run(["mkfs.ext4", "-q", backing], check=True)
+    with loop_device(backing) as device:
+        subprocess.run(["mount", device, mounted], check=True)
+        try:
+            yield mounted
+        finally:
+            subprocess.run(["umount", mounted], check=True)
+
+
+@contextmanager
+def zfs_on_loop(folder: Path, size: str, **properties: str) -> Iterator[Path]:
+    """A pool of ZFS on a loop device over a file in `folder`, mounted. ZFS must be there: the
+    kernel's, or a zfs-fuse that runs."""
+    backing, mounted = folder / "backing", folder / "mounted"
+    subprocess.run(["truncate", "-s", size, backing], check=True)
+    name = f"leadlineaudit{os.getpid()}"
+    options = [word for key, value in properties.items() for word in ("-O", f"{key}={value}")]
+    with loop_device(backing) as device:
+        subprocess.run(
+            ["zpool", "create", "-o", "cachefile=none", *options, "-m", mounted, name, device],
+            check=True,
+        )
+        try:
+            yield mounted
+        finally:
+            # A pool is busy for a moment after its last file was closed.
+            until(lambda: subprocess.run(["zpool", "destroy", name], check=False).returncode == 0)
 
 
 @contextmanager

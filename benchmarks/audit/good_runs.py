@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.audit.bench import Bench
-from benchmarks.audit.conditions import fio_servers, small_filesystem
+from benchmarks.audit.conditions import ext4_on_loop, fio_servers, small_filesystem
 
 DISK = ("--filename=data", "--size=256M", "--direct=1", "--randrepeat=0")
 SHORT = ("--time_based", "--runtime=5")
@@ -306,6 +306,22 @@ def laid_out_by_fio_run(bench: Bench) -> None:
     )
 
 
+def filesystem_reads_run(bench: Bench) -> None:
+    """A Leadline run of direct, buffered random and buffered sequential reads on ext4 on a loop
+    device, the page cache emptied by fio before every pass."""
+    with ext4_on_loop(bench.data, "256M") as folder:
+        cells = "".join(
+            f"  - {{name: {name}, pattern: {pattern}, block_size: {block}, iodepth: 1, numjobs: 1,"
+            f" size: 64M, runtime: 4s, ramp: 0s, direct: {direct}, engine: psync}}\n"
+            for name, pattern, block, direct in (
+                ("direct", "randread", "4k", "true"),
+                ("buffered", "randread", "4k", "false"),
+                ("streamed", "read", "64k", "false"),
+            )
+        )
+        bench.leadline(f"repeats: 1\nworkloads:\n{cells}", target=f"dir:{folder}")
+
+
 RUNS = (
     libaio_depth_1,
     libaio_depth_16,
@@ -344,4 +360,5 @@ RUNS = (
     buffered_passes,
     buffered_cold_run,
     laid_out_by_fio_run,
+    filesystem_reads_run,
 )

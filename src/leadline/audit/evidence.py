@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from leadline import errors
-from leadline.archive.records import TrialRecord, TrialStatus
+from leadline.archive.records import Layer, TrialRecord, TrialStatus
 from leadline.audit.execution import KERNEL_SYNCHRONOUS, Execution
 from leadline.audit.latency import mean_s
 from leadline.audit.media import PoolMedia
@@ -63,7 +63,8 @@ class TrialEvidence:
     of several that were run together, and holds them all. `memory_bytes` is the load generator's.
     `cluster` is the watch of the Ceph cluster, empty where there is none, `machines` that of the
     machines behind the trial; `cpu_budget` are the cores that each host of a lab may use, None for
-    all; `pool` is what the target's pool lies on. `network` is why the target is taken for
+    all; `pool` is what the target's pool lies on, `stack` are the layers below the target from the
+    top down, empty where they are not known. `network` is why the target is taken for
     networked. `held_bytes` is a span that another result of the target shows to have lain in memory
     whole, `phases_apart` that most results of the workload show its reads and writes not to have
     been one mix."""
@@ -80,6 +81,7 @@ class TrialEvidence:
     machines: tuple[HostSample | MissedHostSample, ...] | FormatError = ()
     cpu_budget: float | None = None
     pool: PoolMedia | None = None
+    stack: tuple[Layer, ...] = ()
     network: str = ""
     held_bytes: int | None = None
     phases_apart: bool = False
@@ -193,8 +195,9 @@ class JobEvidence:
 
     @cached_property
     def asked_depth(self) -> int | None:
-        """I/Os that this entry was asked to keep in flight; None where it is not told."""
-        processes, depth = self.processes, self.job.options.iodepth
+        """I/Os that this entry was asked to keep in flight, as fio takes it; None where it is not
+        told."""
+        processes, depth = self.processes, self.job.options.queue_depth
         return None if processes is None or depth is None else processes * max(1, depth)
 
     @property

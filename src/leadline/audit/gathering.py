@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.records import Layer
 from leadline.audit.evidence import CellEvidence, Place, RunEvidence, TrialEvidence
 from leadline.audit.execution import Execution
 from leadline.audit.media import PoolMedia, pool_media
@@ -36,6 +37,7 @@ def of_run(run: Run) -> RunEvidence:
     labs = {one.name for one in run.plan.clusters if one.lab is not None}
     clusters = _clusters(run)
     budgets = _cpu_budgets(run)
+    stacks = _stacks(run)
     executions: dict[int, Execution] = {}
     cells = []
     by_cell = sorted(run.plan.trials, key=lambda trial: (trial.cell, trial.position))
@@ -52,6 +54,7 @@ def of_run(run: Run) -> RunEvidence:
             cpu_budget=budgets.get(target.cluster) if target is not None else None,
             pool=_pool(target, clusters),
             network=network_of_target(target, cell.target),
+            stack=stacks.get(cell.target, ()),
         )
         trials = tuple(
             _of_trial(trial.id, known, stored.get(trial.id), executions)
@@ -89,6 +92,13 @@ def _cpu_budgets(run: Run) -> Mapping[str, float]:
         if lab is not None and lab.cpu_per_host is not None:
             found[cluster.name] = lab.cpu_per_host
     return found
+
+
+def _stacks(run: Run) -> Mapping[str, tuple[Layer, ...]]:
+    try:
+        return run.stacks
+    except LeadlineError:
+        return {}  # as above
 
 
 def _pool(target: Target | None, clusters: Mapping[str, CephInventory]) -> PoolMedia | None:

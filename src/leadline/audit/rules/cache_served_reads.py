@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from leadline.archive.records import Layer
 from leadline.audit.evidence import JobEvidence
 from leadline.audit.execution import FILE_ENGINES
 from leadline.audit.latency import mean_s, median_s
+from leadline.audit.layers import compressing, read_below
 from leadline.audit.physics import fastest_read, may_read_ahead
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import Operation
+from leadline.formats.output import FormatError, Operation
 from leadline.metrics import Op
 from leadline.units import format_latency, format_size
 
@@ -30,6 +32,11 @@ HARD_DISK_S = 1e-3
 HIT_S, COPY_BPS = 10e-6, 2e9
 MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _DIRECT = "Use direct I/O (`direct: true`), or a span several times larger than memory."
+_ARC = "ZFS's cache (the ARC) or the page cache"
+_PAST_THE_ARC = (
+    "Use a span several times larger than the ARC and the memory behind it, or a dataset with "
+    "`primarycache=metadata`; direct I/O goes past the ARC from OpenZFS 2.3 on only."
+)
 _LARGER = (
     "Measure with a span several times larger than the memory on the way, and direct I/O; find "
     "the cache (page cache, rbd cache, the hypervisor's, the storage node's) and say so beside it."
@@ -41,7 +48,11 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     if read is None or evidence.merged_sections:
         return
     # The surest first: one finding says what is the matter.
-    for look in (_on_memory, _resident, _too_fast, _disks_spared, _held, _hard_disks, _warm_start):
+    looks = (
+        *(_on_memory, _resident, _too_fast, _disks_spared, _layers_spared, _held, _hard_disks),
+        _warm_start,
+    )
+    for look in looks:
         doubt = look(evidence, read)
         if doubt is not None:
             yield doubt
@@ -110,6 +121,59 @@ def _disks_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
         f"({done / asked:.0%}): memory answered the others.",
         remedy=_DIRECT,
     )
+
+
+def _layers_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
+    """Far fewer bytes were read from the devices below the target than the jobs read of it: those
+    of all reads of the trial, as devices count for all jobs together."""
+    trial, whole = evidence.trial, evidence.trial.whole
+    if whole is None or trial.imported or not _all_written(evidence):
+        return None
+    reads = [one for job in whole.output.jobs for one in job.operations if one.op is Op.READ]
+    ran = max((one.runtime_s or 0.0 for one in reads), default=0.0)
+    asked = sum(one.io_bytes or 0 for one in reads)
+    if (
+        isinstance(trial.machines, FormatError)
+        or not ran
+        or None in (one.io_bytes for one in reads)
+    ):
+        return None
+    below = read_below(trial.stack, trial.machines, ran)
+    if below is None or below.read_bytes >= SPARED * asked:
+        return None
+    several = len(whole.runtimes) > 1
+    share = below.read_bytes / asked
+    return Doubt(
+        severity=Severity.WARNING if several else Severity.ERROR,
+        op=Op.READ,
+        evidence={
+            "read_bytes": asked,
+            "device_read_bytes": below.read_bytes,
+            "device_share": share,
+        },
+        message=f"The jobs read {format_size(asked)}, and {format_size(below.read_bytes)} "
+        f"({share:.0%}) were read from {', '.join(below.devices)} below, by whatever process: "
+        f"{_ARC if below.through_zfs else 'the page cache'} answered the rest.",
+        remedy=_PAST_THE_ARC if below.through_zfs else _DIRECT,
+    )
+
+
+def _all_written(evidence: JobEvidence) -> bool:
+    """Whether what was read had been written whole, and was stored as it is: holes are read, and
+    compressed blocks in part, without any device."""
+    trial = evidence.trial
+    extent = trial.record.extent if trial.record else None
+    if extent is None:
+        # A user's job file: fio lays its files out itself, with what nobody knows.
+        return not trial.ours and not _compresses(trial.stack)
+    written = 0 < extent.span_bytes <= extent.written_bytes
+    # Leadline's own prefill writes what does not compress.
+    return written and (trial.ours or not _compresses(trial.stack))
+
+
+def _compresses(stack: Sequence[Layer]) -> bool:
+    options = (layer.facts.get("options", "") for layer in stack)
+    return compressing(stack) is not None or any("compress" in one for one in options)
 
 
 def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:

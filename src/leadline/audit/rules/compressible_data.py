@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
+from leadline.audit.layers import compressing
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.metrics import Op
+from leadline.visible import visible
 
+# Buffers that are all the same, of which compression leaves nothing.
+_ALIKE = ("all zeros", "one repeated")
 # Ceph's own tools write one pattern and have no option for another.
 _CEPH_TOOLS = ("rados-bench", "rbd-bench")
 
@@ -18,12 +22,20 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     what = _what(evidence)
     if written is None or what is None:
         return
+    dataset = compressing(evidence.trial.stack)
+    same = what.startswith(_ALIKE)
+    means = (
+        "storage that compresses, deduplicates or detects zeros stores less than the figures say."
+        if dataset is None
+        else f"the dataset {visible(dataset.name)} compresses "
+        f"({visible(dataset.facts['compression'])}), so that "
+        f"{'next to nothing' if same else 'less'} was stored of what the figures say."
+    )
     yield Doubt(
-        severity=Severity.WARNING,
+        severity=Severity.WARNING if dataset is None or not same else Severity.ERROR,
         op=Op.WRITE,
         evidence={} if written.io_bytes is None else {"io_bytes": written.io_bytes},
-        message=f"The buffers written were {what}: storage that compresses, deduplicates or "
-        "detects zeros stores less than the figures say.",
+        message=f"The buffers written were {what}: {means}",
         remedy="Use fio, whose buffers do not compress."
         if evidence.job.options.engine in _CEPH_TOOLS
         else "Write incompressible buffers (`refill_buffers=1`, no `zero_buffers`), as generated "

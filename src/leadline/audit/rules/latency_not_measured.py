@@ -12,10 +12,13 @@ from leadline.findings import Severity
 _SWITCHES = ("gtod_reduce", "disable_lat", "disable_clat")
 # Tools that measure none: nobody is misled, as there is no number either.
 _WITHOUT = {"rbd-bench": "rbd bench"}
+_STREAM = "zfs-stream"
 
 
 def check(evidence: JobEvidence) -> Iterator[Doubt]:
     options = evidence.job.options
+    if options.engine == _STREAM:
+        return  # it has neither I/Os nor latencies: how long it was held up is in its own report
     tool = _WITHOUT.get(options.engine or "")
     if tool is not None:
         yield Doubt(
