@@ -8,7 +8,7 @@ help:
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
 	@echo "make test-ceph  what is real but slower: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
-	@echo "make test-deep  what takes longer: a bare Debian 12 from nothing"
+	@echo "make test-deep  what takes longer: guests with OpenZFS and NVMe/TCP, a bare Debian 12"
 	@echo "make bench      Leadline's own speed and memory, as ratios"
 	@echo "make audit-bench  what the audit finds and misses on labelled results"
 	@echo "make fuzz       a fuzzer for each parser of foreign files, some seconds each"
@@ -48,6 +48,8 @@ test-deep:
 	@scripts/setup.sh test
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
+	@scripts/guest-parts.sh
+	uv run --frozen pytest -m deep tests/guest
 	@scripts/bare-machine.sh
 
 bench:
@@ -55,6 +57,7 @@ bench:
 	uv run --frozen python benchmarks/run.py
 	uv run --frozen python benchmarks/importing.py
 	uv run --frozen python benchmarks/comparing.py
+	uv run --frozen python benchmarks/layer_watches.py
 
 audit-bench:
 	@scripts/setup.sh run

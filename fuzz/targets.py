@@ -18,6 +18,7 @@ from rich.console import Console
 
 from fuzz.bundles import pack, unpack
 from fuzz.properties import Broken, read, told
+from fuzz.stacks import fuzz_stacks, stack_seeds
 from leadline.analysis.cells import figures
 from leadline.archive import layout
 from leadline.archive.reader import Run
@@ -278,5 +279,6 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
         FuzzTarget(name="counters", test=_test_counters, seeds=_counters_seeds),
+        FuzzTarget(name="stacks", test=fuzz_stacks, seeds=stack_seeds),
     )
 }

@@ -28,6 +28,9 @@ from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, Tria
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS, cli
 from leadline.findings import Severity
+from leadline.inventory.differences.zfs import value_text
+from leadline.inventory.zfs import parameters
+from leadline.inventory.zfs import properties as dataset_properties
 from leadline.plan import expand, models, volume_request, written
 from leadline.plan.footprint import footprint_of
 from leadline.plan.kubernetes import (
@@ -261,6 +264,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "description": "For people; shown in reports.",
             "clusters": "Clusters that targets lie on, by names of your own. Without any, Ceph's "
             "programs and kubectl say which.",
+            "labels": "Labels of every target, and so of the run: what sets it apart from others. "
+            "`run --label` adds to them.",
             "targets": "Where I/O goes: URLs, or entries as below.",
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
             "defaults": "Settings for workloads that do not have their own.",
@@ -279,7 +284,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "target": "`dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL` or "
             "`cephfs:/mounted/path`, with [options](../guides/measure-ceph.md#options), or "
             "`storageclass:NAME` with [others](#options-of-a-storageclass-target), or "
-            "`hosts:A,B:/path`.",
+            "`hosts:A,B:/path`, or `zfs:POOL[/DATASET]`, `zfs+rbd:POOL` and `ext4+rbd:POOL` with "
+            "[theirs](../guides/measure-zfs.md#targets).",
             "name": "What results call it; behind it `@CLUSTER` where the plan has several.",
             "clusters": "Names of clusters: one or a list.",
             "optional": "Where it cannot be used it is left out, with the reason in the archive.",
@@ -379,7 +385,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "size": "Data of each job: its file, or its stretch of a device.",
             "runtime": "Time that is measured, of each phase.",
             "ramp": "Time before it that is not counted, of each phase.",
-            "engine": "fio's I/O engine. `auto` takes io_uring where it works, else libaio.",
+            "engine": "fio's I/O engine. `auto` takes io_uring where it works, else libaio. "
+            "`rbd-bench`, `rados-bench` and `zfs-stream` are other programs.",
             "direct": "O_DIRECT: past the page cache.",
         },
     ),
@@ -398,6 +405,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "open_loop": "Levels to be added at these shares of the measured peak.",
             "density": "How many clients at a given rate each are carried?",
             "job_file": "A fio job file of your own, relative to the plan's folder.",
+            "targets": "Names of the targets that it is for.",
         },
     ),
     "A phase": (
@@ -473,6 +481,7 @@ _DEFAULTS_IN_WORDS = {
     (LabDocument, "pools"): "all",
     (written.PhaseDocument, "name"): "the pattern",
     (written.WorkloadDocument, "levels"): "one level, from the settings",
+    (written.WorkloadDocument, "targets"): "all of the plan",
     (written.DefaultsDocument, "clients"): "the target's own",
     (written.LevelDocument, "iodepth"): "as the workload; `64` with a rate",
     (written.LevelDocument, "rate"): "none: a closed loop",
@@ -553,7 +562,10 @@ def _storage_class_options() -> list[str]:
 def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
     if (model, key) == (written.PlanDocument, "profile"):
         return "a name, or a list of names"
-    if (model, key) == (written.TargetDocument, "clusters"):
+    if (model, key) in (
+        (written.TargetDocument, "clusters"),
+        (written.WorkloadDocument, "targets"),
+    ):
         return "a name, or a list of names"
     if (model, key) == (KubernetesCluster, "cpu"):
         return "processors"
@@ -659,6 +671,54 @@ def _default_in_effect(key: str) -> str:
     return code(getattr(workload.phases[0], key))
 
 
+# --- ZFS ----------------------------------------------------------------------------------------
+
+
+def zfs() -> str:
+    """Properties and module parameters, from the inventory's tables."""
+    parts = [
+        "# ZFS: properties and parameters",
+        prose(
+            "What Leadline keeps and shows of ZFS below a target, and compares between two runs:",
+            "the properties of its dataset, and the parameters of the kernel's module that bear on",
+            "writing, on reading back and on receiving streams. zfs-fuse has no such parameters.",
+        ),
+        "## Properties of a dataset",
+        table(
+            ("property", "what it does", "shows in"),
+            (
+                (code(one.name), one.does, "I/O" if one.bearing == "every" else one.bearing)
+                for one in dataset_properties.PROPERTIES
+            ),
+        ),
+        "## Parameters of the module",
+        prose(
+            "Defaults by the version from which on they hold. The last column says what in a",
+            "measurement shows whether the value is what limits; kstats are files below",
+            "`/proc/spl/kstat/zfs`. Sources: OpenZFS's manual page zfs(4) and its source.",
+        ),
+    ]
+    for concern in parameters.Concern:
+        chosen = [one for one in parameters.PARAMETERS if one.concern is concern]
+        parts.append(f"### {concern.value[0].upper()}{concern.value[1:]}")
+        parts.append(
+            table(
+                ("parameter", "default", "what it does", "what shows whether it limits"),
+                ((code(one.name), _defaults(one), one.does, one.evidence) for one in chosen),
+            )
+        )
+    return "\n\n".join(parts)
+
+
+def _defaults(one: parameters.Parameter) -> str:
+    """`128 KiB; from 0.8 on 1 MiB`."""
+    shown = [value_text(one, str(value)) for _, value in one.defaults]
+    since = [f"from {first} on " for first, _ in one.defaults]
+    # The first is as old as the parameter.
+    told = [text if not at else since[at] + text for at, text in enumerate(shown)]
+    return "; ".join(told) or one.computed
+
+
 # --- all ----------------------------------------------------------------------------------------
 
 GENERATED: Mapping[str, Callable[[], str]] = {
@@ -666,6 +726,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "plan.md": plan,
     "profiles.md": profiles,
     "rules.md": rules,
+    "zfs.md": zfs,
 }
 
 

@@ -35,8 +35,8 @@ find_uv() { # also where an earlier set-up put it
     fi
 }
 
-no_ssh_service() { # to install sshd must not let anybody in: the package would start it
-    for unit in ssh.service ssh.socket; do
+no_services() { # to install sshd must not let anybody in, nor zfs-fuse import pools: no start
+    for unit in "$@"; do
         [ ! -d /etc/systemd/system ] || [ -e "/etc/systemd/system/$unit" ] ||
             ln -s /dev/null "/etc/systemd/system/$unit"
     done
@@ -45,7 +45,7 @@ no_ssh_service() { # to install sshd must not let anybody in: the package would 
         chmod 755 /usr/sbin/policy-rc.d
         trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     fi
-    say "sshd stays off; to use it as a service: systemctl unmask ssh.service ssh.socket"
+    say "these services stay off, until 'systemctl unmask': $*"
 }
 
 missing=()
@@ -68,6 +68,10 @@ if [ "$purpose" = test ]; then
     # hosts that generate load; the tests start sshd by themselves, on loopback
     command -v ssh >/dev/null || missing+=(openssh-client)
     command -v sshd >/dev/null || missing+=(openssh-server)
+    # ZFS in user space, where the kernel has none, on images of Ceph
+    command -v zpool >/dev/null || missing+=(zfs-fuse)
+    command -v rbd-fuse >/dev/null || missing+=(rbd-fuse)
+    command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
     # the browser driver's library, which a minimal Debian lacks
     compgen -G '/usr/lib/*/libatomic.so.1' >/dev/null || missing+=(libatomic1)
 fi
@@ -90,7 +94,8 @@ if [ ${#missing[@]} -gt 0 ]; then
             "as root: apt-get install ${missing[*]}   (or your distribution's packages of these names)"
     fi
     say "installing ${missing[*]}"
-    case " ${missing[*]} " in *" openssh-server "*) no_ssh_service ;; esac
+    case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
+    case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2 || fail "the package lists cannot be had" "check the network and the apt sources"
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||

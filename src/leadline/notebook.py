@@ -8,6 +8,7 @@ comparison = leadline.compare("@previous", run)
 comparison.cells()                  # pyarrow.Table, a row for each number of both
 leadline.rank(run).targets()        # pyarrow.Table, a row for each target
 leadline.scale(run).levels()        # pyarrow.Table, a row for each load level
+leadline.layers(run).flows()        # pyarrow.Table, a row for each layer and direction
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from leadline.archive.verify import Verification
     from leadline.findings import Finding
     from leadline.notebook_answers import OpenComparison, OpenRanking
+    from leadline.notebook_layers import OpenLayers
     from leadline.notebook_scaling import OpenScaling
 
 
@@ -117,7 +119,8 @@ def compare(
     metrics: Iterable[str] = (),
 ) -> OpenComparison:
     """Two runs; or with `by` "cluster", "target" or "label" two of them within `run`, by name; or
-    one run with two clusters, the first of which is the baseline.
+    one run with two clusters, the first of which is the baseline; or with a label's key as `by` its
+    two values, in one run or in one run each.
 
     `band` is a share: what differs by less counts as the same. `metrics` are words of the command
     line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
@@ -125,7 +128,7 @@ def compare(
     from leadline.analysis.comparing import compare as compared
     from leadline.analysis.comparison import By
     from leadline.analysis.selectors import parse_metric
-    from leadline.analysis.sides import places, two_runs, within_run
+    from leadline.analysis.sides import by_label, places, two_runs, within_run
     from leadline.judging import Judge
     from leadline.metrics import Metric
     from leadline.notebook_answers import OpenComparison
@@ -133,7 +136,10 @@ def compare(
     _check_band(band)
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
     kind, judge = _by(by), Judge()
-    if candidate is None:
+    if kind is By.LABEL and by != By.LABEL:
+        first = _archive(baseline)
+        sides = by_label(first, first if candidate is None else _archive(candidate), by, judge)
+    elif candidate is None:
         alone = _archive(baseline)
         found = places(alone)
         if len(found) != 2:
@@ -206,6 +212,21 @@ def scale(
     return OpenScaling(scaled(unique, Judge(), limit=limit, by=by, added=added, band=band))
 
 
+def layers(
+    run: RunName = "@latest",
+    *,
+    target: str | None = None,
+    workload: str | None = None,
+    level: str | None = None,
+) -> OpenLayers:
+    """What each layer below the targets did, and what came between them; of all cells, or of those
+    that are named. Raises LeadlineError (`usage`, `run-not-found`, `no-layers`)."""
+    from leadline.analysis.layers.study import layer_study
+    from leadline.notebook_layers import OpenLayers
+
+    return OpenLayers(layer_study(_archive(run), target=target, workload=workload, level=level))
+
+
 def _archive(run: RunName) -> Run:
     return run.archive if isinstance(run, OpenRun) else open_run(run).archive
 
@@ -223,14 +244,7 @@ def _name(part: RunName, by: By) -> str:
 def _by(text: str) -> By:
     from leadline.analysis.comparison import By
 
-    try:
-        return By(text)
-    except ValueError:
-        raise LeadlineError(
-            errors.USAGE,
-            f"nothing is compared by {text!r}",
-            hint=f"name one of {', '.join(By)}",
-        ) from None
+    return By(text) if text in list(By) else By.LABEL
 
 
 def _check_band(band: float) -> None:

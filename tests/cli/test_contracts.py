@@ -63,6 +63,7 @@ def answers(
     ]
     table = RECORDED.parent / "imports" / "table" / "openebs-and-rook-fio.csv"
     told["compare"] = [one(leadline("compare", "@previous", "@latest", "--format", "json"))]
+    told["layers"] = [one(leadline("layers", "@latest", "--format", "json"))]
     told["scale"] = [one(leadline("scale", "@previous", "@latest", "--format", "json"))]
     # A run whose numbers the audit refuses ranks nothing, and says so beside its answer.
     told["rank"] = [json.loads(leadline("rank", "--format", "json").out)]

@@ -143,7 +143,7 @@ def _two_questions() -> Any:
     ("ask", "fact"),
     [
         (_alone, "alone is no comparison"),
-        (_strange, "nothing is compared by 'moon'"),
+        (_strange, "no target of run study-[a-z-]+ has the label 'moon'"),
         (_run_for_a_name, "by='target' takes names"),
         (_no_band, "a band of 5 is not between 0 and 1"),
         (_two_questions, "two answers to one question"),

@@ -86,3 +86,18 @@ def test_load_from_several_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     page = GUIDES / "load-from-several-hosts.md"
     assert _files(page, tmp_path) == ["hosts.yaml"]
     hold_against(page, tmp_path, least=3)
+
+
+def test_measure_zfs(tmp_path: Path) -> None:
+    """What needs no ZFS: the plans and what they would do."""
+    page = GUIDES / "measure-zfs.md"
+    assert _files(page, tmp_path) == ["zfs.yaml", "same-image.yaml"]
+    hold_against(page, tmp_path, least=2)
+
+
+def test_compare_cores_and_replicas(tmp_path: Path) -> None:
+    published = ROOT / "tests" / "recorded" / "imports" / "table" / "openebs-and-rook-fio.csv"
+    shutil.copy(published, tmp_path / "published.csv")
+    page = GUIDES / "compare-cores-and-replicas.md"
+    assert _files(page, tmp_path) == ["engine.yaml"]
+    hold_against(page, tmp_path, least=8)

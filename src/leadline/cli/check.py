@@ -13,6 +13,7 @@ from leadline.plan.footprint import target_footprint
 from leadline.plan.loader import PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
 from leadline.plan.overrides import Overrides
+from leadline.plan.shared_layout import shared_layouts
 from leadline.plan.target_url import TargetKind
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -58,6 +59,8 @@ def describe(plan: Plan) -> str:
             for phase in cell.workload.phases
         ]
         what = ", then ".join(phases) if phases else f"job file {cell.workload.name}"
+        if cell.workload.streams:
+            what = f"zfs send | receive {format_size(cell.workload.phases[0].size)}"
         duration = format_duration(cell.workload.duration_s)
         rows.append((cell.target, cell.workload.name, cell.level, what, duration))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
@@ -78,6 +81,11 @@ def describe(plan: Plan) -> str:
         f"time: {io_time} of I/O, besides prefill and about half a second a trial",
     ]
     lines += [_later(plan, one) for one in plan.follow_ups]
+    for (cluster, pool), layout in shared_layouts(plan).items():
+        parts = ", ".join(f"{part.value} {format_size(one.size)}" for part, one in layout.items())
+        whole = format_size(sum(one.size for one in layout.values()))
+        on = f"{pool} of {cluster}" if len(plan.clusters) > 1 else pool
+        lines.append(f"image shared on {on}: {whole} ({parts}), made for the run")
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
         if plan.prefill:

@@ -41,8 +41,8 @@ def command(
     dry_run: bool,
 ) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
-    folders, RBD images, objects, pods, virtual machines and volumes, and labs that were brought up
-    for the run.
+    folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
+    machines and volumes, and labs that were brought up for the run.
 
     Only what the archive tells of and carries the run's own mark is touched; files that Leadline
     did not make stay. Without a run, all runs are looked at. The archive itself keeps all its

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.compare_options import compare_options, find_sides, parse_band, runs_named
+from leadline.cli.compare_options import (
+    compare_options,
+    find_sides,
+    of_kind,
+    parse_band,
+    runs_named,
+)
 from leadline.cli.options import format_option, runs_option
 from leadline.errors import Exit
 
@@ -49,17 +55,18 @@ def command(
     """Compare two runs, or two clusters, targets or labels of one run: every cell with its change,
     its interval and a verdict, beside what differs in how the two are built.
 
-    One run with two clusters is compared with itself: the first cluster is the baseline. Ends with
-    exit status 6 if no cell can be compared.
+    One run with two clusters is compared with itself: the first cluster is the baseline. With --by
+    and a label's key, its two values are compared, all other labels held fixed. Ends with exit
+    status 6 if no cell can be compared.
 
     \b
     Example:
         leadline compare study-single-zone study-multi-zone
         leadline compare rep3 rep2 --by target --run @latest
+        leadline compare @latest --by cores
         leadline compare @previous @latest --fail-on 'write p99 > +20%'
     """
     from leadline.analysis.comparing import compare
-    from leadline.analysis.comparison import By
     from leadline.analysis.limits import check_limits, parse_limit
     from leadline.analysis.selectors import parse_metric
     from leadline.analysis.verdicts import Verdict
@@ -73,7 +80,7 @@ def command(
     with judging(opened, verifying=False) as (judge, _):
         comparison = compare(
             *find_sides(baseline, candidate, by, within, runs, judge),
-            by=By(by) if candidate else By.CLUSTER,
+            by=of_kind(by, candidate),
             band=share,
             metrics=wanted,
             primary=[limit.selector for limit in parsed],

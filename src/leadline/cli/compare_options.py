@@ -12,12 +12,13 @@ from leadline import errors
 from leadline.errors import LeadlineError
 
 if TYPE_CHECKING:
-    from leadline.analysis.comparison import Side
+    from leadline.analysis.comparison import By, Side
     from leadline.archive.reader import Run
     from leadline.judging import Judge
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-BY = ("run", "cluster", "target", "label")
+# What is named by name; any other word after --by is a label's key.
+_WITHIN = ("cluster", "target", "label")
 
 
 def compare_options(function: Command) -> Command:
@@ -25,11 +26,12 @@ def compare_options(function: Command) -> Command:
     options = (
         click.option(
             "--by",
-            type=click.Choice(BY),
+            metavar="run|cluster|target|label|KEY",
             default="run",
             show_default=True,
             help="What the two are: runs, or clusters, targets (A or A,B,...) or labels "
-            "(KEY=VALUE) of one run.",
+            "(KEY=VALUE[,...]) of one run. KEY: the two values of that label, in the one run or "
+            "the two that are named.",
         ),
         click.option(
             "--run",
@@ -68,13 +70,31 @@ def parse_band(text: str) -> float:
     return band
 
 
+def of_kind(by: str, candidate: str | None) -> By:
+    """What the two are, from the word after --by. Raises LeadlineError (`usage`) for one of two
+    names that are needed."""
+    from leadline.analysis.comparison import By
+
+    if by not in (*_WITHIN, "run"):
+        return By.LABEL
+    if candidate is None and by in ("target", "label"):
+        raise LeadlineError(
+            errors.USAGE,
+            f"--by {by} needs two {by}s",
+            hint="`leadline compare A B --by target`, `leadline compare cores=1 cores=2 --by "
+            "label`, or `leadline compare RUN --by cores`",
+        )
+    return By.CLUSTER if candidate is None else By(by)
+
+
 def runs_named(
     baseline: str, candidate: str | None, by: str, within: str, runs: Path | None
 ) -> tuple[Run, ...]:
     """The runs that the words are about, the baseline's first; one where all are about the same."""
     from leadline.archive.runs import find_run, runs_folder
 
-    names = [baseline] if candidate is None else [baseline, candidate] if by == "run" else [within]
+    named = [baseline] if candidate is None else [baseline, candidate]
+    names = [within] if by in _WITHIN and candidate is not None else named
     found = [find_run(name, runs_folder(runs)) for name in names]
     return tuple({run.path: run for run in found}.values())
 
@@ -89,10 +109,14 @@ def find_sides(
 ) -> tuple[Side, Side]:
     """The two that the words mean. One run with two clusters stands for both of them."""
     from leadline.analysis.comparison import By
-    from leadline.analysis.sides import places, two_runs, within_run
+    from leadline.analysis.sides import by_label, places, two_runs, within_run
     from leadline.archive.runs import find_run, runs_folder
 
     folder = runs_folder(runs)
+    if of_kind(by, candidate) is By.LABEL and by != By.LABEL:
+        return by_label(
+            find_run(baseline, folder), find_run(candidate or baseline, folder), by, judge
+        )
     if candidate is None:
         run = find_run(baseline, folder)
         found = places(run)

@@ -124,6 +124,24 @@ def _kubernetes() -> Check:
     )
 
 
+def _zfs() -> Check:
+    """Nothing is started or loaded to find out."""
+    from leadline import admin_programs, zfs_programs
+
+    if admin_programs.find("zpool") is None:
+        found = "not installed: zfs: and zfs+rbd: targets cannot be measured"
+    elif Path("/dev/zfs").exists():
+        found = "of the kernel"
+    elif admin_programs.find("zfs-fuse") is not None:
+        found = "zfs-fuse, which is started where it is needed"
+    else:
+        found = "its programs are here, and the kernel has no module of it loaded"
+    usable = admin_programs.find("zpool") is not None and "no module" not in found
+    return Check(
+        what="ZFS", found=found, ok=usable, needed=False, hint=f"install it: {zfs_programs.GET_ZFS}"
+    )
+
+
 def _root() -> Check:
     return Check(
         what="root",
@@ -143,6 +161,8 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _program("setpriv", "util-linux", "fio would outlive a killed Leadline"),
     _program("ssh", "openssh-client", "load cannot be generated on other hosts"),
     _program("rbd", "ceph-common", "Ceph targets cannot be measured"),
+    _program("rbd-fuse", "rbd-fuse", "file systems on RBD then need the kernel's client"),
+    _zfs,
     _lab,
     _kubernetes,
     _root,

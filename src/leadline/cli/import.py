@@ -21,6 +21,7 @@ from leadline.findings import Finding
 from leadline.formats.importers import GROUPS, KINDS
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import gather
+from leadline.importing.labels import parse_label
 
 
 @click.command()
@@ -40,6 +41,13 @@ from leadline.importing.gather import gather
     metavar="NAME",
     help="The target that the results are of; else what the files say, else each file's name.",
 )
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="[TARGET=]KEY=VALUE",
+    help="What sets a target apart, or all of them: 'fast=cores=2'. May be given several times.",
+)
 @format_option("text", "json")
 def command(
     kind: str,
@@ -48,6 +56,7 @@ def command(
     name: str | None,
     cluster: str | None,
     target: str | None,
+    labels: tuple[str, ...],
     output: str,
 ) -> Exit:
     """Import other tools' results, files or folders of them, as runs; then audit them.
@@ -60,7 +69,7 @@ def command(
     Example:
         leadline import auto results/ --run study
         leadline import fio rep3/*.json --target rep3 --cluster single-zone
-        leadline import table published.csv --run published
+        leadline import table published.csv --run published --label fast=cores=2
     """
     if name is not None and not _may_name_a_folder(name):
         raise LeadlineError(
@@ -76,6 +85,7 @@ def command(
                 run=name or f"import-{datetime.now(UTC):%Y%m%d-%H%M%S}",
                 cluster=cluster,
                 target=target,
+                of_targets=[parse_label(text) for text in labels],
             ),
             this_session(),
         )

@@ -31,6 +31,7 @@ VERBS = {
     "compare": "Compare two runs, clusters or targets: changes, verdicts, what differs and why.",
     "rank": "Rank a run's targets, with ties where they cannot be told apart.",
     "scale": "Show load curves, knee and bottleneck, and what a larger system gives.",
+    "layers": "Show where the I/O goes: what each layer below a target did, and why.",
     "recommend": "Say which target to use for databases, backups ..., why, and what it costs.",
     "report": "Write a run as a page (HTML), Markdown, JSON or CSV.",
     "inventory": "Say what a cluster is: versions, pools, placement groups and why, health.",

@@ -74,8 +74,9 @@ def plan_options(function: Command) -> Command:
             multiple=True,
             metavar="[NAME=]URL",
             help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL, "
-            "cephfs:/mounted/path or storageclass:NAME[?size=20Gi&count=3...]. May be given "
-            "several times.",
+            "cephfs:/mounted/path, zfs:POOL[/DATASET][?recordsize=16K...], zfs+rbd:POOL, "
+            "ext4+rbd:POOL or storageclass:NAME[?size=20Gi&count=3...]. May be given several "
+            "times.",
         ),
         *CLUSTER_OPTIONS,
         *KUBERNETES_OPTIONS,
@@ -84,8 +85,8 @@ def plan_options(function: Command) -> Command:
             "--profile",
             "profiles",
             multiple=True,
-            help="A built-in set of workloads: quick, four-corners, kbench, scale-out, odf-vm, "
-            "odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
+            help="A built-in set of workloads: quick, four-corners, kbench, scale-out, zfs-stream, "
+            "odf-vm, odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
         ),
         click.option(
             "--job-file",
@@ -95,6 +96,14 @@ def plan_options(function: Command) -> Command:
             help="Your own fio job file as a workload, used byte for byte.",
         ),
         click.option("--name", help="A word added to the run's id."),
+        click.option(
+            "--label",
+            "labels",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="What sets this run apart from others, on all of its targets: cores=2. May be "
+            "given several times.",
+        ),
         click.option("--runtime", help="Time of each workload phase, over the plan's: 10s, 1m."),
         click.option("--ramp", help="Time before each phase that is not counted."),
         click.option("--size", help="Data of each job, over the plan's: 256M, 4G."),

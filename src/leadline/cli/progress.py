@@ -122,13 +122,12 @@ def result_line(record: TrialRecord, derived: Derived | None) -> str:
         return f"{record.status.value}: {why}"
     parts = []
     for operation in derived.operations:
-        iops = operation.metrics.get(Metric.IOPS) or 0.0
+        iops = operation.metrics.get(Metric.IOPS)
+        rate = "" if iops is None else f"{format_iops(iops)} IOPS, "
         bandwidth = operation.metrics.get(Metric.BANDWIDTH) or 0.0
         mean = operation.metrics.get(Metric.LATENCY_MEAN)
         latency = f", mean {format_latency(mean)}" if mean else ""
-        parts.append(
-            f"{operation.op} {format_iops(iops)} IOPS, {format_bandwidth(bandwidth)} MiB/s{latency}"
-        )
+        parts.append(f"{operation.op} {rate}{format_bandwidth(bandwidth)} MiB/s{latency}")
     if record.status is not TrialStatus.COMPLETED:
         parts.insert(0, record.status.value)
     return " · ".join(parts)
@@ -137,7 +136,7 @@ def result_line(record: TrialRecord, derived: Derived | None) -> str:
 def _in_flight(cell: Cell) -> int | None:
     """I/Os that a closed loop keeps in flight; None where the phases differ or are not ours."""
     asked = {phase.iodepth * phase.numjobs for phase in cell.workload.phases}
-    return asked.pop() if len(asked) == 1 else None
+    return asked.pop() if len(asked) == 1 and not cell.workload.streams else None
 
 
 @contextmanager

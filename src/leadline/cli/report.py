@@ -11,7 +11,13 @@ from pathlib import Path
 import click
 
 from leadline import errors
-from leadline.cli.compare_options import compare_options, find_sides, parse_band, runs_named
+from leadline.cli.compare_options import (
+    compare_options,
+    find_sides,
+    of_kind,
+    parse_band,
+    runs_named,
+)
 from leadline.cli.options import runs_option
 from leadline.cli.written import DATA, PAPER, Written, of_run, of_two
 from leadline.errors import Exit, LeadlineError
@@ -105,16 +111,16 @@ def _written(
     band: str,
     kind: str,
 ) -> Written:
-    from leadline.analysis.comparison import By
     from leadline.judging import judging
 
     share = parse_band(band)
     opened = runs_named(name, candidate, by, within, runs)
     with judging(opened, verifying=kind not in DATA) as (judge, verified):
-        if candidate is None:
+        kind_of_two = of_kind(by, candidate)
+        if candidate is None and by in ("run", "cluster"):
             return of_run(opened[0], kind, judge, verified)
         sides = find_sides(name, candidate, by, within, runs, judge)
-        return of_two(*sides, By(by), share, kind, verified)
+        return of_two(*sides, kind_of_two, share, kind, verified)
 
 
 def _rendered(written: Written, path: Path, kind: str) -> tuple[str, Mapping[str, str]]:

@@ -36,6 +36,7 @@ from leadline.runner.events import Noted, Observer
 from leadline.runner.execute import Outcome, carry_out, inspect_targets, left_out
 from leadline.runner.outcomes import outcomes
 from leadline.runner.ports import (
+    Dataset,
     Device,
     Engines,
     Folder,
@@ -52,8 +53,10 @@ from leadline.runner.ports import Target as OpenTarget
 from leadline.runner.stop import StopRequest, stop_on_signals
 from leadline.shell import Said
 from leadline.targets.cluster import needed, opened
+from leadline.targets.dataset import mount_folder
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.rbd import client_settings
+from leadline.targets.zfs import likely_dataset
 
 if TYPE_CHECKING:
     from leadline.targets.kubernetes_cluster import OpenKubernetes
@@ -105,8 +108,8 @@ def command(
     """Carry out a plan, or profiles on targets, into an archive; then audit and show it.
 
     Every trial is kept raw. Ctrl-C stops cleanly and says how to resume. Directories, CephFS and
-    pools get a folder, an image or objects of Leadline's own, removed on every way out; a block
-    device, or an RBD image of yours, is written only with --destroy-data naming it.
+    pools get a folder, dataset, image or objects of Leadline's own, removed on every way out; a
+    block device, or an RBD image of yours, is written only with --destroy-data naming it.
 
     \b
     Example:
@@ -314,6 +317,13 @@ def _likely_location(plan: Plan, target: Target) -> Location:
             return Device(path=Path(url.location))
         case TargetKind.DIR | TargetKind.CEPHFS:
             return Folder(path=Path(url.location) / own)
+        case TargetKind.ZFS:
+            return likely_dataset(url.location)
+        case TargetKind.EXT4_ON_RBD:
+            return Folder(path=mount_folder("TOKEN") / "ext4" / "target-N")
+        case TargetKind.ZFS_ON_RBD:
+            mounted = mount_folder("TOKEN") / "zfs" / "N"
+            return Dataset(name="leadline-TOKEN/target-N", path=mounted)
         case TargetKind.STORAGE_CLASS:
             return _likely_volumes(url.request)
         case TargetKind.HOSTS:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.archive.records import TrialStatus
+from leadline.archive.records import Layer, TrialStatus
+from leadline.errors import LeadlineError
 from leadline.formats.output import EngineOutput
+from leadline.inventory.differences.layers import layer_words, way
 from leadline.inventory.models import BlockDevice, HostInventory, TargetInventory
 from leadline.plan.models import Cell as PlanCell
 from leadline.plan.target_url import TargetKind
 from leadline.regular_file import read_content
 from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
+from leadline.report.run.nvme import nvme_blocks
 from leadline.report.run.runners import runner_blocks
 from leadline.report.wording import NOT_SHOWN, count_text, listed, place, share_text, visible
 from leadline.units import format_block_size, format_duration, format_size
@@ -78,6 +81,7 @@ def condition_blocks(run: Run) -> tuple[Block, ...]:
     blocks += runner_blocks(run)
     if host and host.block_devices and not elsewhere(run):
         blocks.append(_devices(host.block_devices))
+        blocks += nvme_blocks(host.nvme)
     blocks.append(_sessions(run))
     return tuple(blocks)
 
@@ -209,11 +213,15 @@ def _processor(run: Run) -> str:
 
 def _targets(run: Run, host: HostInventory | None) -> Table:
     known = {one.target: one for one in host.targets} if host else {}
+    stacks = _stacks(run)
     rows = []
     for target in run.plan.targets:
         found = known.get(target.name)
         below = _below(found)
-        if target.cluster and (found is None or found.mount is None):
+        layers = stacks.get(target.name, ())
+        if target.kind is not None and (target.kind.on_zfs or target.kind.on_shared_image):
+            below = _of_layers(layers)
+        elif target.cluster and (found is None or found.mount is None):
             on_kubernetes = target.kind is not None and target.kind.on_kubernetes
             below = (
                 NOT_SHOWN if on_kubernetes else "Ceph",
@@ -230,6 +238,22 @@ def _targets(run: Run, host: HostInventory | None) -> Table:
         columns=tuple(Column(title=text) for text in titles),
         rows=tuple(rows),
     )
+
+
+def _stacks(run: Run) -> Mapping[str, tuple[Layer, ...]]:
+    try:
+        return run.stacks
+    except LeadlineError:
+        return {}  # the section on layers says so
+
+
+def _of_layers(layers: tuple[Layer, ...]) -> tuple[str, str, str, str]:
+    """Of a file system that Leadline made itself."""
+    if not layers:
+        return (_UNKNOWN, NOT_SHOWN, NOT_SHOWN, NOT_SHOWN)
+    top = layers[0]
+    place, options = (top.facts.get(key, NOT_SHOWN) for key in ("mount_point", "options"))
+    return (layer_words(top), place, way(layers[1:]) or NOT_SHOWN, options)
 
 
 def _below(found: TargetInventory | None) -> tuple[str, str, str, str]:
@@ -288,7 +312,8 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
             share = f"{phase.read_share} % reads" if phase.read_share else NOT_SHOWN
             fsync = f"every {phase.fsync}" if phase.fsync else NOT_SHOWN
             texts = [load.name, cell.level, phase.pattern.value, share]
-            texts += [load.engine.value, "yes" if load.direct else "no", fsync]
+            direct = NOT_SHOWN if load.streams else "yes" if load.direct else "no"
+            texts += [load.engine.value, direct, fsync]
             numbers = [
                 (format_block_size(phase.block_size), phase.block_size),
                 (str(phase.iodepth), phase.iodepth),
@@ -297,6 +322,8 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
                 (format_duration(load.ramp_s), load.ramp_s),
                 (format_duration(load.runtime_s), load.runtime_s),
             ]
+            if load.streams:  # which have no blocks and no depth
+                numbers[:3] = [(NOT_SHOWN, 0)] * 3
             shown = [word(text or NOT_SHOWN) for text in texts]
             shown += [Cell(text=text, sort=float(value)) for text, value in numbers]
             rows.append(tuple(shown))

@@ -25,6 +25,7 @@ from leadline.plan.target_url import TargetKind
 from leadline.report.comparison.output import CompareOutput
 from leadline.report.inventory.output import InventoryOutput
 from leadline.report.lab_output import LabOutput
+from leadline.report.layers.output import LayersOutput
 from leadline.report.output_model import Output
 from leadline.report.plan_output import PlanOutput
 from leadline.report.pools_output import PoolsOutput
@@ -214,6 +215,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "import": ImportOutput,
     "inventory": InventoryOutput,
     "lab": LabOutput,
+    "layers": LayersOutput,
     "list": ListOutput,
     "plan": PlanOutput,
     "pools": PoolsOutput,

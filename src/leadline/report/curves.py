@@ -32,6 +32,7 @@ _BINS_PER_OCTAVE = (8, 6, 4, 3, 2, 1)
 
 LadderRow = tuple[str, int, Mapping[Metric, float]]
 DistributionRow = tuple[str, int, LatencyHistogram]
+RATE_UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}
 TimeRow = tuple[str, int, Sequence[Window]]
 
 
@@ -123,7 +124,7 @@ def distribution_chart(
     )
 
 
-def iops_over_time_chart(
+def rate_over_time_chart(
     anchor: str,
     heading: str,
     rows: Sequence[TimeRow],
@@ -131,10 +132,11 @@ def iops_over_time_chart(
     choice: str = "",
     *,
     most: int = MOST_POINTS,
+    rate: Metric = Metric.IOPS,
 ) -> LineChart | None:
-    """IOPS over seconds since the job began, a line for each trial; None where no row has two
-    windows. Longer series are thinned to `most` means, each weighted by its windows' time, so that
-    a line's own mean stays."""
+    """IOPS, or another rate, over seconds since the job began, a line for each trial; None where no
+    row has two windows. Longer series are thinned to `most` means, each weighted by its windows'
+    time, so that a line's own mean stays."""
     told = [row for row in rows if len(row[2]) > 1]
     if not told:
         return None
@@ -144,7 +146,7 @@ def iops_over_time_chart(
             series=number,
             points=tuple(((begin + end) / 2, value) for begin, end, value in spans),
             texts=tuple(
-                f"{_second(begin)} to {_second(end)} s: {value_with_unit(Metric.IOPS, value)}"
+                f"{_second(begin)} to {_second(end)} s: {value_with_unit(rate, value)}"
                 for begin, end, value in spans
             ),
         )
@@ -165,11 +167,11 @@ def iops_over_time_chart(
             ticks=tuple((tick, f"{_second(tick)} s") for tick in seconds),
         ),
         y=Scale(
-            title="IOPS",
+            title=RATE_UNITS[rate],
             log=False,
             low=bottom,
             high=top,
-            ticks=tuple((tick, value_text(Metric.IOPS, tick)) for tick in ticks),
+            ticks=tuple((tick, value_text(rate, tick)) for tick in ticks),
         ),
         lines=tuple(lines),
         choice=choice,

@@ -137,6 +137,10 @@ def workload_text(workload: Workload) -> str:
         return f"{what}, {format_duration(workload.duration_s)} in all"
     phases = "; then ".join(phase_text(phase) for phase in workload.phases)
     ramp = f" after {format_duration(workload.ramp_s)} ramp" if workload.ramp_s else ""
+    if workload.streams:
+        size = format_size(sum(phase.size for phase in workload.phases))
+        lasts = format_duration(workload.runtime_s)
+        return f"zfs send | zfs receive of {size}, whole streams for {lasts}{ramp}"
     each = " each" if len(workload.phases) > 1 else ""
     cache = "direct" if workload.direct else "through the page cache"
     return f"{phases}; {cache}, {format_duration(workload.runtime_s)}{ramp}{each}"

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from leadline.analysis.cells import figures
 from leadline.analysis.comparing import compare
 from leadline.analysis.comparison import By
+from leadline.analysis.layers.study import layer_study
 from leadline.analysis.objectives import every_rate
 from leadline.analysis.protection import protections
 from leadline.analysis.ranking import rank
@@ -33,10 +34,12 @@ from leadline.report import contracts
 from leadline.report.comparison.output import compare_output
 from leadline.report.inventory.output import inventory_output
 from leadline.report.lab_output import LabOutput
+from leadline.report.layers.output_making import layers_output
 from leadline.report.plan_output import plan_output
 from leadline.report.pools_output import OnePoolOutput, PoolsOutput
 from leadline.report.ranking.output import rank_output, recommend_output
 from leadline.report.scaling.output_making import scale_output
+from tests.unit.analysis.layers.streams import stack, stream_run
 from tests.unit.inventory.conftest import dumps_of
 
 
@@ -45,7 +48,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return make_run(tmp_path_factory.mktemp("run"))
 
 
-def outputs(run: Run) -> dict[str, BaseModel]:
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Streams on ZFS on an image: every kind of figure of `leadline layers` is there."""
+    slow = {"throughput_bps": 1e7, "size": 1e4, "latency_s": 1e-3}
+    cells = {f"zfs-{size}": (stack(size), [slow]) for size in (8192, 131072)}
+    return stream_run(tmp_path_factory.mktemp("layers") / "r", cells)
+
+
+def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
     findings = some_findings()
     cells = figures(run, findings)
     ranking = rank(run, cells, every_rate(run, cells))
@@ -59,6 +70,7 @@ def outputs(run: Run) -> dict[str, BaseModel]:
         ),
         "inventory": inventory_output(cluster_inventory(dumps_of("ceph-multi-az")), "dumps"),
         "lab": LabOutput(labs=[]),
+        "layers": layers_output(layer_study(layers)),
         "list": contracts.list_output([run]),
         "plan": plan_output(
             Draft(
@@ -108,9 +120,9 @@ def outputs(run: Run) -> dict[str, BaseModel]:
 
 
 @pytest.mark.parametrize("verb", sorted(contracts.SCHEMAS))
-def test_outputs_fit_their_schemas(run: Run, verb: str) -> None:
+def test_outputs_fit_their_schemas(run: Run, layers: Run, verb: str) -> None:
     schema = contracts.SCHEMAS[verb].model_json_schema(by_alias=True)
-    output = json.loads(outputs(run)[verb].model_dump_json(by_alias=True))
+    output = json.loads(outputs(run, layers)[verb].model_dump_json(by_alias=True))
     assert output["schema"] == f"leadline/{verb}/1"
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(output, schema)

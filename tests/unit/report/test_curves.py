@@ -23,9 +23,9 @@ from leadline.report.curves import (
     MOST_POINTS,
     MOST_SERIES,
     distribution_chart,
-    iops_over_time_chart,
     ladder_chart,
     nines,
+    rate_over_time_chart,
     thinned,
 )
 from leadline.report.document import Choices, LineChart, Paragraph, Section
@@ -228,11 +228,11 @@ def test_a_line_over_time_has_its_trials_rate(run: Run) -> None:
 
 def test_a_long_log_is_thinned_and_said_so() -> None:
     steps = [(1.0, float(number % 7)) for number in range(1000)]
-    chart = iops_over_time_chart("t", "T", [("a", 0, windows_of(steps))], ("a",))
+    chart = rate_over_time_chart("t", "T", [("a", 0, windows_of(steps))], ("a",))
     assert chart is not None
     assert len(chart.lines[0].points) <= MOST_POINTS
     assert chart.lines[0].texts[0].startswith("0 to 9 s: ")
-    assert iops_over_time_chart("t", "T", [("a", 0, windows_of(steps)[:1])], ("a",)) is None
+    assert rate_over_time_chart("t", "T", [("a", 0, windows_of(steps)[:1])], ("a",)) is None
 
 
 # --- on the page ----------------------------------------------------------------------------------

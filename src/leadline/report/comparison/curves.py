@@ -18,9 +18,9 @@ from leadline.report.comparison.parts import rates
 from leadline.report.curves import (
     TimeRow,
     distribution_chart,
-    iops_over_time_chart,
     ladder_chart,
     percentiles_of,
+    rate_over_time_chart,
 )
 from leadline.report.document import Block, Choices, LineChart, Paragraph
 from leadline.report.wording import count_text, visible
@@ -115,7 +115,7 @@ def _charts(
             names,
             choice,
         ),
-        iops_over_time_chart(
+        rate_over_time_chart(
             f"{choice}-time",
             f"IOPS over time, the middle trial · {at}",
             over_time,

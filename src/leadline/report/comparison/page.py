@@ -108,15 +108,19 @@ def comparison_section(comparison: Comparison, marks: Marks) -> Section:
     # The key finding stands at the head of that page.
     said = [*summary(comparison)[1:], busy_text(busy)]
     blocks: list[Block] = [Bullets(items=tuple(text for text in said if text))]
+    beside = f"beside-{slug(comparison.candidate.name)}"
+    # A label's value may stand beside several others.
+    beside += f"-{slug(comparison.baseline.name)}" if comparison.by is By.LABEL else ""
     if comparison.cells:
-        anchor = f"beside-{slug(comparison.candidate.name)}-changes"
-        blocks.append(brief_table(anchor, comparison, SideMarks(comparison, marks), busy))
+        blocks.append(
+            brief_table(f"{beside}-changes", comparison, SideMarks(comparison, marks), busy)
+        )
     if comparison.explanations:
         told = tuple(_explained(one, comparison) for one in comparison.explanations)
         blocks.append(Bullets(items=told))
     return Section(
         heading=f"{other} beside {base}",
-        id=f"beside-{slug(comparison.candidate.name)}",
+        id=beside,
         blocks=tuple(blocks),
     )
 
@@ -331,6 +335,9 @@ def command(comparison: Comparison) -> str:
     band = f"{comparison.band * 100:g}%"
     if comparison.by is By.RUN:
         words = ["leadline", "compare", base.run.id, other.run.id, "--band", band]
+    elif base.run.path != other.run.path:
+        key = base.name.partition("=")[0]
+        words = ["leadline", "compare", base.run.id, other.run.id, "--by", key, "--band", band]
     else:
         words = ["leadline", "compare", base.name, other.name, "--by", comparison.by.value]
         words += ["--run", base.run.id, "--band", band]

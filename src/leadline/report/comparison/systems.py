@@ -9,6 +9,7 @@ from leadline.analysis.comparison import By, Comparison, Side
 from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import CephInventory, Osd
+from leadline.inventory.differences.layers import way
 from leadline.metrics import Op
 from leadline.report.change_words import short
 from leadline.report.conditions import engine_texts, moment
@@ -30,6 +31,7 @@ from leadline.units import format_size
 # ending the engine take about a tenth.
 BUSY = 0.80
 _LEAVES = 12
+_WAYS = 3
 _Key = tuple[str, str, str, Op | None]
 
 
@@ -59,6 +61,9 @@ def _side(side: Side, by: By) -> Iterable[Block]:
         cores = count_text(host.cores, "core")
         pairs.append(("its processor", visible(f"{host.cpu_model}, {cores}")))
         pairs.append(("its memory", format_size(host.memory_bytes)))
+    below = _below(side)
+    if below:
+        pairs.append(("below the targets", below))
     pairs.append(("engine", engine_texts(run) or "not recorded"))
     named = visible(plan.description) or visible(plan.name) or "not named"
     profiles = f", profile {visible(listed(plan.profiles))}" if plan.profiles else ""
@@ -74,6 +79,18 @@ def _side(side: Side, by: By) -> Iterable[Block]:
     for name in names:
         if name:
             yield from _cluster(side, name)
+
+
+def _below(side: Side) -> str:
+    """The layers below the side's targets in words, each way once; empty where none is known."""
+    try:
+        stacks = side.run.stacks
+    except LeadlineError:
+        return ""  # the run's own page says so
+    ways = dict.fromkeys(way(stacks[name]) for name in side.targets.values() if name in stacks)
+    more = len(ways) - _WAYS
+    shown = "; ".join(list(ways)[:_WAYS])
+    return f"{shown}; {more} more" if more > 0 else shown
 
 
 def _cluster(side: Side, name: str) -> Iterable[Block]:

@@ -30,6 +30,7 @@ from leadline.report.comparison.headline import (
     leading_reasons,
 )
 from leadline.report.comparison.parts import Part, by_op, changed, parts_of, rates, trials_of
+from leadline.report.comparison.remaining import remaining
 from leadline.report.wording import count_text, listed, place, value_with_unit, visible
 
 MOST_TAKEAWAYS = 7
@@ -52,7 +53,11 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
         *_percentile(comparison, Metric.LATENCY_P99),
         *_why(comparison),
     ]
-    last = [*_worth(cells or comparison.cells), *open_questions(comparison)]
+    last = [
+        *_worth(cells or comparison.cells),
+        *open_questions(comparison),
+        *remaining(comparison, cells),
+    ]
     room = MOST_TAKEAWAYS - len(last)
     extra = _extremes(cells)
     if len(first) + len(extra) <= room:

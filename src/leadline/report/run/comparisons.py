@@ -1,4 +1,4 @@
-"""The clusters of one run, each beside the first, on the run's own page."""
+"""The clusters of one run, each beside the first, and its numbered labels, on the run's page."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from leadline.report.comparison.headline import key_finding
 from leadline.report.comparison.page import comparison_section
 from leadline.report.document import Section
 from leadline.report.marks import Marks
+from leadline.report.run.label_comparisons import label_comparisons
 
 
 def comparisons_of(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
 ) -> tuple[Comparison, ...]:
-    """Every further cluster, or condition of one, against the plan's first; none where there is
-    one only."""
+    """Every further cluster, or condition of one, against the plan's first, and every further value
+    of a numbered label against the lowest; none where there is one only."""
     names = places(run)
     judged = (tuple(figures), tuple(findings))
     found = []
     for name in names[1:]:
         sides = within_run(run, By.CLUSTER, names[0], name, lambda _: judged)
         found.append(compare(*sides, by=By.CLUSTER))
-    return tuple(one for one in found if one.cells)
+    by_label = label_comparisons(run, lambda _: judged)
+    return (*(one for one in found if one.cells), *by_label)
 
 
 def comparison_sentences(comparisons: Sequence[Comparison]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from leadline.metrics import PERCENTILES, Metric
 from leadline.report.marks import Marks
 from leadline.report.run.comparisons import comparison_sentences
 from leadline.report.run.ranking import leading, undecided
+from leadline.report.run.remaining import remaining_sentence
 from leadline.report.wording import count_text, listed, place, share_text, title, visible
 
 
@@ -38,6 +39,7 @@ def headline(
     said.append(_measured(run, findings))
     said += [sentence for sentence in (undecided(ranking),) if sentence]
     said += _judged(figures, findings, marks)
+    said += remaining_sentence(run, findings)
     said += _missing(figures)
     said += _not_shown(figures)
     said += _spread(figures)

@@ -23,6 +23,7 @@ from leadline.report.conditions import (
 )
 from leadline.report.curves import MOST_SERIES
 from leadline.report.document import Block, Document, KeyValues, Paragraph, Section
+from leadline.report.layers.page import layers_of_page
 from leadline.report.marks import Marks, finding_list
 from leadline.report.run.comparisons import comparison_sections, comparisons_of
 from leadline.report.run.headline import headline
@@ -30,6 +31,7 @@ from leadline.report.run.load import study_of
 from leadline.report.run.ranking import ranking_of, ranking_sections
 from leadline.report.run.results import result_sections
 from leadline.report.run.scorecard import read_write_sections, scorecard_sections
+from leadline.report.run.stacks import stack_sections
 from leadline.report.run.systems import left_out_section, system_sections
 from leadline.report.run.workload_curves import FEW_TRIALS
 from leadline.report.scaling.names import named_curves
@@ -58,7 +60,8 @@ def run_document(
     ranking = ranking_of(run, figures, findings)
     comparisons = comparisons_of(run, figures, findings)
     loads = study_of(run, figures, findings)
-    said = scaling_sentences(loads) if loads else ()
+    of_layers, layers = layers_of_page(run)
+    said = (*of_layers, *(scaling_sentences(loads) if loads else ()))
     return Document(
         title=f"Run {visible(run.id)}",
         subtitle=_subtitle(run),
@@ -73,7 +76,9 @@ def run_document(
             *left_out_section(run),
             *_unfinished(run),
             _findings(findings, marks),
+            *(layers if charts else ()),
             *system_sections(run),
+            *stack_sections(run),
             *(_load_evidence(loads) if loads and charts else ()),
             Section(
                 heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True

@@ -25,10 +25,15 @@ MOST_TARGETS = 60
 def ranking_of(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
 ) -> Ranking | None:
-    """By the rate of every workload; None for one target, for very many, and where no operation
-    has a figure."""
+    """By the rate of every workload; None for one target, for very many, where no workload is for
+    all of them, and where no operation has a figure."""
     targets = {figure.target for figure in figures}
     if not 2 <= len(targets) <= MOST_TARGETS:
+        return None
+    planned: dict[str, set[str]] = {}
+    for cell in run.plan.cells:
+        planned.setdefault(cell.workload.name, set()).add(cell.target)
+    if not any(targets <= on for on in planned.values()):
         return None
     try:
         question = every_rate(run, figures)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from leadline.analysis.cells import CellFigure, MetricFigure
-from leadline.analysis.workload_differences import block_bytes, rate_of
+from leadline.analysis.workload_differences import rate_told, usual_rate
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
@@ -35,6 +35,7 @@ from leadline.report.wording import (
     op_text,
     place,
     share_text,
+    title,
     value_text,
     value_with_unit,
     visible,
@@ -147,8 +148,8 @@ def _said(workload: Workload | None) -> list[str]:
 
 
 def rate_metric(workload: Workload | None) -> Metric:
-    """IOPS, or bandwidth for a workload of large blocks."""
-    return rate_of(block_bytes(workload))
+    """IOPS, or bandwidth for a workload of large blocks and for streams."""
+    return usual_rate(workload)
 
 
 def results_table(
@@ -161,17 +162,19 @@ def results_table(
     for figure in figures:
         levels.setdefault(figure.workload, set()).add(figure.level)
     leveled = any(len(found) > 1 for found in levels.values())
-    intervals = any(figure.metric(Metric.IOPS).interval for figure in figures)
+    rate = rate_told(
+        Metric.IOPS, lambda metric: any(one.metric(metric).value is not None for one in figures)
+    )
+    of = f"of {title(rate)}"
+    intervals = any(figure.metric(rate).interval for figure in figures)
     columns = [Column(title=first)]
     columns += [Column(title="section")] if sections else []
     columns += [Column(title="level")] if leveled else []
     columns += [Column(title="op"), *_NUMBER_COLUMNS.values()]
     columns += [Column(title="trials", kind=Kind.NUMBER)]
-    columns += [Column(title="range", kind=Kind.NUMBER, unit="of IOPS", rank=1)]
+    columns += [Column(title="range", kind=Kind.NUMBER, unit=of, rank=1)]
     columns += (
-        [Column(title="95 % interval", kind=Kind.NUMBER, unit="of IOPS", rank=6)]
-        if intervals
-        else []
+        [Column(title="95 % interval", kind=Kind.NUMBER, unit=of, rank=6)] if intervals else []
     )
     rows = []
     for figure in figures:
@@ -181,8 +184,8 @@ def results_table(
         row += [word(figure.level)] if leveled else []
         row += [word(op_text(figure.op))]
         row += [number_cell(figure, figure.metric(metric), marks) for metric in TABLE_METRICS]
-        row += [trials_cell(figure, marks), _range(figure.metric(Metric.IOPS))]
-        row += [_interval(figure.metric(Metric.IOPS))] if intervals else []
+        row += [trials_cell(figure, marks), _range(figure.metric(rate))]
+        row += [_interval(figure.metric(rate))] if intervals else []
         rows.append(tuple(row))
     return Table(
         id=anchor, caption=caption, columns=tuple(columns), rows=tuple(rows), filterable=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.analysis.cells import CellFigure
+from leadline.analysis.workload_differences import rate_told
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import TrialStatus
 from leadline.formats.fio_log import Window
@@ -14,11 +15,12 @@ from leadline.report.budget import PageBudget
 from leadline.report.curves import (
     MOST_POINTS,
     MOST_SERIES,
+    RATE_UNITS,
     TimeRow,
     distribution_chart,
-    iops_over_time_chart,
     ladder_chart,
     percentiles_of,
+    rate_over_time_chart,
 )
 from leadline.report.document import Block, Choices, LineChart, Paragraph
 from leadline.report.labels import chart_labels
@@ -136,10 +138,10 @@ def _charts(
     rows = _time_rows(run, told)
     if rows:
         most = max(20, min(MOST_POINTS, _MOST_TIME_POINTS // len(rows)))
-        heading = f"IOPS over time{name}{_thinning(rows, most)}"
-        found.append(
-            ("over time", iops_over_time_chart(over, heading, rows, series, over, most=most))
-        )
+        rate = _rate(figures)
+        heading = f"{RATE_UNITS[rate]} over time{name}{_thinning(rows, most)}"
+        chart = rate_over_time_chart(over, heading, rows, series, over, most=most, rate=rate)
+        found.append(("over time", chart))
     return [(kind, chart) for kind, chart in found if chart is not None]
 
 
@@ -171,10 +173,19 @@ def _over_time(run: Run, figure: CellFigure) -> bool:
     return few or "not-steady" in figure.metric(Metric.IOPS).findings
 
 
+def _rate(figures: Sequence[CellFigure]) -> Metric:
+    """What is told over time: IOPS, or bytes/s of streams, which have no I/Os."""
+    return rate_told(
+        Metric.IOPS, lambda metric: any(one.metric(metric).value is not None for one in figures)
+    )
+
+
 def _chosen(figure: CellFigure, most: int) -> list[str]:
     """At most `most` of the trials, the slowest and the fastest among them; one is the middle."""
     values = [
-        (one.value, one.trial) for one in figure.metric(Metric.IOPS).trials if one.value is not None
+        (one.value, one.trial)
+        for one in figure.metric(_rate([figure])).trials
+        if one.value is not None
     ]
     ordered = [trial for _, trial in sorted(values)]
     if len(ordered) <= most:
@@ -189,6 +200,8 @@ def _windows(trial: StoredTrial | None, figure: CellFigure) -> tuple[Window, ...
     if trial is None or figure.op is None or trial.record.status is not TrialStatus.COMPLETED:
         return ()
     try:
+        if trial.zfs_stream is not None:
+            return trial.zfs_stream.bandwidth_windows()
         return trial.iops_windows.get(figure.op, ())
     except FormatError:
         return ()  # the audit names the log and its line

@@ -42,7 +42,8 @@ def sample(machine: str, second: int, busy_share: float) -> HostSample:
         ),
         disks={
             "vda": DiskCounters(
-                reads=10 * second, read_bytes=0, read_ms=0, writes=0, write_bytes=0, write_ms=0,
+                reads=10 * second, reads_merged=0, read_bytes=0, read_ms=0, writes=0,
+                writes_merged=0, write_bytes=0, write_ms=0,
                 busy_ms=500 * second, queue_ms=0,
             )
         },
