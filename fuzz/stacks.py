@@ -70,6 +70,7 @@ SAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "iostat": (
         *("imports/zpool-iostat/zpool-iostat-[Hlqv]*.txt", "imports/zpool-iostat/jc-*.txt"),
         *("imports/zpool-iostat/zpool_iostat_v_on_rbd.txt", "zfs/fuse-iostat-*.txt"),
+        "imports/zpool-iostat/openzfs-*.txt",
     ),
     "iostat-sizes": ("imports/zpool-iostat/zpool-iostat-r*.txt",),
     "iostat-latencies": ("imports/zpool-iostat/zpool-iostat-w*.txt",),

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from fuzz.bundles import pack, unpack
 from fuzz.properties import Broken, read, told
+from fuzz.records import fuzz_records, record_seeds
 from fuzz.stacks import fuzz_stacks, stack_seeds
 from leadline.analysis.cells import figures
 from leadline.archive import layout
@@ -280,5 +281,6 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
         FuzzTarget(name="counters", test=_test_counters, seeds=_counters_seeds),
         FuzzTarget(name="stacks", test=fuzz_stacks, seeds=stack_seeds),
+        FuzzTarget(name="records", test=fuzz_records, seeds=record_seeds),
     )
 }

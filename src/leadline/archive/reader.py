@@ -193,8 +193,8 @@ class StoredTrial:
         content = self._watched(layout.ZPOOL_IOSTAT)
         if content is None or content.count(b"\n") < 2:
             return None  # its command line alone
-        # The program is ended in the midst of a line.
-        return parse_zpool_iostat(content[: content.rfind(b"\n") + 1])
+        # The program is ended in the midst of a line or a block.
+        return parse_zpool_iostat(content, stopped=True)
 
     def _watched(self, name: str) -> bytes | None:
         """What a watch wrote during the trial; None where there was none. Raises FormatError."""

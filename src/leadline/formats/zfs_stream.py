@@ -23,6 +23,8 @@ RECORD_FILE: Final = "zfs-stream.json"
 SAMPLES_FILE: Final = "zfs-stream.jsonl"
 # Seconds are rounded to microseconds where they are written.
 _STEP_S = 2e-6
+# Of all streams of a trial: there is a window for each second.
+_LONGEST_S: Final = 30 * 86_400
 
 Model = TypeVar("Model", bound=BaseModel)
 Seconds = Annotated[float, Field(ge=0, le=30 * 86400)]
@@ -66,6 +68,7 @@ class Stream(_Model):
     `waited_for_sender_s`: the pipe's reader had nothing to read. `held_sender_s`: its buffer was
     full, so that nothing was read. `waited_for_receiver_s`: the receiver took nothing more.
     `starved_receiver_s`: the buffer was empty, so that there was nothing to give to the receiver.
+    `finishing_s`, from its taking of the last byte to its end; None in earlier archives.
     """
 
     number: int = Field(ge=1)
@@ -78,6 +81,7 @@ class Stream(_Model):
     held_sender_s: Seconds
     waited_for_receiver_s: Seconds
     starved_receiver_s: Seconds
+    finishing_s: Seconds | None = None
     most_buffered_bytes: Bytes
     mean_buffered_bytes: Bytes
     relay_cpu_s: Seconds
@@ -92,6 +96,18 @@ class Stream(_Model):
     @property
     def bandwidth_bps(self) -> float:
         return self.bytes / self.seconds
+
+    @property
+    def relaying_s(self) -> float | None:
+        """Seconds in which the pipe worked and neither program was waited for: it is what held
+        the stream back then. None in earlier archives. While the buffer is empty, the pipe's
+        reader is waited for, unless that waits for the sender. A pipe that waits for a processor
+        does not work."""
+        if self.finishing_s is None:
+            return None
+        starved_s = min(self.starved_receiver_s, self.waited_for_sender_s)
+        waited_s = self.finishing_s + self.waited_for_receiver_s + starved_s
+        return max(0.0, min(self.relay_cpu_s, self.stream_s - waited_s))
 
     @property
     def difference(self) -> str:
@@ -172,6 +188,13 @@ class StreamReport:
         return sum(one.seconds for one in self.counted)
 
     @property
+    def relaying_share(self) -> float | None:
+        """Of the seconds counted, in which the pipe itself held the streams back; see `Stream`."""
+        each = [one.relaying_s for one in self.counted]
+        known = [one for one in each if one is not None]
+        return sum(known) / self.seconds if len(known) == len(each) else None
+
+    @property
     def bandwidth_bps(self) -> float:
         """Bytes of all counted streams by the seconds of all of them."""
         return self.bytes / self.seconds
@@ -217,6 +240,10 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
             )
         if one.difference:
             raise FormatError("unreadable-result", f"stream {position}: {one.difference}")
+    if sum(one.seconds for one in record.streams) > _LONGEST_S:
+        raise FormatError(
+            "unreadable-result", f"the streams of one trial took more than {_LONGEST_S} s"
+        )
     report = StreamReport(
         request=record.request,
         dataset=record.dataset,

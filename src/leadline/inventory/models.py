@@ -26,13 +26,20 @@ class BlockDevice(Snapshot):
 
 class NvmeNamespace(Snapshot):
     """A namespace of NVMe as a block device. `max_transfer_bytes` is the most that one command may
-    carry (MDTS and the kernel's own limit). What is not told is 0."""
+    carry (MDTS and the kernel's own limit), with several paths the least of theirs. What is not
+    told is 0."""
 
     name: str
     size_bytes: int = 0
     logical_block_bytes: int = 0
     max_transfer_bytes: int = 0
     used_bytes: int = 0
+
+    @property
+    def has_no_limit(self) -> bool:
+        """Whether the kernel says so: its limit then is 2^32 - 1 sectors (block/blk-settings.c,
+        blk_set_stacking_limits), in whole KiB."""
+        return self.max_transfer_bytes >= ((1 << 31) - 1) * 1024
 
 
 class NvmeController(Snapshot):

@@ -115,12 +115,17 @@ def _controller(folder: Path, sys: Path) -> NvmeController:
 
 def _namespace(name: str, sys: Path) -> NvmeNamespace:
     folder = sys / "class/block" / name
+    # With native multipath the paths make the commands; the head may have no limit of its own.
+    limits = [
+        _number(sys / "class/block" / one / "queue/max_hw_sectors_kb")
+        for one in path_devices(name, sys) or (name,)
+    ]
     return NvmeNamespace(
         name=name,
         size_bytes=_number(folder / "size") * 512,
         logical_block_bytes=_number(folder / "queue/logical_block_size"),
         # MDTS, the most that a command may carry, is in it (drivers/nvme/host/core.c).
-        max_transfer_bytes=_number(folder / "queue/max_hw_sectors_kb") * 1024,
+        max_transfer_bytes=min(filter(None, limits), default=0) * 1024,
     )
 
 

@@ -368,3 +368,17 @@ def test_an_archive_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         new_writer(tmp_path / "file" / "run", make_plan(tmp_path / "target"))
     assert caught.value.kind is ARCHIVE_UNWRITABLE
     assert os.fspath(tmp_path / "file") in str(caught.value)
+
+
+def test_a_watch_that_was_stopped_in_the_midst_of_a_block_leaves_whole_intervals(run: Run) -> None:
+    """Sums over vdevs would lack those that were not printed."""
+    trial = run.trials[0]
+    content = (RECORDED.parent / "zfs" / "fuse-iostat-v-1.txt").read_bytes().rstrip(b"\n- ")
+    place = trial.folder / layout.ZPOOL_IOSTAT
+    place.write_bytes(content[: content.rfind(b"\n") - 10])
+    report = trial.zpool_iostat
+    assert report is not None
+    assert report.intervals == 3
+    whole = {row.name for row in report.rows if row.interval == 0}
+    for interval in range(report.intervals):
+        assert {row.name for row in report.rows if row.interval == interval} == whole

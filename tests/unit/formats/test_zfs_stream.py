@@ -38,6 +38,15 @@ def test_the_figures_are_those_of_the_streams_behind_the_ramp() -> None:
     assert all(64 << 20 < one.bytes < 1.05 * (64 << 20) for one in report.streams)
 
 
+def test_a_trial_of_months_is_refused() -> None:
+    """There is a window for each second of it."""
+    raw = json.loads(RECORD)
+    for one in raw["streams"]:
+        one["seconds"] = 29 * 86400.0
+    with pytest.raises(FormatError, match="more than 2592000 s"):
+        parse_zfs_stream(json.dumps(raw).encode())
+
+
 def test_as_an_output_it_is_one_write_without_ios_and_latencies() -> None:
     output = read_output("zfs stream", TRIAL)
     (job,) = output.jobs

@@ -171,8 +171,140 @@ def test_a_single_block_is_no_measurement(name: str) -> None:
 def test_histograms_are_refused(name: str) -> None:
     content = (RECORDED / name).read_bytes()
     assert IMPORTER.recognises(name, content)
-    with pytest.raises(FormatError, match="line 2: histograms"):
+    mode = "-r" if "-r" in name else "-w"
+    with pytest.raises(FormatError, match=f"line 2: histograms of zpool iostat {mode} .* -l 1"):
         read_results(content)
+
+
+def test_a_copy_from_a_terminal_has_blanks_for_tabs_and_prompts() -> None:
+    content = (RECORDED / "openzfs-12866-pH.txt").read_bytes()
+    (result,) = read_results(content)
+    both = operations(result)
+    assert result.target == "zpool"
+    assert both[Op.READ].iops == (128 + 94 + 121 + 101) / 4
+    assert both[Op.WRITE].bandwidth_bps == (2595750 + 6364099) / 4
+    assert [(w.end_s, w.value) for w in result.windows[Op.READ]] == [
+        *((1.0, 128.0), (2.0, 94.0), (3.0, 121.0), (4.0, 101.0))
+    ]
+    bare = b"".join(content.splitlines(keepends=True)[1:-1])
+    assert IMPORTER.recognises("x", bare)
+    assert operations(read_results(bare)[0])[Op.READ].iops == both[Op.READ].iops
+    with pytest.raises(FormatError, match=r"line 3 .* not understood"):
+        parse_zpool_iostat(content.replace(b"47      527325", b"47      "))
+    for other in (b"a 1 2 3 4 5 6\nb 1 2 3 4 5 6\n", b"sda 7 9 1024 5 2 2048 1\n"):
+        assert not IMPORTER.recognises("x", other)
+
+
+def test_each_run_of_a_session_begins_with_an_average_of_its_own() -> None:
+    content = (RECORDED / "openzfs-3633-session.txt").read_bytes()
+    report = parse_zpool_iostat(content)
+    assert (report.intervals, report.averages, report.interval_s) == (5, {0, 1, 2}, 1.0)
+    busy = b"backup      34.1T  1.11T      0     %d      0   4.0K\n"
+    (result,) = read_results(content + busy % 40 + b"^C\n")
+    (write,) = output(result).jobs[0].operations
+    assert (write.iops, write.bandwidth_bps) == (40 / 3, 4096 / 3)
+    assert [note.where for note in output(result).notes] == ["line 5", "line 10", "line 15"]
+    # Without -y in the second run its first block is left out; with it, it counts.
+    second = b"# zpool iostat backup%s 1\n"
+    rows = busy % 10 + busy % 20
+    for option, means in ((b"", (0 + 0 + 20) / 3), (b" -y", (0 + 0 + 10 + 20) / 4)):
+        heads = b"".join(content.splitlines(keepends=True)[11:14])
+        (result,) = read_results(content + second % option + heads + rows)
+        assert operations(result)[Op.WRITE].iops == means
+    with pytest.raises(FormatError, match="line 18: a run of zpool iostat every 5 s begins behind"):
+        read_results(content + b"$ zpool iostat backup 5\n" + rows)
+
+
+def test_runs_without_a_word_of_their_command_are_doubted() -> None:
+    """`zpool iostat >> log`, time and again: the file cannot tell it from `-y 1 1`."""
+    run = b"".join(
+        (RECORDED / "openzfs-3633-session.txt").read_bytes().splitlines(keepends=True)[1:5]
+    )
+    (result,) = read_results(run * 3)
+    doubt = output(result).notes[0]
+    assert (doubt.kind, doubt.where) == (NoteKind.UNKNOWN_FIELD, "line 4")
+    assert "as runs without an interval print it" in doubt.fact
+    for known in (b"$ zpool iostat -y backup 5\n" + run * 3, ON_RBD, LATENCY):
+        facts = [one.fact for one in output(read_results(known)[0]).notes]
+        assert not any("heads of its own" in fact for fact in facts)
+
+
+def test_columns_to_the_left_and_commas_are_the_same_figures() -> None:
+    (left,) = read_results((RECORDED / "openzfs-14749-left.txt").read_bytes())
+    write = operations(left)[Op.WRITE]
+    assert write.iops == pytest.approx((392 + 225 + 740 + (1.59 + 1.32) * 1024 + 304) / 8)
+    report = parse_zpool_iostat((RECORDED / "openzfs-10253-comma.txt").read_bytes())
+    first, second = report.rows
+    assert first.values["capacity_alloc"] == pytest.approx(11.4 * (1 << 40))
+    assert first.values["bandwidth_read"] == pytest.approx(2.96 * M)
+    assert first.values["asyncq_wait_write"] == pytest.approx(0.097)
+    assert (first.values["scrub_wait"], first.values["trim_wait"]) == (1.0, None)
+    assert second.values["trimq_write_activ"] == 0
+
+
+def test_a_device_behind_the_dashes_of_its_head() -> None:
+    report = parse_zpool_iostat((RECORDED / "openzfs-5852-joined.txt").read_bytes())
+    last = report.rows[-1]
+    assert (last.name, last.depth, last.group) == ("loop0", 1, "cache")
+    assert last.values["capacity_free"] == pytest.approx(60.7 * (1 << 30))
+
+
+def test_blocks_with_a_cache_on_another_system() -> None:
+    (result,) = read_results((RECORDED / "openzfs-12779-cache.txt").read_bytes())
+    assert operations(result)[Op.WRITE].iops == 10
+    assert [(one.end_s, one.value) for one in result.windows[Op.WRITE]] == [(15.0, 10.0)]
+
+
+def test_a_vdev_without_its_pool_is_refused() -> None:
+    """As where the first row was lost, or the heads lost the blanks before them."""
+    lines = (RECORDED / "zpool-iostat-v.txt").read_bytes().splitlines(keepends=True)
+    with pytest.raises(FormatError, match=r"line 4 .* is a vdev with no pool above it"):
+        parse_zpool_iostat(b"".join([*lines[:3], *lines[4:]]))
+
+
+def test_a_row_that_lost_its_end_is_no_row() -> None:
+    """`131M` without its unit is a figure, too."""
+    content = (RECORDED / "zpool-iostat-v.txt").read_bytes()
+    row = content.splitlines()[3]
+    assert row.endswith(b"131M")
+    for lost in (1, 2, 3):
+        with pytest.raises(FormatError, match="is cut off") as told:
+            parse_zpool_iostat(content + row[:-lost])
+        assert told.value.condition == "truncated-result"
+    assert parse_zpool_iostat(content + row).intervals == 2
+
+
+def test_heads_of_old_zfs() -> None:
+    (result,) = read_results(LATENCY.replace(b"alloc   free", b" used  avail"))
+    assert result == read_results(LATENCY)[0]
+
+
+DATES = [
+    ("Sat Nov 21 23:59:%d UTC 2026", "Sun Nov 22 00:00:%d UTC 2026"),
+    ("Wed 14 Apr 2021 11:59:%d PM UTC", "Thu 15 Apr 2021 12:00:%d AM UTC"),
+    ("March 18, 2022 11:59:%d AM UTC", "March 18, 2022 12:00:%d PM UTC"),
+    ("Fri Mar 18 11:59:%d PM UTC 2022", "Sat Mar 19 12:00:%d AM UTC 2022"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), DATES)
+def test_dates_tell_the_interval_in_any_locale(one: str, other: str) -> None:
+    blocks = ON_RBD.decode().split("\n\n")[:3]
+    stamps = (one % 54, one % 59, (other % 4).replace(":4 ", ":04 "))
+    dated = "".join(f"{stamp}\n{block}\n" for stamp, block in zip(stamps, blocks, strict=True))
+    report = parse_zpool_iostat(dated.encode())
+    assert (report.intervals, report.interval_s) == (3, 5.0)
+
+
+def test_colours_line_ends_and_fences_are_no_figures() -> None:
+    lines = LATENCY.decode().splitlines()
+    told = read_results(LATENCY)
+    assert read_results("\r\n".join([*lines, ""]).encode()) == told
+    coloured = LATENCY.replace(b" 654", b" \x1b[0;34m654\x1b[0m")
+    assert IMPORTER.recognises("x", coloured)
+    assert read_results(coloured) == told
+    fenced = read_results("\n".join([*lines, "```", ""]).encode())
+    assert fenced == told
 
 
 def test_scripted_intervals() -> None:
@@ -192,6 +324,20 @@ def test_scripted_intervals() -> None:
 def test_scripted_vdevs_cannot_be_told_from_pools(vdev: bytes) -> None:
     with pytest.raises(FormatError, match="-H -v"):
         read_results((b"tank\t5\t5\t1\t1\t1\t1\n" + vdev) * 2)
+
+
+def test_scripted_disks_that_add_up_are_no_pools() -> None:
+    """A vdev of one disk has a capacity as its pool has."""
+    pool = b"tank\t700000\t800000\t30\t40\t5000\t6000\n"
+    sda = b"sda\t300000\t400000\t10\t15\t2000\t2500\n"
+    sdb = b"sdb\t400000\t400000\t20\t25\t3000\t3500\n"
+    with pytest.raises(FormatError, match="-H -v"):
+        read_results((pool + sda + sdb) * 2)
+    other = sda.replace(b"sda", b"pool2")
+    assert [one.target for one in read_results((pool + other) * 2)] == ["tank", "pool2"]
+    idle = b"%s\t700000\t800000\t0\t0\t0\t0\n"
+    twins = (idle % b"a" + idle % b"b") * 2
+    assert [one.target for one in read_results(twins)] == ["a", "b"]
 
 
 def test_log_and_cache_devices() -> None:

@@ -133,3 +133,17 @@ def test_what_nvme_cli_adds(sys: Path) -> None:
     assert found.namespaces[0].used_bytes == 536870912
     for nothing in ("", "{}", "no JSON", '{"Devices": []}'):
         assert with_list(nvme_controllers(sys), nothing) == nvme_controllers(sys)
+
+
+def test_the_largest_transfer_is_that_of_the_paths(sys: Path) -> None:
+    """A head says 2^32 - 1 sectors, which is no limit; what one command carries the paths know."""
+    first, second = controller(sys, "nvme0"), controller(sys, "nvme1")
+    free = {"queue/max_hw_sectors_kb": "2147483647"}
+    namespace(sys, first, "nvme0c0n1", **{"queue/max_hw_sectors_kb": "128"})
+    namespace(sys, second, "nvme0c1n1", **{"queue/max_hw_sectors_kb": "1024"})
+    namespace(sys, subsystem(sys, first, second), "nvme0n1", **free)
+    space = nvme_controllers(sys)[0].namespaces[0]
+    assert (space.max_transfer_bytes, space.has_no_limit) == (128 << 10, False)
+    for path in ("nvme0c0n1", "nvme0c1n1"):
+        write(sys / "class/block" / path, free)
+    assert nvme_controllers(sys)[0].namespaces[0].has_no_limit

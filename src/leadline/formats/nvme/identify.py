@@ -1,7 +1,8 @@
 """`nvme id-ctrl` and `nvme id-ns` as text: what a controller and a namespace can do.
 
 The names are those of the NVMe base specification (Identify Controller and Identify Namespace
-data structures): figures stand in decimals or, bit fields and some numbers, as `0x...`.
+data structures): figures stand in decimals or, bit fields and some numbers, as `0x...`. With -H the
+bits of a field stand below it, which are left out here, and block formats are told in words.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ _TITLE: Final = re.compile(
     r"NVME Identify (?P<what>Controller|Namespace)(?: (?P<nsid>\d{1,10}))?:", re.ASCII
 )
 _NUMBERS: Final = ("mdts", "cntlid", "nn", "sqes", "cqes", "maxcmd", "ioccsz")
+# What -H prints: `LBA Format  0 : Metadata Size: 0   bytes - Data Size: 512 bytes - ...`
+_SPELLED_FORMAT: Final = re.compile(
+    r"LBA Format\s+(?P<number>\d{1,2}) : Metadata Size: (?P<metadata>\d{1,5})\s+bytes - "
+    r"Data Size: (?P<data>\d{1,10})\s+bytes - "
+    r"Relative Performance: (?:0x)?(?P<performance>[0-9a-f]{1,2})(?: [A-Z][a-z]+)*"
+    r"(?P<used> \(in use\))?",
+    re.ASCII,
+)
+_BITS: Final = re.compile(r"\s*\[\d{1,3}:\d{1,3}\]\s?:.*")
 _LARGEST_SHIFT: Final = 63
 _MOST_FIELDS: Final = 1000
 
@@ -111,8 +121,10 @@ def parse_id_ctrl(text: str) -> IdentifiedController:
     for line in lines_of(text, _CONTROLLER):
         title = _TITLE.fullmatch(line.text)
         if title:
-            if title["what"] != "Controller" or fields:
+            if title["what"] != "Controller" or "vid" in fields:
                 raise refused(line, _CONTROLLER)
+            continue
+        if fields and not line.cut and _BITS.fullmatch(line.text):
             continue
         told = pair(line.text)
         state = _POWER_STATE.fullmatch(line.text)
@@ -173,13 +185,25 @@ def parse_id_ns(text: str) -> IdentifiedNamespace:
                 raise refused(line, _NAMESPACE)
             nsid = int(title["nsid"] or 0)
             continue
+        if fields and not line.cut and _BITS.fullmatch(line.text):
+            continue
         found = _BLOCK_FORMAT.fullmatch(line.text)
+        spelled = _SPELLED_FORMAT.fullmatch(line.text)
         told = pair(line.text)
         if line.cut or len(fields) > _MOST_FIELDS:
             raise refused(line, _NAMESPACE)
         if found:
             formats.append(_format(found, line))
-        elif told and told[0] not in fields and not told[0].startswith("lbaf"):
+        elif spelled:
+            formats.append(
+                BlockFormat(
+                    data_bytes=int(spelled["data"]),
+                    metadata_bytes=int(spelled["metadata"]),
+                    performance=int(spelled["performance"], 16) & 3,
+                    in_use=bool(spelled["used"]),
+                )
+            )
+        elif told and told[0] not in fields and not told[0].startswith(("lbaf", "LBA Format")):
             fields[told[0]] = told[1]
         else:
             raise refused(line, _NAMESPACE)

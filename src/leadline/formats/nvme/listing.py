@@ -2,7 +2,8 @@
 
 Up to nvme-cli 2.10 the JSON is flat, a device each (`nvme list -o json`); from 2.11 on, and before
 with -v, it is a tree of hosts, subsystems, controllers and namespaces (its issue 2749), where a
-namespace stands below its controller or, with multipath, below its subsystem. The table's sizes are
+namespace stands below its controller or, with multipath, below its subsystem. -v of nvme-cli 1
+begins with the subsystems: it knows no hosts. The table's sizes are
 powers of 1000 with three to five digits. `MaximumLBA` is the number of blocks, not the last one's
 address: times `SectorSize` it is `PhysicalSize`.
 """
@@ -74,6 +75,13 @@ def parse_nvme_list(given: str) -> tuple[Namespace, ...]:
     lines = lines_of(given, _TOOL)
     if len(lines) < 2:
         raise refused(lines[0], _TOOL)
+    if lines[0].text.startswith("Subsystem "):
+        # Its three tables are not aligned: addresses are wider than their column.
+        raise FormatError(
+            "unreadable-result",
+            f"line {lines[0].number} of the output of {_TOOL} is that of -v, whose columns cannot "
+            "be told apart; take it without -v, or with -o json",
+        )
     columns = _columns(lines[0], lines[1])
     return tuple(_of_row(line, columns) for line in lines[2:])
 
@@ -109,7 +117,12 @@ def _of_json(given: str) -> tuple[Namespace, ...]:
     found: dict[str, Namespace] = {}
     for number, device in enumerate(objects(root, "Devices", "")):
         where = f".Devices[{number}]"
-        told = _of_host(device, where) if "Subsystems" in device else [_flat(device, where)]
+        if "Subsystems" in device:
+            told = _of_host(device, where)
+        elif "Controllers" in device or "Subsystem" in device:
+            told = _of_subsystem(device, where)
+        else:
+            told = [_flat(device, where)]
         # A namespace may stand below each of its controllers.
         found |= {one.name: one for one in told if one.name not in found}
     return tuple(found.values())

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.formats.output import FormatError
-from leadline.formats.zfs.lines import ends_early, is_cut, lines_of, refused
+from leadline.formats.zfs.lines import ends_early, is_cut, is_date, is_prompt, lines_of, refused
 from leadline.formats.zfs.nicenum import nice_count
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,30}", re.ASCII)
-_STAMP: Final = re.compile(
-    r"\d{9,11}|[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} [\d:]{8}.{0,40}", re.ASCII
-)
+_STAMP: Final = re.compile(r"\d{9,11}", re.ASCII)
 _LONGEST_LINE: Final = 2000
 
 
@@ -69,7 +67,7 @@ def histogram_blocks(text: str, layout: Layout) -> tuple[Block, ...]:
         cut = is_cut(text, number, lines)
         if len(line) > _LONGEST_LINE:
             raise refused(number, line, layout.tool, cut=cut)
-        if not line.strip("- \t") or _STAMP.fullmatch(line):
+        if not line.strip("- \t") or _STAMP.fullmatch(line) or is_date(line) or is_prompt(line):
             continue
         head = _head(line, layout)
         tabbed = "\t" in line

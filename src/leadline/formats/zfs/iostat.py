@@ -13,8 +13,11 @@ made of the middles of a histogram's buckets, of which each begins at twice the 
 are refused here: `leadline.formats.zfs.iostat_sizes` and `iostat_latencies` read them.
 
 With an interval the blocks follow each other, with -v each under heads of its own; what several
-runs of the tool printed one after the other reads the same. zfs-fuse tells of log devices as of any
-other, without the line `logs` above them.
+runs of the tool printed one after the other reads the same, but where a prompt or the command
+stands between them: then each run begins with an average of its own. zfs-fuse tells of log devices
+as of any other, without the line `logs` above them. Old ZFS said `used` and `avail` for `alloc` and
+`free`; with some locales the decimal point is a comma, and a copy from a terminal has blanks where
+-H printed tabs.
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
 from leadline.formats.output import FormatError, Note, NoteKind
+from leadline.formats.zfs.lines import clock_s, is_date, is_prompt, uncoloured
 
 TOOL: Final = "zpool iostat"
 DEFAULT_COLUMNS = (
@@ -42,24 +45,29 @@ _QUEUES = frozenset(
 _GROUPS = frozenset({"capacity", "operations", "bandwidth"}) | _WAITS | _SINGLE_WAITS | _QUEUES
 # -v puts these heads among the vdevs, with no figures of their own.
 _HEADS = frozenset({"logs", "cache", "special", "dedup", "spares"})
+# 0.7 forgot the end of such a line: the first device stands behind its dashes (PR 5852).
+_JOINED = re.compile(
+    r"(?:logs|cache|special|dedup|spares)(?:\s+-){6,40}(?P<gap>\s+)(?P<name>[^\s-].*)"
+)
+_OLD_LABELS = {"used": "alloc", "avail": "free"}
 LONGEST_LINE = 2000
 _FACTORS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _FACTORS |= {"E": 1 << 60}
 _TIMES = {"": 1e-9, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-CELL = re.compile(r"(?P<number>\d{1,20}(?:\.\d{1,9})?)(?P<unit>[BKMGTPE]|ns|us|ms|s)?")
+CELL = re.compile(r"(?P<number>\d{1,20}(?:\.\d{1,9}|,\d{1,2})?)(?P<unit>[BKMGTPE]|ns|us|ms|s)?")
 FIRST_GROUPS = ["capacity", "operations", "bandwidth"]
 _HISTOGRAM_GROUPS = ({"sync_read", "sync_write"}, {"total_wait", "disk_wait"})
 HISTOGRAM_HEADS = ("req_size", "latency")
 _COMMAND = re.compile(r"\bzpool\s+iostat\b(?P<rest>[^|;&>]*)")
-_DATE = re.compile(
-    r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} [\d:]{8} .{0,40}|[A-Z][a-z]{2} \d.{10,50}"
-)
+_SHOWN_OF_COMMAND = 300
+_DAY_S = 86_400
 _UNIX_TIME = re.compile(r"\d{9,11}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IostatRow:
-    """A pool or vdev in one interval. `depth` is 0 for a pool, None where -H hides it.
+    """A pool or vdev in one interval. `depth` is 0 for a pool, None where -H hides it. `group` is
+    the head it stands under (`logs`, `cache`, `special`, ...), empty for what holds data.
 
     `values` by column, named by its two heads: `capacity_alloc`, `capacity_free` and
     `bandwidth_read`, `bandwidth_write` in bytes and bytes/s; `operations_read`, ... in 1/s;
@@ -73,17 +81,20 @@ class IostatRow:
     name: str
     depth: int | None
     values: Mapping[str, float | None]
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IostatReport:
     """All rows in order, intervals counted from 0. `since_boot`: the first interval is the average
-    since the import of the pool; None where the output does not tell. `interval_s` is None where
-    neither the command line nor timestamps of -T tell it."""
+    since the import of the pool; None where the output does not tell. `averages` are the intervals
+    that are such an average or, as -y is not told, may be one: the first of each run of the tool.
+    `interval_s` is None where neither the command line nor timestamps of -T tell it."""
 
     rows: tuple[IostatRow, ...]
     intervals: int
     since_boot: bool | None
+    averages: frozenset[int]
     interval_s: float | None
     noise: str
     notes: tuple[Note, ...]
@@ -107,13 +118,22 @@ class _Reading:
     columns: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     indent: int = 0
+    width: int = 0
     rows: list[IostatRow] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     pool: str = ""
+    group: str = ""
     interval: int = 0
-    stamps: list[int] = field(default_factory=list)
+    blanks: bool = False
+    heads: int = 0
+    stamp: int | None = None
+    steps: set[int] = field(default_factory=set)
     noise: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    # Of the run of the tool that is being read.
+    begins: bool = True
+    without_average: bool | None = None
+    averages: set[int] = field(default_factory=set)
     since_boot: bool | None = None
     asked_s: float | None = None
 
@@ -124,12 +144,13 @@ def parse_zpool_iostat(content: bytes, *, stopped: bool = False) -> IostatReport
     FormatError(`empty-result`), (`truncated-result`) or (`unreadable-result`) with the line."""
     if stopped:
         content = content[: content.rfind(b"\n") + 1]
-    text = content.decode("utf-8-sig", "replace")
+    text = uncoloured(content.decode("utf-8-sig", "replace"))
     if not text.strip():
         raise FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
     lines = text.splitlines()
     cut = not text.endswith(("\n", "\r"))
-    reading = _Reading()
+    whole = lines[:-1] if cut and len(lines) > 1 else lines
+    reading = _Reading(blanks=is_scripted_with_blanks(whole) or _asks_for_blanks(whole))
     for number, line in enumerate(lines, start=1):
         _take(reading, number, line.rstrip(), cut=cut and number == len(lines))
     if not reading.rows:
@@ -140,15 +161,33 @@ def parse_zpool_iostat(content: bytes, *, stopped: bool = False) -> IostatReport
         )
     if stopped:
         _drop_unfinished(reading)
-    steps = {after - before for before, after in pairwise(reading.stamps)}
+    _doubt_single_blocks(reading)
     return IostatReport(
         rows=tuple(reading.rows),
         intervals=reading.interval + 1,
         since_boot=reading.since_boot,
-        interval_s=reading.asked_s or _step(steps),
+        averages=frozenset(reading.averages),
+        interval_s=reading.asked_s or _step(reading.steps),
         noise="\n".join(reading.noise),
         notes=tuple(reading.notes),
     )
+
+
+def _doubt_single_blocks(reading: _Reading) -> None:
+    """Only -v prints heads above each block of one run; without it so many heads are as many
+    runs, and if none had -y or an interval, every block is an average since the import."""
+    flat = not any(row.depth for row in reading.rows)
+    if (
+        flat
+        and reading.since_boot is None
+        and reading.interval
+        and reading.heads > reading.interval
+    ):
+        fact = (
+            "each block stands under heads of its own, as runs without an interval print it: those "
+            "would be averages since the pool was imported, and no measurement"
+        )
+        reading.notes.append(note(NoteKind.UNKNOWN_FIELD, f"line {reading.rows[0].line}", fact))
 
 
 def _drop_unfinished(reading: _Reading) -> None:
@@ -156,6 +195,7 @@ def _drop_unfinished(reading: _Reading) -> None:
     before = [row.name for row in reading.rows if row.interval == reading.interval - 1]
     if len(last) < len(before) and before[: len(last)] == last:
         del reading.rows[-len(last) :]
+        reading.averages.discard(reading.interval)
         reading.interval -= 1
 
 
@@ -170,33 +210,71 @@ def _take(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
         _other(reading, number, line, cut=cut)
         return
     words = line.split()
-    if not line.strip("- \t"):
+    # The backticks are those around code in Markdown.
+    if not line.strip("- \t`"):
         return
     if is_histogram(words):
+        mode = "-r" if _HISTOGRAM_GROUPS[0] <= set(words) else "-w"
         raise FormatError(
             "unreadable-result",
-            f"line {number}: histograms of {TOOL} -r or -w give no rates, and their buckets, each "
-            "twice as wide as the one before, no percentiles",
+            f"line {number}: histograms of {TOOL} {mode} give no rates, and their buckets, each "
+            "twice as wide as the one before, no percentiles; take it with -l and an interval "
+            f"({TOOL} -y -l 1)",
             context=(f"it says: {line.strip()[:160]!r}",),
         )
     if words[:3] == FIRST_GROUPS:
         reading.groups, reading.columns = tuple(words), ()
+        reading.heads += 1
     elif reading.groups and not reading.columns:
-        reading.indent = len(line) - len(line.lstrip())
+        reading.indent, reading.width = len(line) - len(line.lstrip()), len(line)
         reading.columns = _columns(reading, number, words)
     elif _UNIX_TIME.fullmatch(line):
-        reading.stamps.append(int(line))
-    elif not _DATE.fullmatch(line):
+        _take_stamp(reading, int(line))
+    elif is_date(line):
+        _take_stamp(reading, clock_s(line))
+    elif is_prompt(line) or _told_command(line):
+        _other(reading, number, line, cut=cut)
+    else:
         _row(reading, number, line, cut=cut)
+
+
+def _take_stamp(reading: _Reading, told_s: int) -> None:
+    """Seconds, of which those of a date begin anew at midnight."""
+    if reading.stamp is not None:
+        reading.steps.add((told_s - reading.stamp) % _DAY_S)
+    reading.stamp = told_s
 
 
 def is_histogram(words: Sequence[str]) -> bool:
     return words[:3] != FIRST_GROUPS and any(need <= set(words) for need in _HISTOGRAM_GROUPS)
 
 
+def is_scripted_with_blanks(lines: Sequence[str]) -> bool:
+    """Whether all lines but commands and dates are rows of -H, with blanks in place of the tabs."""
+    widths: set[int] = set()
+    for line in lines:
+        words = line.split() if len(line) <= LONGEST_LINE else []
+        if not line.strip("- \t`") or is_prompt(line) or _told_command(line) or is_date(line):
+            continue
+        cells = [word for word in words[1:] if word == "-" or CELL.fullmatch(word)]
+        if "\t" in line or len(words) <= len(DEFAULT_COLUMNS) or len(cells) < len(words) - 1:
+            return False
+        widths.add(len(words))
+    return len(widths) == 1
+
+
+def _asks_for_blanks(lines: Sequence[str]) -> bool:
+    """Whether the command has -H, and there are neither heads nor tabs."""
+    words = [one for line in lines for one in _told_command(line)]
+    flags = "".join(one for one in words if one.startswith("-"))
+    return "H" in flags and not any(
+        "\t" in line or line.split(None, 3)[:3] == FIRST_GROUPS for line in lines
+    )
+
+
 def _columns(reading: _Reading, number: int, words: Sequence[str]) -> tuple[str, ...]:
     """The columns' names, of the line of groups and the line of labels below it."""
-    labels = list(words[1:])
+    labels = [_OLD_LABELS.get(word, word) for word in words[1:]]
     columns: list[str] = []
     for group in reading.groups:
         # A wait of a single kind of I/O has one column, all others have two.
@@ -230,9 +308,11 @@ def _columns(reading: _Reading, number: int, words: Sequence[str]) -> tuple[str,
 
 
 def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    scripted = "\t" in line and not reading.columns
+    scripted = ("\t" in line or reading.blanks) and not reading.columns
     columns = reading.columns or DEFAULT_COLUMNS
-    cells = line.split("\t") if scripted else line.rsplit(None, len(columns))
+    cells = line.split(None if reading.blanks else "\t")
+    if not scripted:
+        cells = line.rsplit(None, len(columns))
     fits = len(cells) >= len(columns) + 1 if scripted else len(cells) == len(columns) + 1
     if not fits or not (reading.columns or scripted):
         _other(reading, number, line, cut=cut)
@@ -246,10 +326,19 @@ def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
     if scripted and not name[:1].isalpha():
         _other(reading, number, line, cut=cut)
         return
+    if cut and not scripted and len(line) < reading.width:
+        # The last figure may lack digits and its unit.
+        raise _unreadable(number, line, cut=cut)
+    reading.width = min(reading.width, len(line))
     # Every level of vdevs is two blanks further in.
     depth = None if scripted else max(0, len(line) - len(line.lstrip()) - reading.indent) // 2
     if name in _HEADS and set(values) == {"-"}:
+        reading.group = name
         return
+    joined = _JOINED.fullmatch(name)
+    if joined:
+        reading.group = name.split()[0]
+        name, depth = joined["name"], len(joined["gap"]) // 2
     if scripted and len(values) > len(columns) and not reading.rows:
         fact = (
             f"{len(values) - len(columns)} columns behind bandwidth have no names with -H; they "
@@ -257,11 +346,15 @@ def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
         )
         reading.notes.append(note(NoteKind.LEFT_OUT, f"line {number}", fact))
     if not depth:
-        if name in reading.seen:
-            reading.interval += 1
-            reading.seen.clear()
+        _begin_interval(reading, name)
         reading.seen.add(name)
-        reading.pool = name
+        reading.pool, reading.group = name, ""
+    if depth and not reading.pool:
+        raise FormatError(
+            "unreadable-result",
+            f"line {number} of the output of {TOOL} is a vdev with no pool above it",
+            context=(f"it says: {line.strip()[:160]!r}",),
+        )
     told = {
         column: _value(column, value, number)
         for column, value in zip(columns, values, strict=False)
@@ -275,23 +368,58 @@ def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
             name=name,
             depth=depth,
             values=MappingProxyType(told),
+            group=reading.group,
         )
     )
 
 
+def _begin_interval(reading: _Reading, pool: str) -> None:
+    """A new one with a pool that has a row in this one, and with each run of the tool."""
+    if pool in reading.seen or (reading.begins and reading.rows):
+        reading.interval += 1
+        reading.seen.clear()
+    if reading.begins and not reading.without_average:
+        reading.averages.add(reading.interval)
+    reading.begins = False
+
+
 def _other(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    """A line that is none of the tool's: before the figures it may be the command."""
-    if reading.rows or reading.columns:
+    """A line that is none of the tool's: the command, and before the figures anything."""
+    words = _told_command(line)
+    if (reading.rows or reading.columns) and not (words or is_prompt(line)):
         raise _unreadable(number, line, cut=cut)
     reading.noise.append(line)
-    command = _COMMAND.search(line[:300])
-    if command is None:
-        return
-    words = command["rest"].split()
+    if reading.rows:
+        reading.columns = reading.groups = ()
+        reading.begins, reading.without_average = True, None
+        # The time between two runs is no interval.
+        reading.stamp = None
+    if words:
+        _take_command(reading, number, words)
+
+
+def _take_command(reading: _Reading, number: int, words: Sequence[str]) -> None:
+    """Raises FormatError for a second run with another interval."""
     flags = "".join(word for word in words if re.fullmatch(r"-[a-zA-Z]+", word))
-    reading.since_boot = "y" not in flags
+    reading.without_average = "y" in flags
+    if not reading.rows:
+        reading.since_boot = "y" not in flags
     numbers = [word for word in words[-2:] if re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", word)]
-    reading.asked_s = float(numbers[0]) or None if numbers else None
+    asked_s = float(numbers[0]) or None if numbers else None
+    if reading.rows and asked_s and reading.asked_s and asked_s != reading.asked_s:
+        raise FormatError(
+            "unreadable-result",
+            f"line {number}: a run of {TOOL} every {asked_s:g} s begins behind one every "
+            f"{reading.asked_s:g} s; give each a file of its own",
+        )
+    reading.asked_s = asked_s or (reading.asked_s if reading.rows else None)
+
+
+def _told_command(line: str) -> Sequence[str]:
+    """What stands behind `zpool iostat` in a line, with a word for a command without anything;
+    nothing where there is no such command."""
+    found = _COMMAND.search(line[:_SHOWN_OF_COMMAND])
+    return (TOOL, *found["rest"].split()) if found else ()
 
 
 def _is_known(column: str) -> bool:
@@ -310,7 +438,7 @@ def _value(column: str, text: str, number: int) -> float | None:
         raise FormatError(
             "unreadable-result", f"line {number}: {text!r} cannot be in the column {column}"
         )
-    return float(found["number"]) * factors[unit]
+    return float(found["number"].replace(",", ".")) * factors[unit]
 
 
 def _unreadable(number: int, line: str, *, cut: bool) -> FormatError:

@@ -30,6 +30,8 @@ _PAIRS: Final = tuple(
     for group in ("total_wait", "disk_wait", "syncq_wait", "asyncq_wait")
     for half in _HALVES
 )
+# 0.7 named two of its groups otherwise.
+_OLD_NAMES: Final = {"sync_queue": "syncq_wait", "async_queue": "asyncq_wait"}
 # Of the single columns 0.7 had one, 0.8 two.
 _SINGLE: Final = ("scrub", "trim", "rebuild")
 _LAYOUT: Final = Layout(
@@ -89,10 +91,17 @@ def _waits(block: Block) -> WaitTimes:
         pool=block.name,
         columns=MappingProxyType(
             {
-                f"{name}_wait" if name in _SINGLE else name: MappingProxyType(
+                _named(name): MappingProxyType(
                     {bound: row[index] for bound, (_, row) in zip(bounds, block.rows, strict=True)}
                 )
                 for index, name in enumerate(block.columns)
             }
         ),
     )
+
+
+def _named(column: str) -> str:
+    group, _, half = column.rpartition("_")
+    if group in _OLD_NAMES:
+        return f"{_OLD_NAMES[group]}_{half}"
+    return f"{column}_wait" if column in _SINGLE else column

@@ -1,5 +1,6 @@
 """Files below /proc/spl/kstat/zfs: tables of a name, a type and a value (`arcstats`, `zil`,
-`dmu_tx`, `zfetchstats`, a pool's `iostats` and `objset-*`), and a pool's `txgs`.
+`dmu_tx`, `zfetchstats`, a pool's `iostats` and `objset-*`), a pool's `io` (up to 2.0), which has a
+line of names and one of values, and a pool's `txgs`.
 
     18 1 0x01 147 39984 8805559810 115388725390
     name                            type data
@@ -28,6 +29,11 @@ _HEADER: Final = re.compile(
 )
 _HEADS: Final = ["name", "type", "data"]
 _NAMED: Final = "1"
+_IO: Final = "3"
+_IO_HEADS: Final = (
+    *("nread", "nwritten", "reads", "writes", "wtime", "wlentime", "wupdate"),
+    *("rtime", "rlentime", "rupdate", "wcnt", "rcnt"),
+)
 _NAMED_ROW: Final = re.compile(
     r"(?P<name>\S{1,255})\s+(?P<type>\d)(?:\s+(?P<data>\S.*))?", re.ASCII
 )
@@ -88,12 +94,45 @@ class Txg:
 
 
 def parse_kstat(text: str) -> Kstat:
-    """A table of names and values. Raises FormatError (`empty-result`, `truncated-result` where
-    there are fewer entries than the first line says, `unreadable-result`) with the line."""
+    """A table of names and values, or a pool's `io`. Raises FormatError (`empty-result`,
+    `truncated-result` where there are fewer entries than the first line says,
+    `unreadable-result`) with the line."""
     lines = lines_of(text, _TOOL)
     header = _HEADER.fullmatch(lines[0])
-    if header is None or header["type"] != _NAMED:
+    if header is None or header["type"] not in (_NAMED, _IO):
         raise refused(1, lines[0], _TOOL, cut=is_cut(text, 1, lines))
+    if header["type"] == _IO:
+        values = _io_values(text, lines)
+    else:
+        values = _named_values(text, lines, int(header["entries"]))
+    return Kstat(
+        created_s=int(header["created"]) * _NS,
+        taken_s=int(header["taken"]) * _NS,
+        values=MappingProxyType(values),
+    )
+
+
+def _io_values(text: str, lines: list[str]) -> dict[str, int | str]:
+    """Of a pool's `io`: bytes and counts, and times in ns."""
+    told = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if len(told) < 3:
+        raise ends_early(_TOOL, "its values", lines[-1])
+    (heads_at, heads), (number, line) = told[1:3]
+    if tuple(heads.split()) != _IO_HEADS:
+        raise refused(heads_at, heads, _TOOL)
+    words = line.split()
+    if (
+        len(words) != len(_IO_HEADS)
+        or not all(_NUMBER.fullmatch(word) and 0 <= int(word) < _BEYOND for word in words)
+        or is_cut(text, number, lines)
+    ):
+        raise refused(number, line, _TOOL, cut=is_cut(text, number, lines))
+    if len(told) > 3:
+        raise refused(*told[3], _TOOL)
+    return {head: int(word) for head, word in zip(_IO_HEADS, words, strict=True)}
+
+
+def _named_values(text: str, lines: list[str], entries: int) -> dict[str, int | str]:
     values: dict[str, int | str] = {}
     heads = False
     for number, line in enumerate(lines[1:], start=2):
@@ -112,15 +151,11 @@ def parse_kstat(text: str) -> Kstat:
         if found["name"] in values:
             raise refused(number, line, _TOOL)
         values[found["name"]] = value
-    if len(values) < int(header["entries"]):
-        raise ends_early(_TOOL, f"all of its {header['entries']} entries", lines[-1])
-    if len(values) > int(header["entries"]):
+    if len(values) < entries:
+        raise ends_early(_TOOL, f"all of its {entries} entries", lines[-1])
+    if len(values) > entries:
         raise refused(len(lines), lines[-1], _TOOL)
-    return Kstat(
-        created_s=int(header["created"]) * _NS,
-        taken_s=int(header["taken"]) * _NS,
-        values=MappingProxyType(values),
-    )
+    return values
 
 
 def _value(kind: str, given: str) -> int | str | None:

@@ -38,6 +38,8 @@ _GAP: Final = re.compile(r"\s{2,}")
 _NONE: Final = frozenset({"no pools available", "no datasets available"})
 # -v puts these heads among the vdevs, with dashes for figures.
 _GROUPS: Final = frozenset({"logs", "log", "cache", "special", "dedup", "spare", "spares"})
+# Of the pool alone up to 0.7; later vdevs have a health, and a dash in place of the ratio.
+_POOL_ALONE: Final = ("dedupratio", "health", "altroot")
 _LONGEST_LINE: Final = 5000
 
 
@@ -94,9 +96,10 @@ def _row(line: str, heads: Sequence[str]) -> ListedRow | None:
     told = line.lstrip()
     indent = len(line) - len(told)
     cells = _GAP.split(told)
-    # The altroot is the pool's alone.
-    lacks = 1 if indent and heads[-1:] == ("altroot",) else 0
-    if not heads or indent % 2 or len(cells) not in (len(heads), len(heads) - lacks):
+    lacks = {0}
+    if (indent or cells[0] in _GROUPS) and heads[-1:] == _POOL_ALONE[-1:]:
+        lacks |= {1} | ({len(_POOL_ALONE)} if heads[-len(_POOL_ALONE) :] == _POOL_ALONE else set())
+    if not heads or indent % 2 or len(heads) - len(cells) not in lacks:
         return None
     values = dict(zip(heads, cells, strict=False))
     return ListedRow(name=cells[0], depth=indent // 2, values=MappingProxyType(values))

@@ -11,7 +11,8 @@ _FACTORS: Final = {
 }
 # OpenZFS puts a B where there is no suffix (96B), zfs-fuse, where it tells of a stream, behind it
 # (36.7MB).
-_NUMBER: Final = re.compile(r"(\d{1,20}(?:\.\d{1,9})?)([KMGTPE]?)B?", re.ASCII)
+# The decimal point is a comma with some locales.
+_NUMBER: Final = re.compile(r"(\d{1,20}(?:\.\d{1,9}|,\d{1,2})?)([KMGTPE]?)B?", re.ASCII)
 _TIME: Final = re.compile(r"(\d{1,20}(?:\.\d{1,9})?)(ns|us|ms|s|)", re.ASCII)
 _NANOSECONDS: Final = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 # No counter of a kernel is larger.
@@ -24,7 +25,7 @@ def nice_number(text: str) -> float | None:
     found = _NUMBER.fullmatch(text)
     if found is None:
         return None
-    value = float(found[1]) * _FACTORS[found[2]]
+    value = float(found[1].replace(",", ".")) * _FACTORS[found[2]]
     return value if value < _BEYOND else None
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from leadline.formats.zfs.lines import ends_early, is_cut, lines_of, refused
+from leadline.formats.zfs.lines import ends_early, is_cut, is_prompt, lines_of, refused
 from leadline.formats.zfs.nicenum import nice_count
 
 _TOOL: Final = "zpool status"
@@ -121,7 +121,7 @@ def parse_pool_status(text: str) -> tuple[PoolStatus, ...]:
         cut = is_cut(text, number, lines)
         if len(line) > _LONGEST_LINE:
             raise refused(number, line, _TOOL, cut=cut)
-        if not line.strip():
+        if not line.strip() or (not pools and is_prompt(line)):
             continue
         found = _KEY.fullmatch(line)
         key = found["key"] if found else ""

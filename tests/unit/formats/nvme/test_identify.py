@@ -99,3 +99,49 @@ def test_a_namespace_that_is_not_understood(text: str, condition: str) -> None:
     with pytest.raises(FormatError) as refused:
         parse_id_ns(text)
     assert refused.value.condition == condition
+
+
+def test_bits_of_a_controller_spelled_out() -> None:
+    """As -H prints them (https://github.com/linux-nvme/nvme-cli/issues/1733 and pull/4049)."""
+    spelled = """\
+Non-Volatile memory controller: Kingston Technology Company, Inc. NV2 NVMe SSD [SM2267XT]
+
+NVME Identify Controller:
+vid       : 0x2646
+sn        : 50026B768623DB3D
+mn        : KINGSTON SNV2S1000G
+cmic      : 0
+    [3:3] : 0     ANA not supported
+mdts      : 6
+cntlid    : 0x1
+wctemp    : 0
+[15:0] : -273\u00b0C (0 Kelvin)     Warning Composite Temperature Threshold (WCTEMP)
+
+rpmbs     : 0
+[31:24]: 0     Access Size
+ps      0 : mp:25.00W operational enlat:100 exlat:100 rrt:0 rrl:0
+          rwt:0 rwl:0 idle_power:- active_power:-
+"""
+    told = parse_id_ctrl(spelled)
+    assert (told.model, told.controller_id) == ("KINGSTON SNV2S1000G", 1)
+    assert told.max_transfer_bytes() == 256 << 10
+    assert told.fields["ps 0"].endswith("idle_power:- active_power:-")
+    with pytest.raises(FormatError, match="line 1 "):
+        parse_id_ctrl("[3:3] : 0     ANA not supported\n" + spelled)
+
+
+def test_formats_of_a_namespace_spelled_out() -> None:
+    told = parse_id_ns(
+        "NVME Identify Namespace 1:\nnsze    : 0x100\nncap    : 0x100\nnuse    : 0x10\n"
+        "nsfeat  : 0\n  [4:4] : 0\tNPWG, NPWA, NPDG, NPDA, and NOWS are Not Supported\n"
+        "LBA Format  0 : Metadata Size: 0   bytes - Data Size: 512 bytes - "
+        "Relative Performance: 0x2 Good \n"
+        "LBA Format  1 : Metadata Size: 8   bytes - Data Size: 4096 bytes - "
+        "Relative Performance: 0 Best (in use)\n"
+    )
+    assert [(one.data_bytes, one.metadata_bytes, one.performance) for one in told.formats] == [
+        *((512, 0, 2), (4096, 8, 0)),
+    ]
+    assert told.block_bytes == 4096
+    with pytest.raises(FormatError, match="line 4 "):
+        parse_id_ns("nsze: 1\nncap: 1\nnuse: 1\nLBA Format  0 : Metadata Size: many\n")

@@ -135,6 +135,7 @@ def test_there_are_none() -> None:
         (TABLE.replace("Usage ", "Used  "), "unreadable-result", "line 1"),
         (TABLE.replace("---", "===", 1), "unreadable-result", "line 1"),
         (TABLE[:-12], "truncated-result", "line 3"),
+        ("Subsystem        Subsystem-NQN\n----- ----\n", "unreadable-result", "line 1 .* of -v"),
         ("Failed to scan topology: No such file or directory\n", "unreadable-result", "line 1"),
     ],
 )
@@ -142,3 +143,23 @@ def test_what_is_not_understood_is_refused(text: str, condition: str, says: str)
     with pytest.raises(FormatError, match=says) as refused:
         parse_nvme_list(text)
     assert refused.value.condition == condition
+
+
+def test_subsystems_without_hosts_as_version_1_tells_them_with_v() -> None:
+    """nvme-cli 1.13 to 1.16 (its issue 225; Mayastor's test/python/common/nvme.py reads it so)."""
+    own = {**CONTROLLER, "State": "live", "Namespaces": [NAMESPACE]}
+    first = {"Subsystem": "nvme-subsys0", "SubsystemNQN": "nqn.test", "Controllers": [own]}
+    head = {**NAMESPACE, "NameSpace": "nvme1n1"}
+    paths = [{**CONTROLLER, "Controller": name, "Namespaces": []} for name in ("nvme1", "nvme2")]
+    second = {
+        "Subsystem": "nvme-subsys1",
+        "SubsystemNQN": "nqn.other",
+        "Controllers": paths,
+        "Namespaces": [head],
+    }
+    one, other = parse_nvme_list(json.dumps({"Devices": [first, second]}))
+    assert (one.name, one.nqn, one.size_bytes) == ("nvme0n1", "nqn.test", 512 << 20)
+    assert [path.transport for path in one.controllers] == ["tcp"]
+    assert (other.name, other.nqn) == ("nvme1n1", "nqn.other")
+    assert [path.name for path in other.controllers] == ["nvme1", "nvme2"]
+    assert parse_nvme_list(json.dumps({"Devices": [{"Subsystem": "a", "Controllers": []}]})) == ()

@@ -87,3 +87,19 @@ def test_sizes_are_no_waits() -> None:
     with pytest.raises(FormatError) as refused:
         parse_wait_times("".join(EXACT.splitlines(keepends=True)[:30]))
     assert refused.value.condition == "truncated-result"
+
+
+def test_07_named_its_queues_otherwise() -> None:
+    """https://github.com/openzfs/zfs/issues/7694: `sync_queue`, and scrub alone."""
+    old = []
+    for line in (RECORDED / "zpool-iostat-w.txt").read_text().splitlines():
+        renamed = line.replace("syncq_wait ", "sync_queue ").replace("asyncq_wait", "async_queue")
+        words = renamed.split()
+        old.append(renamed if len(words) < 10 else "  ".join(words[:10]))
+    (waits, *_) = parse_wait_times("# zpool iostat -w tank\n" + "\n".join(old) + "\n")
+    (now, *_) = parse_wait_times((RECORDED / "zpool-iostat-w.txt").read_text())
+    assert waits.columns == {
+        name: counts
+        for name, counts in now.columns.items()
+        if name not in ("trim_wait", "rebuild_wait")
+    }

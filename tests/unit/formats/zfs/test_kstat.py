@@ -107,3 +107,34 @@ def test_groups_that_are_not_understood_are_refused(text: str, condition: str) -
     with pytest.raises(FormatError) as refused:
         parse_txgs(text)
     assert refused.value.condition == condition
+
+
+POOL_IO = """\
+12 3 0x00 1 80 79205351707403 395818011156865
+nread    nwritten reads    writes   wtime    wlentime wupdate  rtime    rlentime rupdate  wcnt     rcnt
+1884160  3206144  22       132      7155162  104112268 79210489694949 24168078 104112268 79210489849220 0        0
+"""  # noqa: E501
+
+
+def test_io_of_a_pool() -> None:
+    found = parse_kstat(POOL_IO)
+    assert found.taken_s == pytest.approx(395818.011)
+    assert (found.values["nread"], found.values["writes"]) == (1884160, 132)
+    assert len(found.values) == 12
+
+
+@pytest.mark.parametrize(
+    ("given", "condition"),
+    [
+        (POOL_IO[:-20], "truncated-result"),
+        ("".join(POOL_IO.splitlines(keepends=True)[:2]), "truncated-result"),
+        (POOL_IO.replace(" 22 ", " -2 "), "unreadable-result"),
+        (POOL_IO.replace(" 22 ", "    "), "unreadable-result"),
+        (POOL_IO.replace("wcnt", "wlen"), "unreadable-result"),
+        (POOL_IO + "1\n", "unreadable-result"),
+    ],
+)
+def test_io_that_is_not_understood(given: str, condition: str) -> None:
+    with pytest.raises(FormatError) as told:
+        parse_kstat(given)
+    assert told.value.condition == condition

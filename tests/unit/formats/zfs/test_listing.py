@@ -114,3 +114,32 @@ def test_columns_that_do_not_fit() -> None:
         parse_listing(read("zpool-list-Hp.txt"), columns=ZFS_FUSE_ZPOOL_LIST)
     with pytest.raises(ValueError, match="first column"):
         parse_listing("tank\t1\n", columns=("size", "name"))
+
+
+def test_vdevs_of_07_have_neither_ratio_nor_health() -> None:
+    """https://github.com/openzfs/zfs/issues/7308"""
+    text = """\
+NAME   SIZE  ALLOC   FREE  EXPANDSZ   FRAG    CAP  DEDUP  HEALTH  ALTROOT
+timemachinepool  10,9T  2,58T  8,29T         -     4%    23%  1.00x  ONLINE  -
+  raidz2  10,9T  2,58T  8,29T         -     4%    23%
+    ata-WDC_WD2003FYYS-02W0B0_WD-WMAY00390617      -      -      -         -      -      -
+"""
+    pool, vdev, disk = parse_listing(text)
+    assert (pool.values["health"], vdev.values["capacity"]) == ("ONLINE", "23%")
+    assert "health" not in vdev.values
+    assert (disk.depth, disk.values["size"]) == (2, "-")
+    with pytest.raises(FormatError, match="line 3 "):
+        parse_listing(text.replace("     4%    23%\n", "     4%\n"))
+
+
+def test_heads_among_the_vdevs_lack_the_altroot() -> None:
+    text = """\
+NAME           SIZE  ALLOC   FREE  CKPOINT  EXPANDSZ   FRAG    CAP  DEDUP    HEALTH  ALTROOT
+rpool         9.08T  2.77T  6.31T        -         -     9%    30%  1.00x  DEGRADED  -
+  mirror-0    9.08T  2.77T  6.31T        -         -     9%  30.5%      -    ONLINE
+logs              -      -      -        -         -      -      -      -         -
+  mirror-1    16.5G   384K  16.5G        -         -     0%  0.00%      -  DEGRADED
+cache             -      -      -        -         -      -      -      -         -
+  sdb2        92.2G  92.0G   229M        -         -     0%  99.8%      -    ONLINE
+"""
+    assert [row.name for row in parse_listing(text)] == ["rpool", "mirror-0", "mirror-1", "sdb2"]

@@ -176,3 +176,35 @@ def test_it_may_be_cut_anywhere(path: Path) -> None:
         with contextlib.suppress(FormatError):
             told = parse_pool_status(text[:end])
             assert [one.name for one in told[:-1]] == [one.name for one in whole[: len(told) - 1]]
+
+
+def test_a_distributed_spare_in_use_behind_a_prompt() -> None:
+    """Rows as in https://github.com/rouben/zfswatcher/issues/24 and openzfs/zfs issue 18319."""
+    (pool,) = parse_pool_status(
+        "root@box:~# zpool status aggr0\n"
+        "  pool: aggr0\n state: DEGRADED\n"
+        "  scan: scrub repaired 0B in 2 days 10:05:20 with 0 errors on Tue Jul 11 10:29:22 2023\n"
+        "  scan: resilver (draid3:19d:24c:2s-0) in progress since Mon Jul 24 19:40:55 2023\n"
+        "\t13.9T resilvered, 92.97% done, 03:22:35 to go\n"
+        "expand: expanded raidz2-0 copied 103T in 4 days 00:32:32\n"
+        "config:\n\n"
+        "\tNAME                   STATE     READ WRITE CKSUM\n"
+        "\taggr0                  DEGRADED     0     0     0\n"
+        "\t  draid3:19d:24c:2s-0  DEGRADED     0     0     0\n"
+        "\t    0a-0               ONLINE       0     0     0  (resilvering)\n"
+        "\t    spare-2            DEGRADED     0     0     1\n"
+        "\t      /var/tmp/vdev2   FAULTED      0     0 1.88K  external device fault\n"
+        "\t      draid3-0-0       ONLINE       0     0     0\n"
+        "\tspares\n"
+        "\t  draid3-0-0           INUSE     currently in use\n"
+        "\n"
+        "errors: No known data errors\n"
+    )
+    assert [(one.name, one.depth) for one in pool.vdevs][3:6] == [
+        *(("spare-2", 2), ("/var/tmp/vdev2", 3), ("draid3-0-0", 3)),
+    ]
+    assert pool.vdevs[4].checksum_errors == 1925
+    assert (pool.vdevs[-1].group, pool.vdevs[-1].state) == (VdevGroup.SPARE, "INUSE")
+    assert "2 days 10:05:20" in pool.scan
+    assert "92.97% done" in pool.scan
+    assert pool.other["expand"].startswith("expanded raidz2-0")
