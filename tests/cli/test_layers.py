@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tests.conftest import Said
 from tests.unit.analysis.layers.streams import stack, stream_run
 from tests.unit.audit.audit_archives import Stored, build, cell
 
+RECORDED = Path(__file__).parents[2] / "benchmarks/audit/recorded"
+OPENZFS = Path(__file__).parents[1] / "recorded/layers/openzfs-mirror-log.tar.xz"
 SLOW = {"throughput_bps": 1.2e7, "size": 1.1e4, "latency_s": 1.2e-3}
 
 
@@ -75,3 +78,55 @@ def test_layers_in_a_notebook(streams: Run) -> None:
     with pytest.raises(LeadlineError) as error:
         package.layers(streams.path, target="nowhere")
     assert error.value.kind.code == "usage"
+
+
+@pytest.mark.parametrize("output", ["text", "json", "csv", "markdown"])
+@pytest.mark.parametrize(
+    "name", ["zfs-cache-run", "zfs-zeros-run", "filesystem-reads-run", "filesystem-reread-run"]
+)
+def test_recorded_runs_are_told_in_every_format(
+    leadline: Leadline, tmp_path: Path, name: str, output: str
+) -> None:
+    """Real zfs-fuse and ext4 on loop devices (benchmarks/audit)."""
+    with tarfile.open(RECORDED / f"{name}.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    said = leadline("layers", str(tmp_path / name / "run"), "--format", output)
+    assert (said.status, said.err) == (0, "")
+    if output == "json":
+        cells = json.loads(said.out)["cells"]
+        assert all(one["adds_up"] is not False for cell in cells for one in cell["sums"])
+    if output == "text" and name == "zfs-cache-run":
+        assert "nothing of it came down to the vdevs." in " ".join(said.out.split())
+        assert "Concurrency is lost" not in said.out
+
+
+def test_a_mirror_with_a_log_on_a_busy_openzfs_has_no_sum_called_wrong(
+    leadline: Leadline, tmp_path: Path
+) -> None:
+    """`zpool iostat` and the disks differ by -13 to +68 %: none of it is known to be wrong."""
+    with tarfile.open(OPENZFS) as archive:
+        archive.extractall(tmp_path)
+    said = leadline(
+        "layers", str(tmp_path / OPENZFS.name.removesuffix(".tar.xz")), "--format", "json"
+    )
+    assert said.status == 0, said.err
+    cells = {one["workload"]: one for one in json.loads(said.out)["cells"]}
+    for one in cells.values():
+        kinds = [layer["kind"] for layer in one["layers"]]
+        assert kinds == ["engine", "zfs", "block", "block"], "partitions, and their disks"
+        steps = {(step["above"], step["op"]): step for step in one["steps"]}
+        vdevs, disks = steps[1, "write"], steps[2, "write"]
+        assert abs(vdevs["difference"]) > 0.05
+        assert (vdevs["one_to_one"], vdevs["adds_up"]) == (True, None)
+        assert vdevs["bytes_ratio_least"] < 1 < vdevs["bytes_ratio_most"]
+        assert "accounts for the difference" in " ".join(vdevs["reasons"])
+        assert disks["adds_up"] is True
+        copies = steps[0, "write"]["reasons"]
+        assert copies[0] == "Each byte is written 2 times or more: 1 x mirror of 2, log: 1 x disk."
+        settings = {told["name"]: told["relevance"] for told in one["settings"]}
+        assert settings["zfs_dirty_data_max"] == "cannot matter"
+    late = {layer["basis"] for layer in cells["ramped"]["layers"][1:]}
+    assert late == {"whole trial"}, "the engine began five seconds late, for four"
+    flushed = {one["name"]: one["relevance"] for one in cells["flushed"]["settings"]}
+    assert flushed["sync, logbias"] == "can matter"
+    assert "zfs_vdev_sync_write_max_active" in flushed, "the log's class is the busy one"

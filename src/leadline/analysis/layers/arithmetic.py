@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from leadline.analysis.layers.bounds import ratio_bounds
 from leadline.analysis.layers.model import DIRECTIONS, Basis, Flow, LayerFlow
-from leadline.analysis.layers.reasons import LONG_S, Between, Evidence, reasons_of
+from leadline.analysis.layers.reasons import (
+    PLAIN_MAPPINGS,
+    Between,
+    Evidence,
+    may_keep_some,
+    others_may_do_more,
+    reasons_of,
+)
 from leadline.archive.records import LayerKind
 from leadline.metrics import Op
 
@@ -29,9 +38,10 @@ class Step:
     not known.
 
     `one_to_one`: these layers are known to pass data on as it is, so that bytes must agree;
-    `adds_up` says whether they do, within TOLERANCE, None where nobody can tell, as of two that
-    were counted over different seconds; `reasons` are
-    what the evidence has for a difference, in sentences, the first the strongest."""
+    `adds_up` says whether they do, within TOLERANCE, None where nobody can tell; `open_for` says
+    in two words why not, empty otherwise. `ratio_bounds` are the least and greatest `bytes_ratio`
+    that seconds beside each other can give, None where both are of the same. `reasons` are what
+    the evidence has for a difference, in sentences, the first the strongest."""
 
     op: Op
     above: int
@@ -41,7 +51,9 @@ class Step:
     operations_ratio: float | None
     in_flight_ratio: float | None
     one_to_one: bool
+    ratio_bounds: tuple[float, float] | None
     adds_up: bool | None
+    open_for: str
     reasons: tuple[str, ...]
 
     @property
@@ -87,11 +99,16 @@ def _step(op: Op, above: int, below: int, layers: Sequence[LayerFlow], evidence:
     high, low = upper.flows.get(op), lower.flows.get(op)
     ratio = _ratio(high, low, "bandwidth")
     exact = passes_on(upper, lower, through, evidence)
-    checked = exact and _same_seconds(upper, lower, evidence)
-    adds_up = abs(ratio - 1) <= TOLERANCE if ratio is not None and checked else None
     between = Between(
-        op=op, upper=upper, lower=lower, through=through, ratio=ratio, one_to_one=exact
+        op=op,
+        upper=upper,
+        lower=lower,
+        through=through,
+        ratio=ratio,
+        one_to_one=exact,
+        bounds=_bounds(upper, lower, op, ratio) if exact else None,
     )
+    adds_up, open_for = _judged(between, evidence) if exact else (None, "")
     same = ratio is not None and abs(ratio - 1) <= TOLERANCE
     return Step(
         op=op,
@@ -102,18 +119,50 @@ def _step(op: Op, above: int, below: int, layers: Sequence[LayerFlow], evidence:
         operations_ratio=_ratio(high, low, "rate"),
         in_flight_ratio=_ratio(high, low, "in_flight"),
         one_to_one=exact,
+        ratio_bounds=between.bounds,
         adds_up=adds_up,
+        open_for=open_for,
         reasons=() if same else reasons_of(between, evidence),
     )
 
 
-def _same_seconds(upper: LayerFlow, lower: LayerFlow, evidence: Evidence) -> bool:
-    """Whether both were counted over seconds near enough to hold them against each other. Counters
-    that are read each second lie beside the engine's own seconds by up to half of one."""
-    if upper.basis is not lower.basis or upper.basis is Basis.WHOLE_TRIAL:
+def _bounds(
+    upper: LayerFlow, lower: LayerFlow, op: Op, ratio: float | None
+) -> tuple[float, float] | None:
+    if ratio is None or not _beside(upper, lower):
+        return None
+    found = ratio_bounds(upper, lower, op)
+    return (min(found[0], ratio), max(found[1], ratio)) if found else None
+
+
+def _beside(upper: LayerFlow, lower: LayerFlow) -> bool:
+    """Whether the two are of seconds that lie beside each other: not totals, but those of `zpool
+    iostat`, nor devices, which are read together."""
+    if upper.kind is lower.kind is LayerKind.BLOCK:
         return False
-    long = evidence.window_s >= LONG_S
-    return upper.kind is not None or upper.basis is Basis.TOTALS or long
+    return upper.kind is LayerKind.ZFS or Basis.WINDOW in (upper.basis, lower.basis)
+
+
+def _judged(between: Between, evidence: Evidence) -> tuple[bool | None, str]:
+    """Whether bytes agree, and where nobody can tell, why."""
+    upper, lower, ratio = between.upper, between.lower, between.ratio
+    if ratio is None:
+        return None, ""
+    together = upper.kind is lower.kind is LayerKind.BLOCK
+    if upper.basis is not lower.basis or (upper.basis is Basis.WHOLE_TRIAL and not together):
+        return None, "other seconds"
+    if abs(ratio - 1) <= TOLERANCE:
+        return True, ""
+    # Of several phases the seconds are not known well enough to say how far apart they lie.
+    unbounded = between.bounds is None and _beside(upper, lower)
+    low, high = between.bounds or ((0.0, math.inf) if unbounded else (ratio, ratio))
+    if low <= 1 + TOLERANCE and high >= 1 - TOLERANCE:
+        return None, "other seconds"
+    if ratio > 1 and others_may_do_more(between, evidence):
+        return None, "others too"
+    if ratio < 1 and may_keep_some(between):
+        return None, "cached"
+    return False, ""
 
 
 def _ratio(high: Flow | None, low: Flow | None, name: str) -> float | None:
@@ -148,8 +197,20 @@ def passes_on(
     if LayerKind.FILESYSTEM in kinds:
         return False
     if upper.kind is LayerKind.BLOCK:
-        of_one_device = "raid" not in (upper.facts.get("type"), lower.facts.get("type"))
-        return of_one_device and lower.kind in (LayerKind.BLOCK, LayerKind.IMAGE, LayerKind.POOL)
+        below = lower.kind in (LayerKind.BLOCK, LayerKind.IMAGE, LayerKind.POOL)
+        return below and _plain(upper)
     if (upper.kind, lower.kind) == (LayerKind.ZFS, LayerKind.BLOCK):
-        return upper.basis is Basis.WINDOW  # else its last second may be missing
+        # Of a vdev that is a file, or that nobody found, the device is missing.
+        return upper.parts == len(upper.devices)
     return (upper.kind, lower.kind) == (LayerKind.IMAGE, LayerKind.POOL)
+
+
+def _plain(device: LayerFlow) -> bool:
+    """Whether a device passes every byte on once: no RAID, no volume that may have copies or
+    snapshots, no loop device through the page cache of what it stands on."""
+    kind = device.facts.get("type")
+    if kind == "loop":
+        return device.facts.get("direct_io") == "yes"
+    if kind == "dm":
+        return device.facts.get("mapping") in PLAIN_MAPPINGS
+    return kind != "raid"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadline.analysis.layers.model import Basis, Figure, Flow, LayerFlow, by_little
-from leadline.analysis.layers.series import Growth, Sample, growth
+from leadline.analysis.layers.model import Basis, Figure, Flow, LayerFlow, Series, by_little
+from leadline.analysis.layers.series import Growth, Sample, growth, seconds_of
 from leadline.analysis.layers.sizes import Sizes
 from leadline.analysis.layers.windows import Window
 from leadline.archive.records import Layer
@@ -37,13 +37,16 @@ def image_flow(
     mine = [one for one in samples if isinstance(one, MissedImage) or one.image == layer.name]
     told = [one for one in mine if isinstance(one, ImageSample)]
     flows = {}
+    counted: dict[Op, Series] = {}
     basis = Basis.TOTALS
     covered = False
     for op, window in windows.items():
-        grown = growth(_image_counts(told, op), window)
+        counts = _image_counts(told, op)
+        grown = growth(counts, window)
         if grown is None:
             continue
         covered, basis = True, grown.basis
+        counted[op] = [(at_s, one[_MOVED]) for at_s, one in counts]
         if grown.counts[_OPERATIONS]:
             flows[op] = _image_direction(op, grown)
     if layer.facts.get("client") == "librbd":
@@ -65,6 +68,8 @@ def image_flow(
             "the counters of the image's client were not read before and after the trial",
         ),
         notes=tuple(notes),
+        seconds=seconds_of(windows, basis),
+        counted=counted,
     )
 
 

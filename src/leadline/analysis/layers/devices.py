@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.analysis.layers.model import Basis, Figure, Flow, LayerFlow
-from leadline.analysis.layers.series import Growth, Sample, growth
+from leadline.analysis.layers.model import Basis, Figure, Flow, LayerFlow, Series
+from leadline.analysis.layers.series import Growth, Sample, growth, seconds_of
 from leadline.analysis.layers.sizes import Sizes, added
 from leadline.analysis.layers.windows import Window
 from leadline.archive.records import Layer
@@ -55,14 +55,17 @@ def device_flow(
             unobserved=_why_not(layer.devices, samples),
         )
     flows = {}
+    counted: dict[Op, Series] = {}
     basis = Basis.TOTALS
     weighted = 0.0
     covered = False
     for op, window in windows.items():
-        grown = growth(_counted(series, layer.devices, op), window)
+        samples_of_op = _counted(series, layer.devices, op)
+        grown = growth(samples_of_op, window)
         if grown is None:
             continue
         covered, basis = True, grown.basis
+        counted[op] = [(at_s, counts[_BYTES]) for at_s, counts in samples_of_op]
         weighted += grown.per_s(_SPENT_MS) / 1e3
         if grown.counts[_REQUESTS] or grown.counts[_BYTES]:
             flows[op] = _flow(op, grown, layer.devices, traced)
@@ -80,6 +83,8 @@ def device_flow(
         ),
         shared=shared,
         unobserved="" if covered else "its counters went backwards, or no sample fell in",
+        seconds=seconds_of(windows, basis),
+        counted=counted,
     )
 
 

@@ -10,17 +10,22 @@ from leadline.analysis.layers.model import (
     Figure,
     Flow,
     LayerFlow,
+    Seconds,
     by_little,
 )
 from leadline.analysis.layers.sizes import Sizes
+from leadline.analysis.layers.windows import Window, late_s
 from leadline.archive.reader import StoredTrial
 from leadline.formats.output import EngineOutput, Operation, summed
 from leadline.metrics import Op
 from leadline.plan.models import Workload
 
 
-def engine_flow(trial: StoredTrial) -> LayerFlow:
-    """The engine's layer of a trial; without directions where its output cannot be read."""
+def engine_flow(
+    trial: StoredTrial, windows: Mapping[Op, Window], watched_s: float | None
+) -> LayerFlow:
+    """The engine's layer of a trial; without directions where its output cannot be read.
+    `watched_s`: how long the machine was watched, None where it was not."""
     name = trial.record.engine
     output = trial.output
     if not isinstance(output, EngineOutput):
@@ -34,11 +39,33 @@ def engine_flow(trial: StoredTrial) -> LayerFlow:
     return LayerFlow(
         kind=None,
         name=name,
-        basis=Basis.WINDOW if workload and workload.ramp_s else Basis.TOTALS,
+        basis=_basis(workload, windows),
         flows=flows,
         in_flight=Figure.of(
             whole, "rate x latency", "the engine measures no latency, or its phases differ"
         ),
+        seconds=_seconds(workload, windows, watched_s) if workload else None,
+    )
+
+
+def _basis(workload: Workload | None, windows: Mapping[Op, Window]) -> Basis:
+    """Of streams that are told apart it is their own seconds, with a ramp or without."""
+    bases = {one.basis for one in windows.values()}
+    behind_ramp = workload is not None and workload.ramp_s > 0
+    return Basis.WINDOW if behind_ramp or Basis.WINDOW in bases else Basis.TOTALS
+
+
+def _seconds(
+    workload: Workload, windows: Mapping[Op, Window], watched_s: float | None
+) -> Seconds | None:
+    """Of one phase: those of several lie behind each other."""
+    spans = {one.engine_spans for one in windows.values() if one.engine_spans}
+    if len(spans) != 1:
+        return None
+    return Seconds(
+        spans=spans.pop(),
+        late_s=late_s(workload, watched_s or 0.0),
+        divided_by_s=workload.runtime_s,
     )
 
 

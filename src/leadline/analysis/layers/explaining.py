@@ -18,6 +18,8 @@ from leadline.units import format_bandwidth, format_latency, format_size
 
 # Below it most of what was in flight above is not any more.
 _LOST: Final = 0.5
+# Of fewer at a time nothing can be lost but the time between them.
+_SEVERAL: Final = 1.5
 # One side of a pipe held the stream back where it did so twice as long as the other.
 _CLEARLY: Final = 2.0
 
@@ -25,10 +27,10 @@ _CLEARLY: Final = 2.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
     """Shares of the seconds of the streams counted, in which the pipe between the two waited: for
-    the receiver to take something (`for_receiver_share`), for the sender to give something
-    (`for_sender_share`); `full_share` in which its buffer was full, so that the sender was held,
-    and `empty_share` in which it was empty, so that the receiver starved. `slower` is `sender` or
-    `receiver`, empty where neither is clearly the one."""
+    the receiver to take something or, behind the last byte, to end (`for_receiver_share`), for the
+    sender to give something (`for_sender_share`); `full_share` in which its buffer was full, so
+    that the sender was held, and `empty_share` in which it was empty, so that the receiver
+    starved. `slower` is `sender` or `receiver`, empty where neither is clearly the one."""
 
     for_receiver_share: float
     for_sender_share: float
@@ -53,7 +55,7 @@ def explained(found: TrialLayers) -> Explanation:
     stalls = stalls_of(found.seen.stream) if found.seen.stream else None
     lost = _lost(found)
     told = [
-        _little_sentence(found, little) if little else "",
+        _little_sentence(found, little) if little else _idle_sentence(found),
         _stalls_sentence(stalls) if stalls else "",
         _lost_sentence(found, lost) if lost else "",
         _copies_sentence(found),
@@ -65,12 +67,14 @@ def explained(found: TrialLayers) -> Explanation:
 
 def stalls_of(report: StreamReport) -> Stalls:
     counted, whole_s = report.counted, report.seconds
-    receiver = sum(one.waited_for_receiver_s for one in counted) / whole_s
+    finished = sum(one.finishing_s or 0.0 for one in counted)
+    receiver = (sum(one.waited_for_receiver_s for one in counted) + finished) / whole_s
     sender = sum(one.waited_for_sender_s for one in counted) / whole_s
+    pipe = report.relaying_share or 0.0
     slower = ""
-    if receiver > _CLEARLY * sender:
+    if receiver > _CLEARLY * max(sender, pipe):
         slower = "receiver"
-    elif sender > _CLEARLY * receiver:
+    elif sender > _CLEARLY * max(receiver, pipe):
         slower = "sender"
     return Stalls(
         for_receiver_share=receiver,
@@ -89,12 +93,17 @@ def layer_words(layer: LayerFlow) -> str:
         LayerKind.NFS: "the mount",
         LayerKind.FUSE: "the mount",
         LayerKind.FILESYSTEM: "the file system",
-        LayerKind.ZFS: "the devices of the dataset",
     }
     if layer.kind is LayerKind.IMAGE:
         return "the image"  # a stack has one, and its name may be long
+    if layer.kind is LayerKind.ZFS:
+        return "the vdevs"
     noun = nouns.get(layer.kind, f"the {layer.kind.value}" if layer.kind else "")
-    return f"{noun} {layer.name}"
+    return f"{noun}{'s' if _several(layer) else ''} {layer.name}"
+
+
+def _several(layer: LayerFlow) -> bool:
+    return layer.kind is LayerKind.BLOCK and "," in layer.name
 
 
 def _little_sentence(found: TrialLayers, one: Little) -> str:
@@ -116,18 +125,38 @@ def _little_sentence(found: TrialLayers, one: Little) -> str:
         closing = (
             f", within {percent(max(1, math.ceil(abs(one.difference) * 100)) / 100)} of that"
             if one.closes
-            else f", {one.product_bps / one.throughput_bps:.3g} times that, which does not close "
-            f"within {percent(CLOSES_WITHIN)}{_why_not(found, one)}"
+            else f", {_times(one.product_bps / one.throughput_bps)}{_why_not(found, one)}"
         )
     objects = (
         f"; an object holds {format_size(one.object_bytes)}, {one.objects:,.0f} times a request"
         if one.object_bytes and one.objects and one.objects >= 1
         else ""
     )
+    gets = "get" if _several(layer) else "gets"
     return (
-        f"{got}{layer_words(layer)} gets {ops} of {size}{median}, {flow} in flight, each "
+        f"{got}{layer_words(layer)} {gets} {ops} of {size}{median}, {flow} in flight, each "
         f"{latency}: {size} x {flow} / {latency} = {product}{closing}{objects}."
     )
+
+
+def _idle_sentence(found: TrialLayers) -> str:
+    """Where nothing of what the engine moved came down to the next layer that tells anything."""
+    step = next((one for one in found.steps if one.above == 0 and one.op is found.main_op), None)
+    if step is None or step.bytes_ratio != 0:
+        return ""
+    got = found.engine.flows[step.op].bandwidth.value or 0.0
+    verb = "wrote" if step.op is Op.WRITE else "read"
+    reason = f" {step.reasons[0]}" if step.reasons else ""
+    return (
+        f"{found.engine.name} {verb} {format_bandwidth(got)} MiB/s, and nothing of it came down to "
+        f"{layer_words(found.layers[step.below])}.{reason}"
+    )
+
+
+def _times(ratio: float) -> str:
+    if ratio < 1 - CLOSES_WITHIN:
+        return f"{percent(ratio)} of that"
+    return f"{ratio:.3g} times that, which does not close within {percent(CLOSES_WITHIN)}"
 
 
 def _why_not(found: TrialLayers, one: Little) -> str:
@@ -153,14 +182,25 @@ def _stalls_sentence(stalls: Stalls) -> str:
 def _lost(found: TrialLayers) -> Step | None:
     op = found.main_op
     ratios = [
-        (step.in_flight_ratio, step)
+        (kept, step)
         for step in found.steps
         if step.op is op
-        and step.in_flight_ratio is not None
-        and step.in_flight_ratio < _LOST
+        and (kept := _kept(found, step)) is not None
+        and kept < _LOST
         and not found.layers[step.below].shared
     ]
     return min(ratios, key=lambda pair: pair[0])[1] if ratios else None
+
+
+def _kept(found: TrialLayers, step: Step) -> float | None:
+    """Which share of what is in flight above is still in flight below, of the bytes that come
+    down at all: what a cache answers is not lost, nor are requests that became one. None where it
+    is not known, or one at a time is all there is."""
+    flow = found.layers[step.above].flows.get(step.op)
+    above = flow.in_flight.value if flow else None
+    if above is None or above < _SEVERAL or step.in_flight_ratio is None or not step.bytes_ratio:
+        return None
+    return step.in_flight_ratio * max(1.0, step.size_ratio or 1.0) / min(1.0, step.bytes_ratio)
 
 
 def _lost_sentence(found: TrialLayers, step: Step) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -11,6 +11,8 @@ from leadline.archive.records import LayerKind
 from leadline.metrics import Op
 
 DIRECTIONS = (Op.READ, Op.WRITE)
+# Seconds since the watch began, and bytes until then.
+Series = Sequence[tuple[float, float]]
 
 
 class Basis(StrEnum):
@@ -75,11 +77,31 @@ def by_little(rate: Figure, latency: Figure) -> Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seconds:
+    """The seconds that a layer's bytes are of: `spans` of (begin, end) since the watch began, each
+    end of which may as well lie up to `late_s` later. `divided_by_s` is what its bytes were divided
+    by to make its bandwidth; there may have been `at_most_times` as many of them."""
+
+    spans: tuple[tuple[float, float], ...]
+    late_s: float
+    divided_by_s: float
+    at_most_times: float = 1.0
+
+    @property
+    def length_s(self) -> float:
+        return sum(end_s - begin_s for begin_s, end_s in self.spans)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFlow:
     """A layer of a trial. `kind` is None for the engine on top. `flows` hold the directions in
     which anything was done; `in_flight` both together. `shared`: others use the layer, too, so
     that its figures are not the trial's alone, and why. `unobserved` says why nothing is known of
-    the layer at all; `notes` what is missing or known beside its figures."""
+    the layer at all; `notes` what is missing or known beside its figures.
+
+    `seconds` tell when its bytes were counted, None where that is not known or all of the trial;
+    `counted` are its bytes by seconds since the watch began, where they were read again and again.
+    `parts` is how many leaf vdevs its figures are of, 0 where it has none."""
 
     kind: LayerKind | None
     name: str
@@ -91,6 +113,9 @@ class LayerFlow:
     shared: str = ""
     unobserved: str = ""
     notes: tuple[str, ...] = ()
+    seconds: Seconds | None = None
+    counted: Mapping[Op, Series] = field(default_factory=dict)
+    parts: int = 0
 
     @property
     def observed(self) -> bool:

@@ -14,6 +14,7 @@ from leadline.units import format_latency
 
 FUSE_SOURCE = "/sys/fs/fuse/connections/N/waiting"
 NFS_SOURCE = "/proc/self/mountstats"
+_COMMIT = "COMMIT"
 _OPERATIONS = {Op.READ: "READ", Op.WRITE: "WRITE"}
 
 
@@ -33,7 +34,7 @@ def fuse_flow(
         kind=layer.kind,
         name=layer.name,
         facts=layer.facts,
-        basis=Basis.WINDOW if Basis.WINDOW in bases else Basis.TOTALS,
+        basis=Basis.WINDOW if Basis.WINDOW in bases else next(iter(bases), Basis.TOTALS),
         in_flight=Figure.of(
             sum(inside) / len(inside) if inside else None, FUSE_SOURCE, "it was not sampled"
         ),
@@ -63,6 +64,7 @@ def nfs_flow(
                 f"client's queue, {format_latency(grown.round_trip_s / grown.operations)} of round "
                 "trip each"
             )
+    notes += _commits(mine[0], mine[-1]) if Op.WRITE in flows else []
     known = [one.in_flight.value for one in flows.values() if one.in_flight.value is not None]
     return LayerFlow(
         kind=layer.kind,
@@ -76,6 +78,17 @@ def nfs_flow(
         else _missed(layer, samples) or "its counters were not read before and after the trial",
         notes=tuple(notes),
     )
+
+
+def _commits(first: NfsSample, last: NfsSample) -> list[str]:
+    """What writes wait for besides WRITE: the server's word that all is on stable storage. Of
+    direct I/O the client asks for it behind each block of the engine."""
+    now, before = last.operations.get(_COMMIT), first.operations.get(_COMMIT)
+    count = now.operations - (before.operations if before else 0) if now else 0
+    if now is None or count <= 0:
+        return []
+    took_s = (now.total_s - (before.total_s if before else 0.0)) / count
+    return [f"{_COMMIT}: {count}, {format_latency(took_s)} each, on top of the WRITEs they follow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,8 +114,27 @@ def _zfs(
         requests=requests,
         counters=counters,
         groups=groups,
-        missed=tuple(dict.fromkeys(missed)),
+        watched_s=_watched_s(answers),
+        missed=_told_missing(missed),
     )
+
+
+def _watched_s(answers: Sequence[ZfsAnswer | MissedZfs]) -> tuple[float, float] | None:
+    """Between which moments `zpool iostat` printed: it is begun behind the questions of the start,
+    and ended before those of the end."""
+    moments = [one.elapsed_s for one in answers]
+    return (min(moments), max(moments)) if len(set(moments)) > 1 else None
+
+
+def _told_missing(missed: Sequence[str]) -> tuple[str, ...]:
+    """Each once; what zfs-fuse refuses as one."""
+    found = dict.fromkeys(missed)
+    refused = [one for one in found if "invalid option" in one]
+    if len(refused) < 2:
+        return tuple(found)
+    options = ", ".join(dict.fromkeys(one[-2:-1] for one in refused))
+    kept = [one for one in found if one not in refused]
+    return (f"this `zpool iostat` has no options {options} (sizes, waits, queues)", *kept)
 
 
 def _requests_between(answers: Sequence[ZfsAnswer | MissedZfs], pool: str) -> RequestSizes | None:

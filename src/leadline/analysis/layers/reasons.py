@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.layers.model import Basis, LayerFlow
 from leadline.analysis.layers.words import percent
+from leadline.analysis.layers.zfs import written_times
 from leadline.archive.records import LayerKind
 from leadline.metrics import Op
 from leadline.units import format_size
 
 NO_REASON = "No reason for it is known from what was observed."
-# Of a window as long, half a second at its ends is no more than sums may differ by.
-LONG_S = 10.0
+# A journal's commits, each five seconds, and superblocks come to less than that in a trial; of a
+# trial that writes little they are a large share.
+_METADATA_BYTES = 1 << 20
+# zfs_immediate_write_sz: a larger write is in the log as the place where it was written.
+_IMMEDIATE_BYTES = 32 << 10
+# What a parity or a copy adds is worth a word from here on.
+_MORE_THAN_ONCE = 1.02
+
+
+# Mappings of the device mapper that pass on every byte once (the beginning of dm/uuid).
+PLAIN_MAPPINGS = frozenset({"crypt", "mpath"})
+# Types of devices of which the one below holds more than one.
+_PARTS = frozenset({"partition"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What is known of a trial beside its layers' figures. `direct`: the engine's I/O passes the
-    page cache by; `stream`: it is a stream between datasets; `block_bytes` the smallest request of
-    the workload; `arc_hit_share` of reads in ZFS's cache; `window_s` the seconds of its figures."""
+    page cache by; `scattered`: it is at random places; `stream`: it is a stream between datasets;
+    `block_bytes` the smallest request of the workload; `arc_hit_share` of reads in ZFS's cache."""
 
     direct: bool = True
+    scattered: bool = False
     stream: bool = False
     block_bytes: int | None = None
     fsyncs: bool = False
     arc_hit_share: float | None = None
-    window_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between:
     """Two layers of which the bytes differ: `ratio` is below / above, None where the engine did
-    nothing in that direction."""
+    nothing in that direction. `bounds` are the least and greatest ratio that windows beside each
+    other can give, None where both are of the same seconds or nothing is known of it."""
 
     op: Op
     upper: LayerFlow
@@ -41,6 +55,7 @@ class Between:
     through: Sequence[LayerFlow]
     ratio: float | None
     one_to_one: bool
+    bounds: tuple[float, float] | None = None
 
     @property
     def less(self) -> bool:
@@ -62,8 +77,36 @@ def reasons_of(between: Between, evidence: Evidence) -> tuple[str, ...]:
     if between.ratio is None and _idle(between):
         return ()
     told = _less(between, evidence) if between.less else _more(between, evidence)
-    found = tuple(told)
+    seconds = tuple(_windows(between))
+    # What windows alone account for comes first.
+    found = (*seconds, *told) if _accounted(between) else (*told, *seconds)
     return found or (NO_REASON,)
+
+
+def others_may_do_more(between: Between, evidence: Evidence) -> bool:
+    """Whether the lower layer may do what the upper one did not ask for without any fault."""
+    upper, lower = between.upper, between.lower
+    if lower.shared or upper.facts.get("type") in _PARTS:
+        return True
+    if between.filesystem is None or between.op is not Op.WRITE:
+        return False
+    # Each flush of a file commits a journal's transaction: as many bytes as a small write.
+    return evidence.fsyncs or _added_bytes(between) <= _METADATA_BYTES
+
+
+def _added_bytes(between: Between) -> float:
+    """What the lower layer did beyond what it was asked for, in all that was watched."""
+    series = between.lower.counted.get(between.op, ())
+    if len(series) < 2 or not between.ratio:
+        return math.inf
+    return (series[-1][1] - series[0][1]) * (1 - 1 / between.ratio)
+
+
+def may_keep_some(between: Between) -> bool:
+    """Whether the upper layer may answer a part by itself without any fault: librbd has a cache,
+    and what was never written is not asked for."""
+    kinds = {between.upper.kind, *(one.kind for one in between.through)}
+    return LayerKind.IMAGE in kinds and between.lower.kind is LayerKind.POOL
 
 
 def _idle(between: Between) -> bool:
@@ -83,12 +126,18 @@ def _less(between: Between, evidence: Evidence) -> Iterator[str]:
         )
     if zfs is not None:
         yield from _less_by_zfs(zfs, evidence, write=write)
+    if between.upper.kind is LayerKind.ZFS and between.filesystem is not None:
+        yield (
+            "The vdevs are files, whose page cache holds writes back."
+            if write
+            else "The vdevs are files, whose page cache answers reads."
+        )
     loop = _backing(between)
     if loop:
         yield (
-            f"{loop} keeps its data in a file, whose page cache holds writes back."
+            f"{loop} goes through the page cache, which holds writes back."
             if write
-            else f"{loop} keeps its data in a file, whose page cache answers reads."
+            else f"{loop} goes through the page cache, which answers reads."
         )
     image = LayerKind.IMAGE in (between.upper.kind, between.lower.kind)
     # Counters that cover a part of the trial only say nothing of what librbd keeps to itself.
@@ -98,7 +147,6 @@ def _less(between: Between, evidence: Evidence) -> Iterator[str]:
             if write
             else "librbd answers reads of what was never written, or of its cache, by itself."
         )
-    yield from _windows(between, evidence)
 
 
 def _less_by_zfs(zfs: LayerFlow, evidence: Evidence, *, write: bool) -> Iterator[str]:
@@ -139,14 +187,34 @@ def _more(between: Between, evidence: Evidence) -> Iterator[str]:
             yield "The kernel reads ahead what the engine did not ask for."
         elif between.ratio is None:
             yield f"{filesystem.name} reads its own metadata, or blocks that are written in part."
-    if between.upper.kind is LayerKind.BLOCK and _backing(between):
+    if between.upper.kind is LayerKind.BLOCK:
+        yield from _more_by_devices(between)
+
+
+def _more_by_devices(between: Between) -> Iterator[str]:
+    upper, lower = between.upper, between.lower
+    kind = upper.facts.get("type")
+    if _backing(between) and between.filesystem is not None:
         yield "The file below the loop device has a file system of its own, with its metadata."
-    yield from _windows(between, evidence)
+    if kind == "raid":
+        level = upper.facts.get("level", "md RAID")
+        yield (
+            f"{upper.name} ({level}) writes copies or parity."
+            if between.op is Op.WRITE
+            else f"{upper.name} ({level}) reads old data or parity to write into it, or checks it."
+        )
+    elif kind == "dm" and upper.facts.get("mapping") not in PLAIN_MAPPINGS:
+        yield f"{upper.name} (device mapper) may hold copies, parity or snapshots."
+    if kind in _PARTS:
+        yield f"{lower.name} has room beside {upper.name}, which others may use."
 
 
 def _more_by_zfs(
     between: Between, zfs: LayerFlow, evidence: Evidence, *, write: bool
 ) -> Iterator[str]:
+    times = written_times(zfs.facts.get("layout", ""))
+    if write and times is not None and times > _MORE_THAN_ONCE:
+        yield f"Each byte is written {times:.3g} times or more: {zfs.facts['layout']}."
     record = zfs.size_fact("recordsize_bytes")
     block = evidence.block_bytes
     if record and block and block < record and not evidence.stream:
@@ -158,13 +226,13 @@ def _more_by_zfs(
             f"{what}, up to {record / block:,.0f} times the bytes."
         )
     if write:
-        if evidence.fsyncs or zfs.facts.get("sync") == "always":
+        if _through_log(zfs, evidence):
             yield "Synchronous writes are written twice: to the intent log, then to their place."
         yield (
             "ZFS writes metadata up to the root of its tree with every transaction group, most of "
             "it twice."
         )
-        if len(zfs.devices) > 1:
+        if len(zfs.devices) > 1 and times is None:
             yield f"Its {len(zfs.devices)} leaf devices may hold copies or parity."
     elif between.ratio is None and not evidence.stream:
         yield "ZFS reads metadata, and records that are written in part."
@@ -174,21 +242,61 @@ def _more_by_zfs(
         yield "ZFS prefetches, and reads metadata."
 
 
+def _through_log(zfs: LayerFlow, evidence: Evidence) -> bool:
+    """Whether data goes through the intent log on the vdevs of data: not with sync=disabled, nor
+    with a log device, nor are blocks of the log made of what is large, or has logbias=throughput
+    (module/zfs/zfs_log.c, zil_write_state)."""
+    how = zfs.facts.get("sync", "")
+    if how == "disabled" or not (evidence.fsyncs or how == "always"):
+        return False
+    block = evidence.block_bytes
+    small = block is None or block <= _IMMEDIATE_BYTES
+    beside = "log: " in zfs.facts.get("layout", "")
+    return small and not beside and zfs.facts.get("logbias") != "throughput"
+
+
 def _backing(between: Between) -> str:
     """The loop device whose file lies between two layers; empty without."""
-    mine = (between.upper, *between.through) if between.through else ()
+    mine = (between.upper, *between.through)
     loops = [one for one in mine if one.facts.get("type") == "loop"]
     return next((one.name for one in loops if one.facts.get("direct_io") != "yes"), "")
 
 
-def _windows(between: Between, evidence: Evidence) -> Iterator[str]:
+def _accounted(between: Between) -> bool:
+    """Whether a ratio of one lies within what windows beside each other can give."""
+    bounds = between.bounds
+    return bounds is not None and bounds[0] <= 1 <= bounds[1]
+
+
+def _windows(between: Between) -> Iterator[str]:
     bases = {between.upper.basis, between.lower.basis}
-    if len(bases) > 1 or Basis.WHOLE_TRIAL in bases:
+    if between.bounds is not None:
+        low, high = between.bounds
+        yield (
+            f"{_whose_seconds(between.upper)}: over seconds that far away {between.lower.name} "
+            f"moves {low:.3g} to {high:.3g} times the bytes, which "
+            + (
+                "accounts for the difference."
+                if _accounted(between)
+                else "does not account for it."
+            )
+        )
+    elif len(bases) > 1 or Basis.WHOLE_TRIAL in bases:
         yield "The two were counted over different seconds of the trial."
-    elif between.upper.kind is None and bases == {Basis.WINDOW} and evidence.window_s < LONG_S:
-        yield "In so short a time counters that are read each second may be off by as much."
-    if between.upper.kind is LayerKind.ZFS and between.lower.basis is Basis.TOTALS:
-        yield "`zpool iostat` tells whole seconds, and the last one of a trial may be missing."
+
+
+def _whose_seconds(upper: LayerFlow) -> str:
+    if upper.kind is LayerKind.ZFS and upper.seconds is not None:
+        return (
+            f"`zpool iostat` told {upper.seconds.length_s:.0f} whole seconds, which may lie up to "
+            f"{upper.seconds.late_s:.1f} s and a sample beside those of the device"
+        )
+    if upper.kind is None and upper.seconds is not None:
+        return (
+            f"The engine's {upper.seconds.length_s:.0f} s may lie up to "
+            f"{upper.seconds.late_s:.1f} s and a sample beside those of the counters"
+        )
+    return "Both were read about once a second, not at the same moments"
 
 
 def _shared(layer: LayerFlow) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from leadline.analysis.layers.model import Basis
+from leadline.analysis.layers.model import Basis, Seconds
 from leadline.analysis.layers.windows import Window
+from leadline.metrics import Op
 
 # Samples of less of a window do not speak for it.
 _LEAST_COVERED = 0.5
@@ -41,7 +42,7 @@ def growth(samples: Sequence[Sample], window: Window) -> Growth | None:
     span_s = last_s - first_s
     if window.basis is Basis.TOTALS and span_s >= _WHOLE * window.seconds:
         return _grown([(samples[0][1], samples[-1][1])], window.seconds, Basis.TOTALS)
-    if window.basis is Basis.TOTALS or len(samples) == 2:
+    if window.basis is not Basis.WINDOW or len(samples) == 2:
         seconds = min(span_s, window.loaded_s)
         if seconds < _LEAST_COVERED * window.seconds or seconds <= 0:
             return None
@@ -58,6 +59,17 @@ def growth(samples: Sequence[Sample], window: Window) -> Growth | None:
     asked_s = sum(high_s - low_s for low_s, high_s in window.spans)
     whole = covered_s >= _WHOLE * asked_s
     return _grown(ends, covered_s, Basis.WINDOW if whole else Basis.WHOLE_TRIAL)
+
+
+def seconds_of(windows: Mapping[Op, Window], basis: Basis) -> Seconds | None:
+    """The seconds of figures made by `growth`; None of totals, which are all of the trial, and
+    where directions have windows of their own."""
+    spans = {one.spans for one in windows.values()}
+    if basis is not Basis.WINDOW or len(spans) != 1:
+        return None
+    inside = spans.pop()
+    length_s = sum(end_s - begin_s for begin_s, end_s in inside)
+    return Seconds(spans=inside, late_s=0.0, divided_by_s=length_s)
 
 
 def _grown(

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 
 from leadline import errors
 from leadline.analysis.layers.explaining import Explanation, explained
-from leadline.analysis.layers.relevance import settings_of
-from leadline.analysis.layers.relevance_model import Setting
+from leadline.analysis.layers.relevance.judging import settings_of
+from leadline.analysis.layers.relevance.model import Setting
 from leadline.analysis.layers.sweep import RecordSweep, SweepRow
 from leadline.analysis.layers.trial import TrialLayers, trial_layers
+from leadline.analysis.layers.zfs import vdev_devices
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Layer, LayerKind, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.inventory.zfs import zfs_inventory
 from leadline.metrics import Op
 from leadline.plan.models import Cell
+
+# What is told of a dataset beside its record size.
+_PROPERTIES = ("compression", "sync", "logbias", "primarycache")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,23 +189,29 @@ def _record_bytes(found: TrialLayers) -> int | None:
     return zfs.size_fact("recordsize_bytes") if zfs else None
 
 
+def _alike(found: TrialLayers) -> tuple[str, ...]:
+    zfs = next(one for one in found.layers if one.kind is LayerKind.ZFS)
+    return tuple(zfs.facts.get(key, "") for key in _PROPERTIES)
+
+
 def _sweeps(
     run: Run,
     cells: Sequence[tuple[int, Cell]],
     seen: Mapping[int, Sequence[TrialLayers]],
 ) -> tuple[RecordSweep, ...]:
     """Workloads and levels of which cells lie on datasets of two record sizes or more, on one
-    pool."""
-    groups: dict[tuple[str, str, str], list[tuple[Cell, Sequence[TrialLayers], int]]] = {}
+    pool, and alike in all else that is known of them: what differs between them is to be the record
+    size alone."""
+    groups: dict[tuple[str, ...], list[tuple[Cell, Sequence[TrialLayers], int]]] = {}
     for number, cell in cells:
         record = _record_bytes(seen[number][0])
         if record:
             target = run.plan.target(cell.target)
             pool = f"{target.cluster} {target.parsed.pool}" if target.url else ""
-            key = (pool, cell.workload.name, cell.level)
+            key = (cell.workload.name, cell.level, pool, *_alike(seen[number][0]))
             groups.setdefault(key, []).append((cell, seen[number], record))
     found = []
-    for (_, workload, level), members in groups.items():
+    for (workload, level, *_), members in groups.items():
         rows = [_row(cell, trials, record) for cell, trials, record in members]
         sweep = RecordSweep(
             workload=workload,
@@ -216,14 +226,8 @@ def _sweeps(
 def _row(cell: Cell, trials: Sequence[TrialLayers], record: int) -> SweepRow:
     middle = _median(trials)
     little, op = explained(middle).little, middle.main_op
-    device = next(
-        (
-            one.flows[op]
-            for one in middle.layers
-            if one.kind is LayerKind.BLOCK and op is not None and op in one.flows
-        ),
-        None,
-    )
+    below = vdev_devices(middle.layers)
+    device = below.flows.get(op) if below is not None and op is not None else None
     return SweepRow(
         target=cell.target,
         record_bytes=record,

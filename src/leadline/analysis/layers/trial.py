@@ -10,11 +10,11 @@ from leadline.analysis.layers.arithmetic import Step, steps_of
 from leadline.analysis.layers.ceph import copies, image_flow, pool_flow
 from leadline.analysis.layers.devices import device_flow
 from leadline.analysis.layers.engine import engine_flow, engine_seconds
-from leadline.analysis.layers.model import DIRECTIONS, LayerFlow
+from leadline.analysis.layers.model import DIRECTIONS, Basis, LayerFlow
 from leadline.analysis.layers.mounts import fuse_flow, nfs_flow
 from leadline.analysis.layers.reading import Seen, seen_in
 from leadline.analysis.layers.reasons import Evidence
-from leadline.analysis.layers.windows import Window, stream_window, window_of
+from leadline.analysis.layers.windows import Window, late_s, stream_window, window_of
 from leadline.analysis.layers.zfs import zfs_flow
 from leadline.archive.reader import StoredTrial
 from leadline.archive.records import Layer, LayerKind
@@ -55,9 +55,9 @@ def trial_layers(trial: StoredTrial, stack: Sequence[Layer]) -> TrialLayers:
     """Never raises: what cannot be read is told in the layers and in the notes."""
     seen = seen_in(trial)
     windows = _windows(trial, seen)
-    evidence = _evidence(trial, seen, min((one.seconds for one in windows.values()), default=0.0))
+    evidence = _evidence(trial, seen)
     layers = (
-        engine_flow(trial),
+        engine_flow(trial, windows, _watched_s(seen)),
         *(_observed(layer, stack[:number], seen, windows) for number, layer in enumerate(stack)),
     )
     notes = list(seen.notes)
@@ -65,10 +65,10 @@ def trial_layers(trial: StoredTrial, stack: Sequence[Layer]) -> TrialLayers:
         notes.append(
             "No seconds of the trial hold one direction alone, so that no layer below is told."
         )
-    if seen.stream is not None:
+    if seen.stream is not None and any(one.basis is Basis.TOTALS for one in windows.values()):
         notes.append(
-            "Layers below the streams also hold what lies between streams, but for streams of 5 s "
-            "and more: the comparison of what was received, which reads, and its removal."
+            "The layers below also hold what lies between streams as short as these: the "
+            "comparison of what was received, which reads, and its removal."
         )
     return TrialLayers(
         trial=trial,
@@ -91,7 +91,8 @@ def _windows(trial: StoredTrial, seen: Seen) -> Mapping[Op, Window]:
     workload, seconds = trial.cell.workload, engine_seconds(trial)
     one_phase = len(workload.phases) < 2
     longest = max(seconds.values(), default=None) if one_phase else None
-    found = {op: window_of(workload, op, seconds.get(op, longest)) for op in DIRECTIONS}
+    late = late_s(workload, _watched_s(seen) or 0.0)
+    found = {op: window_of(workload, op, seconds.get(op, longest), late) for op in DIRECTIONS}
     return {op: window for op, window in found.items() if window is not None}
 
 
@@ -107,7 +108,17 @@ def _watch_began_at(seen: Seen) -> float | None:
     return None
 
 
-def _evidence(trial: StoredTrial, seen: Seen, window_s: float) -> Evidence:
+def _watched_s(seen: Seen) -> float | None:
+    """From the first to the last sample of the machine that made the load."""
+    told = [
+        one.elapsed_s
+        for one in seen.machines
+        if isinstance(one, HostSample) and Role.CLIENT in one.roles
+    ]
+    return max(told) - min(told) if len(told) > 1 else None
+
+
+def _evidence(trial: StoredTrial, seen: Seen) -> Evidence:
     workload = trial.cell.workload if trial.cell else None
     phases = workload.phases if workload else ()
     arc = seen.zfs.counters.get("arcstats", {})
@@ -115,10 +126,10 @@ def _evidence(trial: StoredTrial, seen: Seen, window_s: float) -> Evidence:
     return Evidence(
         # A job file's I/O is what its author wants it to be.
         direct=workload is not None and workload.direct and bool(phases),
+        scattered=bool(phases) and all(one.pattern.value.startswith("rand") for one in phases),
         stream=workload is not None and workload.engine is EngineChoice.ZFS_STREAM,
         block_bytes=min((one.block_size for one in phases), default=None),
         fsyncs=any(one.fsync for one in phases),
-        window_s=window_s,
         arc_hit_share=arc["hits"] / asked if asked and "hits" in arc else None,
     )
 

@@ -12,6 +12,8 @@ from leadline.plan.models import Workload
 
 # Engines take about so long from their start to the first I/O (docs/internals/performance.md).
 _STARTING_S = 0.5
+# Of a window that begins later than that share of it too little is left.
+_MOST_LATE = 0.4
 # What is shorter cannot be told from what lies beside it by counters that are read once a second.
 _TOLD_APART_S = 5.0
 
@@ -20,14 +22,17 @@ _TOLD_APART_S = 5.0
 class Window:
     """Of one direction. `basis` is what counters that are read each second give: with `totals`
     their whole growth, divided by the `seconds` in which the engine did that direction; with
-    `window` their growth in `spans` of (begin, end) after the start of the watch. `loaded_s` are
+    `window` their growth in `spans` of (begin, end) after the start of the watch; with `whole
+    trial` their whole growth, divided by the seconds with load. `loaded_s` are
     the seconds with load, ramp included, by which the growth of a counter that was read before and
-    after the trial only is divided where there was a ramp."""
+    after the trial only is divided where there was a ramp. `engine_spans` are the engine's own
+    seconds if it began with the watch; empty where they are not known apart."""
 
     basis: Basis
     seconds: float
     spans: tuple[tuple[float, float], ...]
     loaded_s: float
+    engine_spans: tuple[tuple[float, float], ...] = ()
 
     def holds(self, elapsed_s: float) -> bool:
         return any(begin_s <= elapsed_s <= end_s for begin_s, end_s in self.spans)
@@ -40,9 +45,12 @@ class Window:
         return Basis.WHOLE_TRIAL, self.loaded_s
 
 
-def window_of(workload: Workload, op: Op, engine_s: float | None) -> Window | None:
-    """The window of a direction; `engine_s` are the seconds in which the engine did it. None where
-    no window holds it alone: several phases with a ramp do it, or nobody knows when."""
+def window_of(
+    workload: Workload, op: Op, engine_s: float | None, late: float = _STARTING_S
+) -> Window | None:
+    """The window of a direction; `engine_s` are the seconds in which the engine did it, `late` how
+    many behind the watch it may have begun. None where no window holds it alone: several phases
+    with a ramp do it, or nobody knows when."""
     phases = workload.phases
     doing = [number for number, one in enumerate(phases) if op in one.pattern.ops]
     if not phases:  # a job file of the user's, or somebody else's results
@@ -59,15 +67,34 @@ def window_of(workload: Workload, op: Op, engine_s: float | None) -> Window | No
     each_s = workload.ramp_s + workload.runtime_s
     if not doing and len(phases) > 1:
         return None
+    at_once_s = (doing[0] if doing else 0) * each_s + workload.ramp_s
+    own = ((at_once_s, at_once_s + workload.runtime_s),)
+    most_s = _MOST_LATE * workload.runtime_s
+    if late > most_s and len(phases) == 1:
+        # No stretch is surely the engine's: what counters grew by is a mean with its ramp.
+        return Window(
+            basis=Basis.WHOLE_TRIAL,
+            seconds=each_s,
+            spans=((0.0, math.inf),),
+            loaded_s=each_s,
+            engine_spans=own,
+        )
     # The stretch that is the engine's however long it took to start.
-    begin_s = _STARTING_S + (doing[0] if doing else 0) * each_s + workload.ramp_s
-    end_s = begin_s + max(workload.runtime_s - _STARTING_S, workload.runtime_s / 2)
+    begin_s = at_once_s + min(late, most_s)
     return Window(
         basis=Basis.WINDOW,
         seconds=workload.runtime_s,
-        spans=((begin_s, end_s),),
+        spans=((begin_s, at_once_s + workload.runtime_s),),
         loaded_s=each_s,
+        engine_spans=own,
     )
+
+
+def late_s(workload: Workload, watched_s: float) -> float:
+    """How much later than the watch an engine may have begun: what of the watch its phases leave
+    over."""
+    phases_s = max(1, len(workload.phases)) * (workload.ramp_s + workload.runtime_s)
+    return max(_STARTING_S, watched_s - phases_s)
 
 
 def _totals(seconds: float) -> Window:

@@ -17,10 +17,16 @@ def layers_document(study: LayerStudy) -> Document:
     return Document(
         title=f"Layers of {visible(study.run.id)}",
         subtitle=" · ".join(parts),
-        summary=(*summary_sentences(study), *missing[:5])
-        or ("No layer below an engine tells anything.",),
+        summary=(*summary_sentences(study), *missing[:5]) or (_nothing(study),),
         sections=(
             *layer_sections(study),
             Section(heading="How to read it", id="reading", blocks=(Paragraph(text=READING),)),
         ),
     )
+
+
+def _nothing(study: LayerStudy) -> str:
+    below = (layer for cell in study.cells for layer in cell.median.layers[1:])
+    if any(layer.flows for layer in below):
+        return "No layer below tells size, latency and requests in flight of what an engine did."
+    return "No layer below an engine tells anything."

@@ -75,19 +75,24 @@ class LayerOutput(Output):
 class StepOutput(Output):
     """From the layer `above` to the layer `below` (places in `layers`), through those that tell
     nothing. Ratios are below / above. `adds_up`: whether bytes agree within 5 % where the two are
-    known to pass on one to one (`one_to_one`); null where nobody can tell."""
+    known to pass on one to one (`one_to_one`); null where nobody can tell, and `open_for` says in
+    two words why. `bytes_ratio_least` and `_most` are what it may as well be, given that the two
+    were counted over seconds beside each other; null where they are the same."""
 
     op: str
     above: int
     below: int
     through: list[str]
     bytes_ratio: float | None
+    bytes_ratio_least: float | None
+    bytes_ratio_most: float | None
     operations_ratio: float | None
     size_ratio: float | None
     in_flight_ratio: float | None
     one_to_one: bool
     difference: float | None
     adds_up: bool | None
+    open_for: str
     reasons: list[str]
 
 

@@ -159,12 +159,15 @@ def _step(step: Step) -> told.StepOutput:
         below=step.below,
         through=list(step.through),
         bytes_ratio=step.bytes_ratio,
+        bytes_ratio_least=step.ratio_bounds[0] if step.ratio_bounds else None,
+        bytes_ratio_most=step.ratio_bounds[1] if step.ratio_bounds else None,
         operations_ratio=step.operations_ratio,
         size_ratio=step.size_ratio,
         in_flight_ratio=step.in_flight_ratio,
         one_to_one=step.one_to_one,
         difference=step.difference,
         adds_up=step.adds_up,
+        open_for=step.open_for,
         reasons=list(step.reasons),
     )
 

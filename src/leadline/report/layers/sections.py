@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from leadline.analysis.layers.arithmetic import TOLERANCE
 from leadline.analysis.layers.model import Basis
-from leadline.analysis.layers.relevance_model import UNKNOWN, Relevance, Setting
+from leadline.analysis.layers.relevance.model import UNKNOWN, Relevance, Setting
 from leadline.analysis.layers.study import CellLayers, LayerStudy, throughput_bps
 from leadline.report.document import Block, Bullets, Paragraph, Section
 from leadline.report.layers.charts import sizes_chart
@@ -37,10 +37,16 @@ _BASES = {
     Basis.TOTALS: "Figures are totals of the whole trial, which had no ramp.",
     Basis.WINDOW: "Figures are of the same seconds at every layer, behind the ramp.",
     Basis.WHOLE_TRIAL: (
-        "Counters that are read only before and after a trial (image, pool, NFS) are means that "
-        "include its ramp."
+        "Counters that are read only before and after a trial (image, pool, NFS), and those of one "
+        "so short that nobody knows when the engine began, are means that include its ramp."
     ),
 }
+_STREAMS = "Figures are of the seconds of the streams that count."
+# Without a ramp it is a program that takes its counters with it: the engine's own librbd.
+_PART = (
+    "Counters that were there for a part of the trial only (an engine's own librbd) are means over "
+    "that part."
+)
 
 
 def cell_name(cell: CellLayers) -> str:
@@ -54,7 +60,7 @@ def summary_sentences(study: LayerStudy) -> tuple[str, ...]:
     told = [
         cell
         for cell in study.cells
-        if cell.explanation.little and (cell.target, cell.workload) not in swept
+        if cell.explanation.sentences and (cell.target, cell.workload) not in swept
     ]
     ends: list[CellLayers] = []
     for pick in (min, max):
@@ -151,7 +157,10 @@ def _notes(cell: CellLayers) -> Iterator[str]:
     middle = ", the one with the median throughput" if trials > 1 else ""
     yield f"Trial {visible(found.trial.record.label)}{middle}."
     bases = {one.basis for one in found.layers if one.flows}
-    yield from (text for basis, text in _BASES.items() if basis in bases)
+    told = {**_BASES, Basis.WHOLE_TRIAL: _PART} if Basis.TOTALS in bases else {**_BASES}
+    if found.seen.stream is not None:
+        told[Basis.WINDOW] = _STREAMS
+    yield from (text for basis, text in told.items() if basis in bases)
     for layer in found.layers:
         if layer.unobserved:
             yield f"Not observed: {visible(layer_name(layer))}: {visible(layer.unobserved)}."

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 from leadline.analysis.layers.arithmetic import Step
 from leadline.analysis.layers.model import Figure, Flow, LayerFlow
-from leadline.analysis.layers.relevance_model import Relevance, Setting
+from leadline.analysis.layers.relevance.model import UNKNOWN, Relevance, Setting
 from leadline.analysis.layers.study import CellLayers
 from leadline.analysis.layers.sweep import RecordSweep
 from leadline.archive.records import LayerKind
-from leadline.metrics import Metric
+from leadline.metrics import Metric, Op
 from leadline.report.document import Cell, Column, Kind, Table
 from leadline.report.wording import NOT_SHOWN, value_text, visible
 from leadline.units import format_bandwidth, format_latency, format_size
 
 NUMBER = Kind.NUMBER
 _TRIFLE = 0.01
+_SECTOR = 512
 
 
 def word(text: str, note: str = "") -> Cell:
@@ -35,14 +36,14 @@ def number(value: float | None, text: str, why: str = "", note: str = "") -> Cel
 
 
 def layer_name(layer: LayerFlow) -> str:
-    """`fio`, `ext4`, `loop1`, `rbd-fuse`, `image`; what is no name by itself with its kind."""
+    """`fio`, `ext4`, `loop1`, `rbd-fuse`, `image`, `zfs`; else its name with its kind."""
     match layer.kind:
         case None | LayerKind.FILESYSTEM | LayerKind.BLOCK:
             return layer.name
         case LayerKind.IMAGE:
             return "image"  # a stack has one, and its name may be long
         case LayerKind.ZFS:
-            return f"zfs {layer.name.rpartition('/')[2]}"
+            return "zfs"  # as of an image
         case LayerKind.FUSE:
             return layer.facts.get("program") or f"fuse {layer.name}"
         case _:
@@ -89,7 +90,7 @@ def _flow_cells(flow: Flow) -> tuple[Cell, ...]:
         number(size, format_size(size or 0), "neither operations nor sizes are told"),
         number(
             median,
-            ("" if flow.sizes and flow.sizes.exact else "≥ ") + format_size(median or 0),
+            _median_text(median or 0, exact=flow.sizes is not None and flow.sizes.exact),
             flow.sizes_absent,
             f"by {flow.sizes.source}" if flow.sizes else "",
         ),
@@ -97,6 +98,13 @@ def _flow_cells(flow: Flow) -> tuple[Cell, ...]:
         _figure(flow.latency, format_latency),
         _in_flight(flow.in_flight),
     )
+
+
+def _median_text(size: int, *, exact: bool) -> str:
+    """Of buckets the lower bound; the least one holds what has fewer bytes than a sector."""
+    if exact:
+        return format_size(size)
+    return f"≥ {format_size(size)}" if size else f"< {format_size(_SECTOR)}"
 
 
 def _figure(one: Figure, shown: object) -> Cell:
@@ -125,13 +133,20 @@ def steps_table(anchor: str, cell: CellLayers) -> Table:
 
 
 def telling_steps(cell: CellLayers) -> list[Step]:
-    """All but those in which only the lower layer did anything, and next to nothing."""
-    return [step for step in cell.median.steps if not _trifle(step, cell.median.layers[step.below])]
+    """All but those of a direction in which next to nothing was done."""
+    return [step for step in cell.median.steps if not _trifle(step, cell.median.layers)]
 
 
-def _trifle(step: Step, below: LayerFlow) -> bool:
-    moved = {op: one.bandwidth.value or 0.0 for op, one in below.flows.items()}
-    return step.bytes_ratio is None and moved.get(step.op, 0.0) < _TRIFLE * sum(moved.values())
+def _trifle(step: Step, layers: Sequence[LayerFlow]) -> bool:
+    """Next to nothing on both sides, or on the lower one which others use, too."""
+    above, below = (_share(layers[place], step.op) for place in (step.above, step.below))
+    return above < _TRIFLE and (below < _TRIFLE or bool(above and layers[step.below].shared))
+
+
+def _share(layer: LayerFlow, op: Op) -> float:
+    """Of a layer's bytes the share of a direction."""
+    moved = {one: flow.bandwidth.value or 0.0 for one, flow in layer.flows.items()}
+    return moved.get(op, 0.0) / whole if (whole := sum(moved.values())) else 0.0
 
 
 def _step_row(step: Step, cell: CellLayers) -> tuple[Cell, ...]:
@@ -156,6 +171,8 @@ def _ratio(value: float | None, why: str) -> Cell:
 def signed(share: float) -> str:
     """`+0.4 %`, `-91 %`."""
     value = share * 100
+    if -100 < value < -99:
+        return f"{max(value, -99.9):+.1f} %"  # next to nothing, which is not nothing
     digits = 0 if abs(value) >= 9.95 else 1
     return f"{value:+,.{digits}f} %"
 
@@ -165,7 +182,7 @@ def sum_text(step: Step, cell: CellLayers) -> str:
     if step.difference is None:
         return "–"
     if step.one_to_one and step.adds_up is None:
-        return f"other seconds ({signed(step.difference)})"
+        return f"{step.open_for} ({signed(step.difference)})"
     if not step.one_to_one:
         return f"not one to one ({signed(step.difference)})"
     above = cell.median.layers[step.above].label
@@ -177,19 +194,31 @@ def sum_text(step: Step, cell: CellLayers) -> str:
 
 
 def setting_items(settings: Sequence[Setting]) -> tuple[str, ...]:
-    """A line for each setting, those that can matter first."""
+    """A line for each setting, those that can matter first; one for those of which the same is
+    said."""
     order = list(Relevance)
-    ranked = sorted(settings, key=lambda one: order.index(one.relevance))
+    alike: dict[tuple[int, str], list[str]] = {}
+    for one in settings:
+        name = f"{one.name} ({value})" if (value := _value(one)) else one.name
+        alike.setdefault((order.index(one.relevance), one.sentence), []).append(name)
+    ranked = sorted(alike.items(), key=lambda pair: pair[0][0])
     return tuple(
-        visible(f"{one.name}{f' ({value})' if (value := _value(one)) else ''} ")
-        + visible(f"{one.relevance.value}. {one.sentence}")
-        for one in ranked
+        visible(f"{', '.join(names)} {_said(order[place], sentence)}")
+        for (place, sentence), names in ranked
     )
 
 
+def _said(relevance: Relevance, sentence: str) -> str:
+    if relevance is Relevance.NOT_KNOWN:
+        return f"is not told by the evidence: {sentence.removeprefix(UNKNOWN)}"
+    return f"{relevance.value}. {sentence}"
+
+
 def _value(one: Setting) -> str:
-    if one.value.isdecimal() and "size" in one.name:
-        return format_size(int(one.value))
+    """Only sizes are that large."""
+    number, _, rest = one.value.partition(" ")
+    if number.isdecimal() and int(number) >= _SECTOR:
+        return f"{format_size(int(number))} {rest}".rstrip()
     return one.value
 
 

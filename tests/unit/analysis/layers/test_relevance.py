@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.layers.relevance import settings_of
-from leadline.analysis.layers.relevance_model import Relevance, Setting
+from leadline.analysis.layers.relevance.judging import settings_of
+from leadline.analysis.layers.relevance.model import Relevance, Setting
 from leadline.analysis.layers.trial import TrialLayers, trial_layers
 from leadline.archive import layout
+from leadline.archive.records import Layer, LayerKind
 from tests.unit.analysis.layers.layer_archives import lines, stamp
 from tests.unit.analysis.layers.streams import SECONDS, stack, stream_run
 
@@ -24,7 +25,7 @@ HEAD = (
 KINDS = ("sync_read", "sync_write", "async_read", "async_write", "scrub", "trim", "rebuild")
 
 
-def iostat(*, active: int, pending: int, reads: int = 0) -> str:
+def iostat(*, active: int, pending: int, reads: int = 0, seconds: int = SECONDS) -> str:
     """Each second: 1,000 writes of 12,000 bytes, each 1.3 ms, with so many in the queue."""
     row = f"1000 1000 {reads} 1000 {reads * 4096} 12000000 0 1300000 {pending} {active}"
     cells = row.split()
@@ -32,7 +33,7 @@ def iostat(*, active: int, pending: int, reads: int = 0) -> str:
         f"{name:<10}  " + "  ".join(f"{one:>5}" for one in cells) + "\n"
         for name in ("tank", "  loop7")
     )
-    return "".join(HEAD + block for _ in range(SECONDS))
+    return "".join(HEAD + block for _ in range(seconds))
 
 
 def requests(individual: Mapping[int, int], aggregated: Mapping[int, int]) -> str:
@@ -51,12 +52,13 @@ def kstat(**values: int) -> str:
     return f"1 1 0x01 {len(values)} 272 1 2\nname type data\n{rows}"
 
 
-def txgs(*groups: tuple[int, float, float]) -> str:
-    """Committed groups by number, seconds open and seconds of writing."""
+def txgs(*groups: tuple[float, ...]) -> str:
+    """Committed groups by number, seconds open, seconds of writing and what was dirty."""
     head = "txg birth state ndirty nread nwritten reads writes otime qtime wtime stime\n"
     return head + "".join(
-        f"{txg} {txg} C 0 0 0 0 0 {open_s * 1e9:.0f} 0 0 {sync_s * 1e9:.0f}\n"
-        for txg, open_s, sync_s in groups
+        f"{txg} {txg} C {dirty[0] if dirty else 0} 0 0 0 0 {open_s * 1e9:.0f} 0 0 "
+        f"{sync_s * 1e9:.0f}\n"
+        for txg, open_s, sync_s, *dirty in groups
     )
 
 
@@ -126,9 +128,10 @@ def test_without_queues_nothing_is_said_of_them(tmp_path: Path) -> None:
     [
         (8192, {65536: 500, 131072: 20}, Relevance.CAN),
         (8192, {16384: 500}, Relevance.CANNOT),
-        (131072, {131072: 500}, Relevance.CANNOT),
+        (65536, {131072: 500}, Relevance.CAN),
+        (131072, {131072: 500}, Relevance.NOT_KNOWN),
     ],
-    ids=["reaches the limit", "far from the limit", "records as large as the limit"],
+    ids=["reaches the limit", "far from the limit", "two records", "records as large as it"],
 )
 def test_aggregation(
     tmp_path: Path, record: int, aggregated: Mapping[int, int], relevance: Relevance
@@ -138,20 +141,119 @@ def test_aggregation(
     assert setting["zfs_vdev_aggregation_limit_non_rotating"].relevance is relevance
 
 
-@pytest.mark.parametrize(("delayed", "relevance"), [(7, Relevance.CAN), (0, Relevance.CANNOT)])
-def test_dirty_data_matters_where_writers_were_delayed(
-    tmp_path: Path, delayed: int, relevance: Relevance
+@pytest.mark.parametrize(
+    ("active", "pending", "relevance"),
+    [(2, 0, Relevance.CANNOT), (2, 5, Relevance.CAN), (10, 0, Relevance.CAN)],
+    ids=["no neighbour waits", "neighbours wait", "the queue is full"],
+)
+def test_records_as_large_as_the_limit_are_joined_by_a_larger_one_if_any_wait(
+    tmp_path: Path, active: int, pending: int, relevance: Relevance
 ) -> None:
+    one = found(tmp_path / "r", record=131072, text=iostat(active=active, pending=pending))
+    setting = judged(one)["zfs_vdev_aggregation_limit_non_rotating"]
+    assert setting.relevance is relevance
+    assert "wo records of 128 KiB are larger than the limit of 128 KiB" in setting.sentence
+
+
+def test_pieces_of_a_record_are_joined_on_raidz(tmp_path: Path) -> None:
+    """Four columns of 32 KiB: a limit of 128 KiB holds four of them."""
+    ends = {"iostat -r -p": (requests({}, {}), requests({32768: 500}, {65536: 20}))}
+    one = found(tmp_path / "r", record=131072, ends=ends, layout="1 x raidz2 of 6")
+    setting = judged(one)["zfs_vdev_aggregation_limit_non_rotating"]
+    assert setting.relevance is Relevance.CAN
+
+
+def test_the_limit_is_that_of_the_vdevs_and_not_of_the_disk_below(tmp_path: Path) -> None:
+    turning = {"facts": {"type": "disk", "rotational": "yes"}}
+    layers = stack(8192)
+    below = layers[1].model_copy(update={"name": "sda", "devices": ("sda",), **turning})
+    run = stream_run(tmp_path / "r", {"zfs": ((*layers[:2], below), [SLOW])})
+    names = judged(trial_layers(run.trials[0], run.stacks["zfs"]))
+    assert "zfs_vdev_aggregation_limit_non_rotating" in names
+    assert "zfs_vdev_aggregation_limit" not in names
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"), [("sync_write", 10), ("async_write", 10)], ids=["log", "groups"]
+)
+def test_the_class_that_is_busy_is_the_one_that_is_judged(
+    tmp_path: Path, kind: str, limit: int
+) -> None:
+    """Writes of the intent log, and direct I/O since 2.3, are synchronous."""
+    text = iostat(active=limit, pending=3).replace("asyncq_write", kind.replace("_", "q_"))
+    settings = judged(found(tmp_path / "r", text=text))
+    name = f"zfs_vdev_{kind}_max_active"
+    assert settings[name].relevance is Relevance.CAN
+    assert settings[name].evidence["limit"] == limit
+
+
+def test_a_queue_that_was_hardly_looked_at_is_not_called_free(tmp_path: Path) -> None:
+    one = found(tmp_path / "r", text=iostat(active=1, pending=0, seconds=4))
+    assert one.layers[1].unobserved, "of less than half of the seconds nothing is told"
+    settings = judged(one)
+    assert settings["zfs_vdev_async_write_max_active"].relevance is Relevance.NOT_KNOWN
+    assert settings["number of vdevs"].relevance is not Relevance.CANNOT
+
+
+def test_waits_of_all_requests_tell_more_than_a_look_each_second(tmp_path: Path) -> None:
+    """No request is seen waiting, yet each waited 2 ms for a device that takes 1.3 ms."""
+    text = iostat(active=1, pending=0)
+    text = text.replace("  asyncq_write\n", "  asyncq_write  asyncq_wait\n")
+    text = text.replace("pend  activ\n", "pend  activ   read  write\n")
+    rows = [
+        f"{line}  0  2000000" if line.split()[:1] in (["tank"], ["loop7"]) else line
+        for line in text.splitlines()
+    ]
+    settings = judged(found(tmp_path / "r", text="\n".join(rows) + "\n"))
+    queue = settings["zfs_vdev_async_write_max_active"]
+    assert (queue.relevance, queue.evidence["waited_s"]) == (Relevance.CAN, pytest.approx(2e-3))
+    assert settings["number of vdevs"].relevance is Relevance.CAN
+
+
+DIRTY_MAX = {"zfs_dirty_data_max": "1000000"}
+
+
+def waits(delayed: int) -> dict[str, tuple[str, str]]:
     counters = {"dmu_tx_assigned": 9, "dmu_tx_dirty_over_max": 3}
-    ends = {
+    return {
         "kstat dmu_tx": (
-            kstat(**counters, dmu_tx_dirty_delay=5),
-            kstat(**counters, dmu_tx_dirty_delay=5 + delayed),
+            kstat(**counters, dmu_tx_dirty_throttle=5, dmu_tx_dirty_delay=5),
+            kstat(**counters, dmu_tx_dirty_throttle=5 + delayed, dmu_tx_dirty_delay=5 + delayed),
         )
     }
-    setting = judged(found(tmp_path / "r", ends=ends))["zfs_dirty_data_max"]
-    assert setting.relevance is relevance
-    assert setting.evidence["dmu_tx_dirty_delay"] == delayed
+
+
+def test_dirty_data_matters_where_writers_were_delayed(tmp_path: Path) -> None:
+    setting = judged(found(tmp_path / "r", ends=waits(7)))["zfs_dirty_data_max"]
+    assert setting.relevance is Relevance.CAN
+    assert setting.evidence["dmu_tx_dirty_delay"] == 7
+    assert "had to wait 7 times" in setting.sentence, "a writer counts once, though in two counters"
+
+
+@pytest.mark.parametrize(
+    ("dirty", "parameters", "relevance"),
+    [
+        (199_999, DIRTY_MAX, Relevance.CANNOT),
+        (200_000, DIRTY_MAX, Relevance.CAN),
+        (200_000, {**DIRTY_MAX, "zfs_dirty_data_sync_percent": "50"}, Relevance.CANNOT),
+        (1, {}, Relevance.NOT_KNOWN),
+    ],
+    ids=["below the least threshold", "at it", "of another threshold", "limit not told"],
+)
+def test_dirty_data_has_thresholds_below_the_one_that_delays(
+    tmp_path: Path, dirty: int, parameters: Mapping[str, str], relevance: Relevance
+) -> None:
+    groups = (txgs((7, 5.0, 0.1)), txgs((7, 5.0, 0.1), (8, 1.0, 0.2, dirty)))
+    one = found(tmp_path / "r", ends={**waits(0), "kstat txgs": groups})
+    assert judged(one, parameters)["zfs_dirty_data_max"].relevance is relevance
+
+
+def test_groups_of_a_pool_at_rest_do_not_speak_for_those_with_data(tmp_path: Path) -> None:
+    before = (7, 5.0, 0.1)
+    rest, full = (8, 5.0, 0.1, 4096), (9, 0.3, 0.2, 100_000_000)
+    setting = judged(found(tmp_path / "r", ends={"kstat txgs": (txgs(before), txgs(rest, full))}))
+    assert setting["zfs_txg_timeout"].relevance is Relevance.CANNOT
+    assert setting["zfs_txg_timeout"].evidence["open_s"] == pytest.approx(0.3, rel=0.01)
 
 
 @pytest.mark.parametrize(("open_s", "relevance"), [(5.0, Relevance.CAN), (0.4, Relevance.CANNOT)])
@@ -191,6 +293,50 @@ def test_sync_matters_where_it_is_asked_for(tmp_path: Path) -> None:
     standard = judged(found(tmp_path / "a", sync="standard"))["sync, logbias"]
     always = judged(found(tmp_path / "b", sync="always"))["sync, logbias"]
     assert (standard.relevance, always.relevance) == (Relevance.CANNOT, Relevance.CAN)
+
+
+@pytest.mark.parametrize(
+    ("value", "relevance"),
+    [("off", Relevance.CANNOT), ("lz4", Relevance.CANNOT), ("gzip-9", Relevance.NOT_KNOWN)],
+)
+def test_compression_costs_where_it_does_not_give_up(
+    tmp_path: Path, value: str, relevance: Relevance
+) -> None:
+    setting = judged(found(tmp_path / "r", compression=value))["compression"]
+    assert setting.relevance is relevance
+
+
+def test_the_block_size_of_a_volume_is_called_so(tmp_path: Path) -> None:
+    volume = Layer(kind=LayerKind.BLOCK, name="zd0", devices=("zd0",), facts={"type": "zvol"})
+    run = stream_run(tmp_path / "r", {"zfs": ((volume, *stack(8192)), [SLOW])})
+    names = judged(trial_layers(run.trials[0], run.stacks["zfs"]))
+    assert "volblocksize" in names
+    assert "recordsize" not in names
+
+
+def test_an_image_in_stripes_is_judged_by_the_stripe_unit(tmp_path: Path) -> None:
+    layers = [
+        one.model_copy(
+            update={
+                "facts": {**one.facts, "stripe_unit_bytes": "16384", "stripe_count": "8"},
+            }
+        )
+        if one.kind is LayerKind.IMAGE
+        else one
+        for one in stack(8192)
+    ]
+    run = stream_run(tmp_path / "r", {"zfs": (layers, [SLOW])})
+    setting = judged(trial_layers(run.trials[0], run.stacks["zfs"]))["object size of the image"]
+    assert setting.relevance is Relevance.CAN
+    assert setting.evidence["object_bytes"] == 16384
+
+
+def test_several_requests_in_flight_may_all_be_of_one_object(tmp_path: Path) -> None:
+    many = SLOW | {"latency_s": 12e-3}
+    run = stream_run(tmp_path / "r", {"zfs": (stack(8192), [many])})
+    setting = judged(trial_layers(run.trials[0], run.stacks["zfs"]))["object size of the image"]
+    assert setting.relevance is Relevance.NOT_KNOWN
+    assert "13.1 are in flight" in setting.sentence
 
 
 def test_every_judgement_has_a_sentence_and_finite_numbers(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +49,28 @@ def test_with_a_ramp_only_what_lies_behind_it_is_counted() -> None:
     assert grown.basis is Basis.WINDOW
     assert grown.counts == (85.0,)  # of 3.5 s to 12 s, when it stopped
     assert grown.seconds == 9.5
+
+
+@pytest.mark.parametrize(
+    ("late", "span", "basis"),
+    [
+        (0.5, (3.5, 13.0), Basis.WINDOW),
+        (4.0, (7.0, 13.0), Basis.WINDOW),
+        (4.1, (0.0, math.inf), Basis.WHOLE_TRIAL),
+    ],
+)
+def test_only_what_is_surely_the_engines_counts(
+    late: float, span: tuple[float, float], basis: Basis
+) -> None:
+    """It began up to so many seconds late, behind a ramp of 3 s and for 10 s."""
+    found = window_of(workload(Pattern.WRITE, ramp_s=3.0), Op.WRITE, 10.0, late)
+    assert found is not None
+    assert (found.spans, found.basis) == ((span,), basis)
+    grown = growth(ramping(16), found)
+    assert grown is not None
+    assert grown.basis is basis
+    if basis is Basis.WHOLE_TRIAL:
+        assert (grown.counts, grown.seconds) == ((100.0,), 13.0)
 
 
 def test_each_phase_has_its_own_window() -> None:

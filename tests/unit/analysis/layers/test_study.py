@@ -99,8 +99,10 @@ def test_a_device_that_others_use_is_marked(tmp_path: Path) -> None:
     one = layer_study(run).cells[0]
     assert "which others use" in one.median.layers[2].shared
     (step,) = one.median.steps
-    assert step.adds_up is False
+    assert (step.adds_up, step.open_for) == (None, "others too")
     assert "more than this trial" in step.reasons[0]
+    fewer = disk_run(tmp_path / "f", as_read(0.8), layers=(root, LOOP))
+    assert layer_study(fewer).cells[0].median.steps[0].adds_up is False, "others take nothing away"
 
 
 def test_what_only_the_layer_below_did_is_told_with_its_reason(tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_a_ramp_is_left_out_of_both_sides(tmp_path: Path) -> None:
     assert found.median.layers[2].basis is Basis.WINDOW
     (step,) = found.median.steps
     assert step.difference == pytest.approx(0, abs=0.01)
-    assert step.adds_up is None, "four seconds are too few for counters that are read each second"
+    assert step.adds_up is True, "of an even load four seconds are enough"
 
 
 def test_damaged_records_are_told_and_the_rest_stands(tmp_path: Path) -> None:
@@ -221,6 +223,28 @@ def test_where_concurrency_is_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("bytes_ratio", "requests_ratio", "in_flight"),
+    [(0.001, 0.001, 0.02), (1.0, 0.125, 2.0)],
+    ids=["a cache answers", "requests become one"],
+)
+def test_what_does_not_come_down_is_not_lost(
+    tmp_path: Path, bytes_ratio: float, requests_ratio: float, in_flight: float
+) -> None:
+    """fio has 16 in flight."""
+    spent_ms = in_flight * SECONDS * 1e3
+    totals = (READS * requests_ratio, READ_BYTES * bytes_ratio // 512 * 512, spent_ms, 0, 0, 0)
+    (one,) = layer_study(disk_run(tmp_path / "r", totals)).cells
+    assert one.explanation.lost_at is None
+    assert not any("Concurrency is lost" in text for text in one.explanation.sentences)
+
+
+def test_a_small_part_of_what_the_engine_read_explains_nothing(tmp_path: Path) -> None:
+    (one,) = layer_study(disk_run(tmp_path / "r", as_read(0.25, 0.25))).cells
+    assert "25 % of that" in one.explanation.sentences[0]
+    assert "because" not in one.explanation.sentences[0]
+
+
+@pytest.mark.parametrize(
     ("for_receiver_s", "for_sender_s", "slower"),
     [(7.0, 0.2, "receiver"), (0.3, 6.0, "sender"), (2.0, 2.5, "")],
 )
@@ -286,6 +310,14 @@ def test_trials_that_overlap_do_not_make_the_record_size_matter(tmp_path: Path) 
     assert far.cells[0].settings[0].relevance.value == "not known", "medians lie apart"
     alone = sweep(tmp_path / "a", {8192: (10.0,), 131072: (30.0,)})
     assert alone.cells[0].settings[0].relevance.value == "not known", "one trial each tells nothing"
+
+
+def test_datasets_that_differ_in_more_than_their_records_are_not_compared(tmp_path: Path) -> None:
+    cells = {
+        f"zfs-{record}": (stack(record, compression=how), [SLOW, SLOW])
+        for record, how in ((8192, "off"), (131072, "zstd"))
+    }
+    assert layer_study(stream_run(tmp_path / "r", cells)).sweeps == ()
 
 
 def test_the_median_trial_speaks_for_a_cell(tmp_path: Path) -> None:

@@ -28,3 +28,25 @@ class Setting:
     relevance: Relevance
     sentence: str
     evidence: Mapping[str, float] = field(default_factory=dict)
+
+
+def can(name: str, value: str, sentence: str, **evidence: float) -> Setting:
+    return Setting(
+        name=name, value=value, relevance=Relevance.CAN, sentence=sentence, evidence=evidence
+    )
+
+
+def cannot(name: str, value: str, sentence: str, **evidence: float) -> Setting:
+    return Setting(
+        name=name, value=value, relevance=Relevance.CANNOT, sentence=sentence, evidence=evidence
+    )
+
+
+def not_known(name: str, value: str, fact: str, **evidence: float) -> Setting:
+    return Setting(
+        name=name,
+        value=value,
+        relevance=Relevance.NOT_KNOWN,
+        sentence=f"{UNKNOWN}{fact}.",
+        evidence=evidence,
+    )
