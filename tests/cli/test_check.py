@@ -50,7 +50,8 @@ def test_check_asks_no_consent_for_reading_alone(leadline: Leadline, tmp_path: P
 
 @pytest.mark.parametrize("profile", profile_names())
 def test_every_profile_expands_to_cells_with_a_time(leadline: Leadline, profile: str) -> None:
-    said = leadline("check", "--target", "dir:/mnt/pool", "--profile", profile)
+    target = "zfs:tank" if profile == "zfs-stream" else "dir:/mnt/pool"
+    said = leadline("check", "--target", target, "--profile", profile)
     assert said.status == 0, said.err
     matrix = said.out.split("\n\n")[0].splitlines()
     assert len(matrix) >= 3

@@ -87,8 +87,9 @@ def test_an_engine_of_ceph_is_refused(leadline: Leadline, tmp_path: Path, engine
         "targets: ['storageclass:fast']\n"
         f"workloads: [{{name: a, pattern: read, size: 1M, engine: {engine}}}]\n"
     )
-    told = refused(leadline("run", plan, "--dry-run"), 3, "engine-unknown")
-    assert "storageclass: " in told or "storageclass:" in told
+    told = refused(leadline("check", plan), 2, "plan-invalid")
+    assert "is for rbd: targets, not for storageclass: ones" in told
+    assert refused(leadline("run", plan, "--dry-run"), 2, "plan-invalid") == told
 
 
 def test_a_run_without_any_configuration_says_how_to_name_one(leadline: Leadline) -> None:

@@ -131,7 +131,7 @@ def test_a_pool_is_measured_as_asked_and_left_as_it_was(
     [
         ("zfs:{pool}x", "target-invalid", 2, "there is no pool"),
         ("zfs:{pool}/nobody", "target-invalid", 2, "there is no dataset"),
-        ("zfs:{pool}?compression=lz5", "target-unsuitable", 3, "no compression 'lz5'"),
+        ("zfs:{pool}?compression=lz5", "plan-invalid", 2, "'lz5' is no compression of ZFS"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
@@ -350,7 +350,7 @@ def test_what_file_systems_on_an_image_cannot_have_is_refused(
     for url, code in (
         ("ext4+rbd:nowhere", "pool-missing"),
         ("zfs+rbd:cephfs-rep3", "pool-unsuitable"),
-        ("zfs+rbd:rep2?compression=lz5", "target-unsuitable"),
+        ("zfs+rbd:rep2?compression=lz5", "plan-invalid"),
         ("rbd:rep2/mine?shared=yes", "plan-invalid"),
     ):
         ended = leadline("run", plan(tmp_path, f"'{url}'", cluster=cluster), "--quiet")

@@ -72,12 +72,15 @@ def describe(plan: Plan) -> str:
         lines.insert(1, "  ".join("-" * width for width in widths))
     else:
         lines = ["nothing at first: what is measured decides what comes next"]
-    trials, cells = len(plan.trials), len(plan.cells)
+    from leadline.report.wording import count_text
+
+    trials, cells = count_text(len(plan.trials), "trial"), count_text(len(plan.cells), "cell")
+    repeats = count_text(plan.repeats, "repeat")
     io_time = format_duration(plan.duration_s)
     order = f"interleaved in random blocks (seed {plan.seed})"
     lines += [
         "",
-        f"{trials} trials: {cells} cells x {plan.repeats} repeats, {order}",
+        f"{trials}: {cells} x {repeats}, {order}",
         f"time: {io_time} of I/O, besides prefill and about half a second a trial",
     ]
     lines += [_later(plan, one) for one in plan.follow_ups]

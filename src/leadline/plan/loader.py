@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.plan import models, written
+from leadline.plan.engine_rules import engine_faults, offered, small_volumes
 from leadline.plan.expand import expand, follow_ups, places, with_levels
 from leadline.plan.faults import Fault
 from leadline.plan.job_file import read_job_file
@@ -29,6 +30,8 @@ from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_po
 
 # Nobody has the time for more: a minute each makes ten weeks.
 _MOST_TRIALS = 100_000
+# Names of targets in one sentence.
+_TARGETS_TOLD = 3
 
 
 class PlanInvalid(LeadlineError):
@@ -88,13 +91,18 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     _check_clusters(raw, faults)
     _check_workloads_targets(raw, profiles, faults)
     _check_something_to_do(raw, profiles, faults)
-    _check_expansion(raw, forced, profiles, faults)
+    _check_expansion(raw, forced, profiles, job_files, faults)
     if plan_document is not None:
         _check_number(plan_document, profiles, faults)
     if faults.found:
         raise PlanInvalid(faults.found)
     assert plan_document is not None
-    return expand(_located(plan_document, base), profiles, job_files, forced)
+    plan = expand(_located(plan_document, base), profiles, job_files, forced)
+    for number, sentence in small_volumes(plan):
+        faults.add(("targets", number), sentence)
+    if faults.found:
+        raise PlanInvalid(faults.found)
+    return plan
 
 
 def _located(document: written.PlanDocument, base: Path) -> written.PlanDocument:
@@ -416,9 +424,11 @@ def _check_expansion(
     raw: Mapping[str, Any],
     forced: written.DefaultsDocument,
     profiles: Sequence[written.ProfileDocument],
+    job_files: Mapping[str, models.JobFile],
     faults: _Faults,
 ) -> None:
-    """Settings that are right alone and do not fit together, once defaults are filled in."""
+    """Settings that are right alone and do not fit together, once defaults are filled in, or that
+    cannot be done on a target."""
     try:
         defaults = written.DefaultsDocument.model_validate(raw.get("defaults", {}))
     except ValidationError:
@@ -430,15 +440,53 @@ def _check_expansion(
         with contextlib.suppress(ValidationError):  # told already
             item = written.WorkloadDocument.model_validate(given)
             found.append((("workloads", index), item, written.DefaultsDocument()))
+    targets = _readable_targets(raw)
     for path, item, last in found:
-        if item.job_file is not None:
-            continue
+        if item.job_file is not None and item.job_file not in job_files:
+            continue  # told already
         try:
             layers = (forced, item, defaults, last)
-            with_levels(item, layers, {})
-            follow_ups(item, layers, "")
+            asked = [workload for workload, _ in with_levels(item, layers, job_files)]
+            later = follow_ups(item, layers, "") if item.job_file is None else []
         except ValidationError as error:
             for detail in error.errors():
                 faults.add(path, f"{item.name!r}: {_sentence(detail)}")
         except ValueError as error:
             faults.add(path, f"{item.name!r}: {error}")
+        else:
+            asked += [one.largest for one in later if isinstance(one, models.Density)]
+            asked += [offered(asked[0]) for one in later if isinstance(one, models.OpenLoop)]
+            _check_engines(path, item, asked, targets, faults)
+
+
+def _check_engines(
+    path: KeyPath,
+    item: written.WorkloadDocument,
+    asked: Sequence[models.Workload],
+    targets: Sequence[tuple[str, TargetUrl]],
+    faults: _Faults,
+) -> None:
+    """What cannot be done on the targets that a workload is for: each fault once, with them."""
+    found: dict[str, dict[str, None]] = {}
+    for name, url in targets:
+        if item.targets and name not in item.targets:
+            continue
+        for workload in asked:
+            for sentence in engine_faults(workload, url):
+                found.setdefault(sentence, {})[name] = None
+    for sentence, names in found.items():
+        on = ", ".join(map(repr, list(names)[:_TARGETS_TOLD]))
+        more = f" and {len(names) - _TARGETS_TOLD} more" if len(names) > _TARGETS_TOLD else ""
+        faults.add(path, f"{item.name!r} on {on}{more}: {sentence}")
+
+
+def _readable_targets(raw: Mapping[str, Any]) -> list[tuple[str, TargetUrl]]:
+    """Those of the plan whose URL can be read, by their names; the others are told already."""
+    targets = raw.get("targets")
+    found = []
+    for item in targets if isinstance(targets, list) else []:
+        given = item if isinstance(item, dict) else {"target": item}
+        with contextlib.suppress(ValueError):
+            url = parse_target_url(str(given.get("target")))
+            found.append((str(given.get("name", given.get("target"))), url))
+    return found

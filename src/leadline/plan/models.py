@@ -319,6 +319,11 @@ class Density(Model):
     limit: LatencyLimit
     most: int = Field(ge=1, le=1024)
 
+    @property
+    def largest(self) -> Workload:
+        """The workload with as many clients as the search may come to."""
+        return self.workload.model_copy(update={"clients": self.most})
+
 
 FollowUp = Annotated[OpenLoop | Density, Field(discriminator="kind")]
 
@@ -366,7 +371,7 @@ class Plan(Model):
     def workloads_on(self, target: str) -> tuple[Workload, ...]:
         """All that may be done on a target, with what follow-ups may add at their largest."""
         largest = (
-            one.workload.model_copy(update={"clients": one.most})
+            one.largest
             for one in self.follow_ups
             if isinstance(one, Density) and one.target == target
         )

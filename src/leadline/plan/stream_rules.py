@@ -18,9 +18,11 @@ def stream_faults(workload: Workload) -> Iterator[str]:
         yield "writes what it receives: it takes `pattern: write` and nothing else"
         return
     (phase,) = workload.phases
+    if phase.rate_iops is not None or workload.clients or workload.neighbours:
+        # An open loop has a depth of its own, of which nobody wrote anything.
+        yield "has neither clients nor a rate"
+        return
     if phase.iodepth > 1 or phase.numjobs > 1:
         yield "is one sender and one receiver: iodepth and numjobs have no meaning for it"
     if phase.fsync:
         yield "has no fsync: a stream is on disk when it has been received"
-    if phase.rate_iops is not None or workload.clients or workload.neighbours:
-        yield "has neither clients nor a rate"

@@ -88,7 +88,10 @@ _CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
 # zfs(8) and zpool(8), without the blanks that they would take; a pool begins with a letter.
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*(?:/[A-Za-z0-9_.:-]+)*")
 _LONGEST_DATASET = 150
-_COMPRESSION = re.compile(r"[a-z][a-z0-9-]{0,20}")
+# zfsprops(7); which of them a pool takes it alone can tell.
+_COMPRESSION = re.compile(
+    r"on|off|lzjb|zle|lz4|gzip(-[1-9])?|zstd(-([1-9]|1[0-9]))?|zstd-fast(-[1-9]\d{0,3})?"
+)
 # 512 bytes are the least record, 16 MiB the largest of OpenZFS 2.2 and later.
 _RECORD_BYTES = (512, 16 << 20)
 # DNS names, as Kubernetes calls its objects.

@@ -36,11 +36,13 @@ from leadline.runner.trial import TrialRunner, now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How the session ended; `problem` is why it could not go on, where that is so."""
+    """How the session ended; `problem` is why it could not go on, where that is so; `left` says
+    what could not be removed."""
 
     status: RunStatus
     records: tuple[TrialRecord, ...]
     problem: LeadlineError | None = None
+    left: tuple[str, ...] = ()
 
 
 def inspect_targets(plan: Plan, targets: Sequence[Target]) -> Mapping[str, Footprint]:
@@ -49,36 +51,11 @@ def inspect_targets(plan: Plan, targets: Sequence[Target]) -> Mapping[str, Footp
     claimed: dict[object, int] = {}
     for target in targets:
         footprint, volume = footprints[target.name], target.volume()
-        _refuse_too_many_clients(plan, target.name)
         target.inspect(
             footprint, prefill=plan.prefill, claimed_bytes=claimed.get(volume, 0) if volume else 0
         )
         claimed[volume] = claimed.get(volume, 0) + footprint.room_bytes
     return footprints
-
-
-def _refuse_too_many_clients(plan: Plan, name: str) -> None:
-    """In Kubernetes each client needs a volume, which the target's `count` says how many of are."""
-    url = plan.target(name).parsed
-    if not url.kind.on_kubernetes:
-        return
-    for workload in plan.workloads_on(name):
-        if workload.neighbours:
-            raise LeadlineError(
-                errors.TARGET_UNSUITABLE,
-                f"the workload {workload.name!r} has neighbours, which volumes of a StorageClass "
-                "cannot be yet",
-                context=[f"target {name!r}"],
-                hint="use them on dir:, rbd:, cephfs: and hosts: targets",
-            )
-        if workload.clients > url.request.count:
-            raise LeadlineError(
-                errors.TARGET_UNSUITABLE,
-                f"the workload {workload.name!r} asks for {workload.clients} clients; the target "
-                f"has {url.request.count} volumes",
-                context=[f"target {name!r}"],
-                hint=f"write count={workload.clients} in the target",
-            )
 
 
 def left_out(plan: Plan, targets: Sequence[Target]) -> tuple[LeftOut, ...]:
@@ -164,14 +141,12 @@ def carry_out(
         problem = error
     finally:
         left = [sentence for target in targets for sentence in target.release()]
-    for sentence in left:
-        observe(Noted(message=sentence))
     writer.write_inventory("end", host_inventory(plan.targets, fio))
     _capture("end", systems, writer, observe)
     unfinished = stop.requested or problem is not None or bool(writer.run.to_do())
     status = RunStatus.INTERRUPTED if unfinished else RunStatus.COMPLETE
     writer.seal(status, ended_at=now(), problems=_told(problem, left))
-    return Outcome(status=status, records=tuple(records), problem=problem)
+    return Outcome(status=status, records=tuple(records), problem=problem, left=tuple(left))
 
 
 def _changed(first: HostInventory | None, host: HostInventory) -> list[str]:

@@ -108,6 +108,7 @@ def test_a_stream_is_never_cut_so_that_its_size_is_in_the_bound(tmp_path: Path) 
         tmp_path,
         "  - {name: a, engine: zfs-stream, pattern: write, size: 64M, runtime: 5s, ramp: 1s}\n"
         "  - {name: b, pattern: write, size: 64M, runtime: 5s, ramp: 1s}\n",
+        targets="targets: ['zfs:tank']",
     )
     bounds = {cell.workload.name: bound_of(cell.workload, 10.0) for cell in plan.cells}
     assert bounds == {"a": 16 + (64 << 20) / SLOWEST_BPS, "b": 16}

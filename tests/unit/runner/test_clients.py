@@ -8,14 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from leadline import errors
 from leadline.engines.fio_remote import RemoteFioEngine
-from leadline.errors import LeadlineError
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import PlanInvalid, load_plan
 from leadline.plan.models import Plan
 from leadline.plan.overrides import Overrides
-from leadline.runner.execute import inspect_targets
-from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape, Target
+from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
 from leadline.runner.trial import job_of
 
 
@@ -47,17 +44,14 @@ def test_a_level_uses_as_many_volumes_as_it_has_clients(
 @pytest.mark.parametrize(
     ("workload", "said"),
     [
-        ("levels: [{clients: 4}]", "asks for 4 clients; the target has 3 volumes"),
-        ("density: {rate: 500, limit: mean<5ms, most: 4}", "asks for 4 clients"),
-        ("levels: [{neighbours: 1}], neighbour: {pattern: read}", "has neighbours"),
+        ("levels: [{clients: 4}]", "4 clients need a volume each, and the target has 3"),
+        ("density: {rate: 500, limit: mean<5ms, most: 4}", "4 clients need a volume each"),
+        ("levels: [{neighbours: 1}], neighbour: {pattern: read}", "cannot be neighbours yet"),
     ],
 )
-def test_more_clients_than_volumes_are_refused_before_anything_is_made(
+def test_more_clients_than_volumes_are_a_fault_of_the_plan(
     tmp_path: Path, workload: str, said: str
 ) -> None:
-    plan = planned(tmp_path, workload)
-    target = cast(Target, SimpleNamespace(name="fast", volume=lambda: None))
-    with pytest.raises(LeadlineError) as caught:
-        inspect_targets(plan, [target])
-    assert caught.value.kind is errors.TARGET_UNSUITABLE
-    assert said in caught.value.fact
+    with pytest.raises(PlanInvalid) as caught:
+        planned(tmp_path, workload)
+    assert said in str(caught.value)

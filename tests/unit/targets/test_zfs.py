@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline import admin_programs, errors
+from leadline import admin_programs, errors, zfs_programs
 from leadline.archive.records import Created
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
@@ -50,10 +50,14 @@ class Played:
         self.asked: list[tuple[str, ...]] = []
         self.silent = False
 
-    def __call__(self, *command: str, bound_s: float) -> tuple[int | None, str, str]:
+    def __call__(
+        self, *command: str, bound_s: float, in_vain: Callable[[], bool]
+    ) -> tuple[int | None, str, str]:
         self.asked.append(command)
         if self.silent:
             return None, "", ""
+        if in_vain():
+            return 1, "", "pool I/O is currently suspended\n"
         program, verb, *words = command
         name = words[-1]
         match Path(program).name, verb:
@@ -87,6 +91,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
     monkeypatch.setattr(admin_programs, "find", lambda program: f"/sbin/{program}")
     monkeypatch.setattr("leadline.targets.zfs.os.geteuid", lambda: 0)
     monkeypatch.setattr(dataset, "MOUNTS", tmp_path)
+    monkeypatch.setattr(zfs_programs, "_KSTATS", tmp_path / "kstats")
     monkeypatch.setattr(dataset, "_LARGEST_RECORD", tmp_path / "zfs_max_recordsize")
     monkeypatch.setattr(dataset.time, "sleep", lambda seconds: None)
     return zfs
@@ -122,6 +127,42 @@ def test_a_pool_that_cannot_work_is_refused_and_asked_nothing_more(
     assert "zpool status tank" in (error.hint or "")
     # What asks for a dataset of such a pool may never come back.
     assert {Path(command[0]).name for command in played.asked} == {"zpool"}
+
+
+def suspend(pool: str, kstats: Path) -> None:
+    """As the module tells of it."""
+    (kstats / pool).mkdir(parents=True)
+    (kstats / pool / "state").write_text("SUSPENDED\n")
+
+
+def test_a_suspended_pool_is_refused_and_no_program_is_asked(
+    played: Played, tmp_path: Path
+) -> None:
+    suspend("tank", tmp_path / "kstats")
+    error = refused("zfs:tank/user")
+    assert error.kind is errors.ZPOOL_UNFIT
+    assert "SUSPENDED" in error.fact
+    assert "zpool clear tank" in (error.hint or "")
+    assert played.asked == []
+
+
+def test_another_pool_may_be_suspended(played: Played, tmp_path: Path) -> None:
+    suspend("other", tmp_path / "kstats")
+    inspected("zfs:tank")
+    played.silent = True
+    assert refused("zfs:tank").kind is errors.ZFS_FAILED
+
+
+def test_what_lies_in_a_suspended_pool_is_told_to_be_left_and_how_it_goes_on(
+    played: Played, tmp_path: Path
+) -> None:
+    made(played)
+    suspend("tank", tmp_path / "kstats")
+    (problem,) = dataset.remove_dataset(OURS)
+    assert NAME in problem
+    assert "SUSPENDED" in problem
+    assert "zpool clear tank" in problem
+    assert NAME in played.datasets
 
 
 def test_a_pool_that_lacks_a_disk_is_measured_and_told_of_once(played: Played) -> None:
@@ -189,12 +230,15 @@ def test_records_are_as_large_as_the_module_allows(played: Played, tmp_path: Pat
     assert "zfs_max_recordsize allows 1 MiB" in error.fact
 
 
-def test_an_unknown_compression_and_an_unknown_property_are_told_together(played: Played) -> None:
+def test_a_compression_and_a_property_that_are_not_there_are_told_together(
+    played: Played,
+) -> None:
     for properties in played.datasets.values():
         del properties["sync"]
-    error = refused("zfs:tank?compression=lz5&sync=always")
+    played.pool["feature@zstd_compress"] = "disabled"
+    error = refused("zfs:tank?compression=zstd&sync=always")
     assert "no property 'sync'" in error.fact
-    assert "no compression 'lz5'" in error.fact
+    assert "cannot do compression=zstd" in error.fact
 
 
 def test_room_is_for_all_copies_and_for_what_is_received(played: Played) -> None:
@@ -253,9 +297,14 @@ def test_what_does_not_bear_our_mark_itself_is_never_destroyed(
 
 def test_a_refusal_to_destroy_is_told_and_the_dataset_stays_in_the_journal(played: Played) -> None:
     made(played)
-    played.refusals = ["filesystem has dependent clones"]
+    # What OpenZFS 2.3 says; -R would destroy what is not ours.
+    played.refusals = [
+        "filesystem has dependent clones\nuse '-R' to destroy the following datasets:\ntank/mine"
+    ]
     (problem,) = dataset.remove_dataset(OURS)
-    assert "dependent clones" in problem
+    assert "tank/mine" in problem
+    assert "-R" not in problem
+    assert "zfs promote" in problem
 
 
 def test_a_pool_that_is_not_imported_may_still_hold_what_we_made(played: Played) -> None:
@@ -287,7 +336,7 @@ def test_programs_without_a_zfs_that_runs_are_told_apart_from_a_missing_pool(
     monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     monkeypatch.setattr(admin_programs, "find", lambda program: f"/sbin/{program}")
-    monkeypatch.setattr(admin_programs, "run", lambda *command, bound_s: (1, "", said))
+    monkeypatch.setattr(admin_programs, "run", lambda *command, **bounds: (1, "", said))
     error = refused("zfs:tank")
     assert error.kind is errors.ZFS_MISSING
     assert "no ZFS runs" in error.fact
