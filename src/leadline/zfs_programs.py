@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from leadline import admin_programs, errors
@@ -12,6 +13,7 @@ GET_ZFS = (
     "Debian: zfsutils-linux with the kernel's module (zfs-dkms), or zfs-fuse, which runs without it"
 )
 _ANSWER_S = 60.0
+_KSTATS = Path("/proc/spl/kstat/zfs")
 # What they say where no ZFS runs: OpenZFS without its module, zfs-fuse without its daemon.
 _SILENT = ("failed to initialize", "modules are not loaded", "modules cannot be", "connect:")
 
@@ -22,8 +24,36 @@ def in_user_space() -> bool:
     return not Path("/dev/zfs").exists() and admin_programs.find("zfs-fuse") is not None
 
 
+def suspended_pools() -> tuple[str, ...]:
+    """Pools whose I/O the kernel's module has suspended. It is read from files, which wait for
+    nothing, as the programs may. OpenZFS has them since 0.8; zfs-fuse has none."""
+    found = []
+    for file in sorted(_KSTATS.glob("*/state")):
+        with suppress(OSError):  # exported in between
+            if file.read_text("utf-8", "replace").strip() == "SUSPENDED":
+                found.append(file.parent.name)
+    return tuple(found)
+
+
+def is_suspended(pool: str) -> bool:
+    """Whether the kernel's module has suspended a pool's I/O; asks no program."""
+    return pool in suspended_pools()
+
+
+def suspended(pool: str, context: Sequence[str] = ()) -> LeadlineError:
+    """What there is to say of such a pool."""
+    return LeadlineError(
+        errors.ZPOOL_UNFIT,
+        f"the pool {pool!r} is SUSPENDED: its disks failed, and all of its I/O waits",
+        context=context,
+        hint=f"`zpool status {pool}` says why; when its disks are back, `zpool clear {pool}` "
+        "lets it go on",
+    )
+
+
 def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) -> str:
-    """stdout of `zfs` or `zpool`. Raises LeadlineError: `zfs-missing`, `zfs-failed`."""
+    """stdout of `zfs` or `zpool`; what it is asked of stands last. Raises LeadlineError:
+    `zfs-missing`, `zfs-failed`, and `zpool-unfit` where the pool is suspended."""
     path = admin_programs.find(program)
     if path is None:
         raise LeadlineError(
@@ -31,7 +61,12 @@ def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) ->
             f"there is no {program!r} on this machine",
             hint=f"install {GET_ZFS}",
         )
-    status, out, err = admin_programs.run(path, *arguments, bound_s=bound_s)
+    pool = pool_of(arguments[-1])
+    status, out, err = admin_programs.run(
+        path, *arguments, bound_s=bound_s, in_vain=lambda: is_suspended(pool)
+    )
+    if status != 0 and is_suspended(pool):
+        raise suspended(pool, [what])
     if status is None:
         raise LeadlineError(
             errors.ZFS_FAILED,
@@ -54,6 +89,11 @@ def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) ->
             errors.ZFS_FAILED, f"{what}: {program} ended with status {status}", context=told[:3]
         )
     return out
+
+
+def pool_of(name: str) -> str:
+    """The pool of a dataset, of a snapshot, or itself."""
+    return name.partition("/")[0].partition("@")[0]
 
 
 def properties(dataset: str) -> Mapping[str, str]:

@@ -28,7 +28,7 @@ _PACKAGES = (
     _KERNEL,
     "zfsutils-linux",
     *("udev", "kmod", "iproute2", "util-linux", "mount", "e2fsprogs", "procps"),
-    *("python3", "fio", "nvme-cli", "ceph-common"),
+    *("python3", "fio", "nvme-cli", "ceph-common", "dmsetup", "nfs-kernel-server"),
 )
 _BUILDING = (_KERNEL, "linux-headers-cloud-amd64", "zfs-dkms")
 # The initrd holds no more than the way to the disk.

@@ -15,6 +15,7 @@ from tests.guest.zfs_guest import Ended, ZfsGuest
 
 # Without KVM a run of some trials takes minutes on a busy machine.
 _RUN_S = 1500.0
+_WAIT_S = 600.0
 Answer = dict[str, Any]
 
 
@@ -35,6 +36,23 @@ def run(guest: ZfsGuest, plan: str, *options: object) -> Ended:
     """`leadline run` of a plan in the guest."""
     guest.write("/plan.yaml", plan)
     return guest.leadline("run", "/plan.yaml", "--format", "json", *options, bound_s=_RUN_S)
+
+
+def begin(guest: ZfsGuest, plan: str, *options: object) -> None:
+    """`leadline run` of a plan in the guest, beside what is asked of the guest next; `guest.end`
+    waits for it."""
+    guest.write("/plan.yaml", plan)
+    guest.begin("run", "/plan.yaml", "--format", "json", *options)
+
+
+def wait_for_trial(guest: ZfsGuest, trial: str) -> None:
+    """Until a trial of the run that was begun is in the middle of its I/O: ZFS began to print of
+    it some seconds ago."""
+    printed = f"/var/runs/*/.staging/trials-{trial}-*/zpool-iostat.txt"
+    guest.sh(
+        f"until compgen -G '{printed}'; do ! [ -s /begun/ended ] || exit 3; sleep 1; done; sleep 3",
+        bound_s=_WAIT_S,
+    )
 
 
 def answer(run: Run, verb: str) -> Answer:

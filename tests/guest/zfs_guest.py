@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import socket
 import subprocess
 import tarfile
@@ -33,6 +34,13 @@ _ENVIRONMENT = {
     "COLUMNS": "100",
     "LEADLINE_RUNS": "/var/runs",
 }
+
+
+_LEADLINE = (
+    *("env", *(f"{name}={value}" for name, value in _ENVIRONMENT.items())),
+    *("python3", "-m", "leadline"),
+)
+_BEGUN = "/begun"
 
 
 class GuestFailure(Exception):
@@ -120,10 +128,22 @@ class ZfsGuest:
 
     def leadline(self, *arguments: object, bound_s: float = 600.0) -> Ended:
         """`leadline ARGUMENTS` in the guest."""
-        environment = [f"{name}={value}" for name, value in _ENVIRONMENT.items()]
-        return self.run(
-            "env", *environment, "python3", "-m", "leadline", *arguments, bound_s=bound_s
+        return self.run(*_LEADLINE, *arguments, bound_s=bound_s)
+
+    def begin(self, *arguments: object) -> None:
+        """`leadline ARGUMENTS` in the guest, beside what is asked next; one at a time. `end` waits
+        for it."""
+        line = shlex.join([*_LEADLINE, *map(str, arguments)])
+        told = f"{line} >{_BEGUN}/out 2>{_BEGUN}/err && s=0 || s=$?; echo $s >{_BEGUN}/ended"
+        self.sh(f"rm -rf {_BEGUN}; mkdir {_BEGUN}; {{ {told}; }} </dev/null >/dev/null 2>&1 &")
+
+    def end(self, bound_s: float) -> Ended:
+        """How what was begun ended; raises GuestFailure where it has not after `bound_s`."""
+        status = self.sh(
+            f"until [ -s {_BEGUN}/ended ]; do sleep 1; done; cat {_BEGUN}/ended", bound_s
         )
+        out, err = (self.sh(f"cat {_BEGUN}/{name}") for name in ("out", "err"))
+        return Ended(status=int(status), out=out, err=err)
 
     def write(self, path: str, content: str | bytes) -> None:
         """A file in the guest."""

@@ -130,6 +130,14 @@ def _zfs() -> Check:
 
     if admin_programs.find("zpool") is None:
         found = "not installed: zfs: and zfs+rbd: targets cannot be measured"
+    elif lost := zfs_programs.suspended_pools():
+        return Check(
+            what="ZFS",
+            found=f"of the kernel; SUSPENDED: {', '.join(lost)}, of which all I/O waits",
+            ok=False,
+            needed=False,
+            hint=zfs_programs.suspended(lost[0]).hint or "",
+        )
     elif Path("/dev/zfs").exists():
         found = "of the kernel"
     elif admin_programs.find("zfs-fuse") is not None:

@@ -386,10 +386,25 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
     if not quiet:
         click.echo(f"archive: {run.path}", err=True)
     problem = _stopped(run, outcome.problem) if outcome.problem else _unfinished(run, outcome)
-    if problem is None:
-        return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
-    click.echo(str(problem), err=True)
-    return problem.kind.exit
+    problems = [one for one in (problem, _left_behind(run, outcome)) if one is not None]
+    for one in problems:
+        click.echo(str(one), err=True)
+    if problems:
+        return problems[0].kind.exit
+    return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
+
+
+def _left_behind(run: Run, outcome: Outcome) -> LeadlineError | None:
+    """What could not be removed; the results are whole without that."""
+    if not outcome.left:
+        return None
+    return LeadlineError(
+        errors.LEFT_BEHIND,
+        "not everything that was made for the run could be removed",
+        context=outcome.left,
+        hint=f"when that is mended, `{shlex.join(['leadline', 'clean', str(run.path)])}` tries "
+        "again; the results are whole",
+    )
 
 
 def _stopped(run: Run, problem: LeadlineError) -> LeadlineError:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from leadline import errors, private_folder
+from leadline import admin_programs, errors, private_folder
 from leadline.archive import layout
 from leadline.archive.raw import read_output
 from leadline.archive.records import Problem, TrialStatus
@@ -20,6 +20,7 @@ from leadline.engines.fio_outcome import Talk, last_words, outcome_of
 from leadline.engines.fio_rate import Pace, Paced, Section, sections_of, shortfall
 from leadline.engines.fio_version import INSTALL, require_version
 from leadline.engines.supervise import Ended, supervise
+from leadline.engines.suspension import suspension_named
 from leadline.errors import LeadlineError
 from leadline.formats.output import FormatError
 from leadline.plan.footprint import DATA_FILE, Footprint
@@ -148,19 +149,16 @@ class FioEngine:
         command = [*self.begin(location), "--name=try", *job[:1], *where, *job[1:]]
         command.append("--output-format=json")
         with tempfile.TemporaryDirectory(prefix=private_folder.prefix("try")) as folder:
-            try:
-                tried = subprocess.run(
-                    command, cwd=folder, capture_output=True, text=True, timeout=_TRY_S
-                )
-            except subprocess.TimeoutExpired:
+            # What hangs in the kernel is left there, and its file too: neither would come back.
+            status, out, err = admin_programs.run(*command, bound_s=_TRY_S, cwd=folder)
+            if status is None:
                 return f"no answer within {_TRY_S:g} s"
-            finally:
-                if scratch is not None:
-                    scratch.unlink(missing_ok=True)
-        if tried.returncode == 0:
+            if scratch is not None:
+                scratch.unlink(missing_ok=True)
+        if status == 0:
             return None
-        lines = [line for line in (tried.stderr + tried.stdout).splitlines() if "fio:" in line]
-        return lines[0].strip() if lines else f"exit status {tried.returncode}"
+        lines = [line for line in (err + out).splitlines() if "fio:" in line]
+        return lines[0].strip() if lines else f"exit status {status}"
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
         text = job_text(workload, location.shape, seed)
@@ -282,17 +280,19 @@ def too_slow(folder: Path, sections: Sequence[Section], clients: int = 1) -> Pro
 def outcome(ended: Ended, folder: Path, job: Job) -> tuple[TrialStatus, Problem | None]:
     if ended.past_bound:
         left = "" if ended.exit_status is not None else f"; process {ended.pid} cannot be killed"
-        return TrialStatus.HUNG, Problem(
+        hung = Problem(
             code=errors.TRIAL_HUNG.code,
             fact=f"fio did not end within {job.bound_s:g} s and was stopped with "
             f"{', '.join(ended.signals)}{left}",
             context=last_words(folder),
             hint="look at the health of the target: its I/O does not come back",
         )
+        return TrialStatus.HUNG, suspension_named(hung, job.location)
     if ended.stopped:
         return TrialStatus.INTERRUPTED, Problem(
             code=errors.INTERRUPTED.code,
             fact="the trial was stopped by a signal",
             hint="`leadline run --resume` does it again",
         )
-    return outcome_of(folder, ended.exit_status)
+    status, problem = outcome_of(folder, ended.exit_status)
+    return status, suspension_named(problem, job.location) if problem else None

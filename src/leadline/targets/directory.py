@@ -8,13 +8,14 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from leadline import errors
+from leadline import errors, zfs_programs
 from leadline.archive.records import CacheDrop, Created, Layer
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import mount_of
 from leadline.probes.stacks import layers_of_path
+from leadline.probes.suspended import refuse_suspended, suspended_below
 from leadline.probes.zfs import dumps_of
 from leadline.runner.ports import Folder, Journal
 from leadline.targets.local import OnThisMachine
@@ -44,6 +45,7 @@ class DirectoryTarget(OnThisMachine):
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
+        refuse_suspended(self.parent, where)
         try:
             mode = self.parent.stat().st_mode
         except OSError as error:
@@ -77,6 +79,8 @@ class DirectoryTarget(OnThisMachine):
             )
 
     def volume(self) -> object:
+        if suspended_below(self.parent):
+            return None
         try:
             return self.parent.stat().st_dev
         except OSError:
@@ -113,6 +117,7 @@ class DirectoryTarget(OnThisMachine):
         self.folder = folder
 
     def present(self) -> bool:
+        refuse_suspended(self.parent, [])
         return self.folder is not None and (self.folder / OWNER_FILE).is_file()
 
     def layers(self) -> tuple[Layer, ...]:
@@ -170,6 +175,10 @@ def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str,
     A folder without our token is not ours and stays, as does a file that we did not make.
     """
     folder = Path(created.path)
+    pool = suspended_below(folder)
+    if pool:
+        why = zfs_programs.suspended(pool)
+        return (f"{folder} could not be removed: {why.fact}; {why.hint}",)
     try:
         if not folder.is_dir() or folder.is_symlink():
             return ()

@@ -17,11 +17,13 @@ from leadline.errors import LeadlineError
 from leadline.lab import processes
 from leadline.targets import own_processes
 from leadline.targets.stand_names import StandNames
+from leadline.visible import visible
 
 RBD_FUSE = "rbd-fuse"
 Run = Callable[..., tuple[int | None, str, str]]
 _BLOCK = Path("/sys/block")
 _BUS = Path("/sys/bus/rbd")
+_NAMESPACE = Path("/proc/self/ns/mnt")
 # What rbd says where the monitors speak only Ceph's second protocol, which the kernel has to be
 # told to speak (5.11 and newer).
 _NO_FIRST_PROTOCOL = "possible ms_mode mismatch"
@@ -172,11 +174,38 @@ def detach_loops(names: StandNames) -> tuple[str, ...]:
     end = time.monotonic() + _BUSY_S
     while there := loops_on(names.token, devices):
         if time.monotonic() > end:
-            return (f"the loop devices {', '.join(there)} are in use and could not be detached",)
+            users = "".join(f"; {one}" for one in mounted_elsewhere(names.token, there))
+            return (
+                f"the loop devices {', '.join(there)} are in use and could not be detached{users}",
+            )
         for name in there:
             admin_programs.run(losetup, "--detach", f"/dev/{name}", bound_s=_COMMAND_S)
         time.sleep(0.05)
     return ()
+
+
+def mounted_elsewhere(token: str, devices: Sequence[str] = ()) -> tuple[str, ...]:
+    """Who has what the token names, or one of `devices` (`loop0`), mounted in a mount namespace of
+    its own, a sentence for each namespace: a process that got a copy of all mounts of that moment
+    (`unshare --mount`, some containers) keeps what it got, which nothing here can undo."""
+    numbers = {f" {_word(name, 'dev')} " for name in devices if _word(name, "dev")}
+    kept: dict[str, str] = {}
+    with suppress(OSError):
+        kept[_NAMESPACE.readlink().name] = ""  # our own is no other
+    for entry in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
+        with suppress(OSError):
+            namespace = (entry / "ns" / "mnt").readlink().name
+            if namespace in kept:
+                continue
+            rows = (entry / "mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+            # Of mounts that are shared (`shared:1`, `master:1`) ours take the copies with them.
+            alone = [row for row in rows if row.split(" ")[6:7] == ["-"]]
+            if any(token in row or any(one in row for one in numbers) for row in alone):
+                who = visible((entry / "comm").read_text("utf-8", "replace").strip())
+                kept[namespace] = (
+                    f"process {entry.name} ({who}) has it mounted in a mount namespace of its own"
+                )
+    return tuple(one for one in kept.values() if one)
 
 
 def withdraw(names: StandNames, *, force: bool = False) -> tuple[str, ...]:

@@ -65,7 +65,8 @@ def _destroy_pool(names: StandNames) -> tuple[str, ...]:
                     raise
                 time.sleep(0.5)
     except LeadlineError as error:
-        said = "; ".join([error.fact, *error.context[-1:]])
+        others = image_device.mounted_elsewhere(names.token)
+        said = "; ".join([error.fact, *error.context[-1:], *others])
         return (f"the pool {names.zpool} could not be removed: {said}",)
     return ()
 

@@ -41,7 +41,14 @@ class InDataset:
         return self._dataset.location
 
     def present(self) -> bool:
-        return self._dataset is not None and self._dataset.present()
+        """Raises LeadlineError(`zpool-unfit`) for a suspended pool: a look at its files would
+        wait for ever."""
+        if self._dataset is None:
+            return False
+        pool = zfs_programs.pool_of(self._dataset.name)
+        if zfs_programs.is_suspended(pool):
+            raise zfs_programs.suspended(pool)
+        return self._dataset.present()
 
     def drop_caches(self) -> CacheDrop | None:
         """ZFS keeps what was read or written in a cache of its own (ARC), of which nobody outside
@@ -117,6 +124,8 @@ class ZfsTarget(InDataset, OnThisMachine):
 
     def _refuse_unfit(self, where: list[str]) -> None:
         """A pool that is not there, or takes no writes; one that lacks a disk is told of."""
+        if zfs_programs.is_suspended(self._pool):
+            raise zfs_programs.suspended(self._pool, where)
         there = zfs_programs.pools()
         if self._pool not in there:
             raise LeadlineError(

@@ -46,6 +46,26 @@ def test_nfs_at_the_start_and_the_end(tmp_path: Path, monkeypatch: pytest.Monkey
     assert first.bytes.normal_written == 39056395530
 
 
+def test_nfs_4_2_on_loopback_as_linux_6_1_tells_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Path("tests/recorded/layers/mountstats-nfs42-loopback.txt")
+    monkeypatch.setattr(mount_counters, "_MOUNTSTATS", told)
+    with MountWatch([], ["/mnt/nfs"], tmp_path):
+        time.sleep(0.05)
+    sample = StoredTrial(tmp_path, None).mount_counters[0]
+    assert isinstance(sample, NfsSample)
+    read, write = sample.operations["READ"], sample.operations["WRITE"]
+    # rsize is 64 KiB, and each READ was a full one.
+    assert sample.bytes.server_read == read.operations * (64 << 10)
+    assert sample.bytes.direct_read + sample.bytes.normal_read <= sample.bytes.server_read
+    head = (write.sent_bytes - sample.bytes.server_written) / write.operations
+    assert 200 < head < 250
+    # Lookups of names that were not there failed.
+    assert sample.operations["LOOKUP"].failed == 2
+    assert sample.operations["COMMIT"].operations == 90
+
+
 def test_what_waits_in_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = tmp_path / "44"
     waiting.mkdir()

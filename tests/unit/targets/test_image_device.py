@@ -40,6 +40,27 @@ class Kernel:
         return 0, "", ""
 
 
+@pytest.mark.root
+def test_who_keeps_a_mount_in_a_namespace_of_its_own_is_told(tmp_path: Path) -> None:
+    """A process that took a copy of all mounts keeps one that is unmounted here."""
+    place = tmp_path / "leadline-0123456789abcdef"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    apart = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep 60"]
+    keeper = subprocess.Popen(apart, stdout=subprocess.PIPE)
+    try:
+        assert keeper.stdout is not None
+        keeper.stdout.readline()  # it has its copy
+        subprocess.run(["umount", place], check=True)
+        (told,) = image_device.mounted_elsewhere(place.name)
+        assert told.startswith(f"process {keeper.pid} (")
+        assert image_device.mounted_elsewhere("leadline-of-nobody", ["no-such-device"]) == ()
+    finally:
+        keeper.kill()
+        keeper.communicate()
+    assert image_device.mounted_elsewhere(place.name) == ()
+
+
 @pytest.fixture
 def block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder = tmp_path / "block"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from leadline.archive.records import CacheDrop
+from leadline.targets import page_cache_drop
 from leadline.targets.page_cache import drop_page_cache
 
 
@@ -42,3 +43,15 @@ def test_an_empty_file_and_no_file(tmp_path: Path) -> None:
     assert dropped(tmp_path / "empty").resident_after_bytes == 0
     with pytest.raises(FileNotFoundError):
         drop_page_cache([tmp_path / "absent"])
+
+
+def test_storage_that_takes_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that hangs stands for one that the kernel does not let go."""
+    hanging = tmp_path / "hang.py"
+    hanging.write_text("import time; time.sleep(300)")
+    monkeypatch.setattr(page_cache_drop, "__file__", str(hanging))
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(TimeoutError, match="does not reach its storage"):
+        drop_page_cache([tmp_path / "file"], bound_s=0.3)

@@ -1,0 +1,47 @@
+"""Programs that end, that do not, and that are waited for in vain."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline import admin_programs
+
+
+def test_status_and_both_outputs_in_a_folder(tmp_path: Path) -> None:
+    told = admin_programs.run(
+        "sh", "-c", "pwd; echo why >&2; exit 3", bound_s=60, cwd=str(tmp_path)
+    )
+    assert told == (3, f"{tmp_path}\n", "why\n")
+
+
+def test_what_cannot_be_begun() -> None:
+    status, out, err = admin_programs.run("/nowhere/zpool", bound_s=60)
+    assert (status, out) == (127, "")
+    assert "/nowhere/zpool" in err
+
+
+def test_output_from_before_a_look_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_programs, "_LOOK_S", 0.05)
+    looks: list[float] = []
+
+    def looked() -> bool:
+        looks.append(time.monotonic())
+        return False
+
+    command = "echo first; sleep 0.3; echo last"
+    assert admin_programs.run("sh", "-c", command, bound_s=60, in_vain=looked) == (
+        *(0, "first\nlast\n", ""),
+    )
+    assert len(looks) > 1
+
+
+@pytest.mark.parametrize(("bound_s", "vain"), [(0.1, False), (3600.0, True)])
+def test_no_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, bound_s: float, vain: bool
+) -> None:
+    monkeypatch.setattr(admin_programs, "_LOOK_S", 0.1)
+    told = admin_programs.run("sleep", "7200", bound_s=bound_s, in_vain=lambda: vain)
+    assert told == (None, "", "")
