@@ -14,10 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from leadline import admin_programs
+from leadline.admin_programs import find
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.verify import verify
+from leadline.engines.zfs_stream import ZfsStreamEngine
+from leadline.formats.zfs_stream import StreamRequest
 from leadline.metrics import Metric
+from leadline.runner.ports import Dataset, Job
+from leadline.runner.stop import StopRequest
 from tests.real.conftest import Ended, sh, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -31,6 +37,21 @@ defaults: {{size: {size}, runtime: {runtime}}}
 repeats: 1
 workloads:
   - {{name: stream, pattern: write, engine: zfs-stream}}
+"""
+
+FLIPPING = """#!/usr/bin/python3
+import mmap, pathlib, subprocess, sys
+status = subprocess.run([{real!r}, *sys.argv[1:]]).returncode
+if sys.argv[1] == "set":
+    needle = pathlib.Path("{needle}").read_bytes()
+    with open("{vdev}", "r+b") as disk, mmap.mmap(disk.fileno(), 0) as content:
+        places = [content.find(needle)]
+        while places[-1] >= 0:
+            places.append(content.find(needle, places[-1] + 1))
+        for place in places[1:-1]:
+            content[place] ^= 1
+    pathlib.Path("{found}").write_text(str(len(places) - 1))
+sys.exit(status)
 """
 
 
@@ -137,3 +158,40 @@ def test_after_kill_9_the_stream_ends_by_itself_and_clean_removes_it(
     began = time.monotonic()
     assert process("clean").status == 0
     assert left_in(pool) == [], time.monotonic() - began
+
+
+def test_a_byte_that_changes_behind_the_reception_is_found(
+    tmp_path: Path, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verification reads what lies in the pool: a program in the place of `zfs` changes a byte of
+    what was received as soon as it is said to be durable."""
+    content, found = os.urandom(32 << 20), tmp_path / "found"
+    dataset = Dataset(name=f"{pool}/flipped", path=tmp_path / "mnt")
+    (tmp_path / "needle").write_bytes(content[16 << 20 :][:4096])
+    (vdev,) = (word for word in sh("zpool", "status", pool).split() if word.endswith("/vdev"))
+    real = str(find("zfs"))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "zfs").write_text(
+        FLIPPING.format(real=real, needle=tmp_path / "needle", vdev=vdev, found=found)
+    )
+    (programs / "zfs").chmod(0o755)
+    sh(real, "create", "-o", f"mountpoint={dataset.path}", dataset.name)
+    try:
+        (dataset.path / "leadline.0.dat").write_bytes(content)
+        sh(real, "set", "leadline:settled=1", dataset.name)
+        monkeypatch.setattr(admin_programs, "_SEARCHED", f"{programs}:{os.environ['PATH']}")
+        engine, folder = ZfsStreamEngine(), tmp_path / "trial"
+        folder.mkdir()
+        request = StreamRequest(
+            name="w", size_bytes=32 << 20, runtime_s=0.1, buffer_bytes=16 << 20, sample_s=0.2
+        )
+        job = Job(text=request.text(), location=dataset, bound_s=120)
+        ended = engine.execute(job, folder, StopRequest(), lambda progress: None)
+    finally:
+        wait_for(lambda: _tried(real, "destroy", "-r", dataset.name), 60)
+    assert int(found.read_text()) == 2, "what was sent, and what was received"
+    assert ended.status is TrialStatus.FAILED
+    assert ended.problem is not None
+    assert any("received/leadline.0.dat" in line for line in ended.problem.context)
+    assert "zpool status" in str(ended.problem.hint)

@@ -21,6 +21,7 @@ from leadline.formats.ceph_status import ClusterSample, MissedSample
 from leadline.formats.fio_log import Window
 from leadline.formats.host_counters import HostSample, MissedHostSample
 from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, Operation
+from leadline.formats.zfs_stream import StreamReport
 from leadline.metrics import PERCENTILES, Op
 from leadline.plan.models import Cell
 
@@ -67,7 +68,7 @@ class TrialEvidence:
     top down, empty where they are not known. `network` is why the target is taken for
     networked. `held_bytes` is a span that another result of the target shows to have lain in memory
     whole, `phases_apart` that most results of the workload show its reads and writes not to have
-    been one mix."""
+    been one mix. `stream` are the streams of ZFS of a trial that had some."""
 
     place: Place
     cell: Cell | None = None
@@ -85,6 +86,7 @@ class TrialEvidence:
     network: str = ""
     held_bytes: int | None = None
     phases_apart: bool = False
+    stream: StreamReport | FormatError | None = None
 
     @property
     def ours(self) -> bool:

@@ -17,6 +17,7 @@ from leadline.formats.ceph_status import ClusterSample, MissedSample
 from leadline.formats.fio_log import Window
 from leadline.formats.host_counters import HostSample, MissedHostSample
 from leadline.formats.output import EngineOutput, FormatError
+from leadline.formats.zfs_stream import StreamReport
 from leadline.inventory.ceph import CephInventory
 from leadline.inventory.lab import described_lab
 from leadline.metrics import Op
@@ -131,6 +132,11 @@ def _of_trial(
         machines = stored.resources
     except FormatError as error:
         machines = error
+    stream: StreamReport | FormatError | None
+    try:
+        stream = stored.zfs_stream
+    except FormatError as error:
+        stream = error
     together = stored.together
     execution = None
     if together is not None:
@@ -145,4 +151,5 @@ def _of_trial(
         windows=windows,
         cluster=cluster,
         machines=machines,
+        stream=stream,
     )

@@ -55,9 +55,9 @@ class Waited:
 
 class Relay:
     """Moves all bytes from a descriptor to another through a buffer of `capacity` bytes, with a
-    thread for each side. Both descriptors become non-blocking and are closed at the end."""
+    thread for each side."""
 
-    def __init__(self, source: int, sink: int, capacity: int) -> None:
+    def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         # The reader had nothing to read; the buffer was full, so that nothing was read.
         self.for_sender, self.holding_sender = Waited(), Waited()
@@ -65,33 +65,39 @@ class Relay:
         self.for_receiver, self.starving_receiver = Waited(), Waited()
         self.read_bytes = self.written_bytes = self.most_buffered_bytes = 0
         self.cpu_s = 0.0
+        # time.monotonic() when the receiver had taken all there was.
+        self.drained_at: float | None = None
         self.broken = False
-        self._source, self._sink = source, sink
+        self._source = self._sink = -1
         self._ring = memoryview(bytearray(capacity))
         self._changed = threading.Condition()
         self._over = False
         # Bytes x seconds, for the mean fill level.
         self._area, self._since, self._began = 0.0, time.monotonic(), time.monotonic()
-        self._threads = [
-            threading.Thread(target=self._side, args=(work, end), daemon=True)
-            for work, end in ((self._fill, source), (self._drain, sink))
-        ]
+        self._threads: list[threading.Thread] = []
+
+    def start(self, source: int, sink: int, began: float) -> None:
+        """Both descriptors become non-blocking and are closed at the end. `began` is the
+        time.monotonic() that samples are counted from."""
+        self._source, self._sink = source, sink
         for end in (source, sink):
             os.set_blocking(end, False)
             # Refused beyond the user's share of such pages: a smaller pipe only costs turns.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
-
-    def start(self, began: float) -> None:
-        """`began` is the time.monotonic() that samples are counted from."""
+        self._threads = [
+            threading.Thread(target=self._side, args=(work, end), daemon=True)
+            for work, end in ((self._fill, source), (self._drain, sink))
+        ]
         self._since, self._began = time.monotonic(), began
         for thread in self._threads:
             thread.start()
 
     def join(self, timeout_s: float) -> bool:
-        """Whether both sides have come to their end."""
+        """Whether both sides have come to their end, for which it waits."""
+        until = time.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(timeout_s)
+            thread.join(max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     @property
@@ -169,6 +175,7 @@ class Relay:
                     self._account()
                     self.written_bytes += count
                     self._changed.notify()
+            self.drained_at = time.monotonic()
         except BrokenPipeError:
             with self._changed:
                 self.broken = True
@@ -184,10 +191,12 @@ class Relay:
 
     def sample(self) -> dict[str, float]:
         """The counters now, from the start on."""
+        with self._changed:
+            read, written = self.read_bytes, self.written_bytes
         return {
             "at_s": _rounded(time.monotonic() - self._began),
-            "read_bytes": self.read_bytes,
-            "written_bytes": self.written_bytes,
+            "read_bytes": read,
+            "written_bytes": written,
             **self.waits(),
         }
 
@@ -209,8 +218,12 @@ class Stream:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """A signal: both programs are told to end, then made to."""
+        """A signal came."""
         self.stopped = True
+        self.end()
+
+    def end(self) -> None:
+        """All programs are told to end, then made to."""
         for process in self.processes:
             process.terminate()
         later = threading.Timer(_ENDING_S, self.kill)
@@ -246,6 +259,7 @@ class Stream:
         tell: Callable[[dict[str, float]], None],
     ) -> dict[str, Any]:
         """The totals of the stream. Raises OSError if a program cannot be started."""
+        relay = Relay(buffer_bytes)
         began_at, began = time.time(), time.monotonic()
         receiver = self.start(receive, reads=True, writes=False)
         sender = self.start(send, reads=False, writes=True)
@@ -254,19 +268,21 @@ class Stream:
         source, sink = os.dup(sender.stdout.fileno()), os.dup(receiver.stdin.fileno())
         sender.stdout.close()
         receiver.stdin.close()
-        relay = Relay(source, sink, buffer_bytes)
-        relay.start(began)
+        relay.start(source, sink, began)
         ended = select.poll()
         ended.register(os.pidfd_open(receiver.pid), select.POLLIN)
         due = sample_s
         while not ended.poll(max(0.0, 1000 * (began + due - time.monotonic()))):
             tell(relay.sample())
             due += sample_s
-        stream_s = time.monotonic() - began
+        ended_at = time.monotonic()
+        stream_s = ended_at - began
         receiver.wait()
+        if not relay.join(_ENDING_S) and receiver.returncode:
+            self.end()  # it sends nothing, and so does not learn that nobody takes it
+        sender.wait()
         relay.join(_ENDING_S)
         tell(relay.sample())
-        sender.wait()
         sync_status = 0
         if sync and not receiver.returncode and not sender.returncode:
             sync_status = self.start(sync, reads=False, writes=False).wait()
@@ -276,6 +292,7 @@ class Stream:
             "bytes": relay.written_bytes,
             "seconds": _rounded(seconds if sync else stream_s),
             "stream_s": _rounded(stream_s),
+            "finishing_s": _rounded(max(0.0, ended_at - (relay.drained_at or ended_at))),
             "most_buffered_bytes": relay.most_buffered_bytes,
             "mean_buffered_bytes": round(relay.mean_buffered_bytes),
             "relay_cpu_s": _rounded(relay.cpu_s),
@@ -291,6 +308,12 @@ def _rounded(seconds: float) -> float:
 def _tell(line: object) -> None:
     sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
     sys.stdout.flush()
+
+
+def _end(command: Sequence[str], status: int) -> str:
+    """How a program ended: `zfs send ended by SIGKILL`."""
+    how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+    return f"{' '.join([command[0].rpartition('/')[2], *command[1:2]])} ended {how}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -315,7 +338,12 @@ def main(arguments: Sequence[str]) -> int:
     _tell({"stream": asked["stream"], "end": totals})
     if stream.stopped:
         return STOPPED
-    return FAILED if any(totals["statuses"]) else 0
+    commands = (asked["send"], asked["receive"], asked["sync"])
+    ends = [_end(*one) for one in zip(commands, totals["statuses"], strict=True) if one[1]]
+    if ends:
+        # One that was killed, of want of memory say, has no words of its own.
+        sys.stderr.write(f"{'; '.join(ends)}\n")
+    return FAILED if ends else 0
 
 
 if __name__ == "__main__":

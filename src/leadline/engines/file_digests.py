@@ -43,13 +43,16 @@ def digest_of(path: Path) -> tuple[int, str]:
 
 def main(arguments: Sequence[str]) -> int:
     folder, *without = arguments
+    reading = Path(folder)
     try:
         for path in files_below(Path(folder), without):
+            reading = path
             size, digest = digest_of(path)
             line = {"path": str(path.relative_to(folder)), "bytes": size, "blake2b": digest}
             sys.stdout.write(json.dumps(line) + "\n")
     except OSError as error:
-        sys.stderr.write(f"cannot be read: {error}\n")
+        # A read that fails tells no name.
+        sys.stderr.write(f"{error.filename or reading} cannot be read: {error.strerror}\n")
         return 1
     return 0
 

@@ -21,6 +21,7 @@ from leadline.archive import layout
 from leadline.archive.records import Problem, TrialStatus
 from leadline.engines import bounded_pipe, file_digests
 from leadline.engines.bench import Invocations, refuse
+from leadline.engines.suspension import suspension_named
 from leadline.errors import LeadlineError
 from leadline.formats.output import FormatError
 from leadline.formats.zfs_stream import (
@@ -59,6 +60,7 @@ _MEANINGS = (
     ("out of space", errors.TARGET_FULL, "a copy of the data needs room in the pool beside it"),
     ("quota exceeded", errors.TARGET_FULL, "a copy of the data counts for the dataset's quota"),
     ("suspended", errors.ZPOOL_UNFIT, "`zpool status` says why; then `zpool clear`"),
+    ("Input/output error", errors.ENGINE_FAILED, "`zpool status -v` tells what is damaged"),
     ("permission denied", errors.TARGET_READ_ONLY, "run Leadline as root"),
 )
 
@@ -301,7 +303,9 @@ class _Streams:
     def tidy(self) -> None:
         """Remove what was received and the snapshot, on whichever way out. What cannot be removed
         is below the target's own dataset and goes with it, so that it is no fault of the trial."""
-        hung = self.invocations.status is TrialStatus.HUNG
+        hung = self.invocations.status is TrialStatus.HUNG or (
+            self.invocations.status is TrialStatus.FAILED and not _answers(self.dataset.name)
+        )
         for name in (self.dataset.received, self.snapshot):
             try:
                 _destroy(name, bound_s=_HUNG_S if hung else _LEAST_BOUND_S)
@@ -337,6 +341,13 @@ def _value(name: str, of: str) -> str:
     ).strip()
 
 
+def _answers(dataset: str) -> bool:
+    """Whether ZFS says anything of a dataset, be it that there is none."""
+    path = admin_programs.find("zfs") or "zfs"
+    asked = (path, "get", "-H", "-o", "value", "type", dataset)
+    return admin_programs.run(*asked, bound_s=_HUNG_S)[0] is not None
+
+
 def _destroy(name: str, *, bound_s: float = _LEAST_BOUND_S) -> None:
     """Destroy a dataset or snapshot below the target's own, if it is there, as long as it is busy.
     Raises LeadlineError."""
@@ -367,6 +378,8 @@ def _fail(invocations: Invocations, error: LeadlineError) -> None:
 def _name_cause(invocations: Invocations) -> None:
     """The failure of a stream told by what ZFS said of it, where that is known."""
     problem = invocations.problem
+    if problem is not None and invocations.status is TrialStatus.HUNG:
+        invocations.problem = suspension_named(problem, invocations.job.location)
     if problem is None or invocations.status is not TrialStatus.FAILED:
         return
     said = " ".join(problem.context)

@@ -153,3 +153,35 @@ def test_a_signal_ends_all_of_it(number: signal.Signals) -> None:
     process.communicate(timeout=60)  # whose pipes the programs would hold open
     assert process.returncode == bounded_pipe.STOPPED
     assert time.monotonic() - began < 20
+
+
+def test_a_sender_that_sends_nothing_does_not_outlive_a_receiver_that_failed() -> None:
+    process = relay(["sleep", "300"], ["sh", "-c", "echo out of space >&2; exit 3"])
+    out, words = process.communicate(timeout=60)
+    assert process.returncode == bounded_pipe.FAILED
+    sender_status, receiver_status, _ = json.loads(out.splitlines()[-1])["end"]["statuses"]
+    assert (sender_status, receiver_status) == (-signal.SIGTERM, 3)
+    assert words.splitlines()[0] == b"out of space"
+
+
+def test_a_sender_that_goes_on_behind_a_receiver_that_has_all_is_waited_for() -> None:
+    send = ["sh", "-c", "echo all; exec >&-; sleep 3"]
+    status, _, end = told(relay(send, FAST))
+    assert (status, end["bytes"]) == (0, 4)
+
+
+def test_how_a_program_ended_is_said_where_it_has_no_words_itself() -> None:
+    process = relay(["sh", "-c", "echo half; kill -9 $$"], FAST)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == bounded_pipe.FAILED
+    assert words == b"sh -c ended by SIGKILL\n"
+
+
+def test_waiting_is_told_as_the_programs_themselves_saw_it() -> None:
+    """The pauses of a sender, then of a receiver, add up to what the pipe tells of them."""
+    _, _, slow_sender = told(relay(sender(40, 1 << 18, 0.025), receiver(1 << 18, 0)))
+    _, _, slow_receiver = told(relay(sender(40, 1 << 18, 0), receiver(1 << 18, 0.05)))
+    # Forty pauses, less what a busy machine lets the pipe begin too late.
+    assert slow_sender["waited_for_sender_s"] >= 0.8 * 40 * 0.025
+    # All but those in which the kernel's own pipe, of 1 MiB, took what was there.
+    assert slow_receiver["waited_for_receiver_s"] >= 0.8 * (40 - 4) * 0.05

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from leadline.engines import file_digests
 
 
@@ -35,3 +37,15 @@ def test_a_folder_that_is_not_there_is_an_error() -> None:
     answer = digests("/nowhere")
     assert answer.returncode == 1
     assert b"/nowhere" in answer.stderr
+
+
+def test_a_file_that_cannot_be_read_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The kernel answers reads at its beginning, which no process has, with EIO.
+    unreadable = Path("/proc/self/mem")
+    monkeypatch.setattr(file_digests, "files_below", lambda folder, without: iter([unreadable]))
+    assert file_digests.main(["/proc/self"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "/proc/self/mem cannot be read: Input/output error\n"

@@ -11,6 +11,7 @@ import pytest
 
 from leadline import admin_programs
 from leadline.archive.records import TrialStatus
+from leadline.engines import zfs_stream
 from leadline.engines.zfs_stream import BUFFER_BYTES, ZfsStreamEngine
 from leadline.errors import LeadlineError
 from leadline.formats.output import FormatError
@@ -58,6 +59,11 @@ elif verb == "receive":
         received = received[:-1] + b"?"
     (copy / "leadline.0.dat").write_bytes(received)
     time.sleep(0.2)
+elif verb == "mount" and odd == "silent":
+    (here / "silent").write_text("")
+    fail("no answer")
+elif (here / "silent").exists():
+    time.sleep(300)
 elif verb == "destroy":
     if not made.exists():
         fail("dataset does not exist")
@@ -133,6 +139,10 @@ def test_streams_are_whole_verified_and_removed(machine: Machine) -> None:
     assert report is not None
     assert [one.counted for one in report.streams][:2] == [False, True]
     assert all(one.bytes == SIZE for one in report.streams)
+    # The receiver sleeps when it has all.
+    assert all((one.finishing_s or 0.0) >= 0.2 for one in report.streams)
+    assert all(one.relaying_s is not None for one in report.streams)
+    assert report.relaying_share is not None
     assert report.seconds >= 0.5
     assert report.seconds - report.streams[-1].seconds < 0.5
     (file,) = report.streams[-1].files
@@ -220,6 +230,17 @@ def test_what_does_not_end_is_hung(machine: Machine) -> None:
     assert execution.problem is not None
     assert execution.problem.code == "trial-hung"
     assert machine.left == []
+
+
+def test_a_zfs_that_fell_silent_is_not_waited_for_at_length(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zfs_stream, "_HUNG_S", 0.5)
+    began = time.monotonic()
+    execution = machine.with_zfs("silent").execute()
+    assert execution.status is TrialStatus.FAILED
+    assert time.monotonic() - began < 60
+    assert "could not be removed" in (machine.folder / "stderr.txt").read_text()
 
 
 def test_what_a_stream_cannot_do_is_refused(machine: Machine) -> None:

@@ -8,6 +8,7 @@ from leadline.archive.records import Processor
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
+from leadline.formats.zfs_stream import StreamReport
 
 # All cores, or the one core that a job's thread can use, count as used up from here.
 USED_UP = 0.95
@@ -18,6 +19,8 @@ STOLEN = 0.10
 HELD_BACK = 0.02
 # In a latency cell one thread needs one core; methodology: idle < 40 %.
 LATENCY_BUSY = 0.60
+# Share of a stream's time in which the pipe that measures its stalls was what it waited for.
+PIPE_HELD = 0.50
 # Engines that poll burn their core by design.
 _POLLING = ("hipri", "sqthread_poll", "hipri_percentage")
 
@@ -51,12 +54,27 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
                 remedy="Spread the load over more jobs (numjobs) with less depth each, or over "
                 "more machines.",
             )
+    stream = trial.stream if isinstance(trial.stream, StreamReport) else None
+    if stream is not None and (stream.relaying_share or 0.0) >= PIPE_HELD:
+        yield _pipe(stream)
     processor = trial.record.processor if trial.record else None
     if processor is not None:
         # A depth that is not known is taken for more than one: the latency is then nobody's.
         deepest = max(evidence.asked_depth or 2 for evidence in jobs)
         wall_s = trial.record.wall_s if trial.record else 0.0
         yield from _machine(processor, wall_s, deepest, on_lab=trial.on_lab)
+
+
+def _pipe(stream: StreamReport) -> Doubt:
+    share = stream.relaying_share or 0.0
+    return Doubt(
+        severity=Severity.WARNING,
+        evidence={"relaying_share": share, "bandwidth_bps": stream.bandwidth_bps},
+        message=f"For {share:.0%} of the time the pipe between sender and receiver was at work and "
+        "neither of the two was waited for: ZFS could have streamed faster.",
+        remedy="Take the figure for the least that ZFS does; `zfs send | zfs receive` without a "
+        "pipe between, timed by hand, tells how much more it is.",
+    )
 
 
 def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -> Iterator[Doubt]:

@@ -1,0 +1,39 @@
+"""Rules on streams of ZFS, of which a pipe measures who was waited for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from leadline.audit.evidence import Place, TrialEvidence
+from leadline.audit.rules import client_saturated
+from leadline.formats.zfs_stream import parse_zfs_stream, stream_output
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize(
+    ("finishing_s", "waited_s", "relay_cpu_s", "fires"),
+    [
+        (0.5, 1.0, 9.0, True),
+        (0.5, 8.0, 9.0, False),  # the pipe worked hard, and the receiver was slower
+        (8.0, 0.5, 9.0, False),  # nearly all of it was the receiver's end
+        (0.5, 1.0, 2.0, False),  # it was no work of the pipe's, but waiting for a processor
+        (None, 1.0, 9.0, False),  # an earlier archive does not tell
+    ],
+)
+def test_client_saturated_fires_on_a_pipe_that_held_a_stream_back(
+    finishing_s: float | None,
+    waited_s: float,
+    relay_cpu_s: float,
+    fires: bool,
+) -> None:
+    record = json.loads((ROOT / "tests/recorded/zfs-stream/zfs-stream.json").read_bytes())
+    (stream, *_) = record["streams"]
+    stream |= {"counted": True, "seconds": 10.0, "stream_s": 10.0, "relay_cpu_s": relay_cpu_s}
+    stream |= {"finishing_s": finishing_s, "waited_for_receiver_s": waited_s}
+    stream |= {"waited_for_sender_s": 0.1, "starved_receiver_s": 0.1}
+    content = json.dumps({**record, "streams": [stream]}).encode()
+    report = parse_zfs_stream(content)
+    trial = TrialEvidence(place=Place(), output=stream_output(report), windows={}, stream=report)
+    assert len(list(client_saturated.check(trial))) == fires
