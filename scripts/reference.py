@@ -195,7 +195,9 @@ def profiles() -> str:
 
 
 def _plan_of(profile: str) -> models.Plan:
-    return load_plan(None, Overrides(targets=["dir:/target"], profiles=[profile], seed=1))
+    # Streams are for targets of ZFS only.
+    target = "zfs:tank" if profile == "zfs-stream" else "dir:/target"
+    return load_plan(None, Overrides(targets=[target], profiles=[profile], seed=1))
 
 
 def _profile(name: str) -> list[str]:

@@ -77,6 +77,8 @@ def test_words_after_by_that_say_nothing(leadline: Leadline, as_run: str) -> Non
         leadline("compare", as_run, "--by", "core"), 2, "usage"
     )
     assert "needs two labels" in refused(leadline("compare", as_run, "--by", "label"), 2, "usage")
+    same = ("compare", "cores=1", "cores=1", "--by", "label", "--run", as_run)
+    assert "both sides are the label 'cores=1'" in refused(leadline(*same), 2, "usage")
     given = ("compare", "cores=1", "cores=3", "--by", "label", "--run", as_run)
     assert "labels: cores=" in refused(leadline(*given), 2, "usage")
 
@@ -87,6 +89,7 @@ def test_words_after_by_that_say_nothing(leadline: Leadline, as_run: str) -> Non
         ("mayastor-2replica=cores=1", "which no file has"),
         ("cores", "is no label"),
         ("cores=1,2", "is no label"),
+        ("mayastor-3replica=3", "is no KEY=VALUE"),
     ],
 )
 def test_an_import_with_a_wrong_label_leaves_nothing(

@@ -132,4 +132,10 @@ def find_sides(
         return within_run(run, By.CLUSTER, *found, judge)
     if by == By.RUN:
         return two_runs(find_run(baseline, folder), find_run(candidate, folder), judge)
+    if baseline == candidate:
+        raise LeadlineError(
+            errors.USAGE,
+            f"both sides are the {by} {baseline!r}",
+            hint=f"name two {by}s: `leadline compare A B --by {by}`",
+        )
     return within_run(find_run(within, folder), By(by), baseline, candidate, judge)

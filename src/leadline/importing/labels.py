@@ -56,8 +56,18 @@ class TargetLabels:
 
 def label_targets(runs: Sequence[TargetLabels], given: Sequence[GivenLabel]) -> None:
     """Add the command line's labels. Raises LeadlineError (`usage`) for one of a target that no
-    file names, and for one that contradicts what was said."""
+    file names, for one that has a target's name as its key, and for one that contradicts what was
+    said."""
+    names = {target for run in runs for target in run.by_target}
     for label in given:
+        if label.target is None and label.key in names:
+            raise LeadlineError(
+                errors.USAGE,
+                f"--label says {visible(label.value)!r} of the target {visible(label.key)!r}, "
+                "which is no KEY=VALUE",
+                hint=f"write it as TARGET=KEY=VALUE, like '{visible(label.key)}=cores=2'; "
+                "nothing was imported",
+            )
         found = [
             (run, target)
             for run in runs

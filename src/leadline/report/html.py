@@ -194,7 +194,24 @@ _LONG = 28
 _CUT = 60
 
 
+# What a sentence quotes for being typed: a command, an option, a setting. A name of a user's that
+# holds backticks can at most be set in another type.
+_TYPED = re.compile(r"`([^`\s](?:[^`\n]{0,198}[^`\s])?)`")
+
+
 def sentence(text: str) -> Markup:
+    """Escaped text with what stands between backticks as code."""
+    if "`" not in text:
+        return _directed(text)
+    parts, done = [], 0
+    for found in _TYPED.finditer(text):
+        parts += [_directed(text[done : found.start()])]
+        parts += [Markup('<code dir="ltr">{}</code>').format(_directed(found[1]))]
+        done = found.end()
+    return Markup("").join([*parts, _directed(text[done:])])
+
+
+def _directed(text: str) -> Markup:
     """Escaped text that is read from left to right: each name in it that is not stands by itself,
     so that it turns neither its neighbours nor the numbers beside it round."""
     if not _SOME_RIGHT_TO_LEFT.search(text):

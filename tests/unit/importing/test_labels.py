@@ -59,3 +59,9 @@ def test_contradictions_and_strangers_are_refused() -> None:
     with pytest.raises(LeadlineError, match="which no file has") as caught:
         label_targets([told(rep3={})], [GivenLabel(key="cores", value="2", target="rep2")])
     assert "did you mean 'rep3'" in str(caught.value)
+
+
+def test_a_target_without_a_key_is_no_label_of_all() -> None:
+    with pytest.raises(LeadlineError, match="no KEY=VALUE") as caught:
+        label_targets([told(rep3={}, rep2={})], [GivenLabel(key="rep3", value="2")])
+    assert "'rep3=cores=2'" in str(caught.value)

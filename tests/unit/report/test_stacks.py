@@ -146,6 +146,10 @@ def test_nvme_beside_block_devices() -> None:
             NvmeNamespace(name="nvme0n1", size_bytes=512 << 20, max_transfer_bytes=1 << 20),
         ),
     )
+    free = NvmeNamespace(name="nvme0n1", max_transfer_bytes=2147483647 << 10)
+    assert "no limit" in _text(
+        blocks=nvme_blocks((controller.model_copy(update={"namespaces": (free,)}),))
+    )
     page = _text(blocks=nvme_blocks((controller,)))
     assert "| nvme0 | Linux | tcp | traddr=127.0.0.1,trsvcid=4420 | live |" in page
     assert "2 queues of 128" in page

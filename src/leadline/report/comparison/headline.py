@@ -20,7 +20,7 @@ from leadline.report.comparison.parts import Part, by_op, changed, parts_of, rat
 from leadline.report.wording import count_text, listed
 
 # A headline is read at a glance: so many characters, with names of twelve.
-_LONGEST = 155
+_LONGEST = 165
 _NAME = 12
 _TOLD = (Verdict.WORSE, Verdict.SAME, Verdict.BETTER)
 

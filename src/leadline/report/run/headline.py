@@ -17,6 +17,7 @@ from leadline.report.marks import Marks
 from leadline.report.run.comparisons import comparison_sentences
 from leadline.report.run.ranking import leading, undecided
 from leadline.report.run.remaining import remaining_sentence
+from leadline.report.run.results import told_rate
 from leadline.report.wording import count_text, listed, place, share_text, title, visible
 
 
@@ -41,7 +42,8 @@ def headline(
     said += _judged(figures, findings, marks)
     said += remaining_sentence(run, findings)
     said += _missing(figures)
-    said += _not_shown(figures)
+    streams = {cell.workload.name for cell in run.plan.cells if cell.workload.streams}
+    said += _not_shown([one for one in figures if one.planned_workload not in streams])
     said += _spread(figures)
     if verification is not None:
         said.append(_verified(verification))
@@ -143,7 +145,7 @@ def _spread(figures: Sequence[CellFigure]) -> list[str]:
     spreads = [
         (spread, figure)
         for figure in figures
-        if (spread := figure.metric(Metric.IOPS).spread) is not None
+        if (spread := figure.metric(told_rate(figure)).spread) is not None
     ]
     if not spreads:
         if any(not figure.missing for figure in figures):
@@ -153,7 +155,8 @@ def _spread(figures: Sequence[CellFigure]) -> list[str]:
     worst, where = max(spreads, key=lambda pair: pair[0])
     op = where.op.value if where.op else ""
     cell = place(where.target, where.workload, where.level, op)
-    said = "Spread of trials, (highest - lowest) / median IOPS"
+    rates = dict.fromkeys(title(told_rate(figure)) for _, figure in spreads)
+    said = f"Spread of trials, (highest - lowest) / median {' or '.join(rates)}"
     usual, most = share_text(median(values)), share_text(worst)
     if len(spreads) == 1:
         return [f"{said}: {most} ({cell})."]

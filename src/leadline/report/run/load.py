@@ -9,6 +9,10 @@ from leadline.analysis.scaling.curves import load_curves
 from leadline.analysis.scaling.study import ScalingStudy, study
 from leadline.archive.reader import Run
 from leadline.findings import Finding
+from leadline.report.scaling.sections import scaling_sentences
+
+# A summary is read at once; the section on the curves has them all.
+_MOST_SENTENCES = 4
 
 
 def study_of(
@@ -21,3 +25,11 @@ def study_of(
     judged = (tuple(figures), tuple(findings))
     found = study((run,), lambda _: judged)
     return found if found.several_levels else None
+
+
+def load_sentences(loads: ScalingStudy) -> tuple[str, ...]:
+    """What the load curves say, for the summary of a run that is about other things, too."""
+    said = scaling_sentences(loads)
+    if len(said) <= _MOST_SENTENCES:
+        return said
+    return (*said[: _MOST_SENTENCES - 1], "The other load curves: `leadline scale` tells them.")

@@ -17,7 +17,9 @@ def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
     rows = []
     for one in controllers:
         spaces = [f"{space.name} ({format_size(space.size_bytes)})" for space in one.namespaces]
-        most = max((space.max_transfer_bytes for space in one.namespaces), default=0)
+        limits = {space.max_transfer_bytes for space in one.namespaces if not space.has_no_limit}
+        free = any(space.has_no_limit for space in one.namespaces)
+        most = "no limit" if free else format_size(max(limits)) if max(limits, default=0) else ""
         # The first queue is for administration.
         queues = count_text(max(0, one.queues - 1), "queue") if one.queues else NOT_SHOWN
         depth = f" of {one.queue_depth}" if one.queues and one.queue_depth else ""
@@ -28,7 +30,7 @@ def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
             one.address,
             one.state,
             queues + depth,
-            format_size(most) if most else "",
+            most,
             ", ".join(spaces),
             one.multipath_policy,
             one.subsystem_nqn,

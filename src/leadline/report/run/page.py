@@ -27,7 +27,7 @@ from leadline.report.layers.page import layers_of_page
 from leadline.report.marks import Marks, finding_list
 from leadline.report.run.comparisons import comparison_sections, comparisons_of
 from leadline.report.run.headline import headline
-from leadline.report.run.load import study_of
+from leadline.report.run.load import load_sentences, study_of
 from leadline.report.run.ranking import ranking_of, ranking_sections
 from leadline.report.run.results import result_sections
 from leadline.report.run.scorecard import read_write_sections, scorecard_sections
@@ -38,7 +38,6 @@ from leadline.report.scaling.names import named_curves
 from leadline.report.scaling.sections import (
     curve_section,
     evidence_section,
-    scaling_sentences,
 )
 from leadline.report.scaling.timeline import timeline_sections
 from leadline.report.wording import listed, title, visible
@@ -61,7 +60,7 @@ def run_document(
     comparisons = comparisons_of(run, figures, findings)
     loads = study_of(run, figures, findings)
     of_layers, layers = layers_of_page(run)
-    said = (*of_layers, *(scaling_sentences(loads) if loads else ()))
+    said = (*of_layers, *(load_sentences(loads) if loads else ()))
     return Document(
         title=f"Run {visible(run.id)}",
         subtitle=_subtitle(run),

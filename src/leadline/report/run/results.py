@@ -50,6 +50,8 @@ TABLE_METRICS = (
     Metric.LATENCY_P99,
     Metric.LATENCY_P999,
 )
+# A stream has no requests of its own whose number or latency could be told.
+_OF_STREAMS = (Metric.BANDWIDTH,)
 _NUMBER_COLUMNS = {
     Metric.IOPS: Column(title="IOPS", kind=Kind.NUMBER),
     Metric.BANDWIDTH: Column(title="MiB/s", kind=Kind.NUMBER, rank=2),
@@ -77,7 +79,9 @@ def result_sections(
     doubted = doubts_of_workloads(run, findings, marks)
     sections = []
     if together and figures:
-        table = results_table("results-all", "", figures, marks, by_target=False)
+        every = all(workload.streams for workload in workloads.values())
+        shown = _OF_STREAMS if every else TABLE_METRICS
+        table = results_table("results-all", "", figures, marks, by_target=False, metrics=shown)
         sections.append(Section(heading="All workloads", id="all", blocks=(table,)))
     for number, (name, rows) in enumerate(groups.items(), start=1):
         anchor = f"w{number}-{slug(name)}"
@@ -85,7 +89,8 @@ def result_sections(
         rate = rate_metric(workload)
         said: list[Block] = [Paragraph(text=text) for text in _said(workload)]
         said += [Bullets(items=doubted[name])] if name in doubted else []
-        table = results_table(f"results-{anchor}", "", rows, marks, by_target=True)
+        shown = _OF_STREAMS if workload is not None and workload.streams else TABLE_METRICS
+        table = results_table(f"results-{anchor}", "", rows, marks, by_target=True, metrics=shown)
         plots: tuple[Block, ...] = dot_plots(anchor, rows, rate, marks, budget)
         if budget is not None:
             plots += workload_curves(run, anchor, rows, rate, budget)
@@ -153,37 +158,46 @@ def rate_metric(workload: Workload | None) -> Metric:
 
 
 def results_table(
-    anchor: str, caption: str, figures: Sequence[CellFigure], marks: Marks, *, by_target: bool
+    anchor: str,
+    caption: str,
+    figures: Sequence[CellFigure],
+    marks: Marks,
+    *,
+    by_target: bool,
+    metrics: Sequence[Metric] = TABLE_METRICS,
 ) -> Table:
-    """A table of figures whose first column names the target, or else the workload."""
+    """A table of figures whose first column names the target, or else the workload; of `metrics`
+    each has a column."""
     first = "target" if by_target else "workload"
     sections = by_target and any(one.workload != one.planned_workload for one in figures)
     levels: dict[str, set[str]] = {}
     for figure in figures:
         levels.setdefault(figure.workload, set()).add(figure.level)
     leveled = any(len(found) > 1 for found in levels.values())
-    rate = rate_told(
-        Metric.IOPS, lambda metric: any(one.metric(metric).value is not None for one in figures)
+    rates = [told_rate(figure) for figure in figures]
+    of = f"of {title(rates[0])}" if len(set(rates)) == 1 else "of the rate"
+    intervals = any(
+        figure.metric(rate).interval for figure, rate in zip(figures, rates, strict=True)
     )
-    of = f"of {title(rate)}"
-    intervals = any(figure.metric(rate).interval for figure in figures)
     columns = [Column(title=first)]
     columns += [Column(title="section")] if sections else []
     columns += [Column(title="level")] if leveled else []
-    columns += [Column(title="op"), *_NUMBER_COLUMNS.values()]
+    columns += [Column(title="op"), *(_NUMBER_COLUMNS[metric] for metric in metrics)]
     columns += [Column(title="trials", kind=Kind.NUMBER)]
     columns += [Column(title="range", kind=Kind.NUMBER, unit=of, rank=1)]
     columns += (
         [Column(title="95 % interval", kind=Kind.NUMBER, unit=of, rank=6)] if intervals else []
     )
     rows = []
-    for figure in figures:
+    for figure, rate in zip(figures, rates, strict=True):
         name = figure.target if by_target else figure.workload
         row = [word(name)]
         row += [word(figure.workload)] if sections else []
         row += [word(figure.level)] if leveled else []
         row += [word(op_text(figure.op))]
-        row += [number_cell(figure, figure.metric(metric), marks) for metric in TABLE_METRICS]
+        row += [
+            number_cell(figure, figure.metric(metric), marks, rate=metrics[0]) for metric in metrics
+        ]
         row += [trials_cell(figure, marks), _range(figure.metric(rate))]
         row += [_interval(figure.metric(rate))] if intervals else []
         rows.append(tuple(row))
@@ -192,11 +206,18 @@ def results_table(
     )
 
 
-def number_cell(figure: CellFigure, metric: MetricFigure, marks: Marks) -> Cell:
+def told_rate(figure: CellFigure) -> Metric:
+    """IOPS, or bandwidth where that alone is told, as of a stream."""
+    return rate_told(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
+
+
+def number_cell(
+    figure: CellFigure, metric: MetricFigure, marks: Marks, *, rate: Metric = Metric.IOPS
+) -> Cell:
+    """A number with its doubts; in place of the `rate` stands that the whole row is missing."""
     doubts = marks.for_number(metric.doubts)
     if metric.value is None:
-        missing = figure.missing and metric.metric is Metric.IOPS
-        text = MISSING if missing else NOT_SHOWN
+        text = MISSING if figure.missing and metric.metric is rate else NOT_SHOWN
         return Cell(text=text, note=metric.absence, marks=doubts, missing=True)
     notes = []
     if metric.low is not None and metric.high is not None and len(metric.trials) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.archive.reader import Run
@@ -73,6 +73,24 @@ class Grid:
         ]
         return counts.index(max(counts))
 
+    def telling(self, metric: Metric | None) -> Grid:
+        """Without the columns of which no target tells a metric (None: the rate), such as the
+        latency of a stream."""
+        kept = [
+            number
+            for number, (column, rate) in enumerate(zip(self.columns, self.rates, strict=True))
+            if metric is None or any(self._told(one, column, metric) for one in self.targets)
+        ]
+        return replace(
+            self,
+            columns=tuple(self.columns[number] for number in kept),
+            rates=tuple(self.rates[number] for number in kept),
+        )
+
+    def _told(self, target: str, column: _Subject, metric: Metric) -> bool:
+        figure = self.at.get((target, column))
+        return figure is not None and (figure.missing or figure.metric(metric).value is not None)
+
     def _usable(self, target: str, column: _Subject, rate: Metric) -> bool:
         figure = self.at.get((target, column))
         return figure is not None and usable(figure.metric(rate))
@@ -115,23 +133,55 @@ def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section
             "have every number."
         )
         return (Section(heading="Scorecard", id="scorecard", blocks=(Paragraph(text=text),)),)
-    shown = _SHOWN[: max(1, _MOST_CELLS // size)]
-    maps = tuple(
-        heat_map(f"scorecard-{key}", label, found, metric, f"scorecard-{key}")
-        for key, label, metric in shown
-    )
+    parts = [found] if run.plan.imported else _parts(found)
+    if not parts:
+        return ()  # no workload was done on two targets
+    maps: dict[str, list[HeatMap]] = {}
+    for key, label, metric in _SHOWN[: max(1, _MOST_CELLS // size)]:
+        choice = f"scorecard-{key}"
+        for number, part in enumerate(parts, start=1):
+            told = part.telling(metric)
+            if told.columns:
+                anchor = choice if number == 1 else f"{choice}-{number}"
+                heading = label if len(parts) == 1 else f"{label}, {_workloads(part)}"
+                maps.setdefault(label, []).append(heat_map(anchor, heading, told, metric, choice))
     choices = Choices(
         id="scorecard-metric",
         label="Metric",
-        options=tuple((f"scorecard-{key}", label) for key, label, _ in shown),
+        options=tuple((several[0].choice, label) for label, several in maps.items()),
     )
-    blocks: list[Block] = [Paragraph(text=_explained(found))]
+    blocks: list[Block] = [Paragraph(text=_explained(found, parts))]
     blocks += [choices] if len(maps) > 1 else []
-    return (Section(heading="Scorecard", id="scorecard", blocks=(*blocks, *maps)),)
+    drawn = itertools.chain.from_iterable(maps.values())
+    return (Section(heading="Scorecard", id="scorecard", blocks=(*blocks, *drawn)),)
 
 
-def _explained(found: Grid) -> str:
-    base = short(found.targets[found.baseline()])
+def _parts(found: Grid) -> list[Grid]:
+    """A grid for each group of targets that the same workloads are for, without what is for one
+    target alone and has nothing to be beside."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, column in enumerate(found.columns):
+        targets = tuple(one for one in found.targets if (one, column) in found.at)
+        groups.setdefault(targets, []).append(number)
+    return [
+        replace(
+            found,
+            targets=targets,
+            columns=tuple(found.columns[number] for number in numbers),
+            rates=tuple(found.rates[number] for number in numbers),
+        )
+        for targets, numbers in groups.items()
+        if len(targets) > 1
+    ]
+
+
+def _workloads(part: Grid) -> str:
+    return listed(dict.fromkeys(workload for workload, _, _ in part.columns), limit=3)
+
+
+def _explained(found: Grid, parts: Sequence[Grid]) -> str:
+    bases = dict.fromkeys(short(part.targets[part.baseline()]) for part in parts)
+    base = next(iter(bases)) if len(bases) == 1 else f"its map's baseline ({listed(bases)})"
     refused = any(
         figure.metric(metric).severity is Severity.ERROR
         for figure in found.at.values()

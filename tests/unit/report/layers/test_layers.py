@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from leadline.analysis.layers.relevance.model import cannot, not_known
 from leadline.analysis.layers.study import LayerStudy, layer_study
 from leadline.archive.reader import Run
 from leadline.report.document import LineChart, Section, Table
@@ -21,6 +22,7 @@ from leadline.report.layers.sections import (
     summary_sentences,
     sweep_sentences,
 )
+from leadline.report.layers.tables import setting_items, signed
 from leadline.report.markdown import render as markdown
 from leadline.report.terminal import render as terminal
 from tests.unit.analysis.layers.layer_archives import disk_run
@@ -161,3 +163,17 @@ def test_a_comparison_of_record_sizes_comes_first(study: LayerStudy) -> None:
     middle = study.sweeps[0].rows[len(study.sweeps[0].rows) // 2]
     assert second.startswith(middle.target)
     assert "wrote" in second
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(-0.9994, "-99.9 %"), (-0.99999, "-99.9 %"), (-1.0, "-100 %"), (0.004, "+0.4 %")],
+)
+def test_next_to_nothing_is_not_nothing(share: float, text: str) -> None:
+    assert signed(share) == text
+
+
+def test_settings_of_which_the_same_is_said_are_one_line() -> None:
+    fact = "it cannot be set there"
+    items = setting_items([cannot("a", "", fact), not_known("b", "1", fact), cannot("c", "", fact)])
+    assert items == (f"a, c cannot matter. {fact}", f"b (1) is not told by the evidence: {fact}.")
