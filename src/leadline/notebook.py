@@ -222,9 +222,12 @@ def layers(
     """What each layer below the targets did, and what came between them; of all cells, or of those
     that are named. Raises LeadlineError (`usage`, `run-not-found`, `no-layers`)."""
     from leadline.analysis.layers.study import layer_study
+    from leadline.audit.registry import audit
     from leadline.notebook_layers import OpenLayers
 
-    return OpenLayers(layer_study(_archive(run), target=target, workload=workload, level=level))
+    archive = _archive(run)
+    study = layer_study(archive, audit(archive), target=target, workload=workload, level=level)
+    return OpenLayers(study)
 
 
 def _archive(run: RunName) -> Run:

@@ -44,9 +44,11 @@ def command(
     """
     from leadline.analysis.layers.study import layer_study
     from leadline.archive.runs import find_run, runs_folder
+    from leadline.audit.registry import audit
 
     run = find_run(name, runs_folder(runs))
-    _print(layer_study(run, target=target, workload=workload, level=level), output)
+    study = layer_study(run, audit(run), target=target, workload=workload, level=level)
+    _print(study, output)
     return Exit.ANSWERED
 
 

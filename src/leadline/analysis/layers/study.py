@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline import errors
+from leadline.analysis.doubts import DoubtIndex
 from leadline.analysis.layers.explaining import Explanation, explained
 from leadline.analysis.layers.relevance.judging import settings_of
 from leadline.analysis.layers.relevance.model import Setting
@@ -15,8 +16,9 @@ from leadline.analysis.layers.zfs import vdev_devices
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Layer, LayerKind, TrialStatus
 from leadline.errors import LeadlineError
+from leadline.findings import Finding, Severity
 from leadline.inventory.zfs import zfs_inventory
-from leadline.metrics import Op
+from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell
 
 # What is told of a dataset beside its record size.
@@ -38,7 +40,8 @@ class TrialSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellLayers:
-    """One cell by its median trial. `sums` are of all its completed trials."""
+    """One cell by its median trial. `sums` are of all its completed trials; `refused` are the rules
+    by which the audit refuses its throughput, not what was counted below."""
 
     target: str
     workload: str
@@ -47,6 +50,7 @@ class CellLayers:
     explanation: Explanation
     settings: tuple[Setting, ...]
     sums: tuple[TrialSum, ...]
+    refused: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +64,16 @@ class LayerStudy:
 
 
 def layer_study(
-    run: Run, *, target: str | None = None, workload: str | None = None, level: str | None = None
+    run: Run,
+    findings: Iterable[Finding] = (),
+    *,
+    target: str | None = None,
+    workload: str | None = None,
+    level: str | None = None,
 ) -> LayerStudy:
-    """All cells that fit. Raises LeadlineError(`usage`) where no cell of the plan does,
+    """All cells that fit; `findings` are the audit's of the run.
+
+    Raises LeadlineError(`usage`) where no cell of the plan does,
     (`no-layers`) where nothing is known of what lies below any of them."""
     asked = [
         (number, cell)
@@ -87,10 +98,13 @@ def layer_study(
         for number, cell in asked
         if cell.target in stacks
     }
-    sweeps = _sweeps(run, [(number, cell) for number, cell in asked if seen.get(number)], seen)
+    doubts = DoubtIndex(run, findings)
+    refused = {number: _refused(doubts, cell) for number, cell in asked}
+    of_sweeps = [(number, cell) for number, cell in asked if seen.get(number)]
+    sweeps = _sweeps(run, of_sweeps, seen, refused)
     parameters = {name: _parameters(run, name) for name in {cell.target for _, cell in asked}}
     cells = [
-        _cell(cell, seen[number], parameters[cell.target], _sweep_of(sweeps, cell))
+        _cell(cell, seen[number], parameters[cell.target], _sweep_of(sweeps, cell), refused[number])
         for number, cell in asked
         if seen.get(number)
     ]
@@ -136,6 +150,7 @@ def _cell(
     trials: Sequence[TrialLayers],
     parameters: Mapping[str, str],
     sweep: RecordSweep | None,
+    refused: tuple[str, ...],
 ) -> CellLayers:
     middle = _median(trials)
     return CellLayers(
@@ -158,7 +173,17 @@ def _cell(
             for step in one.steps
             if step.one_to_one and one.layers[step.above].flows.get(step.op) is not None
         ),
+        refused=refused,
     )
+
+
+def _refused(doubts: DoubtIndex, cell: Cell) -> tuple[str, ...]:
+    """The rules that refuse the throughput of a cell, in any of its directions."""
+    name = cell.workload.name
+    row = doubts.touching(
+        target=cell.target, workload=name, planned=name, level=cell.level, op=None
+    )
+    return tuple(one.code for one in row.of(Metric.BANDWIDTH) if one.severity is Severity.ERROR)
 
 
 def _parameters(run: Run, target: str) -> Mapping[str, str]:
@@ -198,21 +223,22 @@ def _sweeps(
     run: Run,
     cells: Sequence[tuple[int, Cell]],
     seen: Mapping[int, Sequence[TrialLayers]],
+    refused: Mapping[int, tuple[str, ...]],
 ) -> tuple[RecordSweep, ...]:
     """Workloads and levels of which cells lie on datasets of two record sizes or more, on one
     pool, and alike in all else that is known of them: what differs between them is to be the record
     size alone."""
-    groups: dict[tuple[str, ...], list[tuple[Cell, Sequence[TrialLayers], int]]] = {}
+    groups: dict[tuple[str, ...], list[SweepRow]] = {}
     for number, cell in cells:
         record = _record_bytes(seen[number][0])
         if record:
             target = run.plan.target(cell.target)
             pool = f"{target.cluster} {target.parsed.pool}" if target.url else ""
             key = (cell.workload.name, cell.level, pool, *_alike(seen[number][0]))
-            groups.setdefault(key, []).append((cell, seen[number], record))
+            row = _row(cell, seen[number], record, refused[number])
+            groups.setdefault(key, []).append(row)
     found = []
-    for (workload, level, *_), members in groups.items():
-        rows = [_row(cell, trials, record) for cell, trials, record in members]
+    for (workload, level, *_), rows in groups.items():
         sweep = RecordSweep(
             workload=workload,
             level=level,
@@ -223,7 +249,9 @@ def _sweeps(
     return tuple(found)
 
 
-def _row(cell: Cell, trials: Sequence[TrialLayers], record: int) -> SweepRow:
+def _row(
+    cell: Cell, trials: Sequence[TrialLayers], record: int, refused: tuple[str, ...]
+) -> SweepRow:
     middle = _median(trials)
     little, op = explained(middle).little, middle.main_op
     below = vdev_devices(middle.layers)
@@ -235,6 +263,7 @@ def _row(cell: Cell, trials: Sequence[TrialLayers], record: int) -> SweepRow:
         block_bytes=device.mean_size_bytes if device else None,
         little=little,
         little_at=middle.layers[little.place].label if little else "",
+        refused=refused,
     )
 
 

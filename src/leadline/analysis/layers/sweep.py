@@ -13,7 +13,8 @@ from leadline.analysis.layers.little import Little
 class SweepRow:
     """One cell. `throughputs_bps` are those of all its completed trials in the order of the plan;
     `little` is of the median trial; `block_bytes` is the mean size that reaches the first block
-    device, None where nobody counted."""
+    device, None where nobody counted; `refused` are the rules by which the audit refuses the
+    cell's throughput."""
 
     target: str
     record_bytes: int
@@ -21,6 +22,7 @@ class SweepRow:
     block_bytes: float | None
     little: Little | None
     little_at: str
+    refused: tuple[str, ...]
 
     @property
     def throughput_bps(self) -> float:
@@ -39,6 +41,11 @@ class RecordSweep:
     @property
     def record_sizes(self) -> int:
         return len({one.record_bytes for one in self.rows})
+
+    @property
+    def usable(self) -> tuple[SweepRow, ...]:
+        """The rows whose throughput the audit does not refuse."""
+        return tuple(one for one in self.rows if not one.refused)
 
 
 def apart(first: Sequence[float], second: Sequence[float]) -> bool:

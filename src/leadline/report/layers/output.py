@@ -150,7 +150,8 @@ class SumOutput(Output):
 
 class CellLayersOutput(Output):
     """A cell by the trial with the median throughput; `sums` are of all completed trials.
-    `lost_at` is the number of the step at which most concurrency is lost, null where none is."""
+    `lost_at` is the number of the step at which most concurrency is lost, null where none is;
+    `refused` the rules by which the audit refuses the cell's throughput."""
 
     target: str
     workload: str
@@ -165,17 +166,20 @@ class CellLayersOutput(Output):
     lost_at: int | None
     settings: list[SettingOutput]
     sums: list[SumOutput]
+    refused: list[str]
     notes: list[str]
 
 
 class SweepRowOutput(Output):
     """`throughputs` of all completed trials in bytes/s, `throughput` their median; `block_size` the
-    mean request at the first block device; the rest is Little's law at `layer`."""
+    mean request at the first block device; `refused` the rules by which the audit refuses the
+    throughput; the rest is Little's law at `layer`."""
 
     target: str
     record_bytes: int
     throughput: float
     throughputs: list[float]
+    refused: list[str]
     block_size: float | None
     layer: str
     size: float | None

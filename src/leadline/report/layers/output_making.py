@@ -97,6 +97,7 @@ def _cell(one: CellLayers) -> told.CellLayersOutput:
             )
             for part in one.sums
         ],
+        refused=list(one.refused),
         notes=list(found.notes),
     )
 
@@ -202,6 +203,7 @@ def _row(one: SweepRow) -> told.SweepRowOutput:
         record_bytes=one.record_bytes,
         throughput=one.throughput_bps,
         throughputs=list(one.throughputs_bps),
+        refused=list(one.refused),
         block_size=one.block_bytes,
         layer=one.little_at,
         size=little.size_bytes if little else None,

@@ -60,7 +60,9 @@ def summary_sentences(study: LayerStudy) -> tuple[str, ...]:
     told = [
         cell
         for cell in study.cells
-        if cell.explanation.sentences and (cell.target, cell.workload) not in swept
+        if cell.explanation.sentences
+        and not cell.refused
+        and (cell.target, cell.workload) not in swept
     ]
     ends: list[CellLayers] = []
     for pick in (min, max):
@@ -70,6 +72,13 @@ def summary_sentences(study: LayerStudy) -> tuple[str, ...]:
                 ends.append(one)
     sentences = list(sweep_sentences(study))
     sentences += [f"{cell_name(one)}: {visible(one.explanation.sentences[0])}" for one in ends]
+    refused = [cell for cell in study.cells if cell.refused]
+    if refused:
+        codes = ", ".join(sorted({code for cell in refused for code in cell.refused}))
+        sentences.append(
+            f"{len(refused)} of {count_text(len(study.cells), 'cell')} are refused by the audit "
+            f"({codes}): what was counted below stands, their throughput is no result."
+        )
     checked = [one for cell in study.cells for one in cell.sums if one.adds_up is not None]
     wrong = sum(not one.adds_up for one in checked)
     if checked:
@@ -85,7 +94,8 @@ def sweep_sentences(study: LayerStudy) -> tuple[str, ...]:
     it is, with all that narrows it."""
     said: list[str] = []
     for sweep in study.sweeps:
-        row = sweep.rows[len(sweep.rows) // 2]
+        rows = sweep.usable or sweep.rows
+        row = rows[len(rows) // 2]
         cell = next(
             one
             for one in study.cells
@@ -96,7 +106,7 @@ def sweep_sentences(study: LayerStudy) -> tuple[str, ...]:
             f"{name}: {_of_record_size(one)}" for one in cell.settings if one.name == "recordsize"
         ]
         told = " ".join(cell.explanation.sentences)
-        if told:
+        if told and not cell.refused:
             said.append(f"{cell_name(cell)}: {visible(told)}")
     return tuple(said)
 
@@ -113,8 +123,9 @@ def cell_section(cell: CellLayers, number: int) -> Section:
     anchor = f"layers-{number}"
     found = cell.median
     blocks: list[Block] = []
-    if cell.explanation.sentences:
-        blocks.append(Bullets(items=tuple(map(visible, cell.explanation.sentences))))
+    told = [*_refusal(cell), *map(visible, cell.explanation.sentences)]
+    if told:
+        blocks.append(Bullets(items=tuple(told)))
     blocks.append(layers_table(f"{anchor}-flows", cell))
     chart = sizes_chart(f"{anchor}-sizes", cell)
     if chart is not None:
@@ -128,6 +139,14 @@ def cell_section(cell: CellLayers, number: int) -> Section:
         blocks.append(Bullets(items=setting_items(cell.settings)))
     blocks.append(Paragraph(text=" ".join(dict.fromkeys(_notes(cell)))))
     return Section(heading=cell_name(cell), id=anchor, blocks=tuple(blocks))
+
+
+def _refusal(cell: CellLayers) -> Iterator[str]:
+    if cell.refused:
+        yield (
+            f"Refused by the audit: {', '.join(cell.refused)}. What was counted below stands; the "
+            "throughput must not be used."
+        )
 
 
 def _reasons(cell: CellLayers) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def run_document(
     ranking = ranking_of(run, figures, findings)
     comparisons = comparisons_of(run, figures, findings)
     loads = study_of(run, figures, findings)
-    of_layers, layers = layers_of_page(run)
+    of_layers, layers = layers_of_page(run, findings)
     said = (*of_layers, *(load_sentences(loads) if loads else ()))
     return Document(
         title=f"Run {visible(run.id)}",

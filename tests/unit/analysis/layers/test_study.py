@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from leadline.analysis.layers.study import LayerStudy, layer_study
 from leadline.archive import layout
 from leadline.archive.records import Layer, LayerKind
 from leadline.errors import LeadlineError
+from leadline.findings import Finding, Severity
 from leadline.metrics import Op
 from leadline.plan.models import Pattern
 from tests.unit.analysis.layers.layer_archives import (
@@ -318,6 +320,47 @@ def test_datasets_that_differ_in_more_than_their_records_are_not_compared(tmp_pa
         for record, how in ((8192, "off"), (131072, "zstd"))
     }
     assert layer_study(stream_run(tmp_path / "r", cells)).sweeps == ()
+
+
+def refusal(target: str, **changes: object) -> Finding:
+    found = Finding(
+        code="cache-served-reads",
+        severity=Severity.ERROR,
+        target=target,
+        message="a cache answered",
+        remedy="read more than it holds",
+    )
+    return replace(found, **changes)
+
+
+def test_what_the_audit_refuses_does_not_say_whether_the_record_size_matters(
+    tmp_path: Path,
+) -> None:
+    rates = {8192: (10.0, 12.0, 11.0), 32768: (20.0, 22.0, 21.0), 131072: (30.0, 33.0, 31.0)}
+    run = sweep(tmp_path / "r", rates).run
+
+    one = layer_study(run, [refusal("zfs-131072")])
+    assert [cell.refused for cell in one.cells] == [(), (), ("cache-served-reads",)]
+    assert [row.record_bytes for row in one.sweeps[0].usable] == [8192, 32768]
+    setting = one.cells[0].settings[0]
+    assert setting.relevance.value == "can matter", "two sizes are left"
+    assert setting.evidence["throughput_ratio"] == pytest.approx(21 / 11, rel=0.01)
+
+    two = layer_study(run, [refusal("zfs-131072"), refusal("zfs-8192")])
+    setting = two.cells[0].settings[0]
+    assert setting.relevance.value == "not known"
+    assert "refuses" in setting.sentence
+    assert "cache-served-reads" in setting.sentence
+
+    kept = layer_study(
+        run,
+        [
+            refusal("zfs-8192", severity=Severity.WARNING),
+            refusal("zfs-32768", latency_only=True),
+            refusal("zfs-131072", workload="another"),
+        ],
+    )
+    assert not any(cell.refused for cell in kept.cells), "only errors of the throughput refuse"
 
 
 def test_the_median_trial_speaks_for_a_cell(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from leadline.analysis.layers.relevance.model import cannot, not_known
 from leadline.analysis.layers.study import LayerStudy, layer_study
 from leadline.archive.reader import Run
+from leadline.findings import Finding, Severity
 from leadline.report.document import LineChart, Section, Table
 from leadline.report.html import render as page
 from leadline.report.layers.document import layers_document
@@ -108,7 +109,7 @@ def test_each_figure_has_a_source_or_a_reason(study: LayerStudy) -> None:
 def test_the_page_shows_some_cells_and_says_where_the_others_are(
     run: Run, study: LayerStudy
 ) -> None:
-    sentences, (section,) = layers_of_page(run)
+    sentences, (section,) = layers_of_page(run, ())
     assert sentences == sweep_sentences(study)
     assert section.heading == "Where the I/O goes"
     cells = [one for one in section.sections if one.id != "layers-by-record"]
@@ -128,9 +129,9 @@ def test_the_page_renders(run: Run, study: LayerStudy) -> None:
 
 
 def test_a_run_without_layers_has_no_section(tmp_path: Path) -> None:
-    assert layers_of_page(build(tmp_path / "r", {"a": (cell(), [Stored()])})) == ((), ())
+    assert layers_of_page(build(tmp_path / "r", {"a": (cell(), [Stored()])}), ()) == ((), ())
     unobserved = disk_run(tmp_path / "u")
-    assert layers_of_page(unobserved)[1] == (), "nor one below whose engine nothing was counted"
+    assert layers_of_page(unobserved, ())[1] == (), "nor one below whose engine nothing was counted"
     assert page_section(None) == ()
 
 
@@ -148,7 +149,7 @@ def test_rows_have_a_cell_for_each_column(run: Run) -> None:
         inner = [table for one in section.sections for table in tables(one)]
         return [*(block for block in section.blocks if isinstance(block, Table)), *inner]
 
-    _, (section,) = layers_of_page(run)
+    _, (section,) = layers_of_page(run, ())
     found = tables(section)
     assert found
     for table in found:
@@ -163,6 +164,32 @@ def test_a_comparison_of_record_sizes_comes_first(study: LayerStudy) -> None:
     middle = study.sweeps[0].rows[len(study.sweeps[0].rows) // 2]
     assert second.startswith(middle.target)
     assert "wrote" in second
+
+
+def test_a_refusal_of_the_audit_stands_beside_what_it_refuses(run: Run) -> None:
+    found = Finding(
+        code="cache-served-reads",
+        severity=Severity.ERROR,
+        target="zfs-16384",
+        message="a cache answered",
+        remedy="read more than it holds",
+    )
+    study = layer_study(run, [found])
+    sentences = summary_sentences(study)
+    assert not any(one.startswith("zfs-16384") for one in sentences), "it explains no result"
+    assert any("1 of 5 cells are refused" in one for one in sentences)
+    text = " ".join(shown(study, 160).split())
+    assert "refused: cache-served-reads" in text
+    assert text.count("Refused by the audit: cache-served-reads.") == 1
+    answer = layers_output(study)
+    refused = {one.target: one.refused for one in answer.cells}
+    assert refused.pop("zfs-16384") == ["cache-served-reads"]
+    assert not any(refused.values())
+    assert [row.refused for row in answer.sweeps[0].rows] == [
+        *([], []),
+        ["cache-served-reads"],
+        *([], []),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,12 @@ def _amplified(given: Given) -> float | None:
 
 
 def _by_sweep(sweep: RecordSweep, name: str, value: str) -> Setting:
-    least, most = sweep.rows[0], sweep.rows[-1]
+    rows = sweep.usable
+    if len({one.record_bytes for one in rows}) < 2:
+        refusing = sorted({code for one in sweep.rows for code in one.refused})
+        fact = f"the audit refuses what the record sizes were measured with ({', '.join(refusing)})"
+        return not_known(name, value, fact)
+    least, most = rows[0], rows[-1]
     ratio = most.throughput_bps / least.throughput_bps
     between = (
         f"from {format_size(least.record_bytes)} to {format_size(most.record_bytes)} "
