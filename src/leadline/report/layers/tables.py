@@ -241,7 +241,7 @@ def sweep_table(anchor: str, sweep: RecordSweep) -> Table:
         why = "no layer below tells size, latency and requests in flight"
         trials = ", ".join(format_bandwidth(value) for value in one.throughputs_bps)
         if one.refused:
-            trials += f"; refused: {', '.join(one.refused)}"
+            trials += " (refused)"
         objects = little.objects if little else None
         rows.append(
             (
