@@ -255,6 +255,12 @@ def test_stolen_time_is_suspicious() -> None:
     assert strengths(level)[Bottleneck.CLIENT_CPU] is SUSPECTED
 
 
+def test_cores_that_another_guest_took_were_the_osds_as_well() -> None:
+    stolen = replace(machine("one", Role.CLIENT), cpu=cpu(0.5, steal=0.2), roles=frozenset(Role))
+    found = strengths(replace(BUSY, machines=(stolen,)))
+    assert found[Bottleneck.CLIENT_CPU] is found[Bottleneck.OSD_CPU] is SUSPECTED
+
+
 def test_operations_that_wait_for_a_thread_make_osds_suspicious() -> None:
     waiting = replace(BUSY, osds=(osd(waited=0.7),))
     assert strengths(waiting)[Bottleneck.OSD_CPU] is SUSPECTED

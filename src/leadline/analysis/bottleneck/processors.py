@@ -105,6 +105,12 @@ def storage_cpu(level: LevelEvidence) -> Suspect:
     numbers["busy_share"] = busy
     if level.shared and busy >= CROWDED:
         return _shared(kind, level, busiest, busy, numbers)
+    steal = busiest.cpu.steal_share
+    if steal >= STOLEN:
+        numbers["steal_share"] = steal
+        where = f"The cores of the storage{_name(busiest, level.storage)}"
+        said = f"{where} lost {steal:.0%} of their time to other guests of the hypervisor."
+        return suspect(kind, Strength.SUSPECTED, said, **numbers)
     who = f"The cores of the storage{_name(busiest, level.storage)} were {busy:.0%} busy"
     if busy >= CROWDED:
         return suspect(kind, _crowded(busy), f"{who}.", **numbers)
