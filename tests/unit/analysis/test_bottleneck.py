@@ -256,8 +256,8 @@ def test_stolen_time_is_suspicious() -> None:
 
 
 def test_cores_that_another_guest_took_were_the_osds_as_well() -> None:
-    stolen = replace(machine("one", Role.CLIENT), cpu=cpu(0.5, steal=0.2), roles=frozenset(Role))
-    found = strengths(replace(BUSY, machines=(stolen,)))
+    stolen = replace(machine("s1", Role.CLIENT, steal=0.2), roles=frozenset(Role))
+    found = strengths(replace(BUSY, machines=(stolen,), on_lab=True))
     assert found[Bottleneck.CLIENT_CPU] is found[Bottleneck.OSD_CPU] is SUSPECTED
 
 
