@@ -47,7 +47,8 @@ def test_rule_pages_profiles_and_the_page_work_without_the_checkout(
     for rule in RULES:
         assert "## What to do" in said("explain", rule.code)
     for profile in profile_names():
-        assert "trials" in said("check", "--target", "dir:/x", "--profile", profile)
+        target = "zfs:tank" if profile == "zfs-stream" else "dir:/x"
+        assert "trials" in said("check", "--target", target, "--profile", profile)
     said(
         "run", "--target", f"dir:{tmp_path}", "--profile", "quick", "--runtime", "2s",
         "--ramp", "0", "--size", "64M", "--no-prefill", "--replay", RECORDED,
