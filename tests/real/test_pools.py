@@ -236,7 +236,7 @@ def test_pools_of_a_plan(process: Process, multi_zone: Lab, tmp_path: Path) -> N
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         f"clusters:\n  mz:\n    lab: {multi_zone.name}\n"
-        "profile: quick\n"
+        "workloads: [{name: w, pattern: write, block_size: 4M, size: 64M}]\n"
         "targets:\n  - rbd:rep3?data_pool=ec-2-1\n  - rados:mine\n  - rados:rep2\n"
     )
     planned = process("pools", "create", "--plan", plan, "--dry-run", "--format", "json")
