@@ -109,22 +109,31 @@ def drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
         assert not fio_processes(tmp_path)
 
 
-def plan(folder: Path, pool: str, runtime: str) -> Path:
+# Of a trial that is to hang. One that is to end has the default's time: a busy machine is slow.
+IMPATIENT = "grace: 3s\n"
+
+
+def plan(folder: Path, pool: str, runtime: str, more: str = "") -> Path:
     path = folder / "plan.yaml"
     path.write_text(
-        f"clusters: {{drill: {{lab: drill}}}}\ntargets: [{pool}]\nrepeats: 1\ngrace: 3s\n"
+        f"clusters: {{drill: {{lab: drill}}}}\ntargets: [{pool}]\nrepeats: 1\n{more}"
         f"workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 16M, runtime: {runtime}}}]\n"
     )
     return path
 
 
 def while_running(
-    drill: Drill, folder: Path, pool: str, runtime: str, break_it: Callable[[], None]
+    drill: Drill,
+    folder: Path,
+    pool: str,
+    runtime: str,
+    break_it: Callable[[], None],
+    more: str = "",
 ) -> Ended:
     """A run of one trial during which something breaks."""
     ended: list[Ended] = []
     thread = threading.Thread(
-        target=lambda: ended.append(drill.call("run", plan(folder, pool, runtime)))
+        target=lambda: ended.append(drill.call("run", plan(folder, pool, runtime, more)))
     )
     thread.start()
     try:
@@ -162,7 +171,7 @@ def test_data_that_is_out_of_reach_ends_the_trial_as_hung_and_is_cleaned_up_late
             victim.kill()
 
     networks = [drill.network(1), drill.network(2)]
-    ended = while_running(drill, tmp_path, "rbd:rep2", "10s", both_down)
+    ended = while_running(drill, tmp_path, "rbd:rep2", "10s", both_down, IMPATIENT)
     assert ended.status == 4, ended.err
     (trial,) = drill.run.trials
     assert trial.record.status is TrialStatus.HUNG
@@ -211,7 +220,7 @@ def test_a_lab_that_is_killed_whole_leaves_an_archive_and_nothing_else(
         for one in processes:
             os.kill(one["pid"], signal.SIGKILL)
 
-    ended = while_running(drill, tmp_path, "rbd:rep3", "10s", kill_all)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "10s", kill_all, IMPATIENT)
     assert ended.status == 4, ended.err
     (trial,) = drill.run.trials
     assert trial.record.status in (TrialStatus.HUNG, TrialStatus.FAILED)

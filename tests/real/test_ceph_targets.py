@@ -52,7 +52,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             f"clusters: {{here: {{lab: {lab}}}}}\n"
             f"targets: {json.dumps([json.loads(one) if one[0] == '{' else one for one in targets])}"
             f"\nworkloads: [{workload}]\n"
-            "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\ngrace: 3s\n"
+            "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
         )
         return path
 

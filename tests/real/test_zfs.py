@@ -30,7 +30,7 @@ from tests.real.zfs_here import answers, left_here, pools
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 
-SHORT = "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\ngrace: 3s\n"
+SHORT = "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def plan(tmp_path: Path, lab: str) -> Path:
         f"clusters: {{here: {{lab: {lab}}}}}\n"
         "targets: [{target: 'zfs+rbd:rep2?recordsize=8K', name: z}]\n"
         "workloads: [{name: w, pattern: randwrite, fsync: 1}]\n"
-        "defaults: {size: 16M, runtime: 3s, block_size: 8k}\nrepeats: 1\ngrace: 5s\n"
+        "defaults: {size: 16M, runtime: 3s, block_size: 8k}\nrepeats: 1\n"
     )
     return path
 
