@@ -34,6 +34,17 @@ def test_what_could_not_be_removed_is_an_error_that_says_how(
     assert f"`leadline clean {run.path}`" in said.err
     assert [problem.code for problem in run.manifest.problems] == ["left-behind"]
 
+    (folder,) = (Path(one.path) for one in run.left_behind)
+    (folder / "thesis.txt").write_text("not Leadline's")
+    kept = leadline("clean", str(run.path))
+    assert kept.status == 4
+    assert "error[left-behind]" in kept.err
+    assert ERROR.search(kept.err)
+    assert "thesis.txt" in kept.err
+    assert kept.out == ""
+    assert (folder / "thesis.txt").read_text() == "not Leadline's"
+    (folder / "thesis.txt").unlink()
+
     cleaned = leadline("clean", str(run.path))
     assert cleaned.status == 0
     assert "removed what a killed session left" in cleaned.out

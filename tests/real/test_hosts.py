@@ -412,8 +412,9 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts) -> None
     journal = Journal()
     journal.entries += left
     run: Any = SimpleNamespace(left_behind=left, plan=None)
-    told = remove_leftovers(run, journal)
-    assert told == [f"removed what a killed session left: {one.path}" for one in left]
+    done, problems = remove_leftovers(run, journal)
+    assert done == [f"removed what a killed session left: {one.path}" for one in left]
+    assert problems == []
     assert journal.entries == []
     assert not [one for name in ("a", "b") for one in hosts.root(name).iterdir()]
 

@@ -209,7 +209,10 @@ def test_what_a_killed_run_left_in_a_pool_is_destroyed_by_clean(
     ours = left.path.removeprefix("zfs:")
     owner = sh(find("zfs"), "get", "-H", "-o", "value", "leadline:owner", ours)
     sh(find("zfs"), "set", "leadline:owner=somebody", ours)
-    assert "left alone" in process("clean", "@latest").out
+    refused = process("clean", "@latest")
+    assert "error[left-behind]" in refused.err
+    assert "left alone" in refused.err
+    assert refused.status == 4
     assert ours in users.state[0]
     sh(find("zfs"), "set", f"leadline:owner={owner}", ours)
     cleaned = process("clean", "@latest")

@@ -91,7 +91,7 @@ def test_the_death_of_what_the_pool_stands_on_ends_the_trial_and_leaves_nothing(
     assert child.returncode == 4
     (trial,) = archive(tmp_path).trials
     assert trial.record.status is not TrialStatus.COMPLETED
-    said = process("clean", "@latest").out if archive(tmp_path).left_behind else ""
+    said = process("clean", "@latest").err if archive(tmp_path).left_behind else ""
     assert archive(tmp_path).left_behind == (), said
 
 

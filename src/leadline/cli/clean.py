@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -50,6 +51,8 @@ def command(
     with --all that takes also runs of others that are going on: look first with --dry-run.
     Folders of sockets that killed processes left in the temporary folder go as well.
 
+    What could not be removed is told, with status 4.
+
     \b
     Example:
         leadline clean
@@ -74,17 +77,32 @@ def command(
     left = [one for one in found if one.left_behind]
     if not dry_run:
         remove_abandoned()
+    stays: list[str] = []
     for one in left:
         if dry_run:
             for created in one.left_behind:
                 click.echo(f"{one.id}: would remove {created.path}")
             continue
         with RunWriter.tidying(one.path) as writer:
-            for sentence in remove_leftovers(one, writer):
-                click.echo(f"{one.id}: {sentence}")
+            done, problems = remove_leftovers(one, writer)
+        for sentence in done:
+            click.echo(f"{one.id}: {sentence}")
+        stays += [f"{one.id}: {sentence}" for sentence in problems]
     if not left:
         click.echo("nothing was left behind")
+    _all_gone(stays)
     return Exit.ANSWERED
+
+
+def _all_gone(stays: Sequence[str]) -> None:
+    """Raise LeadlineError(`left-behind`) for what could not be removed."""
+    if stays:
+        raise LeadlineError(
+            errors.LEFT_BEHIND,
+            "not everything that was left behind could be removed",
+            context=stays,
+            hint="the same command tries again when that is mended; all else is done",
+        )
 
 
 def _in_cluster(
@@ -107,6 +125,8 @@ def _in_cluster(
             for one in found:
                 click.echo(f"{one.run}: would remove the {one}")
         else:
-            for sentence in remove(found, Removal(connection=connection)):
+            done, stays = remove(found, Removal(connection=connection))
+            for sentence in done:
                 click.echo(sentence)
+            _all_gone(stays)
     return Exit.ANSWERED

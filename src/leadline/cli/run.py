@@ -272,7 +272,8 @@ def _reopened(
             # Refusals come before the archive is touched.
             inspect_targets(plan, [target])
     writer = RunWriter.reopen(run.path, session=session)
-    for sentence in remove_leftovers(run, writer):
+    done, problems = remove_leftovers(run, writer)
+    for sentence in (*done, *problems):
         click.echo(f"note: {sentence}", err=True)
     return writer, to_do
 

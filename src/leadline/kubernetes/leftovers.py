@@ -92,23 +92,26 @@ def _there(client: Any, kind: Any, namespace: str | None, run: str | None) -> li
         raise
 
 
-def remove(found: Iterable[Leftover], removal: Removal) -> list[str]:
-    """Remove them, and wait until the volumes behind them are gone; what was done, or could not
-    be, as sentences. What stands in a namespace of ours goes with it."""
-    told: list[str] = []
+def remove(found: Iterable[Leftover], removal: Removal) -> tuple[list[str], list[str]]:
+    """Remove them, and wait until the volumes behind them are gone; what was done, and what could
+    not be, as sentences. What stands in a namespace of ours goes with it."""
+    done: list[str] = []
+    problems: list[str] = []
     gone: set[str] = set()
     for one in found:
         if one.namespace in gone:
             continue
         try:
             if one.kind == "namespace":
-                problems = removal.namespace(one.name, one.token)
+                left = removal.namespace(one.name, one.token)
                 gone.add(one.name)
             elif one.kind == "job":
-                problems = removal.job(one.namespace, one.name, one.token)
+                left = removal.job(one.namespace, one.name, one.token)
             else:
-                problems = removal.machine(one.namespace, one.name, one.token)
+                left = removal.machine(one.namespace, one.name, one.token)
         except LeadlineError as error:
-            problems = (f"{one} could not be removed: {error.fact}",)
-        told += problems or [f"removed the {one}"]
-    return told
+            left = (f"{one} could not be removed: {error.fact}",)
+        problems += left
+        if not left:
+            done.append(f"removed the {one}")
+    return done, problems

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline import errors
+from leadline import admin_programs, errors
 from leadline.errors import LeadlineError
 from leadline.inventory.models import BlockDevice, Mount
 
@@ -17,30 +16,19 @@ _TIMEOUT_S = 30.0
 
 def _answer(command: Sequence[str]) -> str:
     """stdout of a read-only command; empty if it is missing, fails or does not come back."""
-    try:
-        asked = subprocess.run(
-            command, capture_output=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return asked.stdout.decode("utf-8", "replace") if asked.returncode == 0 else ""
+    status, said, _ = admin_programs.run(*command, bound_s=_TIMEOUT_S)
+    return said if status == 0 else ""
 
 
 def _must_answer(device: Path, command: Sequence[str]) -> str:
     """Like _answer, but no answer is an error: what protects data must not fail in silence."""
-    try:
-        asked = subprocess.run(
-            command, capture_output=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
-        )
-        said = asked.stderr.decode("utf-8", "replace").strip()
-        answer = asked.stdout.decode("utf-8", "replace") if asked.returncode == 0 else None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        said, answer = str(error), None
-    if answer is None:
+    status, answer, complaint = admin_programs.run(*command, bound_s=_TIMEOUT_S)
+    if status != 0:
+        silent = f"no answer within {_TIMEOUT_S:g} s" if status is None else "failed"
         raise LeadlineError(
             errors.DEVICE_UNCHECKED,
             f"{str(device)!r} cannot be checked for use and signatures",
-            context=[f"{command[0]}: {said or 'failed'}"],
+            context=[f"{command[0]}: {complaint.strip() or silent}"],
             hint=f"Leadline needs a working {command[0]} (Debian: util-linux) and the right to "
             "read the device",
         )

@@ -187,7 +187,7 @@ def destroy(name: str, token: str) -> tuple[str, ...]:
             _destroy(name)
         return remove_mount_folder(token)
     except LeadlineError as error:
-        return (f"zfs:{name} could not be removed: {_why(error)}",)
+        return (f"zfs:{name} could not be removed: {why_it_stays(error)}",)
 
 
 def _destroy(name: str) -> None:
@@ -209,7 +209,7 @@ def _destroy(name: str) -> None:
             return
 
 
-def _why(error: LeadlineError) -> str:
+def why_it_stays(error: LeadlineError) -> str:
     """One sentence of why a dataset stays, with what frees it."""
     said = "; ".join(line.strip() for line in error.context)
     if error.kind is errors.ZPOOL_UNFIT:

@@ -125,18 +125,19 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
             )
 
 
-def remove_leftovers(run: Run, journal: Journal) -> list[str]:
-    """Remove what a killed session of `run` left on its targets; what was, or could not be, done
-    as sentences. Only what carries the run's own token is touched."""
-    told: list[str] = []
+def remove_leftovers(run: Run, journal: Journal) -> tuple[list[str], list[str]]:
+    """Remove what a killed session of `run` left on its targets; what was done, and what could not
+    be, as sentences. Only what carries the run's own token is touched."""
+    done: list[str] = []
+    problems: list[str] = []
     for created in run.left_behind:
-        problems = _removed(run.plan, created)
-        if problems:
-            told += problems
+        found = _removed(run.plan, created)
+        if found:
+            problems += found
         else:
             journal.note_removed(created)
-            told.append(f"removed what a killed session left: {created.path}")
-    return told
+            done.append(f"removed what a killed session left: {created.path}")
+    return done, problems
 
 
 def _removed(plan: Plan, created: Created) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from leadline.archive.records import Created
 from leadline.ceph.access import CephAccess
 from leadline.errors import LeadlineError
 from leadline.targets import image_device, zfs_daemon
-from leadline.targets.dataset import OWNER
+from leadline.targets.dataset import OWNER, why_it_stays
 from leadline.targets.rbd import remove_image
 from leadline.targets.stand_names import StandNames, names_of
 
@@ -66,7 +66,7 @@ def _destroy_pool(names: StandNames) -> tuple[str, ...]:
                 time.sleep(0.5)
     except LeadlineError as error:
         others = image_device.mounted_elsewhere(names.token)
-        said = "; ".join([error.fact, *error.context[-1:], *others])
+        said = "; ".join([why_it_stays(error), *others])
         return (f"the pool {names.zpool} could not be removed: {said}",)
     return ()
 
