@@ -9,9 +9,10 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
-from jinja2 import DictLoader, Environment, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 import leadline
@@ -54,20 +55,33 @@ def render(
     The page's script and style are allowed by their hashes alone, so nothing that a name smuggled
     in would run even if it were not escaped.
     """
-    folder = resources.files("leadline.report") / "templates"
-    source = {
-        name: (folder / name).read_text("utf-8")
-        for name in (
-            "page.html.j2", "blocks.html.j2", "page.js", "chart.css", "page.css", "print.css",
-        )
-    }  # fmt: skip
-    paper = source["print.css"]
-    style = source["chart.css"] + source["page.css"]
+    paper, script = _source("print.css"), _source("page.js")
+    style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
+    return _template(ready_to_print).render(
+        document=document,
+        version=leadline.__version__,
+        definitions=Markup(DEFINITIONS),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_source_hash(style),
+        script_hash=_source_hash(script),
+        downloads=() if ready_to_print else downloads,
+    )
+
+
+@cache
+def _source(name: str) -> str:
+    return (resources.files("leadline.report") / "templates" / name).read_text("utf-8")
+
+
+# Compiling takes longer than filling in a small page.
+@cache
+def _template(ready_to_print: bool) -> Template:
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
-        loader=DictLoader({"page": source["page.html.j2"], "blocks": source["blocks.html.j2"]}),
+        loader=DictLoader({"page": _source("page.html.j2"), "blocks": _source("blocks.html.j2")}),
     )
     environment.globals.update(
         paper=ready_to_print,
@@ -84,16 +98,7 @@ def render(
         sentence=sentence,
         slots=_slots,
     )
-    return environment.get_template("page").render(
-        document=document,
-        version=leadline.__version__,
-        definitions=Markup(DEFINITIONS),
-        style=Markup(style),
-        script=Markup(source["page.js"]),
-        style_hash=_source_hash(style),
-        script_hash=_source_hash(source["page.js"]),
-        downloads=() if ready_to_print else downloads,
-    )
+    return environment.get_template("page")
 
 
 def _source_hash(content: str) -> str:

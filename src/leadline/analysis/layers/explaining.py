@@ -20,8 +20,10 @@ from leadline.units import format_bandwidth, format_latency, format_size
 _LOST: Final = 0.5
 # Of fewer at a time nothing can be lost but the time between them.
 _SEVERAL: Final = 1.5
-# One side of a pipe held the stream back where it did so twice as long as the other.
+# One side of a pipe held the stream back where it was waited for twice as long as the other, and
+# for most of the time.
 _CLEARLY: Final = 2.0
+_MOSTLY: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +74,9 @@ def stalls_of(report: StreamReport) -> Stalls:
     sender = sum(one.waited_for_sender_s for one in counted) / whole_s
     pipe = report.relaying_share or 0.0
     slower = ""
-    if receiver > _CLEARLY * max(sender, pipe):
+    if receiver > max(_MOSTLY, _CLEARLY * max(sender, pipe)):
         slower = "receiver"
-    elif sender > _CLEARLY * max(receiver, pipe):
+    elif sender > max(_MOSTLY, _CLEARLY * max(receiver, pipe)):
         slower = "sender"
     return Stalls(
         for_receiver_share=receiver,

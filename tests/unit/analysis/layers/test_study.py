@@ -248,7 +248,7 @@ def test_a_small_part_of_what_the_engine_read_explains_nothing(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("for_receiver_s", "for_sender_s", "slower"),
-    [(7.0, 0.2, "receiver"), (0.3, 6.0, "sender"), (2.0, 2.5, "")],
+    [(7.0, 0.2, "receiver"), (0.3, 6.0, "sender"), (2.0, 2.5, ""), (3.0, 0.2, "")],
 )
 def test_stalls_of_the_pipe_tell_who_held_the_stream_back(
     tmp_path: Path, for_receiver_s: float, for_sender_s: float, slower: str
