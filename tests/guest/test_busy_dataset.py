@@ -85,8 +85,9 @@ def test_a_file_that_is_open_in_the_dataset(guest: ZfsGuest, mine: str, tmp_path
 
     # Still in use: clean says so, and changes nothing.
     again = guest.leadline("clean", run.id)
-    assert f"zfs:{own}" in again.out, again.out
-    assert "busy" in again.out
+    assert again.status == 4, again.out
+    assert f"zfs:{own}" in again.err, again.err
+    assert "busy" in again.err
     assert own_dataset(guest, mine) == own
     guest.sh("kill $(cat /holder)")
     cleaned(guest, run)

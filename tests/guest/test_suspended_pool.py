@@ -143,8 +143,8 @@ def test_a_pool_that_is_suspended_in_the_middle_of_a_run(
     # Nothing that is asked now hangs, or does what it cannot.
     told_to_be_suspended(alone.leadline("run", "--resume", said["run"], "--retry-failed"))
     cleaned = alone.leadline("clean", said["run"])
-    assert f"{left.path} could not be removed" in cleaned.out
-    assert "zpool clear gone" in cleaned.out
+    assert f"{left.path} could not be removed" in cleaned.err
+    assert "zpool clear gone" in cleaned.err
 
     mend(alone)
     resumed = alone.leadline(

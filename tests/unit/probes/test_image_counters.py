@@ -171,7 +171,7 @@ def test_a_client_that_never_answers_does_not_hold_the_trial_up(
     watch.start()
     began = time.monotonic()
     watch.stop()
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 4.5
     silent.close()
     assert isinstance(samples(tmp_path)[-1], MissedImage)
 
