@@ -20,6 +20,8 @@ _COUNTED = (
 )
 # From here on a percentage is harder to read than a factor.
 _FACTOR_FROM = 10.0
+# Beside a factor a smaller change is one, too, from here on; below it would be a fraction.
+_DOUBLE = 2.0
 # In a sentence a name may take so much room, and no more.
 _LONGEST_NAME = 48
 EVIDENCE_TEXTS = {
@@ -101,7 +103,11 @@ def span_text(ratios: Iterable[float], less: str, more: str) -> str:
     if len(texts) == 1:
         return f"{texts[0]} {word}"
     first, second = texts
-    first = first.removesuffix(" %") if second.endswith(" %") else first
+    if second.endswith(" %"):
+        first = first.removesuffix(" %")
+    elif near >= _DOUBLE:
+        # Two scales in one span cannot be held against each other.
+        first = f"{near - 1:.1f}" if near < _FACTOR_FROM else first.removesuffix(" times")
     return f"{first} to {second} {word}"
 
 

@@ -195,6 +195,9 @@ def test_a_chosen_metric_that_is_no_rate() -> None:
         ((0.9,), "10.0 % slower"),
         ((1.0,), "0.0 % faster"),
         ((2.5, 3.0), "150 to 200 % faster"),
+        ((2.13, 16.0), "1.1 to 15 times faster"),
+        ((1.05, 16.0), "5.0 % to 15 times faster"),
+        ((12.0, 30.0), "11 to 29 times faster"),
     ],
 )
 def test_spans(ratios: tuple[float, ...], said: str) -> None:
