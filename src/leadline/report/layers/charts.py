@@ -51,6 +51,7 @@ def sizes_chart(anchor: str, cell: CellLayers) -> LineChart | None:
             ticks=tuple((tick, share_text(tick) if tick else "0") for tick in ticks),
         ),
         lines=lines,
+        drawn=True,
         rules=(Rule(value=float(object_bytes), label="object", upright=True),)
         if object_bytes
         else (),
