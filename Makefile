@@ -1,11 +1,12 @@
 # Two commands for a stranger: `make demo` and `make test`. Each does all of its own set-up.
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 
-.PHONY: help demo test test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz clean
+.PHONY: help demo test test-thorough test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz clean
 
 help:
 	@echo "make demo       two real Ceph clusters, single-zone beside multi-zone, in five minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
+	@echo "make test-thorough  adversaries and simulations in large numbers, five minutes"
 	@echo "make test-ceph  what is real but slower: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
 	@echo "make test-deep  what takes longer: guests with OpenZFS and NVMe/TCP, a bare Debian 12"
@@ -25,9 +26,13 @@ demo:
 test:
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
-	uv run --frozen pytest -m "not slow" -n 2 tests/unit tests/contract tests/cli tests/golden tests/architecture
+	uv run --frozen pytest -m "not slow and not thorough" -n 2 tests/unit tests/contract tests/cli tests/golden tests/architecture
 	uv run --frozen pytest -m "not slow" -n 2 tests/docs tests/browser
 	uv run --frozen pytest -m "not slow" tests/real
+
+test-thorough:
+	@scripts/setup.sh test
+	uv run --frozen pytest -m thorough -n 2 tests/unit tests/cli
 
 test-ceph:
 	@scripts/setup.sh test

@@ -299,6 +299,7 @@ RECORDS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("value", VALUES)
 def test_numbers_that_cannot_be_are_errors_or_do_no_harm(
@@ -334,6 +335,7 @@ def _no_json(word: str) -> object:
 EVIL = (f"{ESCAPE}\u202e\x00\na\r\x85\u2028b", MARKUP, "|` *")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("evil", EVIL, ids=["control", "markup", "markdown"])
 def test_names_of_all_kinds_do_no_harm(
     evil: str, leadline: Leadline, runs: Path, tmp_path: Path
@@ -426,6 +428,7 @@ FIO = (RECORDED / "randread-4k-qd1" / "fio.json").read_text()
 TABLE = "cluster,target,workload,op,iops\n{},{},{},read,1000\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "evil", ["../../out", "/etc/out", "..", ".", "a/b", ESCAPE, MARKUP, "x" * 9999]
 )

@@ -16,6 +16,8 @@ import simulated
 
 from leadline.analysis.verdicts import Verdict, judge
 
+pytestmark = pytest.mark.thorough
+
 PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "comparing.md"
 TRIALS = (3, 5, 6, 8, 10)
 SHAPES = ("normal", "skewed", "heavy-tailed")

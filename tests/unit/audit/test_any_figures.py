@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def finite(evidence: Mapping[str, Any]) -> bool:
     return all(math.isfinite(value) for value in evidence.values())
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(OUTPUT)
 def test_an_output_of_any_figures_is_audited(output: EngineOutput) -> None:
@@ -103,6 +105,7 @@ def test_an_output_of_any_figures_is_audited(output: EngineOutput) -> None:
         assert finding.message
 
 
+@pytest.mark.thorough
 @settings(max_examples=100, deadline=None)
 @given(st.lists(OUTPUT, min_size=1, max_size=3), st.sampled_from(["ceph-rbd", "disk"]))
 def test_a_run_of_any_figures_is_audited(outputs: list[EngineOutput], target: str) -> None:

@@ -127,6 +127,7 @@ def test_what_is_not_understood_is_named(text: bytes, condition: str, line: str)
     assert line in told.value.context[0]
 
 
+@pytest.mark.thorough
 def test_memory_grows_with_windows_not_with_lines() -> None:
     text = b"".join(b"%d, 1, 0, 4096\n" % (at // 10) for at in range(30_000))
     tracemalloc.start()

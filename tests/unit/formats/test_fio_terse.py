@@ -146,6 +146,7 @@ def test_files_are_recognised_by_their_lines() -> None:
     assert not IMPORTER.recognises("x", b'{"fio version": "fio-3.1"}')
 
 
+@pytest.mark.thorough
 def test_many_lines_take_time_that_grows_with_them() -> None:
     """Quadratic time would be minutes here."""
     lines = [GOOD.replace(b"write-0_fio", b"write-%d_fio" % at) for at in range(5000)]

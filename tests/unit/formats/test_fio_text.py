@@ -316,6 +316,7 @@ def test_a_sweeps_log_holds_no_figures_of_fio(shared: Path) -> None:
         read(sweep)
 
 
+@pytest.mark.thorough
 def test_many_jobs_take_time_that_grows_with_them() -> None:
     """Quadratic time would be minutes here."""
     job = b"%d: (groupid=0, jobs=1): err= 0: pid=%d: now\n     issued rwts: total=1,0,0,0\n"

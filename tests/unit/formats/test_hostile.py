@@ -107,6 +107,7 @@ NOTHING: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.thorough
 @every_kind
 def test_what_is_no_result_is_refused_in_bounded_memory(kind: str) -> None:
     chosen = importer(kind)
@@ -226,6 +227,7 @@ SHORT = 15_000
 NOISE_S = 0.4
 
 
+@pytest.mark.thorough
 @every_kind
 def test_four_times_the_input_takes_no_sixteen_times_the_time(kind: str) -> None:
     chosen, content = importer(kind), sample(kind)

@@ -53,6 +53,7 @@ def test_nothing_completed(tmp_path: Path) -> None:
     assert "<svg" not in page
 
 
+@pytest.mark.thorough
 def test_many_targets(tmp_path: Path) -> None:
     plan = small_plan([f"pool-{number:03d}" for number in range(60)], repeats=1)
     page, wiki, text = rendered(make_run(tmp_path, plan))

@@ -14,6 +14,7 @@ from leadline.report.run.page import run_document
 LARGEST = 3_000_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "names",
     [

@@ -62,6 +62,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+@pytest.mark.thorough
 def test_the_page_says_how_often_it_is_wrong() -> None:
     rows = []
     for trials in TRIALS:

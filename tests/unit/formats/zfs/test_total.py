@@ -65,6 +65,7 @@ NOISE_S = 0.4
 FILLINGS = (" ", "\t", "-", "a ", "= ", "1,", "x:", '{"a":', "pool: ", "(", "\\", "0 0\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PARSERS)
 def test_four_times_the_input_takes_no_sixteen_times_the_time(name: str) -> None:
     def spent(before: str, filling: str, size: int) -> float:
