@@ -19,6 +19,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.kubernetes.apart import apart
+
 _INIT = r"""
 set -e
 folder=$1 terminal=$2 device=$3
@@ -72,7 +74,7 @@ class GuestDouble:
         arguments = [str(folder), os.ttyname(theirs), device, sys.executable]
         with (folder / "init.log").open("wb") as log:
             self._process = subprocess.Popen(
-                ["unshare", *flags, "--kill-child", "sh", "-c", _INIT, "init", *arguments],
+                [*apart(*flags, "--kill-child"), "sh", "-c", _INIT, "init", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

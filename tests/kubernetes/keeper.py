@@ -12,18 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.kubernetes import sweep
+from tests.kubernetes.apart import apart
 
 _HERE = Path(__file__).resolve().parent
-NAMESPACES = [
-    "unshare",
-    "--pid",
-    "--net",
-    "--mount",
-    "--propagation=private",
-    "--mount-proc",
-    "--fork",
-    "--kill-child",
-]
+NAMESPACES = apart(
+    "--pid", "--net", "--mount", "--propagation=private", "--mount-proc", "--fork", "--kill-child"
+)
 
 
 class NestFault(RuntimeError):

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes import classes, crds, objects, sweep
+from tests.kubernetes.apart import apart
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -271,7 +272,7 @@ class Second:
 @pytest.fixture
 def ground() -> Iterator[int]:
     """A process whose mount namespace is the second cluster's host: no mounts of others appear."""
-    process = subprocess.Popen(["unshare", "--mount", "sleep", "infinity"])
+    process = subprocess.Popen([*apart("--mount"), "sleep", "infinity"])
     own = Path("/proc/self/ns/mnt").readlink()
     while Path(f"/proc/{process.pid}/ns/mnt").readlink() == own:
         time.sleep(0.01)
