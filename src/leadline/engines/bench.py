@@ -79,42 +79,6 @@ class Program:
         return asked.stdout.strip()
 
 
-def refuse(tool: str, workload: Workload, why: str, hint: str) -> LeadlineError:
-    """An error for a workload that a tool cannot do."""
-    return LeadlineError(
-        errors.ENGINE_UNKNOWN,
-        f"{tool} {why}",
-        context=[f"workload {workload.name!r}"],
-        hint=hint,
-    )
-
-
-def check_common(tool: str, workload: Workload) -> None:
-    """Raise LeadlineError for what neither of the tools can do."""
-    if workload.job_file:
-        raise refuse(
-            tool,
-            workload,
-            "does not read fio's job files",
-            "write it as a workload of the plan, with pattern, block_size and iodepth",
-        )
-    for phase in workload.phases:
-        if phase.numjobs > 1:
-            raise refuse(
-                tool,
-                workload,
-                f"is one process, so numjobs {phase.numjobs} has no meaning for it",
-                f"use numjobs 1 and iodepth {phase.iodepth * phase.numjobs}",
-            )
-        if phase.fsync:
-            raise refuse(
-                tool,
-                workload,
-                "cannot call fsync between its writes",
-                "leave fsync out: RADOS acknowledges a write when it is durable",
-            )
-
-
 @dataclass
 class Invocations:
     """Runs a job's invocations, and gathers what becomes its Execution. The first that does not

@@ -10,6 +10,7 @@ from leadline.engines.rados_bench import RadosBenchEngine
 from leadline.engines.rbd_bench import RbdBenchEngine
 from leadline.engines.zfs_stream import ZfsStreamEngine
 from leadline.errors import LeadlineError
+from leadline.plan.engine_rules import engine_faults
 from leadline.plan.models import EngineChoice, Plan, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Engine
@@ -46,22 +47,20 @@ class RealEngines:
         return self._rados_bench if kind is TargetKind.RADOS else self._fio
 
     def check(self, plan: Plan) -> None:
-        """Raise LeadlineError for the first cell that its engine cannot do."""
+        """Raise LeadlineError for the first cell that cannot be done: `plan-invalid` by the plan
+        alone, as `leadline check` tells (a plan from an archive was checked by another version),
+        else as its engine."""
         for cell in plan.cells:
-            kind, choice = plan.target(cell.target).parsed.kind, cell.workload.engine
-            fits = {
-                EngineChoice.RBD_BENCH: TargetKind.RBD,
-                EngineChoice.RADOS_BENCH: TargetKind.RADOS,
-            }.get(choice, kind)
-            if kind is not fits:
+            target = plan.target(cell.target).parsed
+            for fault in engine_faults(cell.workload, target):
                 raise LeadlineError(
-                    errors.ENGINE_UNKNOWN,
-                    f"the engine {choice.value!r} is for {fits.value}: targets, "
-                    f"not for {kind.value}: ones",
+                    errors.PLAN_INVALID,
+                    fault,
                     context=[f"target {cell.target!r}", f"workload {cell.workload.name!r}"],
-                    hint="use `engine: auto`, which takes what fits each target",
+                    hint="another version of Leadline took this plan; begin a new run with one "
+                    "that `leadline check` takes",
                 )
-            self.of(cell.workload, kind).check(cell.workload, kind)
+            self.of(cell.workload, target.kind).check(cell.workload, target.kind)
 
 
 class OneEngine:

@@ -94,27 +94,6 @@ class FioEngine:
                 if on_rbd
                 else "use `engine: auto`, or one that `fio --enghelp` lists",
             )
-        if choice is EngineChoice.IO_URING and not workload.fits_rings:
-            raise LeadlineError(
-                errors.ENGINE_UNKNOWN,
-                "fio's io_uring rounds a depth up to a power of two and would do more than asked",
-                context=[f"workload {workload.name!r}"],
-                hint="use `engine: auto` or `libaio`, or a depth of 1, 2, 4, 8, 16, ...",
-            )
-        if choice is EngineChoice.RBD and not on_rbd:
-            raise LeadlineError(
-                errors.ENGINE_UNKNOWN,
-                f"the engine 'rbd' is for rbd: targets, not for {kind.value}: ones",
-                context=[f"workload {workload.name!r}"],
-                hint="use `engine: auto`, which takes what fits each target",
-            )
-        if on_rbd and workload.job_file:
-            raise LeadlineError(
-                errors.JOB_FILE_INVALID,
-                f"the job file {workload.job_file.path!r} cannot be used on an RBD image",
-                context=["it is used as it is, and names its I/O engine itself"],
-                hint="write it as a workload of the plan, or map the image and use device:",
-            )
 
     def _candidates(self, workload: Workload, location: Location) -> list[EngineChoice]:
         # librbd has one way to do I/O; engines of files have no meaning there.

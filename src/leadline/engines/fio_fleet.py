@@ -30,7 +30,6 @@ from leadline.formats.fio_job_file import text_of
 from leadline.formats.output import FormatError, JobResult
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import EngineChoice, Workload
-from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Execution, Folder, Hosts, Job, Location, Progress, RbdImage
 from leadline.runner.stop import StopRequest
 from leadline.shell import insist
@@ -46,23 +45,6 @@ _LONGEST_FOLDER = 80
 
 class FleetEngine(FioEngine):
     """fio servers on this machine or on hosts, and their client here."""
-
-    def check(self, workload: Workload, kind: TargetKind) -> None:
-        if workload.engine is EngineChoice.RBD_BENCH:
-            raise LeadlineError(
-                errors.ENGINE_UNKNOWN,
-                "the engine 'rbd-bench' has no clients: it is one process",
-                context=[f"workload {workload.name!r}"],
-                hint="use `engine: auto`, which is fio's own way to RBD images",
-            )
-        if workload.job_file:
-            raise LeadlineError(
-                errors.JOB_FILE_INVALID,
-                f"the job file {workload.job_file.path!r} cannot be used by several clients",
-                context=["it is used as it is, and all of them would write the same files"],
-                hint="write it as a workload of the plan",
-            )
-        super().check(workload, kind)
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
         """Raises LeadlineError(`client-versions-differ`) as well."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leadline import errors
-from leadline.engines.bench import Invocations, Program, check_common, refuse, request_text
+from leadline.engines.bench import Invocations, Program, request_text
 from leadline.errors import LeadlineError
 from leadline.formats.bench_request import (
     REQUEST_FILE,
@@ -65,43 +65,7 @@ class RadosBenchEngine:
         return self._program.version
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
-        if kind is not TargetKind.RADOS:
-            raise refuse(self.name, workload, f"is not for {kind.value}: targets", _AUTO)
-        if workload.engine not in (EngineChoice.AUTO, EngineChoice.RADOS_BENCH):
-            raise refuse(
-                self.name,
-                workload,
-                f"is all there is for rados: targets, not {workload.engine.value}",
-                _AUTO,
-            )
-        check_common(self.name, workload)
-        for phase in workload.phases:
-            self._check_phase(workload, phase)
         self._program.require()
-
-    def _check_phase(self, workload: Workload, phase: Phase) -> None:
-        if phase.pattern not in _PATTERNS:
-            raise refuse(
-                self.name,
-                workload,
-                f"cannot do {phase.pattern.value}: it writes new objects only, one behind the "
-                "other, and never mixes reads with writes",
-                "use write, read or randread, or an rbd: target of the same pool",
-            )
-        if phase.size % OBJECT_BYTES:
-            raise refuse(
-                self.name,
-                workload,
-                f"reads what lies in objects of 4 MiB, and size {phase.size} is no multiple of it",
-                "use a size that is a multiple of 4M",
-            )
-        if phase.pattern.reads and OBJECT_BYTES % phase.block_size:
-            raise refuse(
-                self.name,
-                workload,
-                f"cannot read 4 MiB objects in blocks of {phase.block_size} bytes",
-                "use a block size that divides 4M: 4k, 64k, 1M, 4M",
-            )
 
     def likely(self, workload: Workload, location: Location) -> Workload:
         return workload.model_copy(update={"engine": EngineChoice.RADOS_BENCH})
@@ -155,9 +119,6 @@ class RadosBenchEngine:
             _phase(invocations, location, request, phase, number)
         _remove_written(invocations, location, request)
         return invocations.execution()
-
-
-_AUTO = "use `engine: auto`, which takes what fits each target"
 
 
 def cleanup_command(location: RadosPool) -> tuple[str, ...]:

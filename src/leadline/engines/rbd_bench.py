@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leadline import errors
-from leadline.engines.bench import Invocations, Program, Runtime, check_common, refuse, request_text
+from leadline.engines.bench import Invocations, Program, Runtime, request_text
 from leadline.errors import LeadlineError
 from leadline.formats.bench_request import (
     REQUEST_FILE,
@@ -60,14 +60,6 @@ class RbdBenchEngine:
         return self._program.version
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
-        if kind is not TargetKind.RBD or workload.engine is not EngineChoice.RBD_BENCH:
-            raise refuse(
-                self.name,
-                workload,
-                "is for rbd: targets and workloads that ask for it by name",
-                "use `engine: rbd-bench` on an rbd: target",
-            )
-        check_common(self.name, workload)
         self._program.require()
 
     def likely(self, workload: Workload, location: Location) -> Workload:

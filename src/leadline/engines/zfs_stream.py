@@ -20,7 +20,7 @@ from leadline import admin_programs, errors, zfs_programs
 from leadline.archive import layout
 from leadline.archive.records import Problem, TrialStatus
 from leadline.engines import bounded_pipe, file_digests
-from leadline.engines.bench import Invocations, refuse
+from leadline.engines.bench import Invocations
 from leadline.engines.suspension import suspension_named
 from leadline.errors import LeadlineError
 from leadline.formats.output import FormatError
@@ -35,7 +35,6 @@ from leadline.formats.zfs_stream import (
 )
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Workload
-from leadline.plan.stream_rules import stream_faults
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Dataset, Execution, Job, Location, Progress
 from leadline.runner.stop import StopRequest
@@ -82,17 +81,6 @@ class ZfsStreamEngine:
         return "zfs-fuse" if zfs_programs.in_user_space() else ""
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
-        if not kind.on_zfs or not workload.streams:
-            raise refuse(
-                self.name,
-                workload,
-                f"is for targets of ZFS and workloads that ask for it by name, not for "
-                f"{kind.value}: ones",
-                "use `engine: zfs-stream` on a zfs: or zfs+rbd: target; `targets:` of a workload "
-                "names those that it is for",
-            )
-        for fault in stream_faults(workload):
-            raise refuse(self.name, workload, fault, "write `pattern: write` and a `size`")
         if admin_programs.find("zfs") is None:
             raise LeadlineError(
                 errors.ZFS_MISSING,

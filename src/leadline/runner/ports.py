@@ -210,8 +210,8 @@ class Engine(Protocol):
     def version(self) -> str: ...
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
-        """Raise if the engine is missing, too old, or lacks what the workload asks for on a
-        target of that kind."""
+        """Raise if the engine is missing, too old, or was built without what the workload needs on
+        a target of that kind. What no engine can do the plan's own rules refuse."""
 
     def likely(self, workload: Workload, location: Location) -> Workload:
         """The workload with `engine: auto` settled as it most likely will be, without a try."""

@@ -22,7 +22,6 @@ from leadline.errors import LeadlineError
 from leadline.plan.loader import load_plan
 from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.overrides import Overrides
-from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import (
     Execution,
     Job,
@@ -424,13 +423,6 @@ def test_the_second_engine_is_taken_where_the_first_does_not_work(
     own = programs(attempt='case "$*" in *io_uring*) exit 1 ;; esac')
     found = RemoteFioEngine().resolve(workload(), folders(tmp_path / "pods", programs=own))
     assert found.engine is EngineChoice.LIBAIO
-
-
-@pytest.mark.parametrize("choice", ["rbd", "rbd-bench", "rados-bench"])
-def test_engines_of_ceph_are_refused(choice: str) -> None:
-    with pytest.raises(LeadlineError) as caught:
-        RemoteFioEngine().check(workload(engine=EngineChoice(choice)), TargetKind.STORAGE_CLASS)
-    assert caught.value.kind is errors.ENGINE_UNKNOWN
 
 
 @pytest.mark.parametrize(("user", "spared"), [("0", False), ("1000", True)])

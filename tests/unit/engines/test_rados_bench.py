@@ -11,7 +11,6 @@ from leadline.errors import LeadlineError
 from leadline.formats.rados_bench import read_rados_bench
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Pattern
-from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Execution, Job, RadosPool
 from leadline.runner.stop import StopRequest
 from tests.unit.engines.bench_doubles import ACCESS, NEAR, Install, installer, workload
@@ -172,31 +171,6 @@ def test_cleaning_never_reaches_beyond_our_own_namespace() -> None:
     )
     with pytest.raises(LeadlineError, match="not ours"):
         cleanup_command(RadosPool(pool="rep3", objects="", access=NEAR))
-
-
-def test_what_the_tool_cannot_do_is_refused(install: Install) -> None:
-    install("rados", "")
-    engine = RadosBenchEngine()
-    for pattern in (Pattern.WRITE, Pattern.READ, Pattern.RANDREAD):
-        engine.check(workload(pattern, engine=EngineChoice.AUTO), TargetKind.RADOS)
-    refused = [
-        workload(Pattern.RANDWRITE, engine=RADOS),
-        workload(Pattern.RW, engine=RADOS),
-        workload(Pattern.RANDRW, engine=RADOS),
-        workload(Pattern.READ, engine=EngineChoice.LIBAIO),
-        workload(Pattern.READ, engine=RADOS, numjobs=2),
-        workload(Pattern.WRITE, engine=RADOS, fsync=1),
-        workload(Pattern.READ, engine=RADOS, size=(64 << 20) + 4096),
-        workload(Pattern.READ, engine=RADOS, block_size=12288),
-        workload(Pattern.READ, engine=RADOS, block_size=8 << 20),
-    ]
-    for work in refused:
-        with pytest.raises(LeadlineError) as told:
-            engine.check(work, TargetKind.RADOS)
-        assert told.value.kind.code == "engine-unknown"
-        assert told.value.hint
-    with pytest.raises(LeadlineError):
-        engine.check(workload(Pattern.READ, engine=RADOS), TargetKind.RBD)
 
 
 def test_auto_is_settled_without_a_try() -> None:

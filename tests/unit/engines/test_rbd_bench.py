@@ -13,7 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.rbd_bench import read_rbd_bench
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, JobFile, Pattern
+from leadline.plan.models import EngineChoice, Pattern
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Execution, Folder, Job, Location, Progress, RbdImage
 from leadline.runner.stop import StopRequest
@@ -160,25 +160,6 @@ def test_prefill_writes_the_span_once() -> None:
     assert command[command.index("--io-total") + 1] == f"{span}B"
     assert command[command.index("--io-size") + 1] == "4096B"
     assert json.loads(job.text)["fill_bytes"] == span
-
-
-def test_what_the_tool_cannot_do_is_refused(install: Install) -> None:
-    install("rbd", "")
-    engine = RbdBenchEngine()
-    engine.check(workload(Pattern.RANDRW, engine=RBD), TargetKind.RBD)
-    own = JobFile(path="x", text="", runtime_s=1, ramp_s=0, footprint_bytes=0, writes=False)
-    refused = [
-        (workload(Pattern.READ, engine=RBD), TargetKind.DIR),
-        (workload(Pattern.READ, engine=EngineChoice.LIBAIO), TargetKind.RBD),
-        (workload(Pattern.READ, engine=RBD, numjobs=4), TargetKind.RBD),
-        (workload(Pattern.WRITE, engine=RBD, fsync=1), TargetKind.RBD),
-        (workload(engine=RBD).model_copy(update={"job_file": own}), TargetKind.RBD),
-    ]
-    for work, kind in refused:
-        with pytest.raises(LeadlineError) as told:
-            engine.check(work, kind)
-        assert told.value.kind.code == "engine-unknown"
-        assert told.value.hint
 
 
 def test_without_the_program_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,30 +243,6 @@ def test_a_zfs_that_fell_silent_is_not_waited_for_at_length(
     assert "could not be removed" in (machine.folder / "stderr.txt").read_text()
 
 
-def test_what_a_stream_cannot_do_is_refused(machine: Machine) -> None:
-    engine = ZfsStreamEngine()
-    machine.with_zfs()
-    fits = stream()
-    for kind in (TargetKind.ZFS, TargetKind.ZFS_ON_RBD):
-        engine.check(fits, kind)
-    (phase,) = fits.phases
-    deep = fits.model_copy(update={"phases": (phase.model_copy(update={"iodepth": 2}),)})
-    refused = [
-        (fits, TargetKind.DIR),
-        (fits, TargetKind.RBD),
-        (fits.model_copy(update={"engine": EngineChoice.AUTO}), TargetKind.ZFS),
-        (fits.model_copy(update={"clients": 2}), TargetKind.ZFS),
-        (deep, TargetKind.ZFS),
-        (workload(Pattern.READ, engine=STREAM), TargetKind.ZFS),
-        (workload(Pattern.WRITE, Pattern.READ, engine=STREAM), TargetKind.ZFS),
-    ]
-    for work, kind in refused:
-        with pytest.raises(LeadlineError) as told:
-            engine.check(work, kind)
-        assert told.value.kind.code == "engine-unknown"
-        assert told.value.hint
-
-
 def test_without_zfs_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_programs, "_SEARCHED", "/nowhere")
     with pytest.raises(LeadlineError) as told:

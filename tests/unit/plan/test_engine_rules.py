@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
 
-from leadline import admin_programs, errors
-from leadline.engines.bench import Program
+from leadline import errors
 from leadline.engines.choose import RealEngines
-from leadline.engines.fio import FioEngine
 from leadline.errors import LeadlineError
 from leadline.plan.engine_rules import engine_faults
 from leadline.plan.loader import PlanInvalid, load_plan
@@ -31,64 +28,84 @@ LOCATIONS = {
     TargetKind.HOSTS: "hosts:a,b:/x",
 }
 PHASE = Phase(name="p", pattern=Pattern.WRITE, block_size=4096, iodepth=1, numjobs=1, size=64 << 20)
-PHASES = [
-    PHASE,
-    PHASE.model_copy(update={"pattern": Pattern.RANDRW}),
-    PHASE.model_copy(update={"pattern": Pattern.READ, "block_size": 12288}),
-    PHASE.model_copy(update={"iodepth": 5, "numjobs": 2}),
-    PHASE.model_copy(update={"fsync": 1}),
-    PHASE.model_copy(update={"size": 5 << 20}),
-    PHASE.model_copy(update={"rate_iops": 100.0}),
-]
 JOB = JobFile(path="a.fio", text="", runtime_s=1, ramp_s=0, footprint_bytes=1, writes=True)
 
 
-class EveryFio(FioEngine):
-    """A fio that was built with every engine there is."""
-
-    version = "fio-3.33"
-    engines = frozenset(EngineChoice)
-
-
-def workloads() -> list[Workload]:
-    plain = [
-        Workload(name="w", phases=(phase,), engine=engine, runtime_s=1, clients=clients)
-        for phase, engine, clients in itertools.product(PHASES, EngineChoice, (0, 2))
-    ]
-    return [*plain, Workload(name="w", job_file=JOB, runtime_s=1)]
+def workload(engine: str = "auto", **changes: object) -> Workload:
+    asked = {name: changes.pop(name) for name in ("clients", "job_file") if name in changes}
+    phase = PHASE.model_copy(update=changes)
+    plain = Workload(name="w", phases=(phase,), engine=EngineChoice(engine), runtime_s=1)
+    return plain.model_copy(update=asked | ({"phases": ()} if "job_file" in asked else {}))
 
 
-def refused_by_run(workload: Workload, kind: TargetKind) -> bool:
-    """What the engines say, were every program installed."""
+REFUSED = [
+    *((kind, workload("rbd")) for kind in TargetKind if kind is not TargetKind.RBD),
+    *((kind, workload("rbd-bench")) for kind in TargetKind if kind is not TargetKind.RBD),
+    *((kind, workload("rados-bench")) for kind in TargetKind if kind is not TargetKind.RADOS),
+    *((kind, workload("zfs-stream")) for kind in TargetKind if "zfs" not in kind.value),
+    *(
+        (TargetKind.RADOS, one)
+        for one in (
+            workload("libaio"),
+            workload(pattern=Pattern.RANDWRITE),
+            workload(pattern=Pattern.RW),
+            workload(pattern=Pattern.RANDRW),
+            workload(numjobs=2),
+            workload(fsync=1),
+            workload(size=(64 << 20) + 4096),
+            workload(pattern=Pattern.READ, block_size=12288),
+            workload(pattern=Pattern.READ, block_size=8 << 20),
+            workload(clients=2),
+            workload(rate_iops=100.0),
+            workload(job_file=JOB),
+        )
+    ),
+    *(
+        (TargetKind.RBD, one)
+        for one in (
+            workload("rbd-bench", numjobs=4),
+            workload("rbd-bench", fsync=1),
+            workload("rbd-bench", clients=2),
+            workload("rbd-bench", rate_iops=100.0),
+            workload("rbd-bench", job_file=JOB),
+            workload(job_file=JOB),
+        )
+    ),
+    *(
+        (TargetKind.ZFS, one)
+        for one in (
+            workload("zfs-stream", pattern=Pattern.READ),
+            workload("zfs-stream", iodepth=2),
+            workload("zfs-stream", numjobs=2),
+            workload("zfs-stream", fsync=1),
+            workload("zfs-stream", clients=2),
+            workload("zfs-stream", rate_iops=100.0),
+        )
+    ),
+    (TargetKind.DIR, workload("io_uring", iodepth=5)),
+    (TargetKind.HOSTS, workload(job_file=JOB)),
+    (TargetKind.STORAGE_CLASS, workload(clients=3)),
+]
+
+
+@pytest.mark.parametrize(("kind", "asked"), REFUSED)
+def test_what_no_engine_can_do_is_refused(kind: TargetKind, asked: Workload) -> None:
+    assert list(engine_faults(asked, parse_target_url(LOCATIONS[kind])))
+
+
+def test_a_plan_of_an_archive_is_held_against_the_rules_of_today() -> None:
     plan = Plan.model_validate(
         {
-            "targets": [{"name": "t", "url": LOCATIONS[kind]}],
-            "cells": [{"target": "t", "workload": workload, "level": ""}],
+            "targets": [{"name": "t", "url": "dir:/x"}],
+            "cells": [{"target": "t", "workload": workload("rbd"), "level": ""}],
             "trials": [{"id": "t0001", "position": 0, "block": 0, "cell": 0, "seed": 1}],
             "repeats": 1,
             "seed": 1,
         }
     )
-    try:
+    with pytest.raises(LeadlineError, match="for rbd: targets, not for dir: ones") as told:
         RealEngines().check(plan)
-    except LeadlineError as error:
-        return error.kind in (errors.ENGINE_UNKNOWN, errors.JOB_FILE_INVALID)
-    return False
-
-
-@pytest.mark.parametrize("kind", TargetKind)
-def test_whatever_an_engine_refuses_check_refuses(
-    kind: TargetKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Program, "require", lambda self: "/there")
-    monkeypatch.setattr(admin_programs, "find", lambda program: Path("/there"))
-    monkeypatch.setattr(FioEngine, "version", EveryFio.version)
-    monkeypatch.setattr(FioEngine, "engines", EveryFio.engines)
-    url = parse_target_url(LOCATIONS[kind])
-    refused = [one for one in workloads() if refused_by_run(one, kind)]
-    silent = [one for one in refused if not list(engine_faults(one, url))]
-    assert refused
-    assert [(one.engine, one.phases, one.clients) for one in silent] == []
+    assert told.value.kind is errors.PLAN_INVALID
 
 
 @pytest.mark.parametrize(
