@@ -26,8 +26,7 @@ demo:
 test:
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
-	uv run --frozen pytest -m "not slow and not thorough" -n 2 tests/unit tests/contract tests/cli tests/golden tests/architecture
-	uv run --frozen pytest -m "not slow" -n 2 tests/docs tests/browser
+	uv run --frozen pytest -m "not slow and not thorough" -n 2 tests/docs tests/browser tests/contract tests/unit tests/cli tests/golden tests/architecture
 	uv run --frozen pytest -m "not slow" tests/real
 
 test-thorough:

@@ -41,6 +41,7 @@ def test_write_a_plan(tmp_path: Path) -> None:
 
 @NEEDS_FIO
 @pytest.mark.real
+@pytest.mark.slow
 def test_use_in_scripts(tmp_path: Path) -> None:
     page = GUIDES / "use-in-scripts.md"
     shutil.copy(STUDY, tmp_path / "study.csv")

@@ -22,6 +22,7 @@ leadline: 1
 name: nvme
 targets: [{name: namespace, target: "device:/dev/nvme0n1"}]
 repeats: 1
+grace: 2m
 defaults: {size: 32M, runtime: 4s, ramp: 0s}
 workloads:
   - {name: sequential, pattern: write, block_size: 64k, iodepth: 4}

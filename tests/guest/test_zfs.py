@@ -20,6 +20,7 @@ targets:
   - {name: small, target: "zfs:tank?recordsize=16K&compression=off"}
   - {name: large, target: "zfs:tank?recordsize=1M&compression=off"}
 repeats: 1
+grace: 2m
 defaults: {size: 32M, runtime: 6s, ramp: 0s}
 workloads:
   - {name: sequential, pattern: write, block_size: 1M, iodepth: 2}
@@ -80,6 +81,7 @@ leadline: 1
 name: librbd
 targets: [{name: disk, target: "zfs:onrbd?recordsize=1M&compression=off"}]
 repeats: 1
+grace: 2m
 workloads: [{name: sequential, pattern: write, block_size: 1M, size: 32M, runtime: 6s, ramp: 0s}]
 """
     guest.sh(f"zpool create -o ashift=12 onrbd {device(IMAGE_DISK)}")

@@ -19,6 +19,7 @@ targets:
   - {name: ext4, target: "ext4+rbd:rep3"}
   - {name: librbd, target: "rbd:rep3?shared=yes"}
 repeats: 1
+grace: 2m
 defaults: {size: 16M, runtime: 5s, ramp: 0s}
 workloads: [{name: sequential, pattern: write, block_size: 1M, iodepth: 2}]
 """
@@ -27,6 +28,7 @@ leadline: 1
 name: stream
 targets: [{name: zfs, target: "zfs+rbd:rep3?recordsize=1M"}]
 repeats: 1
+grace: 2m
 workloads: [{name: stream, engine: zfs-stream, pattern: write, size: 16M, runtime: 5s}]
 """
 

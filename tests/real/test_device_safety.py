@@ -89,8 +89,8 @@ def test_a_device_held_by_another_is_refused(process: Process, loop_device: Path
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (("mkfs.ext4", "-q"), "ext4"),
-        pytest.param(("mkswap",), "swap", marks=pytest.mark.slow),
+        pytest.param(("mkfs.ext4", "-q"), "ext4", marks=pytest.mark.slow),
+        (("mkswap",), "swap"),
         pytest.param(("python3", "-c", PROTECTIVE_MBR), "PMBR", marks=pytest.mark.slow),
     ],
 )

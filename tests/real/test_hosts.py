@@ -354,6 +354,7 @@ def _separate(hosts: SshHosts, *names: str) -> Path:
     return at
 
 
+@pytest.mark.slow
 def test_a_target_on_two_hosts_is_used_and_left_as_it_was(hosts: SshHosts) -> None:
     at = _separate(hosts, "a", "b")
     journal = Journal()

@@ -190,7 +190,10 @@ MOMENTS = (
 )
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [one if "OSDs" in one else pytest.param(one, marks=pytest.mark.slow) for one in MOMENTS],
+)
 def test_kill_9_at_any_moment_leaves_what_list_shows_and_down_removes(
     moment: str, process: Process, labs: Path, tmp_path: Path
 ) -> None:

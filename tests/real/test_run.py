@@ -102,6 +102,7 @@ def test_the_default_folder_of_runs_is_below_the_working_folder(
         assert verify(run).ok
 
 
+@pytest.mark.slow
 def test_what_is_written_does_not_compress(process: Process, target: Path, tmp_path: Path) -> None:
     """The data laid out and rewritten at depth 1 must not deflate below 99 %."""
     plan = tmp_path / "plan.yaml"
@@ -334,6 +335,7 @@ def test_an_archive_whose_disk_fills_up_says_so_and_resumes_when_there_is_room(
     assert process("verify", *runs).status == 0
 
 
+@pytest.mark.slow
 def test_a_target_that_disappears_in_the_middle_of_a_run(
     process: Process,
     started: Callable[..., subprocess.Popen[str]],
@@ -409,6 +411,7 @@ def test_a_target_whose_io_never_comes_back_ends_as_hung(process: Process, tmp_p
     assert ended.status == 4
 
 
+@pytest.mark.slow
 def test_the_queue_depth_asked_for_is_reached(
     process: Process, target: Path, tmp_path: Path
 ) -> None:
