@@ -373,22 +373,25 @@ def working(location: Folder) -> list[int]:
     ]
 
 
-def open_loop(work: Workload, engine: Engine, location: Folder, folder: Path) -> Execution:
-    laid_out(location, work, folder.parent / "prefill")
-    return carried_out(engine, work, location, folder)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("clients", [0, 2])
-def test_an_open_loop_offers_its_rate(clients: int, location: Folder, trial: Path) -> None:
+def test_an_open_loop_offers_its_rate(clients: int, location: Folder, tmp_path: Path) -> None:
     engine = FleetEngine() if clients else FioEngine()
-    mixed = phase(pattern=Pattern.RANDRW, read_share=70, iodepth=8, rate_iops=200.0)
-    work = workload(mixed, clients=clients, runtime_s=3.0)
-    done = open_loop(work, engine, location, trial)
+    mixed = phase(pattern=Pattern.RANDRW, read_share=70, iodepth=8, rate_iops=50.0)
+    work = workload(mixed, clients=clients, runtime_s=6.0)
+    laid_out(location, work, tmp_path / "prefill")
+    for attempt in range(3):  # What others do here may hold a disk up for half a second.
+        trial = tmp_path / f"trial-{attempt}"
+        trial.mkdir()
+        done = carried_out(engine, work, location, trial)
+        if done.status is TrialStatus.COMPLETED:
+            break
+        assert done.problem is not None
+        assert done.problem.code == "rate-not-reached"
     assert done.status is TrialStatus.COMPLETED, done.problem
     operations = derive(read_output("fio", trial)).operations
     counts = {one.op: sum(one.histogram_counts) for one in operations}
-    expected = 200 * max(1, clients) * 3
+    expected = 50 * max(1, clients) * 6
     # Six standard deviations of Poisson counts.
     assert abs(counts[Op.READ] - 0.7 * expected) < 6 * (0.7 * expected) ** 0.5
     assert abs(counts[Op.WRITE] - 0.3 * expected) < 6 * (0.3 * expected) ** 0.5
@@ -400,10 +403,11 @@ def test_an_open_loop_beyond_the_target_is_stopped(
     clients: int, location: Folder, trial: Path
 ) -> None:
     engine = FleetEngine() if clients else FioEngine()
-    work = workload(phase(rate_iops=50e6), clients=clients, runtime_s=20.0)
+    work = workload(phase(rate_iops=50e6), clients=clients, runtime_s=60.0)
+    laid_out(location, work, trial.parent / "prefill")
     began = time.monotonic()
-    done = open_loop(work, engine, location, trial)
-    assert time.monotonic() - began < 18
+    done = carried_out(engine, work, location, trial)
+    assert time.monotonic() - began < 50
     assert done.status is TrialStatus.FAILED
     assert done.problem is not None
     assert done.problem.code == "rate-not-reached"
@@ -414,7 +418,8 @@ def test_one_that_falls_short_in_too_little_time_to_be_stopped_has_failed_too(
     location: Folder, trial: Path
 ) -> None:
     work = workload(phase(rate_iops=50e6), clients=2, runtime_s=1.0)
-    done = open_loop(work, FleetEngine(), location, trial)
+    laid_out(location, work, trial.parent / "prefill")
+    done = carried_out(FleetEngine(), work, location, trial)
     assert done.status is TrialStatus.FAILED
     assert done.problem is not None
     assert done.problem.code == "rate-not-reached"
