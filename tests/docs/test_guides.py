@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.docs.console import hold_against
 
+pytestmark = pytest.mark.slow
+
 GUIDES = ROOT / "docs" / "guides"
 STUDY = ROOT / "tests" / "recorded" / "imports" / "table" / "multizone-vs-singlezone.csv"
 _FILE = re.compile(
@@ -41,7 +43,6 @@ def test_write_a_plan(tmp_path: Path) -> None:
 
 @NEEDS_FIO
 @pytest.mark.real
-@pytest.mark.slow
 def test_use_in_scripts(tmp_path: Path) -> None:
     page = GUIDES / "use-in-scripts.md"
     shutil.copy(STUDY, tmp_path / "study.csv")

@@ -40,6 +40,7 @@ def test_the_section_on_pools_prints_what_it_shows(tmp_path: Path) -> None:
     hold_against(page, tmp_path, least=4)
 
 
+@pytest.mark.slow
 def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
     (tmp_path / "tests").symlink_to(ROOT / "tests")
