@@ -40,7 +40,8 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            # Names are bytes to the kernel and UTF-8 to people, whatever this process's locale.
+            encoding="utf-8",
             errors="replace",
             cwd=cwd,
             env=os.environ | {"LC_ALL": "C"},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -45,3 +48,15 @@ def test_no_answer_is_not_waited_for(
     monkeypatch.setattr(admin_programs, "_LOOK_S", 0.1)
     told = admin_programs.run("sleep", "7200", bound_s=bound_s, in_vain=lambda: vain)
     assert told == (None, "", "")
+
+
+def test_names_are_utf_8_whatever_the_locale() -> None:
+    code = (
+        "from leadline import admin_programs\n"
+        "print(ascii(admin_programs.run('printf', r'm\\303\\274', bound_s=10)))"
+    )
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | plain
+    )
+    assert told.stdout.strip() == r"(0, 'm\xfc', '')", told.stderr
