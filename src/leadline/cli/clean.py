@@ -90,11 +90,11 @@ def command(
         stays += [f"{one.id}: {sentence}" for sentence in problems]
     if not left:
         click.echo("nothing was left behind")
-    _all_gone(stays)
+    _raise_if_any(stays)
     return Exit.ANSWERED
 
 
-def _all_gone(stays: Sequence[str]) -> None:
+def _raise_if_any(stays: Sequence[str]) -> None:
     """Raise LeadlineError(`left-behind`) for what could not be removed."""
     if stays:
         raise LeadlineError(
@@ -128,5 +128,5 @@ def _in_cluster(
             done, stays = remove(found, Removal(connection=connection))
             for sentence in done:
                 click.echo(sentence)
-            _all_gone(stays)
+            _raise_if_any(stays)
     return Exit.ANSWERED
