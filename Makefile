@@ -27,7 +27,7 @@ test:
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
 	uv run --frozen pytest -m "not slow and not thorough" -n 2 tests/docs tests/browser tests/contract tests/unit tests/cli tests/golden tests/architecture
-	uv run --frozen pytest -m "not slow" tests/real
+	scripts/test-real.sh -m "not slow" tests/real
 
 test-thorough:
 	@scripts/setup.sh test
@@ -35,12 +35,12 @@ test-thorough:
 
 test-ceph:
 	@scripts/setup.sh test
-	uv run --frozen pytest -m "slow and not kubernetes"
+	scripts/test-real.sh -m "slow and not kubernetes"
 
 test-kubernetes:
 	@scripts/setup.sh test
 	@scripts/kubernetes-parts.sh
-	uv run --frozen pytest -m "not deep" tests/kubernetes
+	scripts/test-real.sh -m "not deep" tests/kubernetes
 
 check:
 	uv run --frozen ruff check .

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Tests of real systems, with one second chance (docs/adr/0022): what failed is run once more in a
+# process and on clusters of its own. Both runs are printed, and who needed it is named at the end.
+# Usage: scripts/test-real.sh PYTEST-ARGUMENTS...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+most=3 # more than that is no chance
+cache=$(mktemp -d) # of its own: two of these run side by side
+trap 'rm -rf "$cache"' EXIT
+
+run() {
+    status=0
+    uv run --frozen pytest -o cache_dir="$cache" "$@" || status=$?
+}
+
+run "$@"
+[ "$status" -eq 1 ] || exit "$status" # 0: all passed; 2 and more: interrupted, or nothing was run
+failed=$(uv run --frozen python -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' \
+    "$cache/v/cache/lastfailed")
+[ "$(wc -l <<<"$failed")" -le "$most" ] || exit "$status"
+printf '\nSECOND CHANCE for\n%s\n' "$failed"
+run --last-failed --last-failed-no-failures none "$@"
+[ "$status" -eq 0 ] || exit "$status"
+printf '\nFAILED ONCE, PASSED WHEN RUN AGAIN (a defect of the test or of Leadline, printed above):\n%s\n' "$failed"
