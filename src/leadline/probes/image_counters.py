@@ -95,10 +95,12 @@ class ImageWatch(AskingWatch):
     def _ask(self, sockets: Sequence[Path]) -> tuple[bool, str]:
         """Whether any process of the image told its counters, and why one did not."""
         answered, failed = False, ""
+        # Where processes come and go, one may end in the middle of an answer.
+        ended = ConnectionError if self._place.is_dir() else ConnectionRefusedError
         for path in sockets:
             try:
                 told = counters_of(orjson.loads(perf_dump(path)), self._image)
-            except (ConnectionRefusedError, FileNotFoundError):
+            except (ended, FileNotFoundError):
                 continue  # its process has ended, by force if the socket is still there
             except (OSError, ValueError) as error:
                 failed = f"{path.name}: {error}"
@@ -111,7 +113,15 @@ class ImageWatch(AskingWatch):
 
     def _sockets(self) -> list[Path]:
         paths = sorted(self._place.iterdir()) if self._place.is_dir() else [self._place]
-        return [path for path in paths if path.exists() and stat.S_ISSOCK(path.stat().st_mode)]
+        return [path for path in paths if _is_socket(path)]
+
+
+def _is_socket(path: Path) -> bool:
+    """False of one whose process has ended meanwhile."""
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def perf_dump(path: Path) -> bytes:

@@ -62,7 +62,9 @@ class ZfsWatch(AskingWatch):
                 lines.append({**told, "text": answer})
             except TimeoutError as error:
                 lines.append({**told, "error": str(error)})
-                return lines  # nothing else would be answered either
+                if first:  # What prints all along may be answered a moment later.
+                    self._begin_child(full=False)
+                return lines  # nothing else would be answered now
             except (OSError, subprocess.SubprocessError) as error:
                 lines.append({**told, "error": str(error)})
         if first:

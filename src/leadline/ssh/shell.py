@@ -17,6 +17,8 @@ from leadline.ssh.connection import Connection
 from leadline.ssh.faults import NotReached, lost, no_client, no_shell, silent
 
 _PAUSE_S = 0.5
+# A try that has less time than that would only hide why the one before it failed.
+_TRY_S = 2.0
 # What ssh itself ends with; a command may as well, and then says so.
 _OWN_STATUS = 255
 # Tells where the command's output begins, behind what a login shell's start-up files print.
@@ -69,7 +71,7 @@ class SshShell:
             except NotReached as error:
                 if not self._connection.reached:
                     raise error.error(errors.HOST_UNREACHABLE) from error
-                if error.lasting or time.monotonic() + _PAUSE_S > end:
+                if error.lasting or time.monotonic() + _PAUSE_S + _TRY_S > end:
                     gone = errors.RUNNER_FAILED if error.lasting else errors.SHELL_LOST
                     raise error.error(gone) from error
             time.sleep(_PAUSE_S)

@@ -101,3 +101,21 @@ def test_sigterm_goes_to_the_run_which_is_waited_for_and_copied(programs: Path) 
     assert up == "up"
     assert set(cleaned) == {"cleaned"}
     assert copied.startswith("rclone ")
+
+
+def test_one_more_sigterm_does_not_end_the_copy(programs: Path) -> None:
+    where = programs.parent
+    _program(programs / "rclone", "echo copying >>calls; sleep 1; echo copied >>calls")
+    script = subprocess.Popen(
+        ["sh", str(SCRIPT)], cwd=where, env=_environment(programs, S3_DESTINATION="bucket")
+    )
+    try:
+        calls, deadline = where / "calls", time.monotonic() + 60
+        while not calls.exists() or "copying" not in calls.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        script.send_signal(signal.SIGTERM)
+        assert script.wait(60) == 0
+    finally:
+        script.kill()
+    assert calls.read_text().splitlines()[-1] == "copied"

@@ -18,6 +18,7 @@ import pytest
 from leadline.archive.reader import StoredTrial
 from leadline.formats.image_counters import ImageSample, MissedImage, image_work
 from leadline.probes.image_counters import ImageWatch, counters_of, total
+from tests.unit.probes.awaiting import until
 
 DUMP = Path("tests/recorded/layers/rbd-fuse-perf-dump-pacific.json")
 PERIOD_S = 0.05
@@ -41,22 +42,30 @@ class Client:
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(path))
         self._listening.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._listening.settimeout(0.05)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
+            ending = self._ending.is_set()
             try:
                 asked, _ = self._listening.accept()
-            except OSError:
-                return
+            except TimeoutError:
+                if ending:
+                    return
+                continue
             with asked:
                 self.requests.append(asked.recv(4096))
                 asked.sendall(self._answer(len(self.requests)))
 
     def end(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
+        """Answer whoever has come, and nobody any more."""
         self.path.unlink(missing_ok=True)
+        self._ending.set()
+        self._thread.join()
+        self._listening.close()
 
 
 def framed(dump: Any) -> bytes:
@@ -92,13 +101,12 @@ def test_counters_of_a_real_client() -> None:
 def test_a_client_is_asked_in_its_own_words(sockets: Path, tmp_path: Path) -> None:
     client = Client(sockets / "a.asok", lambda count: framed(librbd("rep2-img", 10 * count)))
     with ImageWatch("rep2/img", "rbd-fuse", client.path, tmp_path, period_s=PERIOD_S):
-        time.sleep(0.2)
+        until(lambda: len(client.requests) > 2)
     client.end()
     assert client.requests[0] == b'{"prefix":"perf dump","format":"json"}\0'
     told = [one for one in samples(tmp_path) if isinstance(one, ImageSample)]
     # Asked often, kept once a second, and at both ends.
-    assert len(client.requests) > 2
-    assert len(told) == 2
+    assert 2 <= len(told) <= 2 + told[-1].elapsed_s
     assert (told[0].client, told[0].image) == ("rbd-fuse", "rep2/img")
     work = image_work(samples(tmp_path))
     assert work is not None
@@ -110,13 +118,14 @@ def test_clients_come_and_go_and_what_they_did_stays(sockets: Path, tmp_path: Pa
     """As fio's: nothing at first, two for a while, then nothing again."""
     watch = ImageWatch("rep2/img", "librbd", sockets, tmp_path, period_s=PERIOD_S)
     watch.start()
-    time.sleep(2 * PERIOD_S)
+    time.sleep(2 * PERIOD_S)  # time to look, and nothing to be seen
     one = Client(sockets / "1.asok", lambda count: framed(librbd("rep2-img", 90 + count)))
     two = Client(sockets / "2.asok", lambda count: framed(librbd("rep2-img", 7)))
     other = Client(sockets / "3.asok", lambda count: framed(librbd("rep2-other", 1000)))
-    time.sleep(4 * PERIOD_S)
+    until(lambda: one.requests and two.requests and other.requests)
     one.end()
-    time.sleep(4 * PERIOD_S)
+    asked = len(two.requests)
+    until(lambda: len(two.requests) > asked + 2)
     for client in (two, other):
         client.end()
     # Killed: its socket is left behind and refuses.
@@ -153,6 +162,17 @@ def test_an_answer_that_is_none_is_told(answer: bytes, sockets: Path, tmp_path: 
     assert [type(one) for one in told] == [MissedImage, MissedImage]
 
 
+def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
+    sockets: Path, tmp_path: Path
+) -> None:
+    client = Client(sockets / "a.asok", lambda count: struct.pack(">I", 100) + b"{}")
+    with ImageWatch("rep2/img", "librbd", sockets, tmp_path, period_s=PERIOD_S):
+        until(lambda: len(client.requests) > 2)
+    client.end()
+    told = samples(tmp_path)
+    assert not any(isinstance(one, MissedImage) for one in told)
+
+
 def test_a_client_that_is_not_there_is_told(tmp_path: Path) -> None:
     with ImageWatch("rep2/img", "rbd-fuse", tmp_path / "gone.asok", tmp_path, period_s=3600):
         pass
@@ -171,9 +191,12 @@ def test_a_client_that_never_answers_does_not_hold_the_trial_up(
     watch.start()
     began = time.monotonic()
     watch.stop()
-    assert time.monotonic() - began < 4.5
+    # What a machine stands still for meanwhile is not its patience, by default 5 s.
+    assert time.monotonic() - began < 20
     silent.close()
-    assert isinstance(samples(tmp_path)[-1], MissedImage)
+    last = samples(tmp_path)[-1]
+    assert isinstance(last, MissedImage)
+    assert "within 0.2 s" in last.reason
 
 
 def test_counters_add_up() -> None:

@@ -16,7 +16,8 @@ from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.formats.zfs_record import MissedZfs, ZfsAnswer, first_and_last
 from leadline.probes import zfs_watch
-from leadline.probes.zfs_watch import ZfsWatch
+from leadline.probes.zfs_watch import ZfsWatch, answer_of
+from tests.unit.probes.awaiting import BOUND_S, until
 
 BLOCK = """\
               capacity     operations     bandwidth
@@ -53,17 +54,31 @@ def zpool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
         programs.mkdir()
         (programs / "zpool").write_text(f"#!/bin/sh\necho $$ >>{programs}/pids\n{script}\n")
         (programs / "zpool").chmod(0o755)
+        (programs / "pids").touch()
         searched = os.pathsep.join((str(programs), os.environ["PATH"]))
         monkeypatch.setattr(admin_programs, "_SEARCHED", searched)
         monkeypatch.setattr(zfs_watch, "_KSTATS", tmp_path / "kstat")
+        # These programs answer at once, but where the machine is busy.
+        answers(monkeypatch, BOUND_S)
         return folder
 
     return write
 
 
+def answers(monkeypatch: pytest.MonkeyPatch, bound_s: float) -> None:
+    """Have an answer waited for so long."""
+    monkeypatch.setattr(zfs_watch, "answer_of", lambda command: answer_of(command, bound_s))
+
+
 def left(folder: Path) -> list[int]:
     pids = [int(one) for one in (folder.parent / "bin/pids").read_text().split()]
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def printed(folder: Path, blocks: int) -> bool:
+    """Whether `zpool iostat` has printed so many whole blocks."""
+    text = folder / layout.ZPOOL_IOSTAT
+    return text.exists() and text.read_text().count(BLOCK) >= blocks
 
 
 def test_a_zfs_that_knows_all(zpool: Program, tmp_path: Path) -> None:
@@ -72,7 +87,7 @@ def test_a_zfs_that_knows_all(zpool: Program, tmp_path: Path) -> None:
     (tmp_path / "kstat/arcstats").write_text("hits 4 7\n")
     (tmp_path / "kstat/tank/txgs").write_text("txg birth\n")
     with ZfsWatch("tank", folder):
-        time.sleep(0.4)
+        until(lambda: printed(folder, 4))
     trial = StoredTrial(folder, None)
     asked = [one.asked for one in trial.zfs if isinstance(one, ZfsAnswer)]
     once = ["iostat -r -p", "iostat -w -p", "iostat -v -l -q -p", "kstat arcstats", "kstat txgs"]
@@ -87,13 +102,13 @@ def test_a_zfs_that_knows_all(zpool: Program, tmp_path: Path) -> None:
     assert report is not None
     assert report.intervals > 2
     assert (report.since_boot, report.interval_s) == (False, 1.0)
-    assert not left(folder)
+    until(lambda: not left(folder))
 
 
 def test_an_old_zfs_tells_what_it_does_not_know_and_is_asked_plainly(zpool: Program) -> None:
     folder = zpool(KNOWS_LITTLE)
     with ZfsWatch("tank", folder):
-        time.sleep(0.3)
+        until(lambda: printed(folder, 2))
     trial = StoredTrial(folder, None)
     assert {one.reason for one in trial.zfs if isinstance(one, MissedZfs)} == {
         "status 2: invalid option 'r'"
@@ -102,16 +117,14 @@ def test_an_old_zfs_tells_what_it_does_not_know_and_is_asked_plainly(zpool: Prog
     assert (folder / layout.ZPOOL_IOSTAT).read_text().startswith("# zpool iostat -v tank 1\n")
     assert trial.zpool_iostat is not None
     assert trial.zpool_iostat.since_boot is True
-    assert not left(folder)
+    until(lambda: not left(folder))
 
 
 def test_a_pool_that_answers_nothing_does_not_hold_the_trial_up(
     zpool: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = zpool("trap '' TERM; exec sleep 600")
-    monkeypatch.setattr(
-        zfs_watch, "answer_of", lambda command, run=zfs_watch.answer_of: run(command, 0.2)
-    )
+    answers(monkeypatch, 0.2)
     began = time.monotonic()
     with ZfsWatch("tank", folder):
         time.sleep(0.1)
@@ -120,7 +133,18 @@ def test_a_pool_that_answers_nothing_does_not_hold_the_trial_up(
     # One question at each end: nothing else would be answered either.
     assert [(one.asked, isinstance(one, MissedZfs)) for one in told] == [("iostat -r -p", True)] * 2
     assert StoredTrial(folder, None).zpool_iostat is None
-    assert not left(folder)
+    until(lambda: not left(folder))
+
+
+def test_a_pool_that_answers_nothing_at_first_is_watched_from_then_on(
+    zpool: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = zpool(f'case "$*" in *"-r -p tank") exec sleep 600;; esac\n{KNOWS_ALL}')
+    answers(monkeypatch, 0.2)
+    with ZfsWatch("tank", folder):
+        until(lambda: printed(folder, 4))
+    assert StoredTrial(folder, None).zpool_iostat is not None
+    until(lambda: not left(folder))
 
 
 def test_without_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,17 +163,11 @@ def test_nothing_goes_on_printing_when_the_program_is_killed(zpool: Program) -> 
         "from leadline.probes import zfs_watch\n"
         "from leadline import admin_programs\n"
         "admin_programs._SEARCHED = sys.argv[2]\n"
-        "zfs_watch.ZfsWatch('tank', Path(sys.argv[1])).start(); time.sleep(60)\n"
+        "zfs_watch.ZfsWatch('tank', Path(sys.argv[1])).start(); time.sleep(600)\n"
     )
     searched = os.pathsep.join((str(folder.parent / "bin"), os.environ["PATH"]))
     text = folder / layout.ZPOOL_IOSTAT
     with subprocess.Popen([sys.executable, "-c", script, folder, searched]) as program:
-        deadline = time.monotonic() + 30
-        while not text.exists() or text.stat().st_size < 1000:
-            assert time.monotonic() < deadline, "nothing is printed"
-            time.sleep(0.05)
+        until(lambda: text.exists() and text.stat().st_size >= 1000)
         program.kill()
-    deadline = time.monotonic() + 10
-    while left(folder):
-        assert time.monotonic() < deadline, "it goes on"
-        time.sleep(0.05)
+    until(lambda: not left(folder))

@@ -17,7 +17,8 @@ while kill -0 "$child" 2>/dev/null; do
     wait "$child"
     status=$?
 done
-trap - TERM INT
+# One more signal does not end the copy; what is begun from here on is not told to ignore it.
+trap : TERM INT
 
 if [ -n "${S3_DESTINATION:-}" ]; then
     # An archive is not changed once it is finished, but --resume goes on with one: checksums say.
