@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,18 +25,20 @@ def test_what_cannot_be_begun() -> None:
     assert "/nowhere/zpool" in err
 
 
-def test_output_from_before_a_look_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_from_before_a_look_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_programs, "_LOOK_S", 0.05)
-    looks: list[float] = []
+    said, looks = tmp_path / "said", []
 
     def looked() -> bool:
-        looks.append(time.monotonic())
+        if said.exists():
+            looks.append("after the first word")
+        if len(looks) == 2:
+            (tmp_path / "go-on").touch()
         return False
 
-    command = "echo first; sleep 0.3; echo last"
-    assert admin_programs.run("sh", "-c", command, bound_s=60, in_vain=looked) == (
-        *(0, "first\nlast\n", ""),
-    )
+    command = "echo first; : >said; until [ -e go-on ]; do sleep 0.02; done; echo last"
+    asked = admin_programs.run("sh", "-c", command, bound_s=60, cwd=str(tmp_path), in_vain=looked)
+    assert asked == (0, "first\nlast\n", "")
     assert len(looks) > 1
 
 

@@ -84,34 +84,47 @@ def test_every_byte_comes_through_in_its_order_whatever_the_buffer(
 
 
 def test_a_slow_sender_is_what_is_waited_for() -> None:
-    status, _, end = told(relay(sender(10, 100_000, 0.1), FAST))
+    status, _, end = told(relay(sender(10, 100_000, 0.2), FAST))
     assert status == 0
-    assert end["seconds"] >= 1.0
-    assert end["waited_for_sender_s"] > 0.7 * end["seconds"]
-    assert end["starved_receiver_s"] > 0.7 * end["seconds"]
-    assert end["held_sender_s"] < 0.1 * end["seconds"]
-    assert end["waited_for_receiver_s"] < 0.1 * end["seconds"]
+    assert end["seconds"] >= 2.0
+    # Of the sender's pauses; the rest of the time is that of a busy machine, which starts programs
+    # slowly and may let the pipe begin to wait too late.
+    assert end["waited_for_sender_s"] > 1.0
+    assert end["starved_receiver_s"] > 1.0
+    assert end["held_sender_s"] < 0.1 * end["waited_for_sender_s"]
+    assert end["waited_for_receiver_s"] < 0.1 * end["waited_for_sender_s"]
 
 
 def test_a_slow_receiver_fills_the_buffer_and_holds_the_sender_back() -> None:
     # 20 MiB through 1 MiB of ours and at most 2 MiB of the kernel's: 17 of them have to wait.
-    status, _, end = told(relay(sender(20, 1 << 20, 0), receiver(1 << 20, 0.1)))
+    status, samples, end = told(relay(sender(20, 1 << 20, 0), receiver(1 << 20, 0.1)))
     assert status == 0
     assert end["most_buffered_bytes"] == BUFFER
     # What the sender takes to start is waited for as well.
-    assert end["waited_for_receiver_s"] > end["waited_for_sender_s"]
-    assert end["held_sender_s"] > end["waited_for_sender_s"]
-    assert end["starved_receiver_s"] < end["held_sender_s"]
+    before = [one for one in samples if not one["read_bytes"]][-1:]
+    waited, starved = (
+        end[key] - sum(one[key] for one in before)
+        for key in ("waited_for_sender_s", "starved_receiver_s")
+    )
+    assert end["waited_for_receiver_s"] > waited
+    assert end["held_sender_s"] > waited
+    assert starved < end["held_sender_s"]
     assert 0 < end["mean_buffered_bytes"] <= BUFFER
 
 
-def test_samples_tell_the_waiting_while_it_lasts() -> None:
-    _, samples, end = told(relay(sender(1, 10, 1.0), FAST))
-    waited = [one["waited_for_sender_s"] for one in samples]
+def test_samples_tell_the_waiting_while_it_lasts(tmp_path: Path) -> None:
+    goes_on = tmp_path / "goes-on"
+    send = ["sh", "-c", f"until [ -e {goes_on} ]; do sleep 0.02; done; echo all"]
+    process = relay(send, FAST)
+    assert process.stdout is not None
+    early = [json.loads(process.stdout.readline()) for _ in range(10)]
+    goes_on.touch()
+    _, later, end = told(process)
+    waited = [one["waited_for_sender_s"] for one in (*early, *later)]
     assert waited == sorted(waited)
-    halfway = [one for one in samples if 0.3 < one["at_s"] < 0.9]
-    assert halfway
-    assert all(0 < one["waited_for_sender_s"] < end["waited_for_sender_s"] for one in halfway)
+    # The first may be of before there was anything to wait with.
+    assert all(0 < one["waited_for_sender_s"] < end["waited_for_sender_s"] for one in early[1:])
+    assert waited[9] > waited[1]
 
 
 def test_what_makes_it_durable_is_inside_the_time() -> None:
@@ -179,9 +192,10 @@ def test_how_a_program_ended_is_said_where_it_has_no_words_itself() -> None:
 
 def test_waiting_is_told_as_the_programs_themselves_saw_it() -> None:
     """The pauses of a sender, then of a receiver, add up to what the pipe tells of them."""
-    _, _, slow_sender = told(relay(sender(40, 1 << 18, 0.025), receiver(1 << 18, 0)))
+    _, _, slow_sender = told(relay(sender(40, 1 << 18, 0.05), receiver(1 << 18, 0)))
     _, _, slow_receiver = told(relay(sender(40, 1 << 18, 0), receiver(1 << 18, 0.05)))
     # Forty pauses, less what a busy machine lets the pipe begin too late.
-    assert slow_sender["waited_for_sender_s"] >= 0.8 * 40 * 0.025
+    assert slow_sender["waited_for_sender_s"] >= 0.5 * 40 * 0.05
+    assert slow_sender["waited_for_sender_s"] > 2 * slow_sender["waited_for_receiver_s"]
     # All but those in which the kernel's own pipe, of 1 MiB, took what was there.
-    assert slow_receiver["waited_for_receiver_s"] >= 0.8 * (40 - 4) * 0.05
+    assert slow_receiver["waited_for_receiver_s"] >= 0.5 * (40 - 4) * 0.05

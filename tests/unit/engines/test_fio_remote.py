@@ -197,7 +197,7 @@ def test_volumes_begin_together_by_clocks_that_are_apart(
     tmp_path: Path, trial: Path, programs: Callable[..., Path]
 ) -> None:
     own = programs()
-    ahead = stub(tmp_path / "ahead", "date", f'exec {real("date")} -d "+5 seconds" "$@"')
+    ahead = stub(tmp_path / "ahead", "date", f'exec {real("date")} -d "+60 seconds" "$@"')
     shutil.copy(own / "fio", ahead)
     location = folders(tmp_path / "pods", 3, programs=own)
     second = LocalShell(tmp_path / "pods" / "fast", "pod ahead", programs=ahead)
@@ -207,10 +207,10 @@ def test_volumes_begin_together_by_clocks_that_are_apart(
     execution = execute(replace(location, volumes=tuple(volumes)), trial)
     assert execution.status is TrialStatus.COMPLETED, execution.problem
     began = []
-    for number, ahead_s in ((1, 0), (2, 5), (3, 0)):
+    for number, ahead_s in ((1, 0), (2, 60), (3, 0)):
         text = (trial / f"volume-{number}.before.txt").read_text()
         began.append(int(text.split()[1]) / 1e3 - ahead_s)
-    assert max(began) - min(began) < 2.5, "apart by half of what the clocks are, at the least"
+    assert max(began) - min(began) < 30, "apart by half of what the clocks are, at the least"
     assert min(began) > asked_at + 1.5, "they wait until all know"
 
 
@@ -225,8 +225,8 @@ def test_a_machine_whose_date_tells_no_milliseconds_is_told_of(
 
 
 WAITS = """\
-echo $$ >{pid}
 trap '{on_int}' INT
+echo $$ >{pid}
 while :; do sleep 0.2; done
 """
 
@@ -309,9 +309,9 @@ def test_a_fio_that_does_not_end_is_hung_and_killed(
     own = programs(WAITS.format(pid=pid, on_int=":"))
     # As in the script, but one second of patience in place of ten.
     stub(own, "timeout", f'shift 4; exec {real("timeout")} -s INT -k 1 "$@"')
-    execution = execute(folders(tmp_path / "pods", programs=own), trial, bound_s=1)
+    execution = execute(folders(tmp_path / "pods", programs=own), trial, bound_s=3)
     told = problem(execution, TrialStatus.HUNG, "trial-hung")
-    assert "within 1 s and was to be stopped" in told
+    assert "within 3 s and was to be stopped" in told
     assert not alive(int(pid.read_text()))
 
 

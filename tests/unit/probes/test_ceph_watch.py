@@ -40,7 +40,7 @@ class Monitors:
 
     def wait_for(self, questions: int) -> None:
         with self.several:
-            assert self.several.wait_for(lambda: self.asked >= questions, timeout=10)
+            assert self.several.wait_for(lambda: self.asked >= questions, timeout=60)
 
 
 def watched(folder: Path, monitors: Monitors, questions: int) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ def test_one_sample_at_the_start_and_one_at_the_end(tmp_path: Path) -> None:
         monitors.wait_for(1)
     first, last = lines(tmp_path)
     assert first["status"] == json.loads(HEALTHY)
-    assert first["elapsed_s"] <= last["elapsed_s"] < 10
+    assert first["elapsed_s"] <= last["elapsed_s"] < 60
     assert first["at"].endswith("+00:00")
 
 
@@ -122,7 +122,7 @@ def test_stop_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     release = threading.Event()
 
     def answer(number: int) -> bytes:
-        release.wait(10)
+        release.wait(60)
         return HEALTHY
 
     monitors = Monitors(answer)
@@ -131,7 +131,7 @@ def test_stop_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     monitors.wait_for(1)
     began = time.monotonic()
     watch.stop()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 40
     sealed = (tmp_path / layout.CLUSTER).read_bytes()
     assert "no answer within 0.2 s" in json.loads(sealed)["error"]
     release.set()

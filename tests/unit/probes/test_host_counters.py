@@ -26,9 +26,10 @@ from leadline.probes.host_counters import Counters, LocalMachine, ResourceWatch,
 from leadline.probes.host_counters_remote import RemoteMachine, counters_of
 from leadline.shell import Said
 from tests.local_shell import LocalShell
+from tests.unit.probes.awaiting import BOUND_S, lines_in, until
 
 PERIOD_S = 0.05
-PATIENCE_S = 10.0
+PATIENCE_S = BOUND_S
 BURN = "while True: pass"
 
 
@@ -45,6 +46,18 @@ def burning() -> Iterator[int]:
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(one) for one in (folder / layout.RESOURCES).read_bytes().splitlines()]
+
+
+def told(folder: Path, machine: str, count: int = 1) -> bool:
+    """Whether so many lines of a machine are written."""
+    path = folder / layout.RESOURCES
+    return lines_in(path) >= count and path.read_text().count(f'"{machine}"') >= count
+
+
+def used_s(pid: int) -> float:
+    """Seconds of the processor that a process has used, as the kernel counts them."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def group_v1(folder: Path) -> Path:
@@ -106,13 +119,19 @@ def both(root: Path, **asked: Any) -> tuple[LocalMachine, RemoteMachine]:
 @pytest.mark.parametrize("which", [0, 1], ids=["local", "through a shell"])
 def test_a_busy_process_is_seen(tmp_path: Path, burning: int, which: int) -> None:
     machine = both(tmp_path, processes={"burner": burning, "ourselves": os.getpid()})[which]
+    before = time.monotonic()
     with ResourceWatch([machine], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
+        until(lambda: told(tmp_path, machine.name))
+        began = used_s(burning)
         time.sleep(1.5)
+        used = used_s(burning) - began
+    lasted = time.monotonic() - before
     (rates,) = machine_rates(StoredTrial(tmp_path, None).resources)
     assert rates.machine == machine.name
     assert rates.cpu is not None
-    # It may share its core with whatever else runs here.
-    assert rates.processes["burner"] > 0.15
+    # It may share its core with whatever else runs here, and the machine may stand still.
+    assert used > 0.1
+    assert rates.processes["burner"] > 0.9 * used / lasted
     assert rates.processes["burner"] > 2 * rates.processes["ourselves"]
     assert rates.cpu.busy_share * rates.cores > 0.8 * rates.processes["burner"]
 
@@ -124,7 +143,7 @@ def test_both_ways_tell_the_same_of_this_machine(tmp_path: Path) -> None:
     }
     local, remote = both(tmp_path, **asked)
     with ResourceWatch([local, remote], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
-        time.sleep(0.5)
+        until(lambda: told(tmp_path, "there"))
     samples = [one for one in StoredTrial(tmp_path, None).resources if isinstance(one, HostSample)]
     here = next(one for one in samples if one.machine == "here")
     there = next(one for one in samples if one.machine == "there")
@@ -133,12 +152,16 @@ def test_both_ways_tell_the_same_of_this_machine(tmp_path: Path) -> None:
     assert (here.groups["one"].throttled_us, here.groups["one"].usage_us) == (2500, 60000)
     assert here.groups["one"].quota_cores == 0.15
     assert (here.cores, here.hz, here.links_bps) == (there.cores, there.hz, there.links_bps)
-    assert here.disks.keys() == there.disks.keys()
-    assert here.interfaces.keys() == there.interfaces.keys()
-    assert abs(here.clock_s - there.clock_s) < 5
+    # Other tests may make devices meanwhile.
+    every = [one for one in samples if one.machine == "here"]
+    for key in ("disks", "interfaces"):
+        always = set.intersection(*(set(getattr(one, key)) for one in every))
+        ever = set.union(*(set(getattr(one, key)) for one in every))
+        assert always <= getattr(there, key).keys() <= ever
+    assert abs(here.clock_s - there.clock_s) < BOUND_S
     assert here.cpu is not None
     assert there.cpu is not None
-    assert abs(here.cpu.total - there.cpu.total) < 5 * here.cores * here.hz
+    assert abs(here.cpu.total - there.cpu.total) < BOUND_S * here.cores * here.hz
     first, last = here.processes["ourselves"], samples[-1].processes["ourselves"]
     assert (first.pid, first.began) == (last.pid, last.began) == (os.getpid(), first.began)
     assert here.unread == there.unread == ()
@@ -153,7 +176,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_there(tmp_path: Path) -> No
         folder = tmp_path / machine.name
         folder.mkdir()
         with ResourceWatch([machine], folder, period_s=0.1, patience_s=PATIENCE_S):
-            time.sleep(0.3)
+            until(lambda folder=folder, name=machine.name: told(folder, name))  # type: ignore[misc]
         first = lines(folder)[0]
         assert [what.split(":")[0] for what in first["unread"]] == [
             "group gone",
@@ -167,7 +190,7 @@ def test_a_sample_at_the_start_and_one_at_the_end(tmp_path: Path) -> None:
     with ResourceWatch([LocalMachine()], tmp_path, period_s=3600):
         pass
     first, last = lines(tmp_path)
-    assert first["elapsed_s"] <= last["elapsed_s"] < 10
+    assert first["elapsed_s"] <= last["elapsed_s"] < BOUND_S
     assert first["machine"] == os.uname().nodename
     assert first["at"].endswith("+00:00")
 
@@ -197,7 +220,7 @@ def test_a_machine_that_fails_is_a_line_and_the_others_go_on(tmp_path: Path) -> 
 
     machines = [Machine(follow), LocalMachine(name="here")]
     with ResourceWatch(machines, tmp_path, period_s=PERIOD_S):
-        time.sleep(0.2)
+        until(lambda: told(tmp_path, "made up") and told(tmp_path, "here", 3))
     samples = StoredTrial(tmp_path, None).resources
     (missed,) = [one for one in samples if isinstance(one, MissedHostSample)]
     assert (missed.machine, missed.reason) == ("made up", "the connection was lost")
@@ -214,7 +237,7 @@ def test_a_shell_whose_loop_ends_too_soon_is_told(tmp_path: Path) -> None:
             return Said(stdout=b"", stderr=b"sh: not found\n", status=127)
 
     with ResourceWatch([RemoteMachine(name="far", shell=Refusing())], tmp_path):
-        time.sleep(0.1)
+        until(lambda: told(tmp_path, "far"))
     assert lines(tmp_path)[0]["error"] == "the sampler on far ended: sh: not found"
 
 
@@ -233,7 +256,7 @@ def test_what_a_shell_says_in_pieces_is_put_together(tmp_path: Path) -> None:
 
     machine = RemoteMachine(name="far", shell=Chopped(tmp_path))
     with ResourceWatch([machine], tmp_path, period_s=0.1, patience_s=PATIENCE_S):
-        time.sleep(0.5)
+        until(lambda: told(tmp_path, "far", 3))
     samples = StoredTrial(tmp_path, None).resources
     assert len(samples) >= 3
     assert all(isinstance(one, HostSample) for one in samples)
@@ -246,12 +269,9 @@ def test_the_loop_behind_a_shell_ends_with_the_watch(tmp_path: Path) -> None:
 
     machine = RemoteMachine(name="far", shell=Seen(tmp_path))
     with ResourceWatch([machine], tmp_path, period_s=0.1, patience_s=PATIENCE_S):
-        time.sleep(0.3)
+        until(lambda: told(tmp_path, "far"))
     pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 10
-    while _runs(pid):
-        assert time.monotonic() < deadline, "the loop goes on for nobody"
-        time.sleep(0.05)
+    until(lambda: not _runs(pid))  # or the loop goes on for nobody
 
 
 def _runs(pid: int) -> bool:
@@ -265,14 +285,14 @@ def test_stop_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     release = threading.Event()
 
     def follow(period_s: float, ending: threading.Event, tell: Tell) -> None:
-        release.wait(10)
+        release.wait(60)
         tell(counters(1))
 
     watch = ResourceWatch([Machine(follow)], tmp_path, patience_s=0.2)
     watch.start()
     began = time.monotonic()
     watch.stop()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 40
     sealed = (tmp_path / layout.RESOURCES).read_bytes()
     assert "no sample within 0.2 s" in json.loads(sealed)["error"]
     release.set()

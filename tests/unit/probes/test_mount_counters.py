@@ -18,6 +18,7 @@ from leadline.formats.mount_counters import (
 )
 from leadline.probes import mount_counters
 from leadline.probes.mount_counters import FuseMount, MountWatch
+from tests.unit.probes.awaiting import until
 
 MOUNTSTATS = Path("tests/recorded/layers/mountstats-nfs41.txt")
 MOUNT = "/mnt/my apps"
@@ -81,12 +82,17 @@ def test_what_waits_in_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(mount_counters, "open_kernel_file", open_file)
     one, gone = FuseMount(mount="/m", connection=44), FuseMount(mount="/gone", connection=45)
     watch = MountWatch([one, gone], [], tmp_path, period_s=0.02)
+
+    def seen_now() -> set[int]:
+        return set(fuse_waiting(StoredTrial(tmp_path, None).mount_counters, "/m"))
+
     watch.start()
-    time.sleep(0.1)
-    (waiting / "waiting").write_text("12\n")
-    time.sleep(0.1)
+    until(lambda: seen_now() == {3})
+    # In one write: a file that is empty meanwhile is that of a connection that has ended.
+    with (waiting / "waiting").open("r+b", buffering=0) as file:
+        file.write(b"12\n")
+    until(lambda: seen_now() == {3, 12})
     (waiting / "waiting").write_text("")  # as of a connection that has ended
-    time.sleep(0.1)
     watch.stop()
     told = StoredTrial(tmp_path, None).mount_counters
     seen = fuse_waiting(told, "/m")

@@ -149,11 +149,11 @@ def test_all_names_of_a_stand_come_from_its_journal_entry() -> None:
 
 def test_processes_are_ours_by_program_and_folder_only(tmp_path: Path) -> None:
     folder, other = tmp_path / "leadline-1", tmp_path / "leadline-11"
-    wait = [sys.executable, "-c", "import time; time.sleep(60)"]
+    wait = [sys.executable, "-c", "import time; time.sleep(600)"]
     name = Path(sys.executable).name
     children = [subprocess.Popen([*wait, str(one / "pid")]) for one in (folder, other)]
     try:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not own_processes.found(name, folder) and time.monotonic() < end:
             time.sleep(0.02)
         assert own_processes.found(name, folder) == (children[0].pid,)
