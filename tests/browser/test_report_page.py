@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from archive_builder import make_run, small_plan, some_findings
 from chromium import Watch, opened
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from leadline.analysis.cells import figures
 from leadline.archive.verify import verify
@@ -150,12 +150,13 @@ def test_a_link_into_a_folded_part_opens_it(page: Page, report: Path) -> None:
     part = page.locator("details#methods")
     assert part.get_attribute("open") is None
     page.goto(f"{report.as_uri()}#methods")
-    assert part.get_attribute("open") is not None
+    # The page hears of the new link a moment later.
+    expect(part).to_have_attribute("open", "")
 
 
 def test_marks_lead_to_their_findings(page: Page) -> None:
     page.locator("sup.marks a").first.click()
-    assert page.evaluate("document.querySelector(':target').tagName") == "LI"
+    expect(page.locator(":target")).to_have_js_property("tagName", "LI")
 
 
 def test_readable_without_script(browser: Browser, report: Path) -> None:

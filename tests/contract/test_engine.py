@@ -118,12 +118,19 @@ def test_it_tells_of_its_progress(
 ) -> None:
     workload = engine.resolve(plan.cells[0].workload, location)
     job = Job(
-        text=engine.job_text(workload.model_copy(update={"runtime_s": 3.0}), location, 1),
+        text=engine.job_text(workload.model_copy(update={"runtime_s": 60.0}), location, 1),
         location=location,
-        bound_s=30,
+        bound_s=120,
     )
     said: list[Progress] = []
-    engine.execute(job, workdir, StopRequest(), said.append)
+    stop = StopRequest()
+
+    def hear(progress: Progress) -> None:
+        said.append(progress)
+        if not stop.requested:
+            stop.ask()
+
+    engine.execute(job, workdir, stop, hear)
     assert said
     assert all(progress.iops >= 0 for progress in said)
 
@@ -154,7 +161,7 @@ def test_every_workload_completes_with_output_of_each_operation(
         workload = engine.resolve(cell.workload, location)
         text = engine.job_text(workload, location, 5)
         execution = engine.execute(
-            Job(text=text, location=location, bound_s=30), folder, StopRequest(), ignore
+            Job(text=text, location=location, bound_s=120), folder, StopRequest(), ignore
         )
         assert execution.status is TrialStatus.COMPLETED, execution.problem
         assert execution.exit_status == 0

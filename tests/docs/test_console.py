@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.console import agrees, commands
+from tests.docs.console import agrees, commands, with_refused
 
 PAGE = """
 ```console
@@ -53,3 +53,11 @@ def test_agrees(shown: str, printed: str) -> None:
 )
 def test_differs(shown: str, printed: str) -> None:
     assert not agrees(shown, printed)
+
+
+def test_of_a_run_with_refused_numbers_other_words_are_true() -> None:
+    shown = '{\n  "run": "perf-1",\n  "trusted": true,\n...\n[]\nTrue\n'
+    printed = '{\n  "run": "perf-1",\n  "trusted": false,\n[\'rate-not-reached\']\nTrue'
+    assert agrees(with_refused(shown), printed)
+    assert not agrees(shown, printed)
+    assert not agrees(with_refused(shown), printed.replace("True", "False"))
