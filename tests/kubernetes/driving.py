@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -341,11 +341,37 @@ def applied(cluster: Cluster, *manifests: Manifest) -> Iterator[None]:
             link = cluster.apply(one)
             assert link["metadata"]["uid"]
             made.append(_link(cluster, one))
+        _in_force(cluster, manifests)
         yield
     finally:
         for path in reversed(made):
             with contextlib.suppress(Refused):
                 cluster.request(path, "DELETE")
+
+
+def _in_force(cluster: Cluster, manifests: Sequence[Manifest]) -> None:
+    """Wait until users have what the roles among these give them."""
+    for one in manifests:
+        if not one["kind"].endswith("RoleBinding"):
+            continue
+        named, place = one["roleRef"], one["metadata"].get("namespace", "default")
+        for role in manifests:
+            if (role["kind"], role["metadata"]["name"]) == (named["kind"], named["name"]):
+                for user in one["subjects"]:
+                    objects.rights(cluster, user["name"], role["rules"], place)
+
+
+@contextlib.contextmanager
+def slow_removal(cluster: Cluster, delay_s: float) -> Iterator[None]:
+    """Meanwhile the class `block` takes its time to remove a volume whose claim is gone."""
+    argv, settings = cluster._commands["block-provisioner"]
+    cluster.kill("block-provisioner")
+    cluster.run_part("block-provisioner", argv, settings | {"DELETE_DELAY_S": f"{delay_s:g}"})
+    try:
+        yield
+    finally:
+        cluster.kill("block-provisioner")
+        cluster.run_part("block-provisioner", argv, settings)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from lightkube import AsyncClient, KubeConfig
@@ -29,6 +30,24 @@ def claim(namespace: str, name: str, storage_class: str, mode: str, size: str) -
             "resources": {"requests": {"storage": size}},
         },
     }
+
+
+def rights(cluster: Cluster, user: str, rules: Sequence[Manifest], namespace: str) -> None:
+    """Wait until what a user was given is in force: roles and bindings come to the API server's own
+    knowledge a moment after they are made."""
+    wanted = [one for one in rules if "resources" in one]
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+
+    def there() -> bool:
+        found = cluster.request(path, "POST", body, user=user)["status"]["resourceRules"]
+        return all(one in found for one in wanted)
+
+    cluster.until(f"the rights of {user}", there)
 
 
 def binding(name: str, role: str, user: str) -> Manifest:

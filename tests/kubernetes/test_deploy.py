@@ -251,7 +251,11 @@ class TestRbac:
             api_server.apply(binding)
             made.append((role, binding))
         try:
-            assert all(_may(api_server, account, one, "rbac-try") for one in rules)
+            # In force a moment after they are made.
+            api_server.until(
+                "the rights",
+                lambda: all(_may(api_server, account, one, "rbac-try") for one in rules),
+            )
             elsewhere = [one for one in rules if one.namespaced]
             assert not any(_may(api_server, account, one, "default") for one in elsewhere)
             other = (*permissions.NAMESPACE_RULES, *permissions.RETAIN_RULES)

@@ -32,7 +32,7 @@ def test_a_real_guest_is_booted_commanded_and_collected(cluster: Cluster, tmp_pa
         cluster={"ready": _READY, "vm": {"boot": {"container_disk": "registry.example/boot:1"}}},
     )
     with KubeVirtDouble(cluster, boot=QemuGuest) as kubevirt:
-        leadline("run", plan, bound_s=_RUN_S).went_well()
+        leadline("run", plan, bound_s=_RUN_S).answered()
         assert kubevirt.guests == {}
     (trial,) = leadline.trials()
     assert trial["status"] == "completed"

@@ -11,12 +11,19 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.driving import Leadline, Running, nothing_left, ours, pods
+from tests.kubernetes.driving import (
+    Leadline,
+    Running,
+    nothing_left,
+    ours,
+    pods,
+    slow_removal,
+)
 
 RAW = "raw=storageclass:block?size=96Mi"
 LONG = {"defaults": {"size": "64M", "runtime": "30s", "ramp": "0s"}}
 # Written for longer than it takes to stop.
-LARGE = {"defaults": {"size": "1500M", "runtime": "2s", "ramp": "0s"}}
+LARGE = {"defaults": {"size": "4000M", "runtime": "2s", "ramp": "0s"}}
 
 
 @pytest.fixture
@@ -32,8 +39,8 @@ def coming_up(leadline: Leadline) -> Running:
 
 
 def prefilling(leadline: Leadline) -> Running:
-    running = leadline.start("run", leadline.plan("raw=storageclass:block?size=1600Mi", **LARGE))
-    running.says("prefill raw: 1.46 GiB")
+    running = leadline.start("run", leadline.plan("raw=storageclass:block?size=4100Mi", **LARGE))
+    running.says("prefill raw: 3.91 GiB")
     time.sleep(2)  # Into the middle of it.
     return running
 
@@ -70,10 +77,16 @@ def test_a_signal_stops_and_cleans(
 
 def test_two_signals_do_not_wait_for_removals(leadline: Leadline) -> None:
     """What is on its way out is told, and `clean` sees it to its end."""
-    with nothing_left(leadline.cluster):
+    cluster = leadline.cluster
+
+    def removing() -> bool:
+        return all("deletionTimestamp" in one["metadata"] for one in pods(cluster))
+
+    with nothing_left(cluster), slow_removal(cluster, 5):
         running = measuring(leadline)
         running.signal(signal.SIGINT)
-        time.sleep(0.5)  # Two that come at once are one.
+        # Two that come at once are one.
+        running.until("the removal", removing)
         running.signal(signal.SIGINT)
         ended = running.ended(60).failed("interrupted", 130)
         assert "could not be removed: stopped" in ended.err

@@ -24,6 +24,7 @@ from leadline.probes.kubernetes import capture
 from tests.conftest import RECORDED
 from tests.kubernetes import images, objects
 from tests.kubernetes.cluster import Cluster, Refused
+from tests.kubernetes.driving import settled
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES, inventory
 
 Manifest = dict[str, Any]
@@ -178,6 +179,7 @@ def test_nothing_is_changed(api_server: Cluster) -> None:
         items = [one for path in paths for one in api_server.request(path)["items"]]
         return {(one["metadata"]["uid"], one["metadata"]["resourceVersion"]) for one in items}
 
+    settled(api_server)  # what other tests have just removed
     before = state()
     asked(api_server)
     assert state() == before

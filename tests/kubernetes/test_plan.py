@@ -16,7 +16,7 @@ from leadline.report.plan_output import PlanOutput
 from tests.conftest import ROOT, Said
 from tests.kubernetes import classes, images
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.objects import binding
+from tests.kubernetes.objects import binding, rights
 
 Manifest = dict[str, Any]
 Plan = Callable[..., Said]
@@ -249,6 +249,7 @@ def inventory_role(api_server: Cluster) -> Iterator[None]:
     role["rules"] = [one for one in role["rules"] if one["resources"]]
     api_server.apply(role)
     api_server.apply(binding(name, name, "viewer"))
+    rights(api_server, "viewer", role["rules"], "default")
     yield
     for plural in ("clusterrolebindings", "clusterroles"):
         api_server.request(f"/apis/rbac.authorization.k8s.io/v1/{plural}/{name}", "DELETE")

@@ -18,11 +18,12 @@ import jsonschema
 import pytest
 import yaml
 
+from leadline.kubernetes import waiting
 from leadline.kubernetes.rook import pools as rook_pools
 from leadline.report.pools_output import PoolsOutput
 from tests.conftest import ROOT, Said
 from tests.kubernetes.cluster import Cluster, Refused
-from tests.kubernetes.objects import binding
+from tests.kubernetes.objects import binding, rights
 from tests.kubernetes.rook_operator import Operator
 
 ODF = "openshift-storage"
@@ -269,8 +270,13 @@ def test_without_an_operator_the_wait_is_bounded_and_all_is_undone(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_undoes_what_was_made(
-    odf: Cluster, operator: Operator, pools: Pools, number: signal.Signals
+    odf: Cluster,
+    operator: Operator,
+    pools: Pools,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
 ) -> None:
+    monkeypatch.setattr(rook_pools, "FAILING_S", 60.0)
     operator.fails["rep2"] = "so that the command waits"
     before = set(objects(odf))
     operator.on_ready = lambda name: os.kill(os.getpid(), number)  # of rep3, which is made first
@@ -333,8 +339,18 @@ def test_images_that_kubernetes_does_not_know_keep_a_pool_and_rook_says_so(
 ) -> None:
     assert pools("create", "rep2").status == 0
     operator.held["rep2"] = "pool rep2 contains images or snapshots"
-    monkeypatch.setattr(rook_pools, "WAIT_S", 1.0)
-    said = pools("remove", "rep2")
+    path = f"/apis/ceph.rook.io/v1/namespaces/{ODF}/cephblockpools/rep2"
+
+    def until_rook_says_so(bound_s: float, go_on: Callable[[], None]) -> Iterator[None]:
+        for _ in waiting.polls(60.0, go_on, pause_s=0.1):
+            said_so = "conditions" in odf.request(path)["status"]
+            yield
+            if said_so:
+                return
+
+    with monkeypatch.context() as impatient:
+        impatient.setattr(rook_pools, "polls", until_rook_says_so)
+        said = pools("remove", "rep2")
     assert said.status == 4
     assert "DeletionIsBlocked=True: pool rep2 contains images or snapshots" in said.err
     assert "cephblockpools/rep2" in objects(odf)
@@ -342,7 +358,6 @@ def test_images_that_kubernetes_does_not_know_keep_a_pool_and_rook_says_so(
     assert skipped.status == 1
     assert "is being removed" in skipped.out
     operator.held.clear()
-    monkeypatch.setattr(rook_pools, "WAIT_S", 30.0)
     assert pools("remove", "rep2").status == 0
     assert "cephblockpools/rep2" not in objects(odf)
 
@@ -439,6 +454,7 @@ def bound(api_server: Cluster) -> Iterator[Callable[[str, Manifest], None]]:
         api_server.apply(role)
         api_server.apply(binding(name, name, user))
         made.append(name)
+        rights(api_server, user, role["rules"], "default")
 
     yield bind
     for name in made:

@@ -275,7 +275,7 @@ def test_a_run_that_is_called_off_cleans_up(release: Release) -> None:
     release.cluster.until("the run's namespace", lambda: bool(release.left() - before))
     release.delete("called-off")
     release.cluster.until("the pod's end", lambda: not release.pods("called-off"), 180)
-    assert release.left() == before
+    release.cluster.until("the end of the run's volumes", lambda: release.left() == before, 60)
 
 
 def _with_scripts() -> dict[str, str]:
