@@ -82,7 +82,7 @@ def sh(*arguments: object) -> str:
     return done.stdout.strip()
 
 
-def wait_for(what: Callable[[], object], timeout_s: float = 30.0) -> None:
+def wait_for(what: Callable[[], object], timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not what():
         assert time.monotonic() < deadline, "waited in vain"

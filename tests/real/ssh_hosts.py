@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -85,7 +87,7 @@ class SshHosts:
         with (self.folder / f"log-{name}").open("ab") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
         self._servers[name] = server
-        end = time.monotonic() + 20.0
+        end = time.monotonic() + 60.0
         while True:
             with socket.socket() as attempt:
                 if attempt.connect_ex(("127.0.0.1", port)) == 0:
@@ -133,18 +135,28 @@ def _kill(pid: int) -> None:
 
 
 def _below(pid: int) -> list[int]:
-    """All children of a process, and theirs."""
-    try:
-        found = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
-        return []
-    return found + [deeper for one in found for deeper in _below(one)]
+    """All children of a process, and theirs. (/proc/PID/task/PID/children leaves some out while
+    others of them end.)"""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(entry.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(entry.parent.name))
+    found = children.get(pid, [])
+    for one in found:
+        found += children.get(one, [])
+    return found
 
 
 def _free_port() -> int:
-    with socket.socket() as stream:
-        stream.bind(("127.0.0.1", 0))
-        return int(stream.getsockname()[1])
+    """Below those that connections begin from: one of them could have it while its host is away."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as stream, contextlib.suppress(OSError):
+            stream.bind(("127.0.0.1", port))
+            return port
 
 
 def _key(path: Path) -> None:

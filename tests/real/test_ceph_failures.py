@@ -109,16 +109,18 @@ def drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
         assert not fio_processes(tmp_path)
 
 
-# Of a trial that is to hang. One that is to end has the default's time: a busy machine is slow.
+# Of a trial that is to hang, and of one that is to end: a busy machine is slow.
 IMPATIENT = "grace: 3s\n"
+PATIENT = "grace: 60s\n"
 
 
 def plan(folder: Path, pool: str, runtime: str, more: str = "") -> Path:
     path = folder / "plan.yaml"
-    # Sixteen objects: of four, none lies on just the two OSDs that fail one time in five.
+    # Thirty-two objects: of four, none lies on just the two OSDs that fail one time in five.
     path.write_text(
         f"clusters: {{drill: {{lab: drill}}}}\ntargets: [{pool}]\nrepeats: 1\n{more}"
-        f"workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 64M, runtime: {runtime}}}]\n"
+        f"workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 128M, "
+        f"runtime: {runtime}}}]\n"
     )
     return path
 
@@ -138,11 +140,11 @@ def while_running(
     )
     thread.start()
     try:
-        wait_for(drill.trial_is_going_on, 60)
+        wait_for(drill.trial_is_going_on, 180)
         time.sleep(1.5)
         break_it()
     finally:
-        thread.join(200)
+        thread.join(300)
     assert ended, "the run came to an end"
     return ended[0]
 
@@ -151,13 +153,14 @@ def test_an_osd_killed_during_a_trial_is_told_beside_the_numbers(
     drill: Drill, tmp_path: Path
 ) -> None:
     victim = drill.daemon("osd.1")
-    ended = while_running(drill, tmp_path, "rbd:rep3", "8s", victim.kill)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "8s", victim.kill, PATIENT)
     (trial,) = drill.run.trials
     assert trial.record.status is TrialStatus.COMPLETED, ended.err
     findings = json.loads(drill.call("audit", "@latest", "--format", "json").out)["findings"]
-    (told,) = [one for one in findings if one["code"] == "cluster-not-healthy"]
-    assert told["severity"] in ("warning", "error")
-    assert "OSD_DOWN" in told["message"]
+    # Beside it may stand that a busy cluster did not always answer.
+    told = [one for one in findings if one["code"] == "cluster-not-healthy"]
+    (down,) = [one for one in told if "OSD_DOWN" in one["message"]]
+    assert down["severity"] in ("warning", "error")
     assert drill.run.left_behind == ()
     assert drill.call("verify", "@latest").status == 0
 
@@ -192,7 +195,7 @@ def test_data_that_is_out_of_reach_ends_the_trial_as_hung_and_is_cleaned_up_late
         drill.call("clean", "@latest")
         return not drill.run.left_behind
 
-    wait_for(cleaned, 120)
+    wait_for(cleaned, 240)
     assert drill.call("verify", "@latest").status == 0
 
 
@@ -204,7 +207,7 @@ def test_a_monitor_that_restarts_does_not_end_a_trial(drill: Drill, tmp_path: Pa
         time.sleep(1.0)
         monitor.start_again(network)
 
-    ended = while_running(drill, tmp_path, "rbd:rep3", "8s", restart)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "8s", restart, PATIENT)
     (trial,) = drill.run.trials
     assert trial.record.status is TrialStatus.COMPLETED, ended.err
     assert drill.run.left_behind == ()
@@ -235,19 +238,19 @@ def test_a_lab_that_is_killed_whole_leaves_an_archive_and_nothing_else(
 
 def test_a_delay_left_by_a_killed_run_is_put_back_by_clean(drill: Drill, tmp_path: Path) -> None:
     child = subprocess.Popen(
-        command("run", plan(tmp_path, "'rbd:rep3?inter_zone_rtt=20ms'", "20s")),
+        command("run", plan(tmp_path, "'rbd:rep3?inter_zone_rtt=20ms'", "300s")),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=environment(drill.runs) | {"LEADLINE_LABS": drill.labs},
     )
     try:
-        wait_for(drill.trial_is_going_on, 60)
+        wait_for(drill.trial_is_going_on, 180)
     finally:
         child.kill()
         child.wait()
     assert drill.status()["inter_zone_rtt_s"] == pytest.approx(0.02)
     assert {one.path.partition(":")[0] for one in drill.run.left_behind} == {"rbd", "delay"}
-    wait_for(lambda: not fio_processes(drill.runs), 20)
+    wait_for(lambda: not fio_processes(drill.runs), 90)
     cleaned = drill.call("clean", "@latest")
     assert cleaned.status == 0, cleaned.err
     assert drill.run.left_behind == ()

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -59,7 +60,8 @@ def test_nothing_is_missing_and_it_takes_no_time(
     assert [one.dump.command for one in told if one.refused] == []
     assert len(captured) == len(told)
     assert cluster.not_captured == ()
-    assert sum(one.seconds for one in told) < 2, "a machine may be busy, but this is milliseconds"
+    # The median: a machine that stands still for a while makes one of them slow.
+    assert median(one.seconds for one in told) < 0.5, "this is milliseconds"
     assert unfit(cluster) is None
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from leadline.analysis.bottleneck.model import Bottleneck, LevelEvidence, Strength
 from leadline.analysis.bottleneck.naming import suspects
+from leadline.analysis.bottleneck.processors import WAITED, queued_share
+from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.ceph.connection import Connection
 from leadline.formats.ceph_counters import CounterDump, osd_rates
@@ -20,6 +22,7 @@ from leadline.lab.cluster import open_lab
 from leadline.lab.locate import labs_folder
 from leadline.probes.ceph_counters import CephCountersWatch
 from leadline.probes.host_counters import LocalMachine, ResourceWatch
+from tests.real.conftest import wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
@@ -41,6 +44,8 @@ def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> 
         ResourceWatch([machine], tmp_path),
         CephCountersWatch(connection, tmp_path),
     ):
+        # No trial waits for it, but what was written before would not be seen here.
+        wait_for(lambda: (tmp_path / layout.CEPH_COUNTERS).read_bytes().endswith(b"\n"))
         done = subprocess.run(bench, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     told = re.search(r"Total writes made:\s+(\d+)", done.stdout)
@@ -61,8 +66,9 @@ def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> 
 
     (rates,) = machine_rates(trial.resources)
     assert set(rates.processes) == {one.name for one in opened.state.processes}
-    # Each copy costs work: no OSD stood by.
-    assert all(rates.processes[f"osd.{number}"] > 0.01 for number in range(3))
+    # Each copy costs work, some 0.3 ms of it: no OSD stood by.
+    least = min(0.01, 20e-6 * writes / osds[0].seconds)
+    assert all(rates.processes[f"osd.{number}"] > least for number in range(3))
     assert rates.cpu is not None
     assert sum(rates.processes.values()) <= rates.cpu.busy_share * (os.cpu_count() or 1) * 1.2
 
@@ -71,4 +77,6 @@ def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> 
     )
     found = {one.bottleneck: one.strength for one in suspects(level)}
     assert found[Bottleneck.CLIENT_NETWORK] is Strength.EXCLUDED
-    assert found[Bottleneck.CLIENT_CPU] is found[Bottleneck.OSD_CPU]
+    # One machine has one answer, but where operations waited for a disk that others use.
+    if (queued_share(level) or 0.0) < WAITED:
+        assert found[Bottleneck.CLIENT_CPU] is found[Bottleneck.OSD_CPU]

@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ from leadline.plan.footprint import footprint_of
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.ports import Device, Engine, Execution, Folder, Job, Location, Progress, Shape
 from leadline.runner.stop import StopRequest
+from leadline.stats.histogram import samples_needed
+from tests.real.conftest import wait_for
 
 pytestmark = pytest.mark.real
 
@@ -74,7 +78,7 @@ def trial(tmp_path: Path) -> Path:
 
 def laid_out(location: Location, work: Workload, folder: Path) -> None:
     text = prefill_text(
-        footprint_of([work]), location.shape, engine=EngineChoice.LIBAIO, direct=True
+        footprint_of([work]), location.shape, engine=EngineChoice.LIBAIO, direct=work.direct
     )
     folder.mkdir()
     job = Job(text=text, location=location, bound_s=60)
@@ -142,10 +146,13 @@ def test_a_fleet_of_four_tells_the_percentiles_that_one_fio_with_four_jobs_does(
         (operation,) = derive(output).operations
         latencies = every_latency_ns(folder)
         assert sum(operation.histogram_counts) == len(latencies)
-        assert len(latencies) > 2000
+        assert len(latencies) >= samples_needed(QUANTILES[0])
         for metric, value in operation.metrics.items():
             quantile = metric.quantile
-            if quantile not in QUANTILES or value is None:
+            if quantile not in QUANTILES:
+                continue
+            if value is None:
+                assert len(latencies) < samples_needed(quantile)
                 continue
             exact = latencies[max(0, int(np.ceil(quantile * len(latencies))) - 1)] / 1e9
             assert value == pytest.approx(exact, rel=HISTOGRAM_ERROR * 1.01), (folder, metric)
@@ -226,37 +233,51 @@ def processes_of(folder: str) -> list[int]:
     """Processes whose command line, or that of one above them, names the fleet's folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
+        if folder in command_of(int(path.name)):
+            found.append(int(path.name))
+            continue
         try:
-            if folder in (path / "cmdline").read_text() or folder == str((path / "cwd").readlink()):
+            if folder == str((path / "cwd").readlink()):
                 found.append(int(path.name))
         except OSError:
             continue
     return found
 
 
+def command_of(pid: int) -> str:
+    """Its command line; empty of one that is gone meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def killed(pids: list[int]) -> None:
+    """With the first of them the fleet may end the others."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 @pytest.fixture
 def long_trial(location: Folder, trial: Path, tmp_path: Path) -> Iterator[list[Execution]]:
     """A fleet of three at work, in a thread; what it ends with is in the list."""
-    work = workload(phase(), clients=3, runtime_s=12.0)
+    work = workload(phase(), clients=3, runtime_s=150.0)
     laid_out(location, work, tmp_path / "prefill")
     ended: list[Execution] = []
     thread = threading.Thread(
         target=lambda: ended.append(carried_out(FleetEngine(), work, location, trial))
     )
     thread.start()
-    until = time.monotonic() + 20
     # A server, what it forked for its client, and what that forked for the I/O.
-    while len(processes_of(str(location.path))) < 9 and time.monotonic() < until:
-        time.sleep(0.05)
+    wait_for(lambda: len(processes_of(str(location.path))) >= 9 or ended)
     yield ended
     thread.join()
 
 
-def ended_within(ended: list[Execution], seconds: float) -> Execution:
-    until = time.monotonic() + seconds
-    while not ended and time.monotonic() < until:
-        time.sleep(0.05)
-    assert ended, "it went on"
+def ended_early(ended: list[Execution]) -> Execution:
+    """Long before the trial's own end."""
+    wait_for(lambda: ended)
     return ended[0]
 
 
@@ -266,17 +287,17 @@ def test_a_client_that_dies_ends_the_trial_and_is_named(
     victims = [
         pid
         for pid in processes_of(str(location.path))
-        if Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").endswith("/c2")
+        if command_of(pid).rstrip("\0").endswith("/c2")
     ]
     assert victims
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
-    done = ended_within(long_trial, 9)
+    killed(victims)
+    done = ended_early(long_trial)
     assert done.status is TrialStatus.FAILED
     assert done.problem is not None
     assert done.problem.code == "client-lost"
     assert "c2" in done.problem.fact
-    assert processes_of(str(location.path)) == []
+    # What was killed takes a moment to die.
+    wait_for(lambda: not processes_of(str(location.path)))
 
 
 @pytest.mark.slow
@@ -287,11 +308,10 @@ def test_the_worker_of_a_client_that_dies_is_missed_as_well(
     victims = sorted(
         pid
         for pid in processes_of(str(location.path))
-        if Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").endswith("/c3")
+        if command_of(pid).rstrip("\0").endswith("/c3")
     )
-    for pid in victims[1:]:
-        os.kill(pid, signal.SIGKILL)
-    done = ended_within(long_trial, 9)
+    killed(victims[1:])
+    done = ended_early(long_trial)
     assert done.problem is not None
     assert done.problem.code == "client-lost"
     assert "c3" in done.problem.fact
@@ -337,7 +357,7 @@ from leadline.engines.fio_fleet import FleetEngine
 from leadline.runner.ports import Folder, Job
 from leadline.runner.stop import StopRequest
 text, data, trial = map(Path, sys.argv[1:])
-job = Job(text=text.read_text(), location=Folder(path=data), bound_s=60, clients=3)
+job = Job(text=text.read_text(), location=Folder(path=data), bound_s=240, clients=3)
 FleetEngine().execute(job, trial, StopRequest(), lambda progress: None)
 """
 
@@ -346,41 +366,44 @@ FleetEngine().execute(job, trial, StopRequest(), lambda progress: None)
 def test_kill_9_of_leadline_leaves_no_load_behind(
     location: Folder, trial: Path, tmp_path: Path
 ) -> None:
-    work = workload(phase(), clients=3, runtime_s=40.0)
+    work = workload(phase(), clients=3, runtime_s=150.0)
     laid_out(location, work, tmp_path / "prefill")
     text = tmp_path / "text"
     text.write_text(FleetEngine().job_text(work, location, 1))
     words = [sys.executable, "-c", DRIVEN, str(text), str(location.path), str(trial)]
     # What it leaves of its temporary files belongs to the test.
     with subprocess.Popen(words, env={**os.environ, "TMPDIR": str(tmp_path)}) as driver:
-        until = time.monotonic() + 20
-        while len(working(location)) < 9 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert len(working(location)) >= 9
-        driver.kill()
-    until = time.monotonic() + 10
-    while working(location) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert working(location) == []
+        try:
+            wait_for(lambda: len(working(location)) >= 9)
+        finally:
+            driver.kill()
+    wait_for(lambda: not working(location))
+
+
+@pytest.fixture
+def in_memory(location: Folder) -> Iterator[Folder]:
+    """What others do here holds no disk up."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield location
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Folder(path=Path(folder))
 
 
 def working(location: Folder) -> list[int]:
     """Processes of fio in the folder of the data."""
-    return [
-        pid
-        for pid in processes_of(str(location.path))
-        if "--server=" in Path(f"/proc/{pid}/cmdline").read_text()
-    ]
+    return [pid for pid in processes_of(str(location.path)) if "--server=" in command_of(pid)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clients", [0, 2])
-def test_an_open_loop_offers_its_rate(clients: int, location: Folder, tmp_path: Path) -> None:
-    engine = FleetEngine() if clients else FioEngine()
+def test_an_open_loop_offers_its_rate(clients: int, in_memory: Folder, tmp_path: Path) -> None:
+    location, engine = in_memory, FleetEngine() if clients else FioEngine()
     mixed = phase(pattern=Pattern.RANDRW, read_share=70, iodepth=8, rate_iops=50.0)
-    work = workload(mixed, clients=clients, runtime_s=6.0)
+    work = workload(mixed, clients=clients, runtime_s=6.0, direct=False)
     laid_out(location, work, tmp_path / "prefill")
-    for attempt in range(3):  # What others do here may hold a disk up for half a second.
+    for attempt in range(3):  # What stands still at the very end has no time to catch up.
         trial = tmp_path / f"trial-{attempt}"
         trial.mkdir()
         done = carried_out(engine, work, location, trial)
@@ -428,7 +451,7 @@ def test_one_that_falls_short_in_too_little_time_to_be_stopped_has_failed_too(
 @pytest.mark.slow
 def test_it_tells_of_its_progress_all_along(location: Folder, trial: Path, tmp_path: Path) -> None:
     """fio's client says nothing of it where it is to write JSON."""
-    work = workload(phase(), clients=2, runtime_s=4.0)
+    work = workload(phase(), clients=2, runtime_s=8.0)
     laid_out(location, work, tmp_path / "prefill")
     engine = FleetEngine()
     said: list[Progress] = []
@@ -436,6 +459,6 @@ def test_it_tells_of_its_progress_all_along(location: Folder, trial: Path, tmp_p
     done = engine.execute(job, trial, StopRequest(), said.append)
     assert done.status is TrialStatus.COMPLETED
     (operation,) = derive(read_output("fio", trial)).operations
-    assert max(one.iops for one in said) > 0.3 * sum(operation.histogram_counts) / 4
+    assert max(one.iops for one in said) > 0.3 * sum(operation.histogram_counts) / 8
     assert done.engine_cpu_s > 0
     assert location.shape is Shape.FILES

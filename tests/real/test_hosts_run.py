@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +15,14 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.ssh.options import CONFIG
+from tests.real.conftest import wait_for
 from tests.real.ssh_hosts import SshHosts, short_folder
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 PLAN = """\
 targets: ["hosts:a,b:{path}"]
 repeats: 1
+grace: 60s
 defaults: {{size: 2M, runtime: {runtime}, ramp: 0}}
 workloads:
   - name: mixed
@@ -67,6 +68,19 @@ def planned(folder: Path, runtime: str) -> str:
     return str(path)
 
 
+def at_work(data: Path) -> list[str]:
+    """Processes that work in a folder below, by the folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            folder = str(entry.readlink())
+        except OSError:
+            continue
+        if folder.startswith(f"{data}/"):
+            found.append(folder)
+    return found
+
+
 def test_each_client_is_on_its_host_and_nothing_is_left(folder: Path) -> None:
     process = begun(folder, "run", planned(folder, "2s"), "--quiet", "--format", "json")
     out, err = process.communicate(timeout=300)
@@ -93,11 +107,19 @@ def test_each_client_is_on_its_host_and_nothing_is_left(folder: Path) -> None:
 def test_what_a_killed_run_left_on_hosts_is_removed_by_clean(folder: Path) -> None:
     process = begun(folder, "run", planned(folder, "60s"))
     data = folder / "data"
-    until = time.monotonic() + 120
-    while not list(data.glob("leadline-*/leadline.c3.0.dat")) and time.monotonic() < until:
-        time.sleep(0.2)
-    process.kill()
-    process.communicate()
+
+    def laid_out() -> bool:
+        """All of the three clients' files; none is made any more while others are removed."""
+        assert process.poll() is None, process.communicate()
+        sizes = [one.stat().st_size for one in data.glob("leadline-*/leadline.*.dat")]
+        return sizes == [2 << 20] * 3
+
+    try:
+        wait_for(laid_out, 120)
+    finally:
+        process.kill()
+        process.communicate()
+    wait_for(lambda: not at_work(data))
     assert list(data.iterdir()), "it was killed while its data was there"
     cleaned = begun(folder, "clean")
     out, err = cleaned.communicate(timeout=120)

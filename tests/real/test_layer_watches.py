@@ -5,17 +5,24 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from leadline.archive import layout
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Layer, LayerKind
-from leadline.formats.block_requests import MissedBlock, RequestSizes, request_sizes
-from leadline.formats.ceph_counters import operation_sizes
-from leadline.formats.image_counters import image_work
+from leadline.formats.block_requests import (
+    BlockSample,
+    MissedBlock,
+    RequestSizes,
+    parse_block_requests,
+    request_sizes,
+)
+from leadline.formats.ceph_counters import CounterDump, operation_sizes
+from leadline.formats.image_counters import ImageSample, image_work
 from leadline.formats.mount_counters import fuse_waiting
 from leadline.formats.output import FormatError
 from leadline.lab.cluster import open_lab
@@ -25,25 +32,49 @@ from leadline.probes.kernel_files import open_kernel_file, read_kernel_file
 from leadline.probes.layer_watches import watches_of
 from leadline.probes.stacks import layers_of_path
 from leadline.probes.tracepoints import parse_format
-from tests.real.conftest import Ended
+from tests.real.conftest import Ended, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 
 KIB = 1024
 
 
-def fio(folder: Path, *options: str) -> None:
-    common = ("--name=x", "--time_based", "--runtime=2", "--size=64m", "--output-format=json")
-    done = subprocess.run(
-        ["fio", *common, *options], cwd=folder, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+def fio(folder: Path, enough: Callable[[], bool], *options: str) -> None:
+    """Works until there is enough to see, however busy the machine is."""
+    common = ("--name=x", "--time_based", "--runtime=120", "--size=64m", "--output-format=json")
+    with subprocess.Popen(
+        ["fio", *common, *options], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as working:
+
+        def seen_enough() -> bool:
+            assert working.poll() is None, working.communicate()
+            return enough()
+
+        try:
+            wait_for(seen_enough)
+        finally:
+            working.terminate()
+
+
+def requests(folder: Path) -> tuple[BlockSample | MissedBlock, ...]:
+    """What a watch told up to now, in whole lines."""
+    content = (folder / layout.BLOCK_REQUESTS).read_bytes()
+    return parse_block_requests(content[: content.rfind(b"\n") + 1])
 
 
 def seen(device: Path, folder: Path, *options: str) -> RequestSizes:
     """Sizes of requests to the device while fio works."""
+
+    def enough() -> bool:
+        told = requests(folder)
+        windows = [one for one in told if isinstance(one, BlockSample) and one.writes]
+        missed = len(told) > sum(isinstance(one, BlockSample) for one in told)
+        return missed or (
+            len(windows) > 2 and sum(sum(one.writes.values()) for one in windows) > 50
+        )
+
     with BlockWatch([device.name], folder, period_s=0.4):
-        fio(folder, *options)
+        fio(folder, enough, *options)
     told = StoredTrial(folder, None).block_requests
     missed = [one for one in told if isinstance(one, MissedBlock)]
     if missed:
@@ -87,7 +118,9 @@ def test_large_writes_through_ext4_are_split_at_what_the_device_takes(
 
 def test_what_nobody_has_mounted_is_read_and_still_not_mounted() -> None:
     def mounts() -> list[str]:
-        return sorted(Path("/proc/self/mounts").read_text().splitlines())
+        """Others may mount something here meanwhile, but no tracefs."""
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+        return sorted(line for line in lines if line.split()[2] == "tracefs")
 
     before = mounts()
     path = "events/block/block_rq_issue/format"
@@ -110,13 +143,15 @@ def test_a_stack_of_ext4_on_a_loop_device(loop_device: Path, mounted: Path, tmp_
     before = _written(loop_device)
     for one in watches:
         one.start()
-    # Behind the second window, however busy the machine is.
-    what = ("--rw=write", "--bs=64k", "--direct=1", "--runtime=4")
-    fio(tmp_path, f"--directory={mounted}", *what)
-    began = time.monotonic()
+    what = ("--rw=write", "--bs=64k", "--direct=1")
+
+    def enough() -> bool:
+        found = request_sizes(requests(tmp_path)).get(loop_device.name)
+        return found is not None and found.writes.get(64 * KIB, 0) > 0
+
+    fio(tmp_path, enough, f"--directory={mounted}", *what)
     for one in watches:
         one.stop()
-    assert time.monotonic() - began < 2
     sizes = request_sizes(StoredTrial(tmp_path, None).block_requests)[loop_device.name]
     assert sizes.writes[64 * KIB] > 0
     assert _written(loop_device) > before
@@ -126,6 +161,15 @@ def test_a_stack_of_ext4_on_a_loop_device(loop_device: Path, mounted: Path, tmp_
 def _written(device: Path) -> int:
     words = (Path("/sys/block") / device.name / "stat").read_text().split()
     return int(words[6])
+
+
+def done_before(at: str, trial: StoredTrial) -> float:
+    """I/Os that fio had done by then for sure, by its log of each second: it began so long before
+    the trial's end, or earlier."""
+    ended, then = (datetime.fromisoformat(one) for one in (trial.record.ended_at, at))
+    elapsed_s = trial.record.asked_s - (ended - then).total_seconds()
+    windows = [one for series in trial.iops_windows.values() for one in series]
+    return sum(one.value for one in windows if one.end_s <= elapsed_s)
 
 
 @pytest.mark.slow
@@ -147,19 +191,25 @@ def test_an_image_by_librbd_adds_up_from_fio_to_the_osds(
     output = trial.output
     assert not isinstance(output, FormatError)
     asked = sum(one.total_ios or 0 for job in output.jobs for one in job.operations)
-    assert asked > 50
+    assert asked > 8, "more than are in flight at a time"
 
     work = image_work(trial.image_counters)
     assert work is not None
-    # Two clients, one for each job; the last quarter of a second of each may be missing.
-    assert 0.8 * asked < work.counts["wr"] <= asked
+    # Two clients, one for each job; what they did behind the last answer is missing: of a quarter
+    # of a second, or more where the machine is busy.
+    samples = [one for one in trial.image_counters if isinstance(one, ImageSample)]
+    assert 0.9 * done_before(samples[-1].at, trial) <= work.counts["wr"] <= asked
     assert work.counts["wr_bytes"] == work.counts["wr"] * 64 * KIB
     assert work.counts["objecter.op_w"] == pytest.approx(work.counts["wr"], rel=0.02, abs=10)
-    assert 0 < work.latencies["wr_latency"].seconds / work.counts["wr"] < 4
+    assert 0 < work.latencies["wr_latency"].seconds / work.counts["wr"] < trial.record.wall_s
     # A write is of one object, and served by one OSD. No trial waits for the first dump, so that
-    # what was written while the OSDs were asked is not in it.
-    sizes = operation_sizes(trial.ceph_counters)
-    assert 0.8 * asked < sizes["op_w"][64 * KIB] <= asked
+    # what was written while the OSDs were asked is not in it, but all behind the next line is.
+    served = operation_sizes(trial.ceph_counters).get("op_w", {}).get(64 * KIB, 0)
+    later = [one for one in samples if one.at >= trial.ceph_counters[1].at]
+    dumps = [one for one in trial.ceph_counters if isinstance(one, CounterDump)]
+    if later and all(len(one.sizes) == 3 for one in dumps):
+        assert served >= later[-1].counts["wr"] - later[0].counts["wr"] - 10
+    assert served <= asked
     # The sockets go with the run.
     (image,) = (one for one in Run(folder).stacks["rbd:rep3"] if one.kind is LayerKind.IMAGE)
     assert not Path(image.facts["admin_socket"]).exists()
@@ -176,9 +226,12 @@ def test_one_writer_of_a_fuse_mount_is_one_request_at_a_time(lab: str, tmp_path:
     watches = watches_of(stack, tmp_path)
     for one in watches:
         one.start()
-    fio(folder, "--rw=write", "--bs=1m", "--direct=1", "--ioengine=psync")
+
+    def seen_at_work() -> bool:
+        waiting = fuse_waiting(StoredTrial(tmp_path, None).mount_counters, stack[0].name)
+        return len(waiting) > 3 and max(waiting) >= 1
+
+    fio(folder, seen_at_work, "--rw=write", "--bs=1m", "--direct=1", "--ioengine=psync")
     for one in watches:
         one.stop()
-    waiting = fuse_waiting(StoredTrial(tmp_path, None).mount_counters, stack[0].name)
-    assert len(waiting) > 3
-    assert max(waiting) >= 1
+    assert seen_at_work()

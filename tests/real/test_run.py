@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -118,7 +120,7 @@ def test_what_is_written_does_not_compress(process: Process, target: Path, tmp_p
     )
     watcher = subprocess.Popen(["sh", "-c", script], stdout=DEVNULL, stderr=DEVNULL)
     assert process("run", plan).status in (0, 1)
-    watcher.wait(timeout=30)
+    watcher.wait(timeout=60)
     content = kept.read_bytes()
     assert len(content) == 4 << 20
     assert len(zlib.compress(content, 6)) > 0.99 * len(content)
@@ -204,7 +206,7 @@ def test_kill_9_in_the_middle_of_a_trial_leaves_no_load_and_resumes(
     wait_for(lambda: fio_processes(target))
     child.kill()
     child.wait()
-    wait_for(lambda: not fio_processes(target), 5)
+    wait_for(lambda: not fio_processes(target))
     run = only_run(tmp_path)
     assert run.manifest.status is RunStatus.RUNNING
     assert not verify(run).ok
@@ -236,7 +238,7 @@ def test_kill_9_leaves_no_worker_of_a_users_own_job_either(
     wait_for(lambda: len(fio_processes(target)) == 4)
     child.kill()
     child.wait()
-    wait_for(lambda: not fio_processes(target), 10)
+    wait_for(lambda: not fio_processes(target), 30)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -261,7 +263,9 @@ def test_a_signal_ends_the_trial_seals_what_is_there_and_says_how_to_go_on(
     assert run.manifest.status is RunStatus.INTERRUPTED
     (attempt,) = run.attempts
     assert attempt.record.status is TrialStatus.INTERRUPTED
-    assert attempt.record.signals == ("SIGINT",)
+    assert attempt.record.signals[0] == "SIGINT"
+    # A busy machine may be late to end it at the first.
+    assert "SIGKILL" not in attempt.record.signals
     assert (attempt.folder / "fio.json").stat().st_size > 0, "fio's last words are kept"
     problems = verify(run).problems
     assert [problem.path for problem in problems] == ["manifest.json"], "sealed, only unfinished"
@@ -276,7 +280,7 @@ def test_clean_removes_what_a_killed_run_left(
     wait_for(lambda: fio_processes(target))
     child.kill()
     child.wait()
-    wait_for(lambda: not fio_processes(target), 5)
+    wait_for(lambda: not fio_processes(target))
     (left,) = target.iterdir()
     assert f"would remove {left}" in process("clean", "--dry-run").out
     assert left.exists()
@@ -285,15 +289,25 @@ def test_clean_removes_what_a_killed_run_left(
     assert "nothing was left behind" in process("clean").out
 
 
+def fill(path: Path) -> None:
+    """Take all room there is, at once: to write it takes long where others use the disk."""
+    with path.open("wb") as stream:
+        for size in (1 << 20, 1 << 16, 1 << 12):
+            with suppress(OSError):
+                while True:
+                    os.posix_fallocate(stream.fileno(), stream.tell(), size)
+                    stream.seek(0, os.SEEK_END)
+
+
 def test_a_disk_that_fills_up_in_the_middle_of_a_trial(
     process: Process,
     started: Callable[..., subprocess.Popen[str]],
     mounted: Path,
     tmp_path: Path,
 ) -> None:
-    # Slow enough that the disk is full long before fio has all of its file.
+    # So slow that the disk is full long before fio has all of its file, however busy the machine.
     (tmp_path / "slow.fio").write_text(
-        "[w]\nrw=write\nbs=64k\nsize=64M\nrate=4m\nruntime=15\nioengine=libaio\ndirect=1\n"
+        "[w]\nrw=write\nbs=64k\nsize=64M\nrate=1m\nruntime=60\nioengine=libaio\ndirect=1\n"
         "fallocate=none\nfilename_format=mine.$jobnum\n"
     )
     child = started(
@@ -302,7 +316,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_trial(
     )  # fmt: skip
     wait_for(lambda: list(mounted.glob("leadline-*/mine.0")))
     filler = mounted / "somebody-elses"
-    subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=1M"], capture_output=True)
+    fill(filler)
     out, err = child.communicate(timeout=60)
     run = only_run(tmp_path)
     record = run.trials[0].record
@@ -384,25 +398,32 @@ def test_a_target_whose_io_never_comes_back_ends_as_hung(process: Process, tmp_p
     behind.mkdir()
     front.mkdir()
     server = subprocess.Popen(["bindfs", "-f", "-o", "direct_io", str(behind), str(front)])
-    script = (
-        f"until ls -d {tmp_path}/runs/*/.staging/trials-*; do sleep 0.05; done; sleep 0.4; "
-        f"kill -STOP {server.pid}; sleep 16; kill -CONT {server.pid}"
-    )
-    watcher = subprocess.Popen(["sh", "-c", script], stdout=DEVNULL, stderr=DEVNULL)
+
+    def hang() -> None:
+        """From when fio is there for the trial until it was killed."""
+        wait_for(lambda: list(tmp_path.glob("runs/*/.staging/trials-*")))
+        wait_for(lambda: fio_processes(tmp_path))
+        server.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: not fio_processes(tmp_path))
+        finally:
+            server.send_signal(signal.SIGCONT)
+
+    watcher = threading.Thread(target=hang)
     try:
         wait_for(lambda: os.path.ismount(front))
         plan = tmp_path / "plan.yaml"
         plan.write_text(
             f"targets: [dir:{front}]\nrepeats: 1\ngrace: 2s\nworkloads: [{{name: w, "
-            "pattern: randwrite, size: 4M, runtime: 1s, direct: false, engine: psync}]\n"
+            "pattern: randwrite, size: 4M, runtime: 3s, direct: false, engine: psync}]\n"
         )
+        watcher.start()
         ended = process("run", plan)
-        watcher.wait(timeout=60)
+        watcher.join()
     finally:
-        watcher.kill()
         server.send_signal(signal.SIGCONT)
         subprocess.run(["umount", "--lazy", str(front)], capture_output=True)
-        server.wait(timeout=20)
+        server.wait(timeout=60)
     record = only_run(tmp_path).trials[0].record
     assert record.status is TrialStatus.HUNG, ended.err
     assert record.signals[:1] == ("SIGINT",)

@@ -26,11 +26,13 @@ from leadline.lab.locate import lab_access
 from leadline.targets import own_processes
 from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh, wait_for
-from tests.real.zfs_here import answers, left_here, pools
+from tests.real.zfs_here import answers, left_here, pools, tokens
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 
 SHORT = "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
+# A busy machine may take long to write back at the end.
+PATIENT = f"{SHORT}grace: 60s\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
             subprocess.run([str(find("zfs-fuse")), "-p", folder / "pid", "-m", "128"]) is None
         )
 
-    wait_for(running, 30)
+    wait_for(running)
     pool = f"test{secrets.token_hex(4)}"
     with (folder / "disk").open("wb") as disk:
         disk.truncate(512 << 20)
@@ -90,7 +92,7 @@ def archive(tmp_path: Path) -> Run:
     return find_run("@latest", tmp_path / "runs")
 
 
-def plan(tmp_path: Path, *targets: str, cluster: str = "", more: str = SHORT) -> Path:
+def plan(tmp_path: Path, *targets: str, cluster: str = "", more: str = PATIENT) -> Path:
     path = tmp_path / "plan.yaml"
     clusters = f"clusters: {{here: {{lab: {cluster}}}}}\n" if cluster else ""
     listed = "".join(f"  - {one}\n" for one in targets)
@@ -189,7 +191,7 @@ def killed_in_trial(
     wait_for(in_trial, 90)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    wait_for(lambda: not fio_processes(tmp_path), 20)
+    wait_for(lambda: not fio_processes(tmp_path), 50)
     return archive(tmp_path)
 
 
@@ -328,13 +330,14 @@ def test_an_image_whose_client_dies_in_a_trial_leaves_nothing(
 ) -> None:
     if Path("/sys/bus/rbd").exists():
         pytest.skip("the image is the kernel's: the death of rbd-fuse is NOT tested here")
-    path = plan(tmp_path, "{target: 'ext4+rbd:rep2', name: ext4}", cluster=cluster)
+    target = "{target: 'ext4+rbd:rep2', name: ext4}"
+    path = plan(tmp_path, target, cluster=cluster, more=SHORT)
     child = started("run", path, "--quiet", "--runtime", "15s")
     trials = tmp_path / "runs"
     wait_for(lambda: list(trials.glob("*/*/*/resources.jsonl")) or child.poll() is not None, 90)
     time.sleep(1.0)
-    (folder,) = Path("/run").glob("leadline-*")
-    (pid,) = own_processes.found("rbd-fuse", folder)
+    (token,) = tokens(tmp_path)
+    (pid,) = own_processes.found("rbd-fuse", Path(f"/run/leadline-{token}"))
     os.kill(pid, signal.SIGKILL)
     child.communicate(timeout=180)
     assert child.returncode != 0

@@ -17,7 +17,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.targets import own_processes
-from tests.real.conftest import Ended, wait_for
+from tests.real.conftest import Ended, fio_processes, wait_for
 from tests.real.zfs_here import answers, left_here, tokens
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
@@ -37,13 +37,14 @@ def _alone(lab: str, tmp_path: Path) -> Iterator[None]:
     assert not answers("zpool", "list")
 
 
-def plan(tmp_path: Path, lab: str) -> Path:
+def plan(tmp_path: Path, lab: str, grace: str = "10s") -> Path:
     path = tmp_path / "plan.yaml"
     path.write_text(
         f"clusters: {{here: {{lab: {lab}}}}}\n"
         "targets: [{target: 'zfs+rbd:rep2?recordsize=8K', name: z}]\n"
         "workloads: [{name: w, pattern: randwrite, fsync: 1}]\n"
         "defaults: {size: 16M, runtime: 3s, block_size: 8k}\nrepeats: 1\n"
+        f"grace: {grace}\n"
     )
     return path
 
@@ -67,10 +68,11 @@ def in_trial(child: subprocess.Popen[str], tmp_path: Path) -> Path:
 def test_our_own_daemon_runs_as_long_as_it_is_needed(
     lab: str, started: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    child = started("run", plan(tmp_path, lab), "--quiet")
+    # A busy machine may take long to write back at the end.
+    child = started("run", plan(tmp_path, lab, grace="60s"), "--quiet")
     folder = in_trial(child, tmp_path)
     assert len(own_processes.found("zfs-fuse", folder)) == 1
-    _, err = child.communicate(timeout=120)
+    _, err = child.communicate(timeout=240)
     assert child.returncode in (0, 1), err
     (trial,) = archive(tmp_path).trials
     assert trial.record.status is TrialStatus.COMPLETED
@@ -105,6 +107,7 @@ def test_a_killed_runs_daemon_is_ended_by_clean(
     folder = in_trial(child, tmp_path)
     child.kill()
     child.wait()
+    wait_for(lambda: not fio_processes(folder), 50)
     assert own_processes.found("zfs-fuse", folder)
     cleaned = process("clean", "@latest")
     assert "removed what a killed session left" in cleaned.out, cleaned.out

@@ -65,7 +65,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         # There is one daemon on a machine: one that runs is used, and left running.
         return _tried("zpool", "list") or (_tried("zfs-fuse", "-p", folder / "pid") and False)
 
-    wait_for(answers, 30)
+    wait_for(answers)
     name = f"t{secrets.token_hex(4)}"
     with (folder / "vdev").open("wb") as vdev:
         vdev.truncate(1 << 30)
@@ -132,7 +132,10 @@ def test_what_is_received_is_verified_measured_and_removed(
         ("report", run.id, "-o", tmp_path / "report.html"),
     ):
         answered = process(*verb)
-        assert answered.status in (0, 1), (verb, answered.err)
+        # Of streams that the audit refuses, as of a client that had no processor to spare, nothing
+        # can be compared or ranked.
+        allowed = (0, 1, 6) if verb[0] in ("compare", "rank") else (0, 1)
+        assert answered.status in allowed, (verb, answered.err)
 
 
 def test_a_signal_ends_a_stream_and_leaves_nothing(
@@ -153,7 +156,7 @@ def test_after_kill_9_the_stream_ends_by_itself_and_clean_removes_it(
     wait_for(lambda: programs_of(pool), 60)
     child.kill()
     child.wait(30)
-    wait_for(lambda: not programs_of(pool), 30)
+    wait_for(lambda: not programs_of(pool))
     assert left_in(pool)
     began = time.monotonic()
     assert process("clean").status == 0
