@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +79,6 @@ def sh(*arguments: object) -> str:
     )
     assert done.returncode == 0, f"{arguments}: {done.stderr}"
     return done.stdout.strip()
-
-
-def wait_for(what: Callable[[], object], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def fio_processes(marker: Path) -> list[int]:

@@ -25,7 +25,7 @@ from leadline.plan.models import EngineChoice, Pattern, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Engine, Execution, Job, Location, Progress, RadosPool, RbdImage
 from leadline.runner.stop import StopRequest
-from tests.real.conftest import wait_for
+from tests.awaiting import wait_for
 from tests.unit.engines.bench_doubles import workload
 from tests.unit.formats.test_rados_bench import found
 

@@ -18,7 +18,8 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
-from tests.real.conftest import Ended, command, environment, fio_processes, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended, command, environment, fio_processes
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 

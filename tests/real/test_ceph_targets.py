@@ -26,7 +26,8 @@ from leadline.lab.locate import lab_access, labs_folder
 from leadline.metrics import Metric
 from leadline.report.comparison.headline import key_finding
 from leadline.report.run.comparisons import comparisons_of
-from tests.real.conftest import Ended, command, environment, sh, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended, command, environment, sh
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 

@@ -22,7 +22,7 @@ from leadline.lab.cluster import open_lab
 from leadline.lab.locate import labs_folder
 from leadline.probes.ceph_counters import CephCountersWatch
 from leadline.probes.host_counters import LocalMachine, ResourceWatch
-from tests.real.conftest import wait_for
+from tests.awaiting import wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 

@@ -31,7 +31,7 @@ from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.ports import Device, Engine, Execution, Folder, Job, Location, Progress, Shape
 from leadline.runner.stop import StopRequest
 from leadline.stats.histogram import samples_needed
-from tests.real.conftest import wait_for
+from tests.awaiting import wait_for
 
 pytestmark = pytest.mark.real
 

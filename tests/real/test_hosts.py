@@ -28,9 +28,10 @@ from leadline.ssh.options import CONFIG
 from leadline.ssh.shell import SshShell
 from leadline.targets.hosts import HostsTarget
 from leadline.targets.open import remove_leftovers
+from tests.awaiting import wait_for
 from tests.conftest import ROOT
 from tests.local_shell import LocalShell
-from tests.real.conftest import fio_processes, wait_for
+from tests.real.conftest import fio_processes
 from tests.real.ssh_hosts import SshHosts, short_folder
 
 pytestmark = pytest.mark.real

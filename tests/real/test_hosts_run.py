@@ -15,7 +15,7 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.ssh.options import CONFIG
-from tests.real.conftest import wait_for
+from tests.awaiting import wait_for
 from tests.real.ssh_hosts import SshHosts, short_folder
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

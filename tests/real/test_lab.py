@@ -31,7 +31,8 @@ from leadline.lab.locate import lab_access
 from leadline.lab.state import MEMORY, read_state
 from leadline.lab.survey import Condition, look, survey
 from leadline.plan.lab_description import LabDescription, LabPool, Store, Topology
-from tests.real.conftest import Ended, command, environment, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended, command, environment
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 Process = Callable[..., Ended]

@@ -32,7 +32,8 @@ from leadline.probes.kernel_files import open_kernel_file, read_kernel_file
 from leadline.probes.layer_watches import watches_of
 from leadline.probes.stacks import layers_of_path
 from leadline.probes.tracepoints import parse_format
-from tests.real.conftest import Ended, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 

@@ -28,7 +28,8 @@ from leadline.lab.cluster import Lab, bring_up
 from leadline.plan.lab_description import LabDescription, LabPool, Store, Topology
 from leadline.probes.ceph import capture
 from leadline.report.contracts import SCHEMAS
-from tests.real.conftest import Ended, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended
 from tests.unit.ceph.pool_contract import PoolContract, quiet
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]

@@ -24,7 +24,8 @@ from leadline.archive.runs import list_runs
 from leadline.archive.verify import verify
 from leadline.formats.output import EngineOutput
 from leadline.metrics import Op
-from tests.real.conftest import Ended, fio_processes, sh, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended, fio_processes, sh
 
 pytestmark = pytest.mark.real
 SHORT = ("--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")

@@ -24,8 +24,9 @@ from leadline.archive.records import LayerKind, TrialStatus
 from leadline.archive.runs import find_run
 from leadline.lab.locate import lab_access
 from leadline.targets import own_processes
+from tests.awaiting import wait_for
 from tests.conftest import Said
-from tests.real.conftest import Ended, fio_processes, sh, wait_for
+from tests.real.conftest import Ended, fio_processes, sh
 from tests.real.zfs_here import answers, left_here, pools, tokens
 
 pytestmark = [pytest.mark.real, pytest.mark.root]

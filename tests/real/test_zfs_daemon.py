@@ -17,7 +17,8 @@ from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.targets import own_processes
-from tests.real.conftest import Ended, fio_processes, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended, fio_processes
 from tests.real.zfs_here import answers, left_here, tokens
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]

@@ -24,7 +24,8 @@ from leadline.formats.zfs_stream import StreamRequest
 from leadline.metrics import Metric
 from leadline.runner.ports import Dataset, Job
 from leadline.runner.stop import StopRequest
-from tests.real.conftest import Ended, sh, wait_for
+from tests.awaiting import wait_for
+from tests.real.conftest import Ended, sh
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 Process = Callable[..., Ended]

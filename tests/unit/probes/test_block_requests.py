@@ -14,7 +14,7 @@ from leadline.formats.block_requests import BlockSample, MissedBlock
 from leadline.probes import block_requests
 from leadline.probes.block_requests import BlockWatch, next_window_s
 from leadline.probes.tracepoints import Tally, Tracepoint
-from tests.unit.probes.awaiting import lines_in, until
+from tests.awaiting import lines_in, wait_for
 
 POINT = Tracepoint(
     number=1, fields={"dev": slice(0, 4), "nr_sector": slice(4, 8), "rwbs": slice(8, 18)}
@@ -75,7 +75,7 @@ def watched(folder: Path, *devices: str, lines: int) -> tuple[BlockSample | Miss
     """What is written, once it is so many lines."""
     watch = BlockWatch(devices, folder, first_s=0.0, period_s=0.1)
     with watch:
-        until(lambda: lines_in(folder / layout.BLOCK_REQUESTS) >= lines)
+        wait_for(lambda: lines_in(folder / layout.BLOCK_REQUESTS) >= lines)
     return StoredTrial(folder, None).block_requests
 
 
@@ -135,7 +135,7 @@ def test_stop_ends_a_window_and_nothing_comes_behind_it(
     monkeypatch.setattr(block_requests, "_WINDOW_S", 30.0)
     watch = BlockWatch(["sda"], tmp_path, first_s=0.0)
     watch.start()
-    until(lambda: kernel.open)
+    wait_for(lambda: kernel.open)
     began = time.monotonic()
     watch.stop()
     watch.stop()

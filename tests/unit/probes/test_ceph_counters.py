@@ -17,7 +17,7 @@ from leadline.errors import CEPH_UNREACHABLE, LeadlineError
 from leadline.formats.ceph_counters import MissedCounters, OsdPerf, operation_sizes, osd_rates
 from leadline.probes import ceph_counters
 from leadline.probes.ceph_counters import CephCountersWatch, sizes_of_operations
-from tests.unit.probes.awaiting import until
+from tests.awaiting import wait_for
 
 PERIOD_S = 0.02
 TREE = {
@@ -93,7 +93,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 def test_dumps_at_start_and_end_and_latencies_between(tmp_path: Path) -> None:
     cluster = Cluster()
     with CephCountersWatch(cluster, tmp_path, period_s=PERIOD_S):
-        until(lambda: cluster.perfs > 1)
+        wait_for(lambda: cluster.perfs > 1)
     first, *between, last = lines(tmp_path)
     assert cluster.dumps == {0: 2, 1: 2}
     assert first["hosts"] == {"0": "h1", "1": "h2"}
@@ -191,7 +191,7 @@ def test_monitors_that_fail_are_a_line_and_the_watch_goes_on(tmp_path: Path) -> 
 
     cluster = Silent()
     with CephCountersWatch(cluster, tmp_path, period_s=PERIOD_S):
-        until(lambda: cluster.perfs > 1)
+        wait_for(lambda: cluster.perfs > 1)
     samples = StoredTrial(tmp_path, None).ceph_counters
     assert isinstance(samples[0], MissedCounters)
     assert samples[0].reason == "no monitor answers"

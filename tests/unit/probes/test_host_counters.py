@@ -25,8 +25,8 @@ from leadline.probes import proc_files
 from leadline.probes.host_counters import Counters, LocalMachine, ResourceWatch, Tell
 from leadline.probes.host_counters_remote import RemoteMachine, counters_of
 from leadline.shell import Said
+from tests.awaiting import BOUND_S, lines_in, wait_for
 from tests.local_shell import LocalShell
-from tests.unit.probes.awaiting import BOUND_S, lines_in, until
 
 PERIOD_S = 0.05
 PATIENCE_S = BOUND_S
@@ -121,7 +121,7 @@ def test_a_busy_process_is_seen(tmp_path: Path, burning: int, which: int) -> Non
     machine = both(tmp_path, processes={"burner": burning, "ourselves": os.getpid()})[which]
     before = time.monotonic()
     with ResourceWatch([machine], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
-        until(lambda: told(tmp_path, machine.name))
+        wait_for(lambda: told(tmp_path, machine.name))
         began = used_s(burning)
         time.sleep(1.5)
         used = used_s(burning) - began
@@ -143,7 +143,7 @@ def test_both_ways_tell_the_same_of_this_machine(tmp_path: Path) -> None:
     }
     local, remote = both(tmp_path, **asked)
     with ResourceWatch([local, remote], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
-        until(lambda: told(tmp_path, "there"))
+        wait_for(lambda: told(tmp_path, "there"))
     samples = [one for one in StoredTrial(tmp_path, None).resources if isinstance(one, HostSample)]
     here = next(one for one in samples if one.machine == "here")
     there = next(one for one in samples if one.machine == "there")
@@ -176,7 +176,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_there(tmp_path: Path) -> No
         folder = tmp_path / machine.name
         folder.mkdir()
         with ResourceWatch([machine], folder, period_s=0.1, patience_s=PATIENCE_S):
-            until(lambda folder=folder, name=machine.name: told(folder, name))  # type: ignore[misc]
+            wait_for(lambda folder=folder, name=machine.name: told(folder, name))  # type: ignore[misc]
         first = lines(folder)[0]
         assert [what.split(":")[0] for what in first["unread"]] == [
             "group gone",
@@ -220,7 +220,7 @@ def test_a_machine_that_fails_is_a_line_and_the_others_go_on(tmp_path: Path) -> 
 
     machines = [Machine(follow), LocalMachine(name="here")]
     with ResourceWatch(machines, tmp_path, period_s=PERIOD_S):
-        until(lambda: told(tmp_path, "made up") and told(tmp_path, "here", 3))
+        wait_for(lambda: told(tmp_path, "made up") and told(tmp_path, "here", 3))
     samples = StoredTrial(tmp_path, None).resources
     (missed,) = [one for one in samples if isinstance(one, MissedHostSample)]
     assert (missed.machine, missed.reason) == ("made up", "the connection was lost")
@@ -237,7 +237,7 @@ def test_a_shell_whose_loop_ends_too_soon_is_told(tmp_path: Path) -> None:
             return Said(stdout=b"", stderr=b"sh: not found\n", status=127)
 
     with ResourceWatch([RemoteMachine(name="far", shell=Refusing())], tmp_path):
-        until(lambda: told(tmp_path, "far"))
+        wait_for(lambda: told(tmp_path, "far"))
     assert lines(tmp_path)[0]["error"] == "the sampler on far ended: sh: not found"
 
 
@@ -256,7 +256,7 @@ def test_what_a_shell_says_in_pieces_is_put_together(tmp_path: Path) -> None:
 
     machine = RemoteMachine(name="far", shell=Chopped(tmp_path))
     with ResourceWatch([machine], tmp_path, period_s=0.1, patience_s=PATIENCE_S):
-        until(lambda: told(tmp_path, "far", 3))
+        wait_for(lambda: told(tmp_path, "far", 3))
     samples = StoredTrial(tmp_path, None).resources
     assert len(samples) >= 3
     assert all(isinstance(one, HostSample) for one in samples)
@@ -269,9 +269,9 @@ def test_the_loop_behind_a_shell_ends_with_the_watch(tmp_path: Path) -> None:
 
     machine = RemoteMachine(name="far", shell=Seen(tmp_path))
     with ResourceWatch([machine], tmp_path, period_s=0.1, patience_s=PATIENCE_S):
-        until(lambda: told(tmp_path, "far"))
+        wait_for(lambda: told(tmp_path, "far"))
     pid = int((tmp_path / "pid").read_text())
-    until(lambda: not _runs(pid))  # or the loop goes on for nobody
+    wait_for(lambda: not _runs(pid))  # or the loop goes on for nobody
 
 
 def _runs(pid: int) -> bool:

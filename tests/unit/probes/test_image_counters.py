@@ -18,7 +18,7 @@ import pytest
 from leadline.archive.reader import StoredTrial
 from leadline.formats.image_counters import ImageSample, MissedImage, image_work
 from leadline.probes.image_counters import ImageWatch, counters_of, total
-from tests.unit.probes.awaiting import until
+from tests.awaiting import wait_for
 
 DUMP = Path("tests/recorded/layers/rbd-fuse-perf-dump-pacific.json")
 PERIOD_S = 0.05
@@ -101,7 +101,7 @@ def test_counters_of_a_real_client() -> None:
 def test_a_client_is_asked_in_its_own_words(sockets: Path, tmp_path: Path) -> None:
     client = Client(sockets / "a.asok", lambda count: framed(librbd("rep2-img", 10 * count)))
     with ImageWatch("rep2/img", "rbd-fuse", client.path, tmp_path, period_s=PERIOD_S):
-        until(lambda: len(client.requests) > 2)
+        wait_for(lambda: len(client.requests) > 2)
     client.end()
     assert client.requests[0] == b'{"prefix":"perf dump","format":"json"}\0'
     told = [one for one in samples(tmp_path) if isinstance(one, ImageSample)]
@@ -122,10 +122,10 @@ def test_clients_come_and_go_and_what_they_did_stays(sockets: Path, tmp_path: Pa
     one = Client(sockets / "1.asok", lambda count: framed(librbd("rep2-img", 90 + count)))
     two = Client(sockets / "2.asok", lambda count: framed(librbd("rep2-img", 7)))
     other = Client(sockets / "3.asok", lambda count: framed(librbd("rep2-other", 1000)))
-    until(lambda: one.requests and two.requests and other.requests)
+    wait_for(lambda: one.requests and two.requests and other.requests)
     one.end()
     asked = len(two.requests)
-    until(lambda: len(two.requests) > asked + 2)
+    wait_for(lambda: len(two.requests) > asked + 2)
     for client in (two, other):
         client.end()
     # Killed: its socket is left behind and refuses.
@@ -167,7 +167,7 @@ def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
 ) -> None:
     client = Client(sockets / "a.asok", lambda count: struct.pack(">I", 100) + b"{}")
     with ImageWatch("rep2/img", "librbd", sockets, tmp_path, period_s=PERIOD_S):
-        until(lambda: len(client.requests) > 2)
+        wait_for(lambda: len(client.requests) > 2)
     client.end()
     told = samples(tmp_path)
     assert not any(isinstance(one, MissedImage) for one in told)

@@ -18,7 +18,7 @@ from leadline.formats.mount_counters import (
 )
 from leadline.probes import mount_counters
 from leadline.probes.mount_counters import FuseMount, MountWatch
-from tests.unit.probes.awaiting import until
+from tests.awaiting import wait_for
 
 MOUNTSTATS = Path("tests/recorded/layers/mountstats-nfs41.txt")
 MOUNT = "/mnt/my apps"
@@ -87,11 +87,11 @@ def test_what_waits_in_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return set(fuse_waiting(StoredTrial(tmp_path, None).mount_counters, "/m"))
 
     watch.start()
-    until(lambda: seen_now() == {3})
+    wait_for(lambda: seen_now() == {3})
     # In one write: a file that is empty meanwhile is that of a connection that has ended.
     with (waiting / "waiting").open("r+b", buffering=0) as file:
         file.write(b"12\n")
-    until(lambda: seen_now() == {3, 12})
+    wait_for(lambda: seen_now() == {3, 12})
     (waiting / "waiting").write_text("")  # as of a connection that has ended
     watch.stop()
     told = StoredTrial(tmp_path, None).mount_counters

@@ -17,7 +17,7 @@ from leadline.archive.reader import StoredTrial
 from leadline.formats.zfs_record import MissedZfs, ZfsAnswer, first_and_last
 from leadline.probes import zfs_watch
 from leadline.probes.zfs_watch import ZfsWatch, answer_of
-from tests.unit.probes.awaiting import BOUND_S, until
+from tests.awaiting import BOUND_S, wait_for
 
 BLOCK = """\
               capacity     operations     bandwidth
@@ -87,7 +87,7 @@ def test_a_zfs_that_knows_all(zpool: Program, tmp_path: Path) -> None:
     (tmp_path / "kstat/arcstats").write_text("hits 4 7\n")
     (tmp_path / "kstat/tank/txgs").write_text("txg birth\n")
     with ZfsWatch("tank", folder):
-        until(lambda: printed(folder, 4))
+        wait_for(lambda: printed(folder, 4))
     trial = StoredTrial(folder, None)
     asked = [one.asked for one in trial.zfs if isinstance(one, ZfsAnswer)]
     once = ["iostat -r -p", "iostat -w -p", "iostat -v -l -q -p", "kstat arcstats", "kstat txgs"]
@@ -102,13 +102,13 @@ def test_a_zfs_that_knows_all(zpool: Program, tmp_path: Path) -> None:
     assert report is not None
     assert report.intervals > 2
     assert (report.since_boot, report.interval_s) == (False, 1.0)
-    until(lambda: not left(folder))
+    wait_for(lambda: not left(folder))
 
 
 def test_an_old_zfs_tells_what_it_does_not_know_and_is_asked_plainly(zpool: Program) -> None:
     folder = zpool(KNOWS_LITTLE)
     with ZfsWatch("tank", folder):
-        until(lambda: printed(folder, 2))
+        wait_for(lambda: printed(folder, 2))
     trial = StoredTrial(folder, None)
     assert {one.reason for one in trial.zfs if isinstance(one, MissedZfs)} == {
         "status 2: invalid option 'r'"
@@ -117,7 +117,7 @@ def test_an_old_zfs_tells_what_it_does_not_know_and_is_asked_plainly(zpool: Prog
     assert (folder / layout.ZPOOL_IOSTAT).read_text().startswith("# zpool iostat -v tank 1\n")
     assert trial.zpool_iostat is not None
     assert trial.zpool_iostat.since_boot is True
-    until(lambda: not left(folder))
+    wait_for(lambda: not left(folder))
 
 
 def test_a_pool_that_answers_nothing_does_not_hold_the_trial_up(
@@ -133,7 +133,7 @@ def test_a_pool_that_answers_nothing_does_not_hold_the_trial_up(
     # One question at each end: nothing else would be answered either.
     assert [(one.asked, isinstance(one, MissedZfs)) for one in told] == [("iostat -r -p", True)] * 2
     assert StoredTrial(folder, None).zpool_iostat is None
-    until(lambda: not left(folder))
+    wait_for(lambda: not left(folder))
 
 
 def test_a_pool_that_answers_nothing_at_first_is_watched_from_then_on(
@@ -142,9 +142,9 @@ def test_a_pool_that_answers_nothing_at_first_is_watched_from_then_on(
     folder = zpool(f'case "$*" in *"-r -p tank") exec sleep 600;; esac\n{KNOWS_ALL}')
     answers(monkeypatch, 0.2)
     with ZfsWatch("tank", folder):
-        until(lambda: printed(folder, 4))
+        wait_for(lambda: printed(folder, 4))
     assert StoredTrial(folder, None).zpool_iostat is not None
-    until(lambda: not left(folder))
+    wait_for(lambda: not left(folder))
 
 
 def test_without_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +168,6 @@ def test_nothing_goes_on_printing_when_the_program_is_killed(zpool: Program) -> 
     searched = os.pathsep.join((str(folder.parent / "bin"), os.environ["PATH"]))
     text = folder / layout.ZPOOL_IOSTAT
     with subprocess.Popen([sys.executable, "-c", script, folder, searched]) as program:
-        until(lambda: text.exists() and text.stat().st_size >= 1000)
+        wait_for(lambda: text.exists() and text.stat().st_size >= 1000)
         program.kill()
-    until(lambda: not left(folder))
+    wait_for(lambda: not left(folder))
