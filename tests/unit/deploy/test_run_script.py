@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.awaiting import wait_for
 from tests.conftest import ROOT
 
 SCRIPT = ROOT / "deploy" / "helm" / "leadline" / "files" / "run.sh"
@@ -86,10 +87,7 @@ def test_sigterm_goes_to_the_run_which_is_waited_for_and_copied(programs: Path) 
         ["sh", str(SCRIPT)], cwd=where, env=_environment(programs, S3_DESTINATION="bucket")
     )
     try:
-        for _ in range(600):
-            if (where / "calls").exists():
-                break
-            time.sleep(0.05)
+        wait_for((where / "calls").exists)
         # Twice, as an impatient person does it.
         script.send_signal(signal.SIGTERM)
         time.sleep(0.1)
@@ -110,10 +108,8 @@ def test_one_more_sigterm_does_not_end_the_copy(programs: Path) -> None:
         ["sh", str(SCRIPT)], cwd=where, env=_environment(programs, S3_DESTINATION="bucket")
     )
     try:
-        calls, deadline = where / "calls", time.monotonic() + 60
-        while not calls.exists() or "copying" not in calls.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        calls = where / "calls"
+        wait_for(lambda: calls.exists() and "copying" in calls.read_text())
         script.send_signal(signal.SIGTERM)
         assert script.wait(60) == 0
     finally:
