@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def server_of(mount: MountRow, proc: Path) -> FuseServer | None:
         if not words or words[0].rpartition("/")[2] != program:
             continue
         here = _link(proc / str(pid) / "cwd")
-        places = {os.path.realpath(here / one) for one in words[1:] if one[:1] != "-"}
+        places = {_place(here / one) for one in words[1:] if one[:1] != "-"}
         if mount.mount_point in places:
             settings = _words(proc / str(pid) / "environ")
             more = next((one[10:].split() for one in settings if one.startswith("CEPH_ARGS=")), [])
@@ -44,6 +45,14 @@ def server_of(mount: MountRow, proc: Path) -> FuseServer | None:
                 admin_socket=_option([*words, *more], "--admin-socket", "--admin_socket"),
             )
     return None
+
+
+def _place(path: Path) -> str:
+    """The path without symbolic links. What is mounted there is not asked for anything: where the
+    storage below it has died, whoever does so hangs."""
+    with suppress(OSError):
+        path = path.parent / path.readlink()
+    return str(Path(os.path.realpath(path.parent)) / path.name)
 
 
 def _option(words: Sequence[str], *names: str) -> str:
