@@ -15,7 +15,6 @@ any case, and what a process told last counts for it from then on.
 from __future__ import annotations
 
 import socket
-import stat
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -113,15 +112,7 @@ class ImageWatch(AskingWatch):
 
     def _sockets(self) -> list[Path]:
         paths = sorted(self._place.iterdir()) if self._place.is_dir() else [self._place]
-        return [path for path in paths if _is_socket(path)]
-
-
-def _is_socket(path: Path) -> bool:
-    """False of one whose process has ended meanwhile."""
-    try:
-        return stat.S_ISSOCK(path.stat().st_mode)
-    except FileNotFoundError:
-        return False
+        return [path for path in paths if path.is_socket()]
 
 
 def perf_dump(path: Path) -> bytes:
