@@ -27,7 +27,7 @@ pytestmark = pytest.mark.deep
 BUILD_IMAGES = ROOT / "deploy" / "image" / "build-offline.sh"
 NAMESPACE = "scheduled"
 # A server of S3's protocol that is neither ours nor rclone's.
-S3_SERVER = ("uvx", "--from", "moto[server]==5.1.18", "moto_server")
+S3_SERVER = ("uv", "tool", "run", "--from", "moto[server]==5.1.18", "moto_server")
 
 
 @dataclass(frozen=True, slots=True)
