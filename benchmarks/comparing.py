@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.archive import layout
-from leadline.archive.derive import derived_json
+from leadline.archive.raw import derived_json
 from leadline.archive.records import (
     CacheDrop,
     Extent,
@@ -37,11 +37,10 @@ from leadline.archive.records import (
     TrialStatus,
 )
 from leadline.archive.writer import RunWriter
-from leadline.formats.fio_histogram_log import bucket_of, bucket_value
-from leadline.formats.fio_json import parse_fio_json
-from leadline.plan.loader import load_plan
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.fio.logs import bucket_of, bucket_value
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Cell, Plan
-from leadline.plan.overrides import Overrides
 
 ROUNDS = 5
 POOLS, REPEATS, CANDIDATE = 10, 10, 0.93

@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 
 from leadline.archive import layout
-from leadline.formats.host_counters import parse_resource_log
-from leadline.probes.host_counters import LocalMachine, ResourceWatch
-from leadline.probes.host_counters_remote import LOOP
+from leadline.formats.watch_records import parse_resource_log
+from leadline.probes.watches.host import LOOP, LocalMachine, ResourceWatch
 
 
 def local(seconds: float) -> tuple[float, float, float]:

@@ -21,9 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from leadline.archive.reader import StoredTrial
-from leadline.formats.block_requests import request_sizes
-from leadline.probes.block_requests import BlockWatch
-from leadline.probes.tracepoints import TracepointEvents, tracepoint
+from leadline.formats.watch_records import request_sizes
+from leadline.probes.watches.block import BlockWatch, TracepointEvents, tracepoint
 
 STRETCH_S = 0.06
 SIZE = 128 << 20

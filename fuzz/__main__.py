@@ -32,7 +32,7 @@ def main() -> None:
     with atheris.instrument_imports(include=["leadline"]):
         from fuzz.mutations import mutated
         from fuzz.targets import HOSTILE, LARGEST_INPUT, TARGETS
-        from leadline.formats.importers import importer
+        from leadline.formats.importer import importer
 
         options = _options(list(TARGETS))
         chosen = TARGETS[options.target]

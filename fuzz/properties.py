@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
-from leadline.archive.derive import derive
-from leadline.formats.fio_log import Window
+from leadline.archive.raw import derive
+from leadline.formats.fio.logs import Window
 from leadline.formats.importer import Importer, Result
-from leadline.formats.output import (
+from leadline.formats.result import (
     DiskUse,
     EngineOutput,
     FormatError,

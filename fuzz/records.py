@@ -12,13 +12,16 @@ from typing import Any, Final
 from fuzz.bundles import ONLY, pack, unpack
 from fuzz.properties import Broken
 from fuzz.stacks import check
-from leadline.archive.derive import derive
-from leadline.formats.block_requests import parse_block_requests, request_sizes
-from leadline.formats.image_counters import image_work, parse_image_counters
-from leadline.formats.mount_counters import parse_mount_counters
-from leadline.formats.output import FormatError
-from leadline.formats.zfs_record import parse_zfs_record
-from leadline.formats.zfs_stream import (
+from leadline.archive.raw import derive
+from leadline.formats.ceph.counters import image_work, parse_image_counters
+from leadline.formats.result import FormatError
+from leadline.formats.watch_records import (
+    parse_block_requests,
+    parse_mount_counters,
+    parse_zfs_record,
+    request_sizes,
+)
+from leadline.formats.zfs.stream import (
     RECORD_FILE,
     SAMPLES_FILE,
     parse_stream_request,

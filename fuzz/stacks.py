@@ -6,26 +6,13 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from leadline.formats.nvme.discovery import parse_discovery
-from leadline.formats.nvme.identify import parse_id_ctrl, parse_id_ns
-from leadline.formats.nvme.listing import parse_nvme_list
-from leadline.formats.nvme.smart_log import parse_smart_log
-from leadline.formats.nvme.subsystems import parse_subsystems
-from leadline.formats.output import FormatError
-from leadline.formats.zfs.arc_summary import parse_arc_summary
-from leadline.formats.zfs.iostat import IostatReport, parse_zpool_iostat
-from leadline.formats.zfs.iostat_latencies import parse_wait_times
-from leadline.formats.zfs.iostat_sizes import parse_request_sizes
-from leadline.formats.zfs.kstat import parse_kstat, parse_txgs
-from leadline.formats.zfs.listing import ZFS_LIST, parse_listing
-from leadline.formats.zfs.pool_status import parse_pool_status
-from leadline.formats.zfs.properties import parse_properties
-from leadline.formats.zfs.send import parse_receive_report, parse_send_report
-from leadline.formats.zfs.stream_dump import parse_stream_dump
+from leadline.formats.nvme import parse_nvme_list
+from leadline.formats.result import FormatError
+from leadline.formats.zfs.iostat import IostatReport, parse_request_sizes, parse_zpool_iostat
+from leadline.formats.zfs.status import parse_kstat, parse_pool_status, parse_properties, parse_txgs
 
 _RECORDED: Final = Path(__file__).resolve().parent.parent / "tests" / "recorded"
 _CONDITIONS: Final = frozenset({"empty-result", "truncated-result", "unreadable-result"})
@@ -48,22 +35,11 @@ def _iostat(text: str) -> tuple[IostatReport, ...]:
 PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "iostat": _iostat,
     "iostat-sizes": parse_request_sizes,
-    "iostat-latencies": parse_wait_times,
     "pool-status": parse_pool_status,
     "properties": parse_properties,
-    "listing": partial(parse_listing, columns=ZFS_LIST),
     "kstat": parse_kstat,
     "txgs": parse_txgs,
-    "arc-summary": parse_arc_summary,
-    "send": parse_send_report,
-    "receive": parse_receive_report,
-    "stream-dump": parse_stream_dump,
     "nvme-list": parse_nvme_list,
-    "nvme-subsystems": parse_subsystems,
-    "nvme-id-ctrl": parse_id_ctrl,
-    "nvme-id-ns": parse_id_ns,
-    "nvme-smart-log": parse_smart_log,
-    "nvme-discovery": parse_discovery,
 }
 # The samples of each parser, as patterns below tests/recorded.
 SAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -73,22 +49,11 @@ SAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "imports/zpool-iostat/openzfs-*.txt",
     ),
     "iostat-sizes": ("imports/zpool-iostat/zpool-iostat-r*.txt",),
-    "iostat-latencies": ("imports/zpool-iostat/zpool-iostat-w*.txt",),
     "pool-status": ("zfs/*zpool?status*.txt",),
     "properties": ("zfs/*-get-*.txt",),
-    "listing": ("zfs/*zfs-list*.txt", "zfs/zpool-list-v.txt", "zfs/fuse-zpool-list.txt"),
     "kstat": ("zfs/arcstats.txt", "zfs/telegraf-kstat-*.txt"),
     "txgs": ("zfs/txgs.txt",),
-    "arc-summary": ("zfs/arc_summary.txt",),
-    "send": ("zfs/zfs-send-*.txt",),
-    "receive": ("zfs/*receive-*.txt",),
-    "stream-dump": ("zfs/fuse-zstreamdump*.txt",),
     "nvme-list": ("nvme/nvme-list-uml.*",),
-    "nvme-subsystems": ("nvme/nvme-list-subsys-uml.txt",),
-    "nvme-id-ctrl": ("nvme/nvme-id-ctrl-uml.txt",),
-    "nvme-id-ns": ("nvme/nvme-id-ns-uml.txt",),
-    "nvme-smart-log": ("nvme/nvme-smart-log-uml.txt",),
-    "nvme-discovery": ("nvme/nvme-discover-tcp-uml.txt",),
 }
 
 

@@ -20,27 +20,26 @@ from fuzz.bundles import pack, unpack
 from fuzz.properties import Broken, read, told
 from fuzz.records import fuzz_records, record_seeds
 from fuzz.stacks import fuzz_stacks, stack_seeds
-from leadline.analysis.cells import figures
+from leadline.analysis.figures import figures
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import Session
 from leadline.archive.verify import verify
 from leadline.audit.registry import audit
 from leadline.errors import LeadlineError
-from leadline.formats.ceph_counters import commit_latencies, osd_rates, parse_ceph_counters
-from leadline.formats.host_counters import parse_resource_log
+from leadline.formats.ceph.counters import commit_latencies, osd_rates, parse_ceph_counters
 from leadline.formats.host_rates import machine_rates, rate_series
-from leadline.formats.importers import KINDS, importer
-from leadline.formats.output import FormatError
+from leadline.formats.importer import KINDS, importer
+from leadline.formats.result import FormatError
+from leadline.formats.watch_records import parse_resource_log
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
-from leadline.plan.loader import load_plan
-from leadline.plan.overrides import Overrides
-from leadline.report.html import render as html
-from leadline.report.junit import junit
-from leadline.report.markdown import render as markdown
-from leadline.report.run.page import run_document
-from leadline.report.terminal import render as terminal
+from leadline.plan.loader import Overrides, load_plan
+from leadline.report.pages.run.page import run_document
+from leadline.report.render.html import render as html
+from leadline.report.render.junit import junit
+from leadline.report.render.markdown import render as markdown
+from leadline.report.render.terminal import render as terminal
 
 ROOT = Path(__file__).resolve().parent.parent
 _RECORDED = ROOT / "tests" / "recorded"

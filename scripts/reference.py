@@ -23,26 +23,26 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from leadline.analysis.scaling.codes import FOUND_BY_SCALE
+from leadline.analysis.scaling.curves import FOUND_BY_SCALE
 from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, TrialEvidence
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS, cli
 from leadline.findings import Severity
-from leadline.inventory.differences.zfs import value_text
-from leadline.inventory.zfs import parameters
-from leadline.inventory.zfs import properties as dataset_properties
-from leadline.plan import expand, models, volume_request, written
+from leadline.inventory import zfs as dataset_properties
+from leadline.inventory import zfs as parameters
+from leadline.inventory.diff.host import value_text
+from leadline.plan import document as written
+from leadline.plan import expand, models, target_url
 from leadline.plan.footprint import footprint_of
-from leadline.plan.kubernetes import (
+from leadline.plan.lab import LabDocument
+from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
+from leadline.plan.target_url import (
     RUNNER_IMAGE,
     BootImage,
     KubernetesCluster,
     Toleration,
     VmSettings,
 )
-from leadline.plan.lab_description import LabDocument
-from leadline.plan.loader import load_plan, load_profile, profile_names
-from leadline.plan.overrides import Overrides
 from leadline.units import (
     format_block_size,
     format_duration,
@@ -536,22 +536,22 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "vm": ("", "`small`", "The size of the machine, with `runner=vm`."),
     "node": ("text", "any", "The node that it is done on."),
     "zone": ("text", "any", "The zone of that node."),
-    "count": (f"1 to {volume_request.MOST_VOLUMES}", "`1`", "Volumes that are used together."),
+    "count": (f"1 to {target_url.MOST_VOLUMES}", "`1`", "Volumes that are used together."),
     "volume": ("", "`same`", "One for all trials, or a fresh one for each."),
 }
 
 
 def _storage_class_options() -> list[str]:
     """What may stand behind `storageclass:NAME?`."""
-    if tuple(_OPTIONS) != volume_request.OPTIONS:
+    if tuple(_OPTIONS) != target_url.OPTIONS:
         raise SystemExit("storageclass targets: described and real options differ")
     rows = [
-        (code(key), takes or ", ".join(map(code, volume_request.CHOICES[key])), default, meaning)
+        (code(key), takes or ", ".join(map(code, target_url.CHOICES[key])), default, meaning)
         for key, (takes, default, meaning) in _OPTIONS.items()
     ]
     sizes = ", ".join(
-        f"{code(name)} {one.cores} processors and {one.memory_bytes // volume_request.GIB} GiB"
-        for name, one in volume_request.PRESETS.items()
+        f"{code(name)} {one.cores} processors and {one.memory_bytes // target_url.GIB} GiB"
+        for name, one in target_url.PRESETS.items()
     )
     return [
         "### Options of a storageclass target",

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from leadline import errors
+from leadline.connect.shell import Said
 from leadline.errors import LeadlineError
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
-from leadline.shell import Said
 
 # What a pod calls its scratch volume; each shell has one of its own behind that name.
 SCRATCH = "/leadline/scratch"

@@ -20,14 +20,7 @@ from benchmarks.audit.labels import CRASHED, FOLDER, REFUSED, read_known
 from benchmarks.audit.make_runs import RUNS, make
 from benchmarks.audit.recorded import unpack
 from benchmarks.audit.score import FALSE_ALARM, MISS, Fault, Row, Verdict, faults, judge, table
-from benchmarks.audit.subjects import (
-    Subject,
-    corpus,
-    reference,
-    runs,
-    shared_folder,
-    unlabelled,
-)
+from benchmarks.audit.subjects import Subject, corpus, reference, runs, shared_folder, unlabelled
 from leadline.audit.registry import RULES
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from leadline.version import __version__
 
 if TYPE_CHECKING:
-    from leadline.notebook import compare as compare
-    from leadline.notebook import layers as layers
-    from leadline.notebook import open_run as open_run
-    from leadline.notebook import rank as rank
-    from leadline.notebook import scale as scale
+    from leadline.api import compare as compare
+    from leadline.api import layers as layers
+    from leadline.api import open_run as open_run
+    from leadline.api import rank as rank
+    from leadline.api import scale as scale
 
 __all__ = ["__version__", "compare", "layers", "open_run", "rank", "scale"]
 
@@ -19,7 +19,7 @@ __all__ = ["__version__", "compare", "layers", "open_run", "rank", "scale"]
 def __getattr__(name: str) -> object:
     """`leadline.open_run` and the others without paying for their imports in `leadline --help`."""
     if name in ("compare", "layers", "open_run", "rank", "scale"):
-        from leadline import notebook
+        from leadline import api
 
-        return getattr(notebook, name)
+        return getattr(api, name)
     raise AttributeError(f"module 'leadline' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from leadline.visible import visible
+from leadline.text import visible
 
 
 class Exit(IntEnum):

@@ -10,14 +10,13 @@ from archive_builder import make_run, small_plan
 from chromium import Watch, opened
 from playwright.sync_api import Browser, Page
 
-from leadline.analysis.cells import figures
-from leadline.analysis.comparing import compare
-from leadline.analysis.comparison import By
-from leadline.analysis.sides import two_runs
+from leadline.analysis.compare import compare
+from leadline.analysis.comparison import By, two_runs
+from leadline.analysis.figures import figures
 from leadline.archive.reader import Run
-from leadline.report import html
-from leadline.report.comparison.output import compare_csv, compare_output
-from leadline.report.comparison.page import comparison_document
+from leadline.report.answers.comparison import compare_csv, compare_output
+from leadline.report.pages.comparison.page import comparison_document
+from leadline.report.render import html
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=alert(1)>"

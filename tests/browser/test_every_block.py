@@ -12,8 +12,8 @@ from chromium import Watch, opened
 from every_block import HOSTILE, NAMES
 from playwright.sync_api import Browser, Page, expect
 
-from leadline.report import html
-from leadline.report.charts.heat import level, ratio, ratio_text, shade
+from leadline.report.render import html
+from leadline.report.render.svg_charts import level, ratio, ratio_text, shade
 
 pytestmark = pytest.mark.browser
 METRIC = "#metric"

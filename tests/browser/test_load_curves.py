@@ -9,12 +9,16 @@ import pytest
 from chromium import Watch, opened
 from playwright.sync_api import Browser, Page, expect
 
-from leadline.report import html
-from leadline.report.budget import PageBudget
-from leadline.report.document import Document
-from leadline.report.marks import Marks
-from leadline.report.scaling.sections import curve_section
-from tests.unit.report.scaling.studies import neighbours, offered, run_of, saturating, study_of
+from leadline.report.document import Document, Marks, PageBudget
+from leadline.report.pages.scaling.page import curve_section
+from leadline.report.render import html
+from tests.unit.report.pages.scaling.studies import (
+    neighbours,
+    offered,
+    run_of,
+    saturating,
+    study_of,
+)
 
 pytestmark = pytest.mark.browser
 

@@ -11,12 +11,11 @@ from archive_builder import make_run, small_plan, some_findings
 from chromium import Watch, opened
 from playwright.sync_api import Browser, Page, expect
 
-from leadline.analysis.cells import figures
+from leadline.analysis.figures import figures
 from leadline.archive.verify import verify
-from leadline.report import html
-from leadline.report.contracts import show_output
-from leadline.report.run.page import run_document
-from leadline.report.tables import show_table
+from leadline.report.answers.run import show_output, show_table
+from leadline.report.pages.run.page import run_document
+from leadline.report.render import html
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from leadline.engines.replay import ReplayEngine
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Progress
-from leadline.runner.stop import StopRequest
 from tests.conftest import RECORDED, Said
 
 Leadline = Callable[..., Said]

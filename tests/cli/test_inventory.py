@@ -19,7 +19,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test here finds a cluster of this machine."""
     monkeypatch.delenv("CEPH_CONF", raising=False)
     monkeypatch.setenv("LEADLINE_LABS", str(tmp_path / "labs"))
-    monkeypatch.setattr("leadline.cli.cluster_options.DEFAULT_CONF", tmp_path / "none.conf")
+    monkeypatch.setattr("leadline.cli.options.DEFAULT_CONF", tmp_path / "none.conf")
 
 
 @pytest.mark.parametrize("columns", [80, 110])

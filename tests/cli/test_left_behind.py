@@ -9,7 +9,7 @@ import pytest
 
 from leadline.archive.runs import list_runs
 from leadline.archive.verify import verify
-from leadline.targets.directory import DirectoryTarget
+from leadline.targets.local import DirectoryTarget
 from tests.cli.conftest import ERROR, Leadline
 
 

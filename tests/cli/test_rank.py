@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from leadline.report.ranking.output import RANK_COLUMNS, RankOutput
+from leadline.report.answers.ranking import RANK_COLUMNS, RankOutput
 from tests.cli.conftest import Leadline, refused
 from tests.conftest import RECORDED, Said
 

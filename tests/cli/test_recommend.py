@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from leadline.report.ranking.output import RecommendOutput
+from leadline.report.answers.ranking import RecommendOutput
 from tests.cli.conftest import Leadline, refused
 from tests.cli.test_rank import STUDY
 from tests.conftest import Said

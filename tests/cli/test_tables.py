@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.report.tables import SHOW_COLUMNS, TRIAL_COLUMNS
+from leadline.report.answers.run import SHOW_COLUMNS, TRIAL_COLUMNS
 from tests.cli.conftest import TRUSTED, Leadline, refused
 from tests.conftest import Said
 

@@ -10,15 +10,15 @@ import pytest
 
 from leadline.archive.raw import read_output
 from leadline.archive.records import TrialStatus
-from leadline.engines.fio import FioEngine
-from leadline.engines.fio_fleet import FleetEngine
-from leadline.engines.fio_remote import RemoteFioEngine
+from leadline.engines.fio.fleet import FleetEngine
+from leadline.engines.fio.local import FioEngine
+from leadline.engines.fio.remote import RemoteFioEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.plan.footprint import footprint_of
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import EngineChoice, Plan
-from leadline.plan.overrides import Overrides
 from leadline.plan.target_url import TargetKind
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import (
     Device,
     Engine,
@@ -30,7 +30,6 @@ from leadline.runner.ports import (
     RemoteVolumes,
     Shape,
 )
-from leadline.runner.stop import StopRequest
 from tests.conftest import RECORDED
 from tests.local_shell import SCRATCH, LocalShell, folders
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from leadline.archive import layout
-from leadline.archive.derive import derive
+from leadline.archive.raw import derive
 from leadline.archive.reader import Run
 from leadline.archive.records import (
     CacheDrop,
@@ -24,13 +24,12 @@ from leadline.archive.records import (
 )
 from leadline.archive.writer import RunWriter
 from leadline.findings import Finding, Severity
-from leadline.formats.fio_json import parse_fio_json
-from leadline.formats.output import EngineOutput
-from leadline.inventory.models import BlockDevice, HostInventory, Mount, TargetInventory
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.result import EngineOutput
+from leadline.inventory.host import BlockDevice, HostInventory, Mount, TargetInventory
 from leadline.metrics import Op
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Target
-from leadline.plan.overrides import Overrides
 
 RECORDED = Path(__file__).parent / "recorded"
 PLAN = Path(__file__).parent / "plan.yaml"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leadline.analysis.cells import CellFigure, MetricFigure
 from leadline.analysis.comparison import ComparedCell
-from leadline.analysis.doubts import Doubt
-from leadline.analysis.explaining import Facts, PoolFacts
+from leadline.analysis.explain.explain import Facts, PoolFacts
+from leadline.analysis.figures import CellFigure, Doubt, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.findings import Severity
-from leadline.inventory.ceph import PoolType
-from leadline.inventory.differences import Difference, Topic
+from leadline.inventory.ceph.model import PoolType
+from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.ceph.access import CephAccess
-from leadline.lab.locate import lab_access
+from leadline.connect.ceph import CephAccess
+from leadline.lab.state import lab_access
 from tests.guest import image
 from tests.guest.zfs_guest import ZfsGuest
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.formats.mount_counters import NfsSample
+from leadline.formats.watch_records import NfsSample
 from tests.guest.measuring import answer, flow, kinds, measured
 from tests.guest.zfs_guest import ZfsGuest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.ceph.access import CephAccess
+from leadline.connect.ceph import CephAccess
 from tests.guest.conftest import DISK_IMAGE
 from tests.guest.measuring import answer, flow, kinds, measured
 from tests.guest.zfs_guest import ZfsGuest

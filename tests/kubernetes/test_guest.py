@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.kubernetes.machines.guest_seed import DEVICE
+from leadline.connect.kubernetes.machines import DEVICE
 from tests.kubernetes import qemu_guest
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.driving import Leadline

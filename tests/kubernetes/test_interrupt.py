@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.driving import (
-    Leadline,
-    Running,
-    nothing_left,
-    ours,
-    pods,
-    slow_removal,
-)
+from tests.kubernetes.driving import Leadline, Running, nothing_left, ours, pods, slow_removal
 
 RAW = "raw=storageclass:block?size=96Mi"
 LONG = {"defaults": {"size": "64M", "runtime": "30s", "ramp": "0s"}}

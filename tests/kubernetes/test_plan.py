@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from leadline.report.plan_output import PlanOutput
+from leadline.report.answers.systems import PlanOutput
 from tests.conftest import ROOT, Said
 from tests.kubernetes import classes, images
 from tests.kubernetes.cluster import Cluster

@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 import yaml
 
+from leadline.connect.kubernetes.client import (
+    NAMESPACE_RULES,
+    OPTIONAL,
+    RUN_RULES,
+    Connection,
+    KubernetesAccess,
+    Rule,
+    require,
+)
 from leadline.errors import LeadlineError
-from leadline.kubernetes.access import KubernetesAccess
-from leadline.kubernetes.connection import Connection
-from leadline.kubernetes.permissions import NAMESPACE_RULES, OPTIONAL, RUN_RULES, Rule, require
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.driving import (
     Leadline,

@@ -17,16 +17,20 @@ import pytest
 import yaml
 
 from leadline import errors
+from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
+from leadline.connect.kubernetes.machines import RunnerMachine, machine
 from leadline.errors import LeadlineError
-from leadline.kubernetes.machines.console_link import ConsoleLink
-from leadline.kubernetes.machines.console_shell import ConsoleShell
-from leadline.kubernetes.machines.objects import RunnerMachine, machine
 from leadline.plan.footprint import Footprint
-from leadline.plan.kubernetes import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.models import Target
-from leadline.plan.volume_request import volume_request
+from leadline.plan.target_url import (
+    BootImage,
+    KubernetesCluster,
+    Toleration,
+    VmSettings,
+    volume_request,
+)
 from leadline.runner.ports import Journal
-from leadline.targets.kubernetes_cluster import OpenKubernetes
+from leadline.targets.clusters import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 from tests.kubernetes.driving import MIB, Leadline, everything, nothing_left, ours

@@ -12,22 +12,20 @@ from pathlib import Path
 import pytest
 
 from leadline.archive.records import TrialStatus
-from leadline.ceph.access import CephAccess
-from leadline.ceph.connection import Connection
-from leadline.engines.rados_bench import RadosBenchEngine, cleanup_command
-from leadline.engines.rbd_bench import RbdBenchEngine
-from leadline.formats.rados_bench import read_rados_bench, read_rados_bench_windows
-from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
-from leadline.lab.locate import lab_access
+from leadline.connect.ceph import CephAccess, Connection
+from leadline.engines.ceph_bench import RadosBenchEngine, RbdBenchEngine, cleanup_command
+from leadline.formats.ceph.rados_bench import read_rados_bench, read_rados_bench_windows
+from leadline.formats.ceph.rbd_bench import read_rbd_bench, read_rbd_bench_windows
+from leadline.lab.state import lab_access
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Pattern, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Engine, Execution, Job, Location, Progress, RadosPool, RbdImage
-from leadline.runner.stop import StopRequest
 from tests.awaiting import wait_for
 from tests.unit.engines.bench_doubles import workload
-from tests.unit.formats.test_rados_bench import found
+from tests.unit.formats.ceph.test_rados_bench import found
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 

@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from leadline.ceph.access import CephAccess
-from leadline.ceph.connection import Connection
-from leadline.inventory.ceph import CephInventory
-from leadline.inventory.ceph_reading import cluster_inventory
-from leadline.inventory.fitness import unfit
-from leadline.inventory.placement import placement_of
-from leadline.lab.locate import lab_access
+from leadline.connect.ceph import CephAccess, Connection
+from leadline.inventory.ceph.model import CephInventory, unfit
+from leadline.inventory.ceph.placement import placement_of
+from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.lab.state import lab_access
 from leadline.probes.ceph import Answer, capture
 from tests.real.conftest import Ended
 

@@ -13,19 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.cells import figures
+from leadline.analysis.figures import figures
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.audit.registry import audit, trusted
-from leadline.ceph.access import CephAccess
-from leadline.ceph.connection import Connection
+from leadline.connect.ceph import CephAccess, Connection
 from leadline.lab.cluster import open_lab
-from leadline.lab.locate import lab_access, labs_folder
+from leadline.lab.state import lab_access, labs_folder
 from leadline.metrics import Metric
-from leadline.report.comparison.headline import key_finding
-from leadline.report.run.comparisons import comparisons_of
+from leadline.report.pages.comparison.takeaways import key_finding
+from leadline.report.pages.run.scorecard import comparisons_of
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment, sh
 

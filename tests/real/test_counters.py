@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.bottleneck.model import Bottleneck, LevelEvidence, Strength
-from leadline.analysis.bottleneck.naming import suspects
-from leadline.analysis.bottleneck.processors import WAITED, queued_share
+from leadline.analysis.bottleneck.evidence import Bottleneck, LevelEvidence, Strength
+from leadline.analysis.bottleneck.suspects import WAITED, queued_share, suspects
 from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
-from leadline.ceph.connection import Connection
-from leadline.formats.ceph_counters import CounterDump, osd_rates
-from leadline.formats.host_counters import Role
+from leadline.connect.ceph import Connection
+from leadline.formats.ceph.counters import CounterDump, osd_rates
 from leadline.formats.host_rates import machine_rates
+from leadline.formats.watch_records import Role
 from leadline.lab.cluster import open_lab
-from leadline.lab.locate import labs_folder
-from leadline.probes.ceph_counters import CephCountersWatch
-from leadline.probes.host_counters import LocalMachine, ResourceWatch
+from leadline.lab.state import labs_folder
+from leadline.probes.watches.ceph import CephCountersWatch
+from leadline.probes.watches.host import LocalMachine, ResourceWatch
 from tests.awaiting import wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]

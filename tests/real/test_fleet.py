@@ -19,17 +19,16 @@ import orjson
 import pytest
 
 from leadline.archive import layout
-from leadline.archive.derive import derive
-from leadline.archive.raw import read_output, read_windows
+from leadline.archive.raw import derive, read_output, read_windows
 from leadline.archive.records import Clients, TrialStatus
-from leadline.engines.fio import FioEngine
-from leadline.engines.fio_fleet import FleetEngine
-from leadline.engines.fio_job import prefill_text
+from leadline.engines.fio.fleet import FleetEngine
+from leadline.engines.fio.job import prefill_text
+from leadline.engines.fio.local import FioEngine
 from leadline.metrics import Op
 from leadline.plan.footprint import footprint_of
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Device, Engine, Execution, Folder, Job, Location, Progress, Shape
-from leadline.runner.stop import StopRequest
 from leadline.stats.histogram import samples_needed
 from tests.awaiting import wait_for
 

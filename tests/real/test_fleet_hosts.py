@@ -11,12 +11,12 @@ import pytest
 from leadline.archive import layout
 from leadline.archive.raw import read_output
 from leadline.archive.records import Clients, TrialStatus
-from leadline.engines.fio_fleet import FleetEngine
+from leadline.engines.fio.fleet import FleetEngine
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import footprint_of
 from leadline.plan.models import Pattern, Phase, Workload
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Hosts, Job
-from leadline.runner.stop import StopRequest
 from tests.local_shell import LocalShell
 
 pytestmark = pytest.mark.real

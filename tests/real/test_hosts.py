@@ -19,13 +19,11 @@ import pytest
 
 from leadline import errors
 from leadline.archive.records import Created
+from leadline.connect.shell import Said, Shell, insist
+from leadline.connect.ssh import CONFIG, SshHost, SshShell
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.shell import Said, Shell, insist
-from leadline.ssh.host import SshHost
-from leadline.ssh.options import CONFIG
-from leadline.ssh.shell import SshShell
 from leadline.targets.hosts import HostsTarget
 from leadline.targets.open import remove_leftovers
 from tests.awaiting import wait_for
@@ -204,7 +202,7 @@ def test_a_host_that_comes_back_in_time_is_waited_for(hosts: SshHosts) -> None:
 def test_nothing_of_a_connection_outlives_leadline(hosts: SshHosts) -> None:
     hosts.start("a")
     code = (
-        "import os, signal; from leadline.ssh.shell import SshShell; shell = SshShell('a')\n"
+        "import os, signal; from leadline.connect.ssh import SshShell; shell = SshShell('a')\n"
         "shell.run('true', bound_s=30); print(shell._connection._master.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -334,7 +332,7 @@ def test_a_host_that_forwards_no_sockets_is_told(
     hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may take longer to refuse it.
-    monkeypatch.setattr("leadline.ssh.host._OPEN_S", 60.0)
+    monkeypatch.setattr("leadline.connect.ssh._OPEN_S", 60.0)
     hosts.start("a", more="AllowStreamLocalForwarding no")
     target = HostsTarget(Target(name="one", url=f"hosts:a:{tmp_path}"))
     with pytest.raises(LeadlineError, match="cannot be reached through ssh") as caught:
@@ -400,7 +398,7 @@ def test_a_target_on_two_hosts_is_used_and_left_as_it_was(hosts: SshHosts) -> No
     # A connection that is seen to be lost is made again, in vain: once, however long that takes.
     wait_for(lambda: not connected(target, "b"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leadline.ssh.shell._PAUSE_S", 3600.0)
+        patch.setattr("leadline.connect.ssh._PAUSE_S", 3600.0)
         patch.setattr("leadline.targets.hosts.insist", once)
         (told,) = target.release()
     assert told.startswith(f"hosts:b:{at}/leadline-run-")

@@ -14,7 +14,7 @@ import pytest
 
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
-from leadline.ssh.options import CONFIG
+from leadline.connect.ssh import CONFIG
 from tests.awaiting import wait_for
 from tests.real.ssh_hosts import SshHosts, short_folder
 

@@ -20,17 +20,16 @@ from typing import Any
 import pytest
 
 from leadline import errors
-from leadline.ceph.connection import Connection
+from leadline.connect.ceph import Connection
 from leadline.errors import LeadlineError
-from leadline.lab import cpu_groups, processes
-from leadline.lab.cephfs import mounts_below
-from leadline.lab.cluster import Lab, bring_up, open_lab
+from leadline.lab import processes
+from leadline.lab import processes as cpu_groups
+from leadline.lab.cluster import Condition, Lab, bring_up, look, open_lab, survey
 from leadline.lab.down import take_down
-from leadline.lab.forwarder import NetworkUnavailable
-from leadline.lab.locate import lab_access
-from leadline.lab.state import MEMORY, read_state
-from leadline.lab.survey import Condition, look, survey
-from leadline.plan.lab_description import LabDescription, LabPool, Store, Topology
+from leadline.lab.network import NetworkUnavailable
+from leadline.lab.pools import mounts_below
+from leadline.lab.state import MEMORY, lab_access, read_state
+from leadline.plan.lab import LabDescription, LabPool, Store, Topology
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment
 
@@ -259,7 +258,7 @@ def test_two_labs_at_once_one_of_them_on_the_loopback_device(
         raise NetworkUnavailable("there are no namespaces in this test")
 
     monkeypatch.setattr("leadline.lab.up.network.start", unavailable)
-    monkeypatch.setattr("leadline.lab.requirements.why_no_mount", lambda: "no FUSE in this test")
+    monkeypatch.setattr("leadline.lab.daemons.why_no_mount", lambda: "no FUSE in this test")
     loopback = bring_up("loopback", MEMSTORE, labs, lambda what: None)
     beside.join()
     assert loopback.network is None

@@ -19,8 +19,7 @@ from pathlib import Path
 import pytest
 
 from leadline.lab import network
-from leadline.lab.forwarder import NetworkUnavailable
-from leadline.lab.network import ZoneNetwork, start, why_unavailable
+from leadline.lab.network import NetworkUnavailable, ZoneNetwork, start, why_unavailable
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 

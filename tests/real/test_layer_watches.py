@@ -13,25 +13,23 @@ import pytest
 
 from leadline.archive import layout
 from leadline.archive.reader import Run, StoredTrial
-from leadline.archive.records import Layer, LayerKind
-from leadline.formats.block_requests import (
+from leadline.formats.ceph.counters import CounterDump, ImageSample, image_work, operation_sizes
+from leadline.formats.result import FormatError
+from leadline.formats.watch_records import (
     BlockSample,
     MissedBlock,
     RequestSizes,
+    fuse_waiting,
     parse_block_requests,
     request_sizes,
 )
-from leadline.formats.ceph_counters import CounterDump, operation_sizes
-from leadline.formats.image_counters import ImageSample, image_work
-from leadline.formats.mount_counters import fuse_waiting
-from leadline.formats.output import FormatError
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.lab.cluster import open_lab
-from leadline.lab.locate import labs_folder
-from leadline.probes.block_requests import BlockWatch
-from leadline.probes.kernel_files import open_kernel_file, read_kernel_file
-from leadline.probes.layer_watches import watches_of
+from leadline.lab.state import labs_folder
 from leadline.probes.stacks import layers_of_path
-from leadline.probes.tracepoints import parse_format
+from leadline.probes.watches.base import open_kernel_file, read_kernel_file
+from leadline.probes.watches.block import BlockWatch, parse_format
+from leadline.probes.watches.of_target import watches_of
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
 

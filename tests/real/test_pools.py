@@ -15,22 +15,20 @@ import jsonschema
 import pytest
 
 from leadline import errors
-from leadline.ceph.access import CephAccess
-from leadline.ceph.connection import Connection
-from leadline.ceph.pool_changes import create_pools, telling_denials
-from leadline.ceph.pool_names import pool_name
-from leadline.ceph.pool_recipes import Marks, decide
-from leadline.ceph.pool_state import Commands
+from leadline.connect.ceph import CephAccess, Connection
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph import CephInventory
-from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.lab.cluster import Lab, bring_up
-from leadline.plan.lab_description import LabDescription, LabPool, Store, Topology
+from leadline.plan.lab import LabDescription, LabPool, Store, Topology
+from leadline.pools.ceph import create_pools, telling_denials
+from leadline.pools.ceph_state import Commands
+from leadline.pools.recipes import Marks, decide, pool_name
 from leadline.probes.ceph import capture
-from leadline.report.contracts import SCHEMAS
+from leadline.report.answers.run import SCHEMAS
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
-from tests.unit.ceph.pool_contract import PoolContract, quiet
+from tests.unit.pools.pool_contract import PoolContract, quiet
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 Process = Callable[..., Ended]

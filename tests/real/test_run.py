@@ -22,7 +22,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.runs import list_runs
 from leadline.archive.verify import verify
-from leadline.formats.output import EngineOutput
+from leadline.formats.result import EngineOutput
 from leadline.metrics import Op
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, fio_processes, sh

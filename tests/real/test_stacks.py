@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadline.archive.reader import Run
-from leadline.archive.records import LayerKind
+from leadline.inventory.layer import LayerKind
 from leadline.probes.mounts import mount_of
 from leadline.probes.stacks import layers_of_device, layers_of_file, layers_of_path
 from tests.real.conftest import Ended, sh

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from leadline.admin_programs import find
 from leadline.archive.reader import Run
-from leadline.archive.records import LayerKind, TrialStatus
+from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
-from leadline.lab.locate import lab_access
-from leadline.targets import own_processes
+from leadline.connect.programs import find
+from leadline.inventory.layer import LayerKind
+from leadline.lab.state import lab_access
+from leadline.targets import zfs
 from tests.awaiting import wait_for
 from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh
@@ -79,8 +80,8 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
         yield Users(pool=pool, folder=folder / "mnt")
     finally:
         wait_for(lambda: answers("zpool", "destroy", pool), 60)
-        if own_processes.found("zfs-fuse", folder) and not pools():
-            assert own_processes.end("zfs-fuse", folder)
+        if zfs.found("zfs-fuse", folder) and not pools():
+            assert zfs.end("zfs-fuse", folder)
 
 
 @pytest.fixture(autouse=True)
@@ -338,7 +339,7 @@ def test_an_image_whose_client_dies_in_a_trial_leaves_nothing(
     wait_for(lambda: list(trials.glob("*/*/*/resources.jsonl")) or child.poll() is not None, 90)
     time.sleep(1.0)
     (token,) = tokens(tmp_path)
-    (pid,) = own_processes.found("rbd-fuse", Path(f"/run/leadline-{token}"))
+    (pid,) = zfs.found("rbd-fuse", Path(f"/run/leadline-{token}"))
     os.kill(pid, signal.SIGKILL)
     child.communicate(timeout=180)
     assert child.returncode != 0

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from leadline import admin_programs
-from leadline.admin_programs import find
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.verify import verify
+from leadline.connect import programs as admin_programs
+from leadline.connect.programs import find
 from leadline.engines.zfs_stream import ZfsStreamEngine
-from leadline.formats.zfs_stream import StreamRequest
+from leadline.formats.zfs.stream import StreamRequest
 from leadline.metrics import Metric
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Dataset, Job
-from leadline.runner.stop import StopRequest
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from leadline.admin_programs import find
+from leadline.connect.programs import find
 from tests.real.conftest import sh
 
 

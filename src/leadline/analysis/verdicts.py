@@ -8,22 +8,214 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 
-from leadline.analysis.evidence import (
-    LEVEL,
-    REPEATS_FACTOR,
-    Band,
-    OneSide,
-    Outlook,
-    Place,
-    ratio_of,
-    within_run_interval,
+import numpy as np
+
+from leadline.analysis.figures import MetricFigure, TrialValue
+from leadline.archive.reader import Run, StoredTrial
+from leadline.findings import Severity
+from leadline.formats.result import FormatError
+from leadline.metrics import Metric, Op
+from leadline.stats.ratios import (
+    MANY,
+    RatioEstimate,
+    TwoSamples,
+    benjamini_hochberg,
+    detectable,
+    estimate_ratios,
+    holm,
+    trials_needed,
 )
-from leadline.analysis.reasons import Reason
-from leadline.metrics import Metric
-from leadline.stats.multiplicity import benjamini_hochberg, holm
-from leadline.stats.ratios import MANY, RatioEstimate, TwoSamples, estimate_ratios
+from leadline.stats.series import mean_standard_error_share
+
+# Where an interval lies against the band, what one trial's own seconds say, and what it would
+# take to decide. The rules and the reasons for them are in docs/adr/0013-verdicts.md.
+
+LEVEL = 0.05
+# Of 180 groups of three runs on a production Ceph cluster nine in ten had a coefficient of
+# variation below this (methodology, section 1): what one trial cannot show.
+REPEATS_DEVIATION = 0.135
+_NORMAL = 1.959964
+# Two single runs of one thing lie closer than this factor in 95 % of such cases.
+REPEATS_FACTOR = math.exp(_NORMAL * math.sqrt(2) * REPEATS_DEVIATION)
+# 105 / 100 is not beyond 5 %, whatever the last binary digit says.
+_ROUNDING = 1e-9
+# `same` needs both ends inside: 90 % each.
+_POWER_OF_SAME = 0.9
+
+
+class Place(Enum):
+    """Of an interval, seen from the band."""
+
+    BELOW = "below"
+    INSIDE = "inside"
+    ABOVE = "above"
+    ACROSS = "across"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """The ratios that count as one: from 1 - share to 1 + share, as people say "+-5 %".
+
+    `factor` moves both edges further out: what repeats may differ by.
+    """
+
+    asked: float
+    noise: float = 0.0
+    factor: float = 1.0
+
+    @property
+    def share(self) -> float:
+        return max(self.asked, self.noise)
+
+    @property
+    def low(self) -> float:
+        return min(max(1 - self.share, 0.0), 1 / self.factor)
+
+    @property
+    def high(self) -> float:
+        return max(1 + self.share, self.factor)
+
+    def widened(self, factor: float) -> Band:
+        return replace(self, factor=factor)
+
+    def place(self, interval: tuple[float, float]) -> Place:
+        low, high = interval
+        if low > self.high * (1 + _ROUNDING):
+            return Place.ABOVE
+        if high < self.low * (1 - _ROUNDING):
+            return Place.BELOW
+        inside = low >= self.low * (1 - _ROUNDING) and high <= self.high * (1 + _ROUNDING)
+        return Place.INSIDE if inside else Place.ACROSS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneSide:
+    """A side's trials (all positive) and, for each, the standard error of its mean as a share."""
+
+    values: tuple[float, ...]
+    within: tuple[float | None, ...]
+
+    def error(self) -> float | None:
+        """The standard error of the side's figure, as a share; None where nothing tells it."""
+        number = len(self.values)
+        known = [one for one in self.within if one is not None]
+        inside = (
+            math.sqrt(sum(one**2 for one in known)) / number
+            if number and len(known) == number
+            else None
+        )
+        if number < 2:
+            return inside
+        logs = [math.log(one) for one in self.values]
+        mean = math.fsum(logs) / number
+        between = math.sqrt(math.fsum((one - mean) ** 2 for one in logs) / ((number - 1) * number))
+        return max(between, inside or 0.0)
+
+
+def ratio_of(baseline: float | None, candidate: float | None) -> float | None:
+    """candidate / baseline; None where either is missing, zero, or no number."""
+    if baseline is None or candidate is None:
+        return None
+    return candidate / baseline if 0 < baseline < math.inf and 0 < candidate < math.inf else None
+
+
+def within_run_interval(
+    ratio: float, baseline: OneSide, candidate: OneSide
+) -> tuple[float, float] | None:
+    """95 %, of the seconds that were measured alone: it knows nothing of another trial."""
+    errors = baseline.error(), candidate.error()
+    if errors[0] is None or errors[1] is None:
+        return None
+    margin = math.exp(_NORMAL * math.hypot(errors[0], errors[1]))
+    return ratio / margin, ratio * margin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """`scale` / sqrt(n) is the standard error of the logarithm of the ratio; `number` the trials
+    that there are a side."""
+
+    scale: float
+    paired: bool
+    number: int
+
+    def detectable(self, band: Band) -> float:
+        """The smallest increase, as a share, that lies beyond the band visibly enough: 80 %."""
+        return band.high * math.exp(detectable(self.scale, self.number, paired=self.paired)) - 1
+
+    def trials_needed(self, ratio: float, band: Band, family: int) -> int | None:
+        """Trials a side that would decide it, were the ratio and the scatter as measured. `family`
+        counts the p values adjusted together: as the least of them this one must be."""
+        lower = math.log(band.low) if band.low > 0 else -math.inf
+        upper, at = math.log(band.high), math.log(ratio)
+        outside = max(at - upper, lower - at)
+        if outside <= 0:
+            return self._needed(-outside, power=_POWER_OF_SAME)
+        beyond = self._needed(outside)
+        tested = self._needed(abs(at), level=LEVEL / max(1, family))
+        return max(beyond, tested) if beyond and tested else None
+
+    def _needed(self, difference: float, *, level: float = LEVEL, power: float = 0.8) -> int | None:
+        return trials_needed(
+            difference,
+            self.scale,
+            paired=self.paired,
+            more_than=self.number,
+            level=level,
+            power=power,
+        )
+
+
+# The codes with which a judgement gives its reasons, and what each says.
+
+
+class Reason(StrEnum):
+    """Codes of findings and of differing conditions stand beside these among the reasons."""
+
+    MISSING_BASELINE = "missing-baseline"
+    MISSING_CANDIDATE = "missing-candidate"
+    ZERO = "zero"
+    INTERVAL_CROSSES_BAND = "interval-crosses-band"
+    P_NOT_SMALL = "p-not-small"
+    TRIALS_OVERLAP = "trials-overlap"
+    FEW_TRIALS = "few-trials"
+    SINGLE_TRIAL = "single-trial"
+    WITHIN_RUN_EVIDENCE = "within-run-evidence"
+    NO_WITHIN_RUN_EVIDENCE = "no-within-run-evidence"
+    REPEATS_MAY_DIFFER = "repeats-may-differ"
+    BAND_ONLY = "band-only"
+    NO_TRIAL_VALUES = "no-trial-values"
+    TRIAL_NOT_POSITIVE = "trial-not-positive"
+    FIGURE_WIDENS_INTERVAL = "figure-widens-interval"
+    NOISE_FLOOR = "noise-floor"
+
+    @property
+    def text(self) -> str:
+        """Half a sentence that says it to people."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Reason.MISSING_BASELINE: "the baseline has no number",
+    Reason.MISSING_CANDIDATE: "the candidate has no number",
+    Reason.ZERO: "a number of zero has no ratio",
+    Reason.INTERVAL_CROSSES_BAND: "the interval lies on both sides of an edge of the band",
+    Reason.P_NOT_SMALL: "among so many cells chance alone could do it (adjusted p above 5 %)",
+    Reason.TRIALS_OVERLAP: "few trials, and those of the two sides overlap",
+    Reason.FEW_TRIALS: "two to five trials a side, judged by Student's t",
+    Reason.SINGLE_TRIAL: "one trial on a side says nothing of how repeats differ",
+    Reason.WITHIN_RUN_EVIDENCE: "judged by the seconds inside the trials",
+    Reason.NO_WITHIN_RUN_EVIDENCE: "the seconds inside the trial are not known",
+    Reason.REPEATS_MAY_DIFFER: "repeats of one thing are known to differ by as much",
+    Reason.BAND_ONLY: "published figures without repeats, judged by the band alone",
+    Reason.NO_TRIAL_VALUES: "not every trial tells this number",
+    Reason.TRIAL_NOT_POSITIVE: "a trial's value is zero",
+    Reason.FIGURE_WIDENS_INTERVAL: "the number of all trials together lies outside the interval "
+    "of the trials, which is widened to it",
+    Reason.NOISE_FLOOR: "the band is the measured noise floor, above the one asked for",
+}
 
 
 class Verdict(StrEnum):
@@ -317,3 +509,75 @@ def _verdict(place: Place, metric: Metric) -> Verdict:
     if place is Place.ACROSS:
         return Verdict.INCONCLUSIVE
     return Verdict.WORSE if (place is Place.ABOVE) is metric.is_latency else Verdict.BETTER
+
+
+# From figures to the samples that verdicts are made of.
+
+
+class Samples:
+    """Samples of one run's figures; a trial's seconds are read once, and only where it is the only
+    one of its cell."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._imported = run.plan.imported
+        self._blocks = {trial.id: trial.block for trial in run.plan.trials}
+        self._stored: dict[str, StoredTrial] | None = None
+        self._shares: dict[tuple[str, Op], float | None] = {}
+
+    def of(self, figure: MetricFigure, op: Op | None) -> Sample:
+        told = [(one, one.value) for one in figure.trials if one.value is not None]
+        # A part of the trials would be those that suit.
+        whole = told if len(told) == len(figure.trials) else []
+        alone = len(whole) == 1 and not self._imported
+        return Sample(
+            value=figure.value,
+            trials=tuple(value for _, value in whole),
+            blocks=tuple(self._block(one) for one, _ in whole),
+            within=tuple(self._within(one, figure, op) for one, _ in whole) if alone else (),
+            imported=self._imported,
+            errors=error_codes(figure),
+        )
+
+    def _block(self, trial: TrialValue) -> tuple[str, int | str]:
+        """Nobody knows what an imported trial ran next to."""
+        alone = self._imported or trial.trial not in self._blocks
+        return self._run.id, trial.trial if alone else self._blocks[trial.trial]
+
+    def repeat(self, trial: str) -> int | str:
+        """The trial's number among the repeats of its cell."""
+        return self._blocks.get(trial, trial)
+
+    def _within(self, trial: TrialValue, figure: MetricFigure, op: Op | None) -> float | None:
+        """The standard error of a trial's rate as a share of it, from its own seconds. A mean
+        latency has the same in a closed loop, where rate x latency is the queue's depth; the
+        seconds tell nothing of percentiles."""
+        if figure.metric.quantile is not None or op is None:
+            return None
+        key = (trial.trial, op)
+        if key not in self._shares:
+            if self._stored is None:
+                self._stored = {one.record.trial: one for one in self._run.trials}
+            self._shares[key] = _error_share(self._stored.get(trial.trial), op)
+        return self._shares[key]
+
+
+def error_codes(figure: MetricFigure) -> tuple[str, ...]:
+    """Codes of the `error` findings about a figure."""
+    refusing = (doubt.code for doubt in figure.doubts if doubt.severity is Severity.ERROR)
+    return tuple(dict.fromkeys(refusing))
+
+
+def _error_share(stored: StoredTrial | None, op: Op) -> float | None:
+    if stored is None:
+        return None
+    try:
+        windows = stored.iops_windows
+    except FormatError:
+        return None
+    parts = [windows[one] for one in (Op.READ, Op.WRITE) if one in windows]
+    chosen = [windows[op]] if op in windows else parts if op is Op.TOTAL else []
+    if not chosen or len({len(one) for one in chosen}) > 1:
+        return None
+    values = np.sum([[window.value for window in one] for one in chosen], axis=0)
+    return mean_standard_error_share(np.asarray(values, dtype=np.float64))

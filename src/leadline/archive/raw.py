@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
+
+from leadline import errors
 from leadline.archive import layout
-from leadline.formats.fio_job_file import GENERATED, options_of, text_of
-from leadline.formats.fio_json import parse_fio_json
-from leadline.formats.fio_log import Window, parse_iops_log
-from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, NoteKind
-from leadline.formats.rados_bench import read_rados_bench, read_rados_bench_windows
-from leadline.formats.rbd_bench import read_rbd_bench, read_rbd_bench_windows
-from leadline.formats.zfs_stream import read_stream_output
+from leadline.archive.records import Derived, ImportSource
+from leadline.errors import LeadlineError
+from leadline.files import read_content
+from leadline.formats.ceph.rados_bench import read_rados_bench, read_rados_bench_windows
+from leadline.formats.ceph.rbd_bench import read_rbd_bench, read_rbd_bench_windows
+from leadline.formats.fio.job_file import GENERATED, options_of, text_of
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.fio.logs import Window, parse_iops_log
+from leadline.formats.importer import Result, importer
+from leadline.formats.result import (
+    EngineOutput,
+    FormatError,
+    JobOptions,
+    JobResult,
+    NoteKind,
+    Operation,
+    by_name,
+)
+from leadline.formats.zfs.stream import read_stream_output
 from leadline.metrics import Op
-from leadline.regular_file import read_content
 
 _VOLUME = re.compile(rf"volume-([1-9]\d{{0,3}})\.{re.escape(layout.FIO_OUTPUT)}")
 # fio marks what it writes for a client with its socket, and with a port that no socket has.
@@ -190,3 +205,102 @@ def _added(series: Sequence[Sequence[Window]]) -> tuple[Window, ...]:
         if window.end_s <= last_s:
             sums[window.end_s] = sums.get(window.end_s, 0.0) + window.value
     return tuple(Window(end_s=end_s, value=value) for end_s, value in sorted(sums.items()))
+
+
+# From a trial's raw output to its derived numbers: the one place where this is done.
+
+
+def derive(output: EngineOutput) -> Derived:
+    """Derived numbers of one output; same input, same bytes."""
+    return Derived.model_validate_json(derived_json(output))
+
+
+def derived_json(output: EngineOutput) -> bytes:
+    """Derived numbers as they are stored: a `Derived` in JSON, not indented, since each number of
+    a histogram would fill a line."""
+    operations = []
+    for name, operation in derived_operations(output):
+        histogram = operation.histogram
+        operations.append(
+            {
+                "job": name,
+                "op": operation.op.value,
+                "metrics": {key.value: value for key, value in operation.metrics().items()},
+                "histogram_ns": histogram.values_ns if histogram else (),
+                "histogram_counts": histogram.counts if histogram else (),
+            }
+        )
+    document = {"schema": Derived.model_fields["schema_"].default, "operations": operations}
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+
+
+def derived_operations(output: EngineOutput) -> list[tuple[str, Operation]]:
+    """The operations that numbers are derived of, each with the name of its job."""
+    return [
+        (name, operation)
+        for name, together in by_name(output.jobs).items()
+        for operation in together
+    ]
+
+
+# Other tools' files in an archive, read back as results.
+
+# Trials of one file follow each other, so that few files need to be kept parsed.
+_KEPT = 8
+
+
+class ImportedFiles:
+    """The results of an archive's foreign files; what was parsed last is kept."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._parsed: OrderedDict[str, tuple[Result, ...]] = OrderedDict()
+        self._remembered: dict[str, tuple[Result, ...]] = {}
+
+    def remember(self, file: str, results: tuple[Result, ...]) -> None:
+        """What somebody has just parsed from files, of which `file` is the first, need not be
+        parsed again."""
+        self._remembered[file] = results
+
+    def result(self, source: ImportSource) -> Result:
+        """The result that a trial was made from; one whose `output` is the error where the files
+        cannot be read or understood. Raises LeadlineError(`archive-damaged`)."""
+        first = source.files[0]
+        results = self._remembered.get(first) or self._parsed.get(first)
+        if results is None:
+            results = self._parsed[first] = self._read(source)
+            while len(self._parsed) > _KEPT:
+                self._parsed.popitem(last=False)
+        if not 0 <= source.part < len(results):
+            raise LeadlineError(
+                errors.ARCHIVE_DAMAGED,
+                f"{layout.IMPORTED}/{first} holds {len(results)} results, and a trial is of number "
+                f"{source.part + 1}",
+                context=[str(self._root)],
+                hint="`leadline verify` names every damaged file",
+            )
+        return results[source.part]
+
+    def _read(self, source: ImportSource) -> tuple[Result, ...]:
+        try:
+            contents = {
+                name: read_content(self._inside(f"{layout.IMPORTED}/{file}"))
+                for file, name in zip(source.files, source.names, strict=True)
+            }
+            return importer(source.kind).read(contents)
+        except FormatError as error:
+            # As when it was imported: a file that was cut or empty is a trial without figures.
+            return (Result(workload="", output=error),)
+        except (OSError, ValueError) as error:
+            raise LeadlineError(
+                errors.ARCHIVE_DAMAGED,
+                f"{layout.IMPORTED}/{source.files[0]} cannot be read: {error}",
+                context=[str(self._root)],
+                hint="`leadline verify` names every damaged file",
+            ) from error
+
+    def _inside(self, name: str) -> Path:
+        path = self._root / name
+        if not path.resolve().is_relative_to(self._root.resolve()):
+            raise ValueError(f"{name!r} leads out of the archive")
+        return path

@@ -15,14 +15,12 @@ from pydantic import BaseModel, ValidationError
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.imported import ImportedFiles
-from leadline.archive.raw import read_output, read_windows
+from leadline.archive.raw import ImportedFiles, read_output, read_windows
 from leadline.archive.records import (
     ClientRecord,
     Clients,
     Created,
     Derived,
-    Layer,
     Manifest,
     Runner,
     Runners,
@@ -32,27 +30,44 @@ from leadline.archive.records import (
     TrialStatus,
 )
 from leadline.errors import LeadlineError
-from leadline.formats.block_requests import BlockSample, MissedBlock, parse_block_requests
-from leadline.formats.ceph_counters import CounterSample, parse_ceph_counters
-from leadline.formats.ceph_status import ClusterSample, MissedSample, parse_cluster_log
-from leadline.formats.fio_log import Window
-from leadline.formats.host_counters import HostSample, MissedHostSample, parse_resource_log
-from leadline.formats.image_counters import ImageSample, MissedImage, parse_image_counters
-from leadline.formats.mount_counters import MountSample, parse_mount_counters
-from leadline.formats.output import EngineOutput, FormatError
+from leadline.files import read_content
+from leadline.formats.ceph.counters import (
+    ClusterSample,
+    CounterSample,
+    ImageSample,
+    MissedImage,
+    MissedSample,
+    parse_ceph_counters,
+    parse_cluster_log,
+    parse_image_counters,
+)
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import EngineOutput, FormatError
+from leadline.formats.watch_records import (
+    BlockSample,
+    HostSample,
+    MissedBlock,
+    MissedHostSample,
+    MissedZfs,
+    MountSample,
+    ZfsAnswer,
+    parse_block_requests,
+    parse_mount_counters,
+    parse_resource_log,
+    parse_zfs_record,
+)
 from leadline.formats.zfs.iostat import IostatReport, parse_zpool_iostat
-from leadline.formats.zfs_record import MissedZfs, ZfsAnswer, parse_zfs_record
-from leadline.formats.zfs_stream import StreamReport, read_zfs_stream
-from leadline.inventory.ceph import CephInventory
-from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.formats.zfs.stream import StreamReport, read_zfs_stream
+from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.inventory.host import HostInventory
 from leadline.inventory.kubernetes.kinds import holds_kubernetes
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.inventory.models import HostInventory
+from leadline.inventory.layer import Layer
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
-from leadline.regular_file import read_content
 from leadline.stats.histogram import LatencyHistogram
 
 Record = TypeVar("Record", bound=BaseModel)

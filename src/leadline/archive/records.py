@@ -5,18 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from leadline.inventory.layer import Layer
+from leadline.inventory.record import Record
 from leadline.metrics import Metric, Op
 
 # What a histogram holds in memory.
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
-
-
-class Record(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False
-    )
 
 
 class FileDigest(Record):
@@ -217,32 +213,6 @@ class Derived(Record):
 
     schema_: Literal["leadline/derived/1"] = Field(default="leadline/derived/1", alias="schema")
     operations: tuple[DerivedOperation, ...]
-
-
-class LayerKind(StrEnum):
-    """What a layer of a target's stack is: a file system, ZFS (file system and volumes in one), a
-    file system of a process (FUSE), a mount over the network, a block device, an image that
-    librbd or a client of its kind serves, a pool of Ceph."""
-
-    FILESYSTEM = "filesystem"
-    ZFS = "zfs"
-    FUSE = "fuse"
-    NFS = "nfs"
-    BLOCK = "block"
-    IMAGE = "image"
-    POOL = "pool"
-
-
-class Layer(Record):
-    """One layer of what lies below a target. `name` is what its kind calls it: `ext4`, a dataset,
-    a mount point, `loop1`, `POOL/IMAGE`, a pool. `devices` are its block devices as
-    /proc/diskstats names them: one of a block layer, the vdevs of a pool of ZFS, the parts of a
-    RAID. `facts` are words by key, sizes in bytes (`object_size_bytes`)."""
-
-    kind: LayerKind
-    name: str
-    devices: tuple[str, ...] = ()
-    facts: dict[str, str] = Field(default_factory=dict)
 
 
 class TargetStack(Record):

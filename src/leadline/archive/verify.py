@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.archive import layout
-from leadline.archive.derive import derived_operations
+from leadline.archive.raw import derived_operations
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import DerivedOperation, FileDigest, RunStatus, TrialStatus
 from leadline.errors import LeadlineError
-from leadline.formats.output import FormatError
-from leadline.regular_file import LARGEST_FILE_BYTES
+from leadline.files import LARGEST_FILE_BYTES
+from leadline.formats.result import FormatError
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_size
 

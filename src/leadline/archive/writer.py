@@ -28,7 +28,7 @@ from leadline.archive.records import (
     TrialRecord,
 )
 from leadline.errors import LeadlineError
-from leadline.inventory.models import HostInventory
+from leadline.inventory.host import HostInventory
 from leadline.plan.models import Plan
 from leadline.units import format_size
 

@@ -6,24 +6,262 @@ Built from an archive, or from a bare fio output (an imported file) of which not
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
+from math import isfinite
 
 from leadline import errors
-from leadline.archive.records import Layer, TrialRecord, TrialStatus
-from leadline.audit.execution import KERNEL_SYNCHRONOUS, Execution
-from leadline.audit.latency import mean_s
-from leadline.audit.media import PoolMedia
-from leadline.audit.network import network_of_job
-from leadline.audit.rounding import rounding
-from leadline.formats.ceph_status import ClusterSample, MissedSample
-from leadline.formats.fio_log import Window
-from leadline.formats.host_counters import HostSample, MissedHostSample
-from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, Operation
-from leadline.formats.zfs_stream import StreamReport
+from leadline.archive.records import TrialRecord, TrialStatus
+from leadline.formats.ceph.counters import ClusterSample, MissedSample
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import (
+    EngineOutput,
+    FormatError,
+    JobOptions,
+    JobResult,
+    Latency,
+    Operation,
+)
+from leadline.formats.watch_records import HostSample, MissedHostSample
+from leadline.formats.zfs.stream import StreamReport
+from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.layer import Layer
 from leadline.metrics import PERCENTILES, Op
-from leadline.plan.models import Cell
+from leadline.plan.models import Cell, Target
+from leadline.plan.target_url import TargetUrl
+
+# One execution of an engine as a whole: what ran beside what, and what the disks below did.
+
+# Engines that do their I/O through the kernel's files, hence through its page cache if not direct.
+KERNEL_SYNCHRONOUS = frozenset({"psync", "sync", "pvsync", "pvsync2", "vsync", "mmap", "splice"})
+FILE_ENGINES = KERNEL_SYNCHRONOUS | {"libaio", "io_uring", "posixaio"}
+_SEQUENTIAL = frozenset({"read", "rw", "readwrite"})
+
+
+# Not slotted, since every section of the execution asks for the same.
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    output: EngineOutput
+
+    @cached_property
+    def entries(self) -> Counter[tuple[str, str, int]]:
+        """How many entries there are of a name, client and group."""
+        return Counter((job.name, job.host, job.group) for job in self.output.jobs)
+
+    @cached_property
+    def runtimes(self) -> dict[str, float]:
+        """Seconds that each name ran. Entries of one name are processes or clients of one job,
+        meant to run together."""
+        runtimes: dict[str, float] = {}
+        for job in self.output.jobs:
+            ran = max((one.runtime_s or 0.0 for one in job.operations), default=0.0)
+            runtimes[job.name] = max(runtimes.get(job.name, 0.0), ran)
+        return runtimes
+
+    @cached_property
+    def elapsed_s(self) -> float:
+        """Seconds from the first job's start to the last one's end; 0 where not told."""
+        return max((job.elapsed_s for job in self.output.jobs), default=0.0)
+
+    @cached_property
+    def suspects(self) -> tuple[tuple[str, ...], ...]:
+        """Names that can have run together: those of one group, since `stonewall` begins a new
+        one; all of them where no group has two (`new_group` separates reports, not jobs)."""
+        groups: dict[int, dict[str, None]] = {}
+        for job in self.output.jobs:
+            groups.setdefault(job.group, {})[job.name] = None
+        several = tuple(tuple(names) for names in groups.values() if len(names) > 1)
+        return several or (tuple(self.runtimes),)
+
+    @cached_property
+    def disk_reads(self) -> tuple[int, int] | None:
+        """Reads that jobs did, and reads that the disks below did for them (merged ones counted),
+        ramps included. None where the two need not agree, or a disk does not count."""
+        output = self.output
+        # The head of an NVMe device with several paths counts nothing in older kernels.
+        if not any(disk.read_ios or disk.write_ios for disk in output.disks):
+            return None
+        asked = 0
+        for job in output.jobs:
+            reads = [one for one in job.operations if one.op is Op.READ]
+            if not reads:
+                continue
+            if not _one_to_one(job) or any(one.total_ios is None for one in reads):
+                return None
+            asked += sum(one.total_ios or 0 for one in reads)
+        # Members of an array or a mapping are listed beside it: adding both errs to the safe side.
+        done = sum(disk.read_ios + disk.read_merges for disk in output.disks)
+        return (asked, done) if asked else None
+
+
+def _one_to_one(job: JobResult) -> bool:
+    """Whether each read of a job, unless a cache answers it, is a read of a disk of this machine:
+    not those that the kernel reads ahead for, nor those of other engines or machines."""
+    options = job.options
+    if job.host or options.engine not in FILE_ENGINES:
+        return False
+    told = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
+    ahead = not options.direct and options.pattern in _SEQUENTIAL
+    return told and not ahead
+
+
+# Latencies of an operation as the rules need them: of the whole I/O, from submission on.
+
+# With these the submission can take most of an I/O's time (on filesystems that block in it), so
+# that a completion latency alone says little.
+_SUBMITS_APART = frozenset({"libaio", "io_uring", "posixaio"})
+
+
+def mean_s(one: Operation, options: JobOptions) -> float | None:
+    """Mean seconds from submission to completion; None where it is not told."""
+    if one.total is not None and one.total.mean_s is not None:
+        return one.total.mean_s
+    submission = _submission_s(one, options)
+    if submission is None or one.completion is None or one.completion.mean_s is None:
+        return None
+    return one.completion.mean_s + submission
+
+
+def median_s(one: Operation, options: JobOptions) -> float | None:
+    """Half of the I/Os took less. Where only completion is told by percentiles, the mean
+    submission is added, which is at least its median where a few submissions are slow."""
+    total = one.total.quantile_s(0.5) if one.total else None
+    if total is not None:
+        return total
+    completion = one.completion.quantile_s(0.5) if one.completion else None
+    submission = _submission_s(one, options)
+    return None if completion is None or submission is None else completion + submission
+
+
+def told(one: Operation) -> tuple[tuple[str, Latency], ...]:
+    """The latencies that are there, by what they are of."""
+    parts = (("submission", one.submission), ("completion", one.completion), ("total", one.total))
+    return tuple((name, latency) for name, latency in parts if latency is not None)
+
+
+def _submission_s(one: Operation, options: JobOptions) -> float | None:
+    if one.submission is not None:
+        return one.submission.mean_s
+    return None if options.engine in _SUBMITS_APART else 0.0
+
+
+# What a Ceph pool lies on, and what Ceph's own limits say that this can do.
+
+_FLASH = ("ssd", "nvme")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolMedia:
+    """OSDs that hold a pool's data, by what they are, and how many of them a client's write is
+    written to at least."""
+
+    pool: str
+    hard_disks: int
+    flash: int
+    copies: int
+
+
+def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
+    """None where the pool, its CRUSH rule or the class of one of its OSDs is not known."""
+    pool = pool_of(inventory, target)
+    if pool is None or pool.rule is None or pool.rule.root is None:
+        return None
+    root, wanted = pool.rule.root, pool.rule.device_class
+    classes = [
+        osd.device_class
+        for osd in inventory.osds
+        if osd.up
+        and osd.is_in
+        and any(place.name == root for place in osd.location)
+        and wanted in (None, osd.device_class)
+    ]
+    if not classes or not set(classes) <= {"hdd", *_FLASH}:
+        return None
+    # A partial write of an erasure-coded object touches one data chunk and all coding chunks.
+    copies = pool.size if pool.erasure is None else pool.erasure.m + 1
+    return PoolMedia(
+        pool=pool.name,
+        hard_disks=classes.count("hdd"),
+        flash=sum(one in _FLASH for one in classes),
+        copies=copies,
+    )
+
+
+# How exactly a number is told: published tables give two or three digits.
+
+# Of a bandwidth, the unit that was printed is the one in which it has the fewest digits.
+_BYTES = (1.0, 1e3, 1024.0, float(1 << 20), float(1 << 30))
+_DIGITS = 10
+
+
+def rounding(value: float, *, of_bytes: bool = False) -> float:
+    """One step of the last digit that `value` was told with, as a share of it; trailing zeros are
+    taken for rounded, too. About 1e-10 for a number with all its digits, 0 for zero."""
+    if not value or not isfinite(value):
+        return 0.0
+    return max(_step(value / unit) for unit in (_BYTES if of_bytes else (1.0,)))
+
+
+def _step(value: float) -> float:
+    shown = Decimal(f"{value:.{_DIGITS}g}").normalize()
+    if not shown:
+        return 1.0  # a number so small that no digit of it is left in this unit
+    exponent = shown.as_tuple().exponent
+    return float(abs(Decimal((0, (1,), int(exponent))) / shown))
+
+
+# Whether a target's I/O crosses a network, and how one knows.
+
+# Engines of fio (and Ceph's own tools) that speak a network protocol themselves.
+_ENGINES = frozenset(
+    {"rbd", "rados", "http", "nfs", "libiscsi", "nbd", "libhdfs", "gfapi", "gfapi_async"}
+    | {"rbd-bench", "rados-bench"}
+)
+# Words in names of storage whose every read crosses at least a TCP connection. Not DRBD, LINSTOR
+# and Portworx, which read a local replica past the network, and not RDMA, which is faster.
+_WORDS = re.compile(
+    r"ceph\w*|rook|k?rbd|librbd|rados\w*|mayastor|longhorn|jiva|cstor|k?nfs|nbd|iscsi"
+    r"|nvmf|nvmeof|nvmetcp|gluster\w*|beegfs|lustre|cifs|smb|azurefile|efs"
+)
+_LOCAL = frozenset({"local", "localpv", "hostpath", "lvm", "lvms", "topolvm", "tmpfs", "emptydir"})
+_PATHS = ("filename", "directory")
+
+
+def network_of_target(target: Target | None, name: str) -> str:
+    """Why a target is taken for networked, as a clause; empty if it is not known to be."""
+    if target is not None and target.kind is not None and target.kind.on_ceph:
+        return f"the target is {target.kind.value}"
+    # A name made of a file's path says nothing of the storage but in its last part.
+    word = _networked_word(name.rsplit("/", 1)[-1])
+    return f"the target's name says {word!r}" if word else ""
+
+
+def network_of_job(options: JobOptions) -> str:
+    """The same from what a job says of its engine and files."""
+    if options.engine in _ENGINES:
+        return f"the engine is {options.engine}"
+    for key in _PATHS:
+        word = _networked_word(options.text(key))
+        if word:
+            return f"the job's {key} says {word!r}"
+    return ""
+
+
+def _networked_word(name: str) -> str:
+    tokens = [token.rstrip("0123456789") for token in re.split(r"[\W_]+", name.lower())]
+    if _LOCAL & set(tokens):
+        return ""
+    for before, token in zip(["", *tokens], tokens, strict=False):
+        if _WORDS.fullmatch(token):
+            return token
+        if before == "nvme" and token in ("tcp", "of"):
+            return f"nvme-{token}"
+    return ""
+
 
 # Engines that hand over an I/O and wait: one in flight per job, whatever iodepth says.
 SYNCHRONOUS_ENGINES = KERNEL_SYNCHRONOUS | {"libpmem", "dev-dax", "gfapi", "http", "libhdfs"}

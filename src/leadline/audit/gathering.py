@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from leadline.archive.reader import Run, StoredTrial
-from leadline.archive.records import Layer
-from leadline.audit.evidence import CellEvidence, Place, RunEvidence, TrialEvidence
-from leadline.audit.execution import Execution
-from leadline.audit.media import PoolMedia, pool_media
-from leadline.audit.network import network_of_target
+from leadline.audit.evidence import (
+    CellEvidence,
+    Execution,
+    JobEvidence,
+    Place,
+    PoolMedia,
+    RunEvidence,
+    TrialEvidence,
+    mean_s,
+    network_of_target,
+    pool_media,
+)
+from leadline.audit.physics import fastest_read, share_apart
 from leadline.errors import LeadlineError
-from leadline.formats.ceph_status import ClusterSample, MissedSample
-from leadline.formats.fio_log import Window
-from leadline.formats.host_counters import HostSample, MissedHostSample
-from leadline.formats.output import EngineOutput, FormatError
-from leadline.formats.zfs_stream import StreamReport
-from leadline.inventory.ceph import CephInventory
-from leadline.inventory.lab import described_lab
+from leadline.formats.ceph.counters import ClusterSample, MissedSample
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import EngineOutput, FormatError
+from leadline.formats.watch_records import HostSample, MissedHostSample, Role
+from leadline.formats.zfs.stream import StreamReport
+from leadline.inventory.ceph.dumps import described_lab
+from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.plan.models import Target
 
@@ -153,3 +162,106 @@ def _of_trial(
         machines=machines,
         stream=stream,
     )
+
+
+# What results of one run tell of each other, worked out once for all rules.
+
+
+def with_neighbours(run: RunEvidence) -> RunEvidence:
+    """The run, with what its other results show put to every trial."""
+    held: dict[str, int] = {}
+    shares: dict[str, list[bool]] = {}
+    for cell in run.cells:
+        for trial in cell.trials:
+            for job in trial.jobs:
+                size = _held(job)
+                if size is not None:
+                    held[trial.place.target] = max(size, held.get(trial.place.target, 0))
+            apart = share_apart(trial)
+            if apart is not None:
+                shares.setdefault(cell.place.workload, []).append(apart)
+    apart_workloads = {name for name, found in shares.items() if 2 * sum(found) >= len(found)}
+    apart_workloads &= {name for name, found in shares.items() if sum(found) >= 2}
+    if not held and not apart_workloads:
+        return run
+    return replace(
+        run,
+        cells=tuple(
+            _cell(cell, held, cell.place.workload in apart_workloads) for cell in run.cells
+        ),
+    )
+
+
+def _cell(cell: CellEvidence, held: dict[str, int], apart: bool) -> CellEvidence:
+    trials = tuple(_trial(trial, held, apart) for trial in cell.trials)
+    return replace(cell, trials=trials)
+
+
+def _trial(trial: TrialEvidence, held: dict[str, int], apart: bool) -> TrialEvidence:
+    size = held.get(trial.place.target)
+    if size is None and not apart:
+        return trial
+    return replace(trial, held_bytes=size, phases_apart=apart)
+
+
+def _held(evidence: JobEvidence) -> int | None:
+    """Size of a file whose random reads took, on average, less than storage can: nearly all of
+    them came from memory, so that all of it was there."""
+    options = evidence.job.options
+    size = options.size("size")
+    if size is None or evidence.pattern != "randread" or evidence.merged_sections:
+        return None
+    read = next((one for one in evidence.job.operations if one.op is Op.READ), None)
+    mean = mean_s(read, options) if read else None
+    limit = fastest_read(evidence)
+    if not mean or limit is None or mean * (1 + evidence.rounding(mean)) >= limit.seconds:
+        return None
+    return size
+
+
+# What the layers below a target saw of a trial's reads, held against what the engine read.
+
+# The counters were read over at least that share of the time in which the engine read.
+_COVERED = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBelow:
+    """Bytes that were read from `devices` during a trial, ramp and other processes included: more
+    than the trial's own reads, never less. `cache` is what lies above them."""
+
+    read_bytes: int
+    devices: tuple[str, ...]
+    through_zfs: bool
+
+
+def read_below(
+    stack: Sequence[Layer], samples: Iterable[HostSample | MissedHostSample], ran_s: float
+) -> ReadBelow | None:
+    """The highest layer of which every device was counted from the trial's start to its end on the
+    one machine that made the load; None where there is none. `ran_s`: seconds of the reading."""
+    found = [one for one in samples if isinstance(one, HostSample) and Role.CLIENT in one.roles]
+    if len(found) < 2 or len({one.machine for one in found}) > 1:
+        return None
+    first, last = found[0], found[-1]
+    if last.elapsed_s - first.elapsed_s < _COVERED * ran_s:
+        return None
+    for number, layer in enumerate(stack):
+        names = layer.devices
+        if not names or not all(name in one.disks for name in names for one in (first, last)):
+            continue
+        grown = [last.disks[name].read_bytes - first.disks[name].read_bytes for name in names]
+        if min(grown) < 0:
+            return None  # a device that went and came back
+        zfs = any(one.kind is LayerKind.ZFS for one in stack[: number + 1])
+        return ReadBelow(read_bytes=sum(grown), devices=names, through_zfs=zfs)
+    return None
+
+
+def compressing(stack: Iterable[Layer]) -> Layer | None:
+    """The layer that compresses what is written, where one is told to."""
+    for layer in stack:
+        word = layer.facts.get("compression", "off")
+        if layer.kind is LayerKind.ZFS and word not in ("off", "-", ""):
+            return layer
+    return None

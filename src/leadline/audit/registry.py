@@ -12,8 +12,7 @@ from typing import Any
 from leadline import errors
 from leadline.archive.reader import Run
 from leadline.audit.evidence import Evidence, JobEvidence, every, of_trials
-from leadline.audit.gathering import of_output, of_run
-from leadline.audit.neighbours import with_neighbours
+from leadline.audit.gathering import of_output, of_run, with_neighbours
 from leadline.audit.rule import Rule
 from leadline.audit.rules import (
     averaged_percentiles,
@@ -46,7 +45,7 @@ from leadline.audit.rules import (
 )
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
-from leadline.formats.output import EngineOutput, FormatError
+from leadline.formats.result import EngineOutput, FormatError
 
 # First whether there is a result at all, then whether it is what was asked, then how good it is.
 RULES: tuple[Rule[Any], ...] = (

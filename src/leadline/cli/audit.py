@@ -44,7 +44,7 @@ def command(what: tuple[str, ...], runs: Path | None, kind: str, output: str) ->
     found = find_run(what[0] if what else "@latest", runs_folder(runs))
     findings = audit(found)
     if output == "json":
-        from leadline.report.contracts import audit_output
+        from leadline.report.answers.run import audit_output
 
         click.echo(audit_output(found, findings).model_dump_json(by_alias=True, indent=2))
     else:
@@ -58,9 +58,8 @@ def _is_file(name: str) -> bool:
 
 
 def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
-    from leadline.cli.refused import tell_refused
-    from leadline.cli.session import this_session
-    from leadline.cli.steps import stopping
+    from leadline.cli.archives import tell_refused, this_session
+    from leadline.cli.progress import stopping
     from leadline.importing.archives import Labels, import_results
     from leadline.importing.gather import gather
 
@@ -77,7 +76,7 @@ def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
         findings = [finding for _, found in audited for finding in found]
         findings.sort(key=lambda finding: -finding.severity.order)
         if output == "json":
-            from leadline.report.contracts import audit_output
+            from leadline.report.answers.run import audit_output
 
             told = audit_output(None, findings, imported.refused)
             click.echo(told.model_dump_json(by_alias=True, indent=2))
@@ -90,20 +89,20 @@ def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
 
 def _print(audited: Sequence[tuple[Run, tuple[Finding, ...]]], output: str) -> None:
     if output == "junit":
-        from leadline.report.junit import junit
+        from leadline.report.render.junit import junit
 
         click.echo(junit(audited))
         return
-    from leadline.analysis.cells import figures
-    from leadline.report.run.page import findings_document
+    from leadline.analysis.figures import figures
+    from leadline.report.pages.run.page import findings_document
 
     for run, findings in audited:
         document = findings_document(run, figures(run, findings), findings)
         if output == "markdown":
-            from leadline.report.markdown import render as markdown
+            from leadline.report.render.markdown import render as markdown
 
             click.echo(markdown(document).rstrip())
         else:
-            from leadline.report.terminal import render, standard_output
+            from leadline.report.render.terminal import render, standard_output
 
             render(standard_output(), document, trials=True)

@@ -8,12 +8,10 @@ import click
 
 from leadline.cli.options import format_option, plan_options
 from leadline.errors import Exit
-from leadline.plan.follow_up import bound_of
-from leadline.plan.footprint import target_footprint
-from leadline.plan.loader import PlanInvalid, load_plan
+from leadline.plan.expand import bound_of
+from leadline.plan.footprint import shared_layouts, target_footprint
+from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
-from leadline.plan.overrides import Overrides
-from leadline.plan.shared_layout import shared_layouts
 from leadline.plan.target_url import TargetKind
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -36,12 +34,12 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
         checked = load_plan(plan, Overrides(**given))  # type: ignore[arg-type]
     except PlanInvalid as error:
         if output == "json":
-            from leadline.report.contracts import faulty_output
+            from leadline.report.answers.run import faulty_output
 
             click.echo(faulty_output(error.faults).model_dump_json(by_alias=True, indent=2))
         raise
     if output == "json":
-        from leadline.report.contracts import check_output
+        from leadline.report.answers.run import check_output
 
         click.echo(check_output(checked).model_dump_json(by_alias=True, indent=2))
     else:
@@ -72,7 +70,7 @@ def describe(plan: Plan) -> str:
         lines.insert(1, "  ".join("-" * width for width in widths))
     else:
         lines = ["nothing at first: what is measured decides what comes next"]
-    from leadline.report.wording import count_text
+    from leadline.report.words import count_text
 
     trials, cells = count_text(len(plan.trials), "trial"), count_text(len(plan.cells), "cell")
     repeats = count_text(plan.repeats, "repeat")

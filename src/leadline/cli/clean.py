@@ -10,10 +10,9 @@ import click
 from leadline import errors
 from leadline.archive.runs import find_run, list_runs, runs_folder
 from leadline.archive.writer import RunWriter
-from leadline.cli.kubernetes_options import kubernetes_access, kubernetes_options
-from leadline.cli.options import runs_option
+from leadline.cli.options import kubernetes_access, kubernetes_options, runs_option
 from leadline.errors import Exit, LeadlineError
-from leadline.private_folder import remove_abandoned
+from leadline.files import remove_abandoned
 from leadline.targets.open import remove_leftovers
 
 
@@ -113,9 +112,8 @@ def _in_cluster(
     *,
     dry_run: bool,
 ) -> Exit:
-    from leadline.kubernetes.connection import Connection
-    from leadline.kubernetes.leftovers import leftovers, remove
-    from leadline.kubernetes.removal import Removal
+    from leadline.connect.kubernetes.cleanup import Removal, leftovers, remove
+    from leadline.connect.kubernetes.client import Connection
 
     with Connection(kubernetes_access(kubeconfig=kubeconfig, context=context)) as connection:
         found = leftovers(connection, run=run, namespace=namespace)

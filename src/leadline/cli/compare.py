@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.compare_options import (
+from leadline.cli.options import (
     compare_options,
     find_sides,
+    format_option,
     of_kind,
     parse_band,
     runs_named,
+    runs_option,
 )
-from leadline.cli.options import format_option, runs_option
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
-    from leadline.analysis.comparison import Comparison
-    from leadline.analysis.limits import LimitResult
+    from leadline.analysis.comparison import Comparison, LimitResult
 
 
 @click.command()
@@ -66,11 +66,11 @@ def command(
         leadline compare @latest --by cores
         leadline compare @previous @latest --fail-on 'write p99 > +20%'
     """
-    from leadline.analysis.comparing import compare
-    from leadline.analysis.limits import check_limits, parse_limit
-    from leadline.analysis.selectors import parse_metric
+    from leadline.analysis.compare import compare
+    from leadline.analysis.comparison import check_limits, parse_limit
+    from leadline.analysis.figures import parse_metric
     from leadline.analysis.verdicts import Verdict
-    from leadline.judging import judging
+    from leadline.api import judging
     from leadline.metrics import Metric
 
     share = parse_band(band)
@@ -97,7 +97,7 @@ def command(
 def _tell_why_not(comparison: Comparison) -> None:
     from leadline import errors
     from leadline.errors import LeadlineError
-    from leadline.report.wording import listed, visible
+    from leadline.report.words import listed, visible
 
     reasons = dict.fromkeys(
         reason for cell in comparison.cells for reason in cell.judgement.reasons
@@ -128,9 +128,8 @@ def _tell_why_not(comparison: Comparison) -> None:
 
 
 def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
-    from leadline.analysis.limits import Outcome
-    from leadline.report.change_words import change_text
-    from leadline.report.wording import op_text, place
+    from leadline.analysis.comparison import Outcome
+    from leadline.report.words import change_text, op_text, place
 
     for result in results:
         if result.outcome is Outcome.KEPT:
@@ -147,11 +146,11 @@ def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
 
 
 def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str) -> None:
-    from leadline.report.comparison.page import comparison_document, comparison_summary
+    from leadline.report.pages.comparison.page import comparison_document, comparison_summary
 
     summary = comparison_summary(comparison)
     if output in ("json", "csv"):
-        from leadline.report.comparison.output import compare_csv, compare_output
+        from leadline.report.answers.comparison import compare_csv, compare_output
 
         headline = summary.summary[0] if summary.summary else ""
         answer = compare_output(comparison, headline, results)
@@ -160,10 +159,10 @@ def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str
         else:
             click.echo(compare_csv(answer).rstrip("\n"))
     elif output == "markdown":
-        from leadline.report.markdown import render as markdown
+        from leadline.report.render.markdown import render as markdown
 
         click.echo(markdown(comparison_document(comparison)).rstrip())
     else:
-        from leadline.report.terminal import render, standard_output
+        from leadline.report.render.terminal import render, standard_output
 
         render(standard_output(), summary)

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import click
 
-from leadline.engines.fio import FioEngine
-from leadline.engines.fio_version import OLDEST
+from leadline.engines.fio.local import OLDEST, FioEngine
 from leadline.errors import Exit, LeadlineError
-from leadline.lab.locate import labs_folder
+from leadline.lab.daemons import require
 from leadline.lab.network import why_unavailable
-from leadline.lab.requirements import require
-from leadline.plan.lab_description import LabDescription
+from leadline.lab.state import labs_folder
+from leadline.plan.lab import LabDescription
 from leadline.plan.models import EngineChoice
 
 
@@ -126,27 +125,27 @@ def _kubernetes() -> Check:
 
 def _zfs() -> Check:
     """Nothing is started or loaded to find out."""
-    from leadline import admin_programs, zfs_programs
+    from leadline.connect import programs
 
-    if admin_programs.find("zpool") is None:
+    if programs.find("zpool") is None:
         found = "not installed: zfs: and zfs+rbd: targets cannot be measured"
-    elif lost := zfs_programs.suspended_pools():
+    elif lost := programs.suspended_pools():
         return Check(
             what="ZFS",
             found=f"of the kernel; SUSPENDED: {', '.join(lost)}, of which all I/O waits",
             ok=False,
             needed=False,
-            hint=zfs_programs.suspended(lost[0]).hint or "",
+            hint=programs.suspended(lost[0]).hint or "",
         )
     elif Path("/dev/zfs").exists():
         found = "of the kernel"
-    elif admin_programs.find("zfs-fuse") is not None:
+    elif programs.find("zfs-fuse") is not None:
         found = "zfs-fuse, which is started where it is needed"
     else:
         found = "its programs are here, and the kernel has no module of it loaded"
-    usable = admin_programs.find("zpool") is not None and "no module" not in found
+    usable = programs.find("zpool") is not None and "no module" not in found
     return Check(
-        what="ZFS", found=found, ok=usable, needed=False, hint=f"install it: {zfs_programs.GET_ZFS}"
+        what="ZFS", found=found, ok=usable, needed=False, hint=f"install it: {programs.GET_ZFS}"
     )
 
 

@@ -7,7 +7,7 @@ import re
 import click
 
 from leadline import errors
-from leadline.analysis.scaling.codes import FOUND_BY_SCALE
+from leadline.analysis.scaling.curves import FOUND_BY_SCALE
 from leadline.audit.registry import RULES, page
 from leadline.errors import Exit, LeadlineError
 

@@ -12,16 +12,14 @@ from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.runs import runs_folder
 from leadline.audit.registry import audit
+from leadline.cli.archives import tell_refused, this_session
 from leadline.cli.options import format_option, runs_option
-from leadline.cli.refused import tell_refused
-from leadline.cli.session import this_session
-from leadline.cli.steps import stopping
+from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.findings import Finding
-from leadline.formats.importers import GROUPS, KINDS
+from leadline.formats.importer import GROUPS, KINDS
 from leadline.importing.archives import Labels, import_results
-from leadline.importing.gather import gather
-from leadline.importing.labels import parse_label
+from leadline.importing.gather import gather, parse_label
 
 
 @click.command()
@@ -91,7 +89,7 @@ def command(
         )
     audited = [(run, audit(run)) for run in imported.runs]
     if output == "json":
-        from leadline.report.contracts import import_output
+        from leadline.report.answers.run import import_output
 
         click.echo(
             import_output(audited, imported.refused).model_dump_json(by_alias=True, indent=2)
@@ -112,8 +110,8 @@ def _may_name_a_folder(name: str) -> bool:
 
 
 def _print(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> None:
-    from leadline.report.run.imports import import_document
-    from leadline.report.terminal import render, standard_output
+    from leadline.report.pages.run.page import import_document
+    from leadline.report.render.terminal import render, standard_output
 
     render(standard_output(), import_document(audited))
     for run, _ in audited:

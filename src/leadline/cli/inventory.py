@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.cli.cluster_options import cluster_access, cluster_options
-from leadline.cli.kubernetes_options import kubernetes_access, kubernetes_options
-from leadline.cli.options import format_option
+from leadline.cli.options import (
+    cluster_access,
+    cluster_options,
+    format_option,
+    kubernetes_access,
+    kubernetes_options,
+)
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from leadline.analysis.inventory_differences import System
+    from leadline.analysis.explain.conditions import System
+    from leadline.report.answers.systems import InventoryOutput
     from leadline.report.document import Document
-    from leadline.report.inventory.output import InventoryOutput
 
 
 @click.command()
@@ -86,7 +90,7 @@ def command(
     elif any(value is not None for value in of_kubernetes.values()):
         dumps, source = _asked(kubeconfig, context)
     else:
-        from leadline.ceph.connection import Connection
+        from leadline.connect.ceph import Connection
         from leadline.probes.ceph import capture
 
         access = cluster_access(lab=lab, ceph_conf=ceph_conf, keyring=keyring, ceph_id=ceph_id)
@@ -95,7 +99,7 @@ def command(
             dumps = capture(connection)
     if save is not None:
         _save(save, dumps)
-    from leadline.analysis.inventory_differences import system_of
+    from leadline.analysis.explain.conditions import system_of
 
     system = system_of(dumps)
     baseline = None
@@ -107,11 +111,11 @@ def command(
         return Exit.ANSWERED
     document = _document(system, source, baseline, against)
     if output == "markdown":
-        from leadline.report.markdown import render as render_markdown
+        from leadline.report.render.markdown import render as render_markdown
 
         click.echo(render_markdown(document), nl=False)
         return Exit.ANSWERED
-    from leadline.report.terminal import render, standard_output
+    from leadline.report.render.terminal import render, standard_output
 
     render(standard_output(), document, full=full)
     return Exit.ANSWERED
@@ -135,7 +139,7 @@ def _refuse_two(
 
 def _asked(kubeconfig: Path | None, context: str | None) -> tuple[Mapping[str, bytes], str]:
     """The dumps of a live Kubernetes cluster, and what to call it."""
-    from leadline.kubernetes.connection import Connection
+    from leadline.connect.kubernetes.client import Connection
     from leadline.probes.kubernetes import capture
 
     access = kubernetes_access(kubeconfig=kubeconfig, context=context)
@@ -145,9 +149,9 @@ def _asked(kubeconfig: Path | None, context: str | None) -> tuple[Mapping[str, b
 
 def _saved(folder: Path, option: str) -> Mapping[str, bytes]:
     """The dumps in a folder. What could not be read of one without Kubernetes' gaps is told."""
-    from leadline.inventory.kubernetes.folder import read_folder
     from leadline.inventory.kubernetes.kinds import holds_kubernetes
-    from leadline.visible import visible
+    from leadline.inventory.kubernetes.objects import read_folder
+    from leadline.text import visible
 
     saved = read_folder(folder, option)
     if not holds_kubernetes(saved.dumps):
@@ -173,11 +177,7 @@ def _save(folder: Path, dumps: Mapping[str, bytes]) -> None:
 def _output(
     system: System, source: str, baseline: System | None, against: Path | None
 ) -> InventoryOutput:
-    from leadline.report.inventory.output import (
-        against_output,
-        inventory_output,
-        kubernetes_output,
-    )
+    from leadline.report.answers.systems import against_output, inventory_output, kubernetes_output
 
     if system.kubernetes is not None:
         answer = kubernetes_output(system.kubernetes, source)
@@ -186,7 +186,7 @@ def _output(
         answer = inventory_output(system.ceph, source)
     if baseline is None:
         return answer
-    from leadline.analysis.inventory_differences import differing
+    from leadline.analysis.explain.conditions import differing
 
     found = against_output(str(against), differing(baseline, system))
     return answer.model_copy(update={"against": found})
@@ -196,15 +196,15 @@ def _document(
     system: System, source: str, baseline: System | None, against: Path | None
 ) -> Document:
     if baseline is not None:
-        from leadline.analysis.inventory_differences import differing
-        from leadline.report.inventory.against import against_document
+        from leadline.analysis.explain.conditions import differing
+        from leadline.report.pages.inventory import against_document
 
         return against_document(str(against), source, differing(baseline, system))
     if system.kubernetes is not None:
-        from leadline.report.inventory.kubernetes import kubernetes_document
+        from leadline.report.pages.inventory_kubernetes import kubernetes_document
 
         return kubernetes_document(system.kubernetes, source)
-    from leadline.report.inventory.page import inventory_document
+    from leadline.report.pages.inventory import inventory_document
 
     assert system.ceph is not None, "a system is one of the two"
     return inventory_document(system.ceph, source)

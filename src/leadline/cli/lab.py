@@ -9,13 +9,11 @@ from pathlib import Path
 import click
 
 from leadline import errors
-from leadline.cli.lab_text import describe
 from leadline.cli.options import format_option
-from leadline.cli.steps import steps, stopping
+from leadline.cli.progress import steps, stopping
 from leadline.errors import Exit, LeadlineError
-from leadline.plan.lab_description import Store, Topology
-from leadline.plan.lab_file import LabOverrides
-from leadline.report.lab_output import (
+from leadline.plan.lab import LabOverrides, Store, Topology
+from leadline.report.answers.systems import (
     LabCpuGroupOutput,
     LabOutput,
     LabPoolOutput,
@@ -25,7 +23,94 @@ from leadline.report.lab_output import (
     LabZoneOutput,
     OneLabOutput,
 )
-from leadline.units import format_size
+from leadline.units import format_duration, format_latency, format_size
+
+# A lab, told to people.
+
+
+def describe(lab: OneLabOutput) -> str:
+    """A lab for people."""
+    rows = [("folder", lab.folder)]
+    if lab.topology is not None:
+        rows.append(("topology", f"{lab.topology}: {_spread(lab.topology, lab.osds, lab.domains)}"))
+    if lab.store is not None and lab.osd_size_bytes is not None:
+        rows.append(("store", f"{lab.store}, {format_size(lab.osd_size_bytes)} each"))
+    if lab.authentication is not None:
+        who = "cephx" if lab.authentication else "no"
+        how = "encrypted" if lab.encryption else "plain"
+        rows.append(("security", f"{who} authentication, {how} connections"))
+    rows += _network_rows(lab)
+    rows += _processor_rows(lab)
+    if lab.pools:
+        rows.append(("pools", ", ".join(pool.name for pool in lab.pools)))
+    if lab.cephfs or lab.cephfs_note:
+        rows.append(("CephFS", lab.cephfs or f"not mounted: {lab.cephfs_note}"))
+    if lab.conf:
+        rows.append(("conf", lab.conf))
+    if lab.steps:
+        rows.append(("came up in", format_duration(lab.steps[-1].done_s)))
+    if lab.health:
+        rows.append(("health", lab.health))
+    rows += _process_rows(lab)
+    lines = [f"lab {lab.name}: {lab.condition}"]
+    lines += [f"  {key:<11}{text}" for key, text in rows]
+    return "\n".join(lines)
+
+
+def _network_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
+    rows = []
+    if lab.zones:
+        zones = ", ".join(f"{zone.name} {zone.address}" for zone in lab.zones)
+        each = "a namespace each" if len(lab.zones) > 1 else "one namespace"
+        rows.append(("network", f"{each}: {zones}; clients in {lab.zones[0].name}"))
+    elif lab.network_note:
+        rows.append(("network", f"loopback, without zones or delay: {lab.network_note}"))
+    asked = lab.inter_zone_rtt_s
+    if asked:
+        force = "" if lab.zones else ", not in force"
+        rows.append(("round trip", f"{format_latency(asked)} asked for{force}"))
+    for one in lab.round_trips:
+        least, median = format_latency(one.min_s), format_latency(one.median_s)
+        pair = f"{one.source} - {one.destination}"
+        rows.append(("", f"{pair}: {least} at least, {median} median of {one.received} pings"))
+    return rows
+
+
+def _spread(topology: str, osds: int | None, domains: int | None) -> str:
+    where = {
+        Topology.MULTI_ZONE.value: "zones",
+        Topology.SINGLE_ZONE.value: "racks of one zone",
+        Topology.HOSTS.value: "hosts of one zone",
+    }[topology]
+    return f"{osds} OSDs in {domains} {where}"
+
+
+def _processor_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
+    if lab.cpu_per_host is None:
+        return []
+    force = "" if lab.cpu_groups else ", not in force"
+    rows = [("processor", f"{lab.cpu_per_host:g} cores for the OSDs of each host{force}")]
+    for one in lab.cpu_groups:
+        share = one.throttled_share
+        held = "" if share is None else f", used up in {share:.0%} of its periods"
+        rows.append(("", f"{one.host}: {one.folder}{held}"))
+    return rows
+
+
+def _process_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
+    if not lab.processes:
+        return []
+    alive = [one for one in lab.processes if one.alive]
+    memory = format_size(sum(one.memory_bytes for one in alive))
+    rows = [("processes", f"{len(alive)}, {memory} of memory")]
+    rows += [
+        ("", f"{one.name} pid {one.pid}, {format_size(one.memory_bytes)}")
+        if one.alive
+        else ("", f"{one.name} has died")
+        for one in lab.processes
+    ]
+    return rows
+
 
 _HEALTH_TIMEOUT_S = 5.0
 
@@ -100,8 +185,8 @@ def up(
         leadline lab up five --topology hosts --osds 5 --cpu-per-host 0.15
     """
     from leadline.lab.cluster import bring_up
-    from leadline.lab.locate import labs_folder
-    from leadline.plan.lab_file import load_description
+    from leadline.lab.state import labs_folder
+    from leadline.plan.lab import load_description
 
     overrides = LabOverrides(**given)  # type: ignore[arg-type]
     wanted = load_description(description, overrides)
@@ -130,8 +215,8 @@ def status(name: str, labs: Path | None, output: str) -> Exit:
     Example:
         leadline lab status study
     """
-    from leadline.lab.locate import lab_folder, labs_folder, not_found
-    from leadline.lab.survey import survey
+    from leadline.lab.cluster import survey
+    from leadline.lab.state import lab_folder, labs_folder, not_found
 
     where = labs_folder(labs)
     folder = lab_folder(name, where)
@@ -152,8 +237,8 @@ def list_labs(labs: Path | None, output: str) -> Exit:
     Example:
         leadline lab list
     """
-    from leadline.lab.locate import labs_folder
-    from leadline.lab.survey import survey
+    from leadline.lab.cluster import survey
+    from leadline.lab.state import labs_folder
 
     where = labs_folder(labs)
     found = LabOutput(labs=[_told(one.folder) for one in survey(where)])
@@ -162,7 +247,7 @@ def list_labs(labs: Path | None, output: str) -> Exit:
         return Exit.ANSWERED
     if not found.labs:
         click.echo(f"no labs in {where}", err=True)
-    from leadline.report.tables import render_rows
+    from leadline.report.answers.run import render_rows
 
     columns = ("lab", "condition", "topology", "OSDs", "store", "memory", "since")
     rows = [
@@ -193,9 +278,9 @@ def down(names: tuple[str, ...], every: bool, labs: Path | None) -> Exit:
         leadline lab down study
         leadline lab down --all
     """
+    from leadline.lab.cluster import survey
     from leadline.lab.down import take_down
-    from leadline.lab.locate import lab_folder, labs_folder, not_found
-    from leadline.lab.survey import survey
+    from leadline.lab.state import lab_folder, labs_folder, not_found
 
     if every == bool(names):
         raise LeadlineError(
@@ -228,7 +313,7 @@ def shell(name: str, labs: Path | None, words: tuple[str, ...]) -> None:
         leadline lab shell study -- rbd create rep3/image --size 1G
     """
     from leadline.lab.cluster import open_lab
-    from leadline.lab.locate import labs_folder
+    from leadline.lab.state import labs_folder
 
     lab = open_lab(name, labs_folder(labs))
     # click leaves the `--` in place, since what follows may begin with it.
@@ -267,11 +352,10 @@ def _print(told: OneLabOutput, output: str) -> None:
 
 def _told(folder: Path, *, ask: bool = False) -> OneLabOutput:
     """A lab as it is now; `ask` its cluster for its health."""
-    from leadline.lab.conf import CLIENT, CONF
-    from leadline.lab.cpu_groups import throttled_share
+    from leadline.lab.cluster import Condition, look
+    from leadline.lab.conf import CLIENT, CONF, client_location
     from leadline.lab.pools import metadata_pool
-    from leadline.lab.survey import Condition, look
-    from leadline.lab.topology import client_location
+    from leadline.lab.processes import throttled_share
 
     seen = look(folder)
     state = seen.state
@@ -330,8 +414,8 @@ def _told(folder: Path, *, ask: bool = False) -> OneLabOutput:
 
 def _health(folder: Path) -> str:
     """What the cluster says of itself, or why it says nothing."""
-    from leadline.ceph.connection import Connection
-    from leadline.lab.locate import lab_access
+    from leadline.connect.ceph import Connection
+    from leadline.lab.state import lab_access
 
     try:
         access = lab_access(folder.name, folder.parent)

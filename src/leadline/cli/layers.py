@@ -54,8 +54,8 @@ def command(
 
 def _print(study: LayerStudy, output: str) -> None:
     if output in ("json", "csv"):
-        from leadline.report.layers.output_making import LAYER_COLUMNS, layer_rows, layers_output
-        from leadline.report.tables import render_rows
+        from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows, layers_output
+        from leadline.report.answers.run import render_rows
 
         answer = layers_output(study)
         if output == "json":
@@ -63,14 +63,14 @@ def _print(study: LayerStudy, output: str) -> None:
         else:
             click.echo(render_rows(LAYER_COLUMNS, layer_rows(answer), output))
         return
-    from leadline.report.layers.document import layers_document
+    from leadline.report.pages.layers import layers_document
 
     document = layers_document(study)
     if output == "markdown":
-        from leadline.report.markdown import render as markdown
+        from leadline.report.render.markdown import render as markdown
 
         click.echo(markdown(document).rstrip())
     else:
-        from leadline.report.terminal import render, standard_output
+        from leadline.report.render.terminal import render, standard_output
 
         render(standard_output(), document)

@@ -25,7 +25,7 @@ def command(runs: Path | None, output: str) -> Exit:
         leadline list
         leadline list --runs /srv/benchmarks --format json
     """
-    from leadline.report.contracts import list_output
+    from leadline.report.answers.run import list_output
 
     folder = runs_folder(runs)
     found = list_output(list_runs(folder))
@@ -34,7 +34,7 @@ def command(runs: Path | None, output: str) -> Exit:
     if output == "json":
         click.echo(found.model_dump_json(by_alias=True, indent=2))
         return Exit.ANSWERED
-    from leadline.report.tables import render_rows
+    from leadline.report.answers.run import render_rows
 
     columns = ("run", "status", "trials", "targets", "profiles")
     rows = [

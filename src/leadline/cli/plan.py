@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.cli.kubernetes_options import KUBERNETES_OPTIONS
-from leadline.cli.options import Command, format_option
+from leadline.cli.options import KUBERNETES_OPTIONS, Command, format_option
 from leadline.errors import Exit, LeadlineError
-from leadline.plan.volume_request import RunnerKind, VolumeMode
-from leadline.visible import visible
+from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
+from leadline.planning.draft import Wish
+from leadline.text import visible
+from leadline.units import parse_size
 
 if TYPE_CHECKING:
-    from leadline.kubernetes.access import KubernetesAccess
-    from leadline.plan.kubernetes import KubernetesCluster
-    from leadline.plan.overrides import Overrides
-    from leadline.planning.models import Draft, Load, Survey, Wish
+    from leadline.connect.kubernetes.client import KubernetesAccess
+    from leadline.plan.loader import Overrides
+    from leadline.plan.target_url import KubernetesCluster
+    from leadline.planning.draft import Draft, Load, Survey, Wish
 
 
 def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
@@ -133,9 +134,9 @@ def command(
         leadline plan --from-cluster --count 1,3 --volumes 50Gi --profile kbench
         leadline plan --from-cluster --study --vm small --vm-image registry.example/debian:12
     """
-    from leadline.cli.plan_wish import STUDY_PROFILE, wish_of
-    from leadline.kubernetes.access import KubernetesAccess
-    from leadline.plan.overrides import Overrides
+    # DROPPED
+    from leadline.connect.kubernetes.client import KubernetesAccess
+    from leadline.plan.loader import Overrides
     from leadline.planning.text import Settings, plan_text
 
     if not from_cluster:
@@ -215,7 +216,7 @@ def command(
         _write(path, text, force=force)
     _tell(draft, load, path)
     if output == "json":
-        from leadline.report.plan_output import plan_output
+        from leadline.report.answers.systems import plan_output
 
         answer = plan_output(draft, load, context=used, path=str(path) if path else None, text=text)
         click.echo(answer.model_dump_json(by_alias=True, indent=2))
@@ -229,7 +230,7 @@ def _load(overrides: Overrides) -> tuple[Load, KubernetesCluster]:
     options that are wrong."""
     from leadline.plan.footprint import footprint_of
     from leadline.plan.loader import load_plan
-    from leadline.planning.models import Load
+    from leadline.planning.draft import Load
 
     plan = load_plan(None, overrides)
     footprint = footprint_of(cell.workload for cell in plan.cells)
@@ -247,8 +248,8 @@ def _load(overrides: Overrides) -> tuple[Load, KubernetesCluster]:
 
 def _survey(access: KubernetesAccess, namespace: str | None) -> tuple[Survey, str]:
     """The cluster, and the context that it is known by; empty for the cluster that this runs in."""
-    from leadline.kubernetes.connection import Connection
-    from leadline.kubernetes.survey import survey
+    from leadline.connect.kubernetes.client import Connection
+    from leadline.connect.kubernetes.survey import survey
 
     with Connection(access) as connection:
         found = survey(connection, namespace)
@@ -272,7 +273,7 @@ def _require_classes(survey: Survey, wish: Wish) -> None:
 
 
 def _draft(survey: Survey, wish: Wish, load: Load) -> Draft:
-    from leadline.kubernetes.classes import FOLDERS_ONLY
+    from leadline.connect.kubernetes.survey import FOLDERS_ONLY
     from leadline.planning.draft import draft
 
     folders = frozenset(
@@ -285,7 +286,7 @@ def _draft(survey: Survey, wish: Wish, load: Load) -> Draft:
 
 
 def _tell(draft: Draft, load: Load, path: Path | None) -> None:
-    from leadline.planning.cost import cost_of, total
+    from leadline.planning.draft import cost_of, total
     from leadline.planning.text import told_cost
 
     for one in draft.left_out:
@@ -310,3 +311,97 @@ def _write(path: Path, text: str, *, force: bool) -> None:
             f"{str(path)!r} cannot be written: {error.strerror}",
             hint="name another file with -o",
         ) from error
+
+
+# What the options of `leadline plan` wish for; raises `usage` for what makes no sense.
+
+# The study that this project began with (issue 6): its sizes in GiB, and volumes at a time.
+_STUDY_VOLUMES = tuple(size * GIB for size in (150, 500, 1000))
+_STUDY_COUNTS = (1, 5, 10)
+STUDY_PROFILE = "odf-vm"
+
+
+def wish_of(
+    *,
+    classes: tuple[str, ...],
+    runner: str | None,
+    vms: str | None,
+    volumes: str | None,
+    counts: str | None,
+    mode: str | None,
+    study: bool,
+    vm_image: str | None,
+) -> Wish:
+    """The wish of a command line; what is not given is the study's, or small enough for today."""
+    kind = RunnerKind(runner) if runner else (RunnerKind.VM if study else RunnerKind.POD)
+    wish = Wish(
+        classes=classes,
+        runner=kind,
+        vms=_vms(vms, kind, study),
+        sizes=_sizes(volumes, study),
+        counts=_counts(counts, study),
+        mode=VolumeMode(mode) if mode else None,
+    )
+    _require_sense(wish, vm_image)
+    return wish
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()] if text else []
+
+
+def _vms(text: str | None, runner: RunnerKind, study: bool) -> tuple[str, ...]:
+    words = _words(text)
+    if words and runner is not RunnerKind.VM:
+        raise LeadlineError(
+            errors.USAGE, "--vm has an effect with --runner vm only", hint="add --runner vm"
+        )
+    for word in words:
+        if word not in PRESETS:
+            near = difflib.get_close_matches(word, PRESETS, n=1)
+            raise LeadlineError(
+                errors.USAGE,
+                f"--vm: {word!r} is no size of a VM",
+                context=[f"sizes: {', '.join(PRESETS)}"],
+                hint=f"did you mean {near[0]!r}?" if near else None,
+            )
+    return tuple(words) or (tuple(PRESETS) if study else ("small",))
+
+
+def _sizes(text: str | None, study: bool) -> tuple[int, ...]:
+    found = []
+    for word in _words(text):
+        try:
+            found.append(parse_size(word))
+        except ValueError as error:
+            raise LeadlineError(
+                errors.USAGE, f"--volumes: {error}", hint="for instance 150Gi,500Gi"
+            ) from error
+        if found[-1] <= 0:
+            raise LeadlineError(errors.USAGE, "--volumes: a volume has some size")
+    return tuple(found) or (_STUDY_VOLUMES if study else ())
+
+
+def _counts(text: str | None, study: bool) -> tuple[int, ...]:
+    words = _words(text)
+    for word in words:
+        if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= MOST_VOLUMES:
+            raise LeadlineError(
+                errors.USAGE, f"--count: numbers from 1 to {MOST_VOLUMES}, got {word!r}"
+            )
+    return tuple(int(word) for word in words) or (_STUDY_COUNTS if study else (1,))
+
+
+def _require_sense(wish: Wish, vm_image: str | None) -> None:
+    if wish.runner is RunnerKind.VM and wish.mode is VolumeMode.FILESYSTEM:
+        raise LeadlineError(
+            errors.USAGE,
+            "a virtual machine takes its data disk as a block device",
+            hint="leave --mode away",
+        )
+    if wish.runner is RunnerKind.VM and not vm_image:
+        raise LeadlineError(
+            errors.USAGE,
+            "virtual machines need an image to boot from: --vm-image",
+            hint="for instance --vm-image registry.example/containerdisks/debian:12",
+        )

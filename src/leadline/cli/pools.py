@@ -9,29 +9,32 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline import errors
-from leadline.ceph.access import CephAccess
-from leadline.cli.cluster_options import cluster_access, cluster_options
-from leadline.cli.kube_request import kube_create_options, kube_options, kube_request
-from leadline.cli.options import format_option
-from leadline.cli.pools_answer import (
+from leadline.cli.options import cluster_access, cluster_options, format_option
+from leadline.cli.pools_kube import (
+    create_kube,
     described,
+    kube_create_options,
+    kube_options,
+    kube_request,
+    list_kube,
     print_answer,
+    remove_kube,
     tell_steps,
     warn,
     with_what,
 )
-from leadline.cli.pools_kube import create_kube, list_kube, remove_kube
-from leadline.cli.steps import steps, stopping
+from leadline.cli.progress import steps, stopping
+from leadline.connect.ceph import CephAccess
 from leadline.errors import Exit, LeadlineError
-from leadline.report.pools_output import OnePoolOutput
+from leadline.report.answers.systems import OnePoolOutput
 from leadline.units import parse_duration
 
 if TYPE_CHECKING:
-    from leadline.ceph.connection import Connection
-    from leadline.ceph.pool_contents import Image
-    from leadline.ceph.pool_state import OurPool, PoolState
-    from leadline.inventory.ceph import CephInventory
+    from leadline.connect.ceph import Connection
+    from leadline.inventory.ceph.model import CephInventory
     from leadline.plan.models import Plan
+    from leadline.pools.ceph import Image
+    from leadline.pools.ceph_state import OurPool, PoolState
 
 names_argument = click.argument("names", nargs=-1, metavar="[NAME...]")
 plan_option = click.option(
@@ -103,12 +106,11 @@ def create(
         leadline pools create --plan study.yaml --dry-run
         leadline pools create rep3 rep3-virt ec-2-1 --kube
     """
-    from leadline.ceph.connection import Connection
-    from leadline.ceph.pool_changes import create_pools, telling_denials
-    from leadline.ceph.pool_names import STUDY, pool_name
-    from leadline.ceph.pool_recipes import decide
-    from leadline.ceph.pool_state import read_state
-    from leadline.inventory.fitness import unfit
+    from leadline.connect.ceph import Connection
+    from leadline.inventory.ceph.model import unfit
+    from leadline.pools.ceph import create_pools, telling_denials
+    from leadline.pools.ceph_state import read_state
+    from leadline.pools.recipes import STUDY, decide, pool_name
 
     wait_s = _duration(wait)
     plan = _plan(plan_file)
@@ -181,11 +183,10 @@ def remove(
         leadline pools remove --all --ceph-conf /etc/ceph/ceph.conf --dry-run
         leadline pools remove --all --kube
     """
-    from leadline.ceph.connection import Connection
-    from leadline.ceph.pool_changes import remove_pools, telling_denials
-    from leadline.ceph.pool_contents import remove_images
-    from leadline.ceph.pool_recipes import PREFIX
-    from leadline.ceph.pool_state import read_state
+    from leadline.connect.ceph import Connection
+    from leadline.pools.ceph import remove_images, remove_pools, telling_denials
+    from leadline.pools.ceph_state import read_state
+    from leadline.pools.recipes import PREFIX
 
     plan = _plan(plan_file)
     asked = list(dict.fromkeys([*names, *(_named_by(plan) if plan else ())]))
@@ -238,11 +239,10 @@ def list_pools(output: str, **cluster: Any) -> Exit:
         leadline pools list --lab study
         leadline pools list --kube
     """
-    from leadline.ceph.connection import Connection
-    from leadline.ceph.pool_changes import telling_denials
-    from leadline.ceph.pool_names import is_pool_name
-    from leadline.ceph.pool_recipes import Act
-    from leadline.ceph.pool_state import read_state
+    from leadline.connect.ceph import Connection
+    from leadline.pools.ceph import telling_denials
+    from leadline.pools.ceph_state import read_state
+    from leadline.pools.recipes import Act, is_pool_name
 
     kube = kube_request(cluster)
     if kube is not None:
@@ -272,8 +272,7 @@ def _duration(text: str) -> float:
 def _plan(path: Path | None) -> Plan | None:
     if path is None:
         return None
-    from leadline.plan.loader import load_plan
-    from leadline.plan.overrides import Overrides
+    from leadline.plan.loader import Overrides, load_plan
 
     return load_plan(path, Overrides())
 
@@ -281,8 +280,8 @@ def _plan(path: Path | None) -> Plan | None:
 def _named_by(plan: Plan) -> list[str]:
     """Pools that the plan's targets name and whose names say what they are; the others are told
     of. A cephfs target names a pool where it is a folder of a lab's mount."""
-    from leadline.ceph.pool_names import is_pool_name
     from leadline.plan.target_url import TargetKind
+    from leadline.pools.recipes import is_pool_name
 
     found: dict[str, None] = {}
     for target in plan.targets:
@@ -338,7 +337,7 @@ def _access(given: dict[str, str | Path | None], plan: Plan | None) -> tuple[Cep
 
 
 def _inventory(connection: Connection) -> CephInventory:
-    from leadline.inventory.ceph_reading import cluster_inventory
+    from leadline.inventory.ceph.reading import cluster_inventory
     from leadline.probes.ceph import capture
 
     return cluster_inventory(capture(connection))
@@ -346,8 +345,7 @@ def _inventory(connection: Connection) -> CephInventory:
 
 def _left(name: str, state: PoolState, dry_run: bool) -> OnePoolOutput:
     """A pool that was asked for and is not ours to remove."""
-    from leadline.ceph.pool_names import Kind, is_pool_name, pool_name
-    from leadline.ceph.pool_recipes import PREFIX
+    from leadline.pools.recipes import PREFIX, Kind, is_pool_name, pool_name
 
     if name in state.pools:
         return described(name, "left", "it was not made by Leadline", state)
@@ -367,8 +365,8 @@ def _require_consent(
 ) -> list[Image]:
     """The images of our own that go with the pools. Raises LeadlineError(`image-not-consented`)
     for pools that hold what is not ours, before anything is removed."""
-    from leadline.ceph.pool_contents import held_in
-    from leadline.ceph.pool_recipes import RBD
+    from leadline.pools.ceph import held_in
+    from leadline.pools.recipes import RBD
 
     names = [pool.name for pool in going]
     astray = [name for name in destroy if name not in names]

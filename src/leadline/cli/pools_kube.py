@@ -3,24 +3,181 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from leadline import errors
-from leadline.cli.kube_request import KubeRequest
-from leadline.cli.pools_answer import print_answer, warn
-from leadline.cli.steps import steps, stopping
+from leadline.cli.options import KUBERNETES_OPTIONS
+from leadline.cli.progress import steps, stopping
 from leadline.errors import Exit, LeadlineError
-from leadline.report.pools_output import OnePoolOutput
+from leadline.report.answers.systems import OnePoolOutput, PoolsOutput
 
 if TYPE_CHECKING:
-    from leadline.inventory.kubernetes.rook_models import CephCluster
-    from leadline.kubernetes.connection import Connection
-    from leadline.kubernetes.rook.state import Manifest, RookState
+    from leadline.connect.kubernetes.client import Connection
+    from leadline.inventory.kubernetes.models import CephCluster
+    from leadline.pools.ceph_state import OurPool, PoolState
+    from leadline.pools.recipes import Answer
+    from leadline.pools.rook_resources import Manifest, RookState
+
+
+# What `leadline pools` says: pools as they are, progress, and what stopped it.
+
+
+def described(name: str, outcome: str, reason: str, state: PoolState) -> OnePoolOutput:
+    pool = state.pools.get(name)
+    if pool is None:
+        return OnePoolOutput(name=name, outcome=outcome, reason=reason)
+    place = state.place_of(name)
+    held_by = (fs for fs, names in state.filesystems.items() if name in names)
+    return OnePoolOutput(
+        name=name,
+        outcome=outcome,
+        reason=reason,
+        type="erasure" if state.is_erasure(name) else "replicated",
+        size=pool["size"],
+        min_size=pool["min_size"],
+        pg_num=pool["pg_num"],
+        rule=state.rule_of(name),
+        failure_domain=place.failure_domain if place else None,
+        device_class=place.device_class if place else None,
+        applications=list(pool.get("application_metadata", {})),
+        filesystem=next(held_by, None),
+        made_by_leadline=name in {one.name for one in state.ours},
+    )
+
+
+def with_what(pool: OurPool) -> str:
+    marks = [f"rule {pool.rule}"] if pool.rule else []
+    marks += [f"profile {pool.profile}"] if pool.profile else []
+    fs = f"; a data pool of {pool.filesystem}" if pool.filesystem else ""
+    return f"with its {' and its '.join(marks)}{fs}" if marks else f"the pool alone{fs}"
+
+
+def tell_steps(answer: Answer) -> None:
+    """The commands that monitors would be given."""
+    from leadline.pools.ceph_state import steps
+
+    for recipe in answer.recipes:
+        for step in steps(recipe, "TOKEN"):
+            click.echo(f"would do: {step}", err=True)
+
+
+def print_answer(
+    action: Literal["create", "remove", "list"],
+    source: str,
+    pools: list[OnePoolOutput],
+    notes: Sequence[str],
+    *,
+    dry_run: bool,
+    output: str,
+) -> None:
+    if output == "json":
+        answer = PoolsOutput(
+            action=action, cluster=source, dry_run=dry_run, pools=pools, notes=list(notes)
+        )
+        click.echo(answer.model_dump_json(by_alias=True, indent=2))
+        return
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    if not pools:
+        click.echo("there are no such pools", err=True)
+        return
+    from leadline.report.answers.run import render_rows
+
+    columns = ["pool", "outcome", "PGs", "failure domain", "application", "why"]
+    rows = [
+        (
+            one.name,
+            one.outcome,
+            one.pg_num,
+            one.failure_domain,
+            " ".join(filter(None, [*(one.applications or ()), one.filesystem])),
+            one.reason,
+        )
+        for one in pools
+    ]
+    click.echo(render_rows(columns, rows, output))
+
+
+def warn(what: str) -> None:
+    click.echo(f"note: {what}", err=True)
+
+
+# The options by which `leadline pools` goes through Rook in a Kubernetes cluster.
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option("--kube", is_flag=True, help="Through Rook's resources in a Kubernetes cluster."),
+    *KUBERNETES_OPTIONS,
+    click.option(
+        "--ceph-cluster",
+        metavar="NAMESPACE[/NAME]",
+        help="--kube: the CephCluster, where there are several.",
+    ),
+)
+_OF_CREATE = (
+    click.option(
+        "--failure-domain",
+        metavar="LEVEL",
+        help="--kube: zone, rack or host; else what fits the cluster.",
+    ),
+    click.option("--device-class", metavar="NAME", help="--kube: make pools on these OSDs only."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeRequest:
+    """Where the pools are; `failure_domain` and `device_class` None: what fits."""
+
+    kubeconfig: Path | None
+    context: str | None
+    ceph_cluster: str | None
+    failure_domain: str | None = None
+    device_class: str | None = None
+
+
+def kube_options(function: Command) -> Command:
+    """`--kube` and what goes with it, as arguments of the command for `kube_request`."""
+    return _with(function, _OPTIONS)
+
+
+def kube_create_options(function: Command) -> Command:
+    return _with(function, (*_OPTIONS, *_OF_CREATE))
+
+
+def _with(function: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def kube_request(given: dict[str, Any]) -> KubeRequest | None:
+    """Takes its options out of `given`; None without --kube. Raises LeadlineError(`usage`) for
+    options that contradict each other."""
+    kube = given.pop("kube")
+    names = ("kubeconfig", "context", "ceph_cluster", "failure_domain", "device_class")
+    ours = {name: given.pop(name) for name in names if name in given}
+    if not kube:
+        astray = [name for name, value in ours.items() if value is not None]
+        if astray:
+            raise LeadlineError(
+                errors.USAGE, f"--{astray[0].replace('_', '-')} has an effect with --kube only"
+            )
+        return None
+    others = [name for name, value in given.items() if value is not None]
+    if others:
+        option = "--id" if others[0] == "ceph_id" else f"--{others[0].replace('_', '-')}"
+        raise LeadlineError(
+            errors.USAGE,
+            f"--kube and {option} name two ways to a cluster",
+            hint="leave one of them away",
+        )
+    return KubeRequest(**ours)
 
 
 def create_kube(
@@ -32,11 +189,9 @@ def create_kube(
     quiet: bool,
     output: str,
 ) -> Exit:
-    from leadline.ceph.pool_names import STUDY, pool_name
-    from leadline.kubernetes.rook.ground import ground_of, require_usable
-    from leadline.kubernetes.rook.pools import RookPools
-    from leadline.kubernetes.rook.recipes import decide
-    from leadline.kubernetes.rook.state import is_ours
+    from leadline.pools.recipes import STUDY, pool_name
+    from leadline.pools.rook import RookPools
+    from leadline.pools.rook_resources import decide, ground_of, is_ours, require_usable
 
     wanted = [pool_name(name) for name in (asked or STUDY)]
     with _opened(request) as (connection, state, cluster):
@@ -84,8 +239,7 @@ def remove_kube(
     quiet: bool,
     output: str,
 ) -> Exit:
-    from leadline.kubernetes.rook.pools import RookPools
-    from leadline.kubernetes.rook.use import classes_on, list_volumes, volumes_of
+    from leadline.pools.rook import RookPools, classes_on, list_volumes, volumes_of
 
     with _opened(request) as (connection, state, cluster):
         space = cluster.namespace
@@ -130,10 +284,8 @@ def remove_kube(
 
 
 def list_kube(request: KubeRequest, *, output: str) -> Exit:
-    from leadline.ceph.pool_names import is_pool_name
-    from leadline.ceph.pool_recipes import Act
-    from leadline.kubernetes.rook.recipes import PREFIX, class_name
-    from leadline.kubernetes.rook.state import is_ours
+    from leadline.pools.recipes import Act, is_pool_name
+    from leadline.pools.rook_resources import PREFIX, class_name, is_ours
 
     with _opened(request) as (_, state, cluster):
         space = cluster.namespace
@@ -168,9 +320,8 @@ class _Going:
 
 def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: bool) -> list[_Going]:
     """Erasure-coded pools first: the images on them have their metadata in another."""
-    from leadline.ceph.pool_names import is_pool_name, pool_name
-    from leadline.kubernetes.rook.recipes import PREFIX, class_name
-    from leadline.kubernetes.rook.state import is_ours
+    from leadline.pools.recipes import is_pool_name, pool_name
+    from leadline.pools.rook_resources import PREFIX, class_name, is_ours
 
     names = list(dict.fromkeys(asked))
     if every:
@@ -223,9 +374,8 @@ def _refuse_use(going: Sequence[_Going], volumes: Sequence[str]) -> None:
 
 @contextmanager
 def _opened(request: KubeRequest) -> Iterator[tuple[Connection, RookState, CephCluster]]:
-    from leadline.kubernetes.access import KubernetesAccess
-    from leadline.kubernetes.connection import Connection
-    from leadline.kubernetes.rook.ground import choose_cluster
+    from leadline.connect.kubernetes.client import Connection, KubernetesAccess
+    from leadline.pools.rook_resources import choose_cluster
 
     access = KubernetesAccess(kubeconfig=request.kubeconfig, context=request.context)
     with Connection(access) as connection:
@@ -234,7 +384,7 @@ def _opened(request: KubeRequest) -> Iterator[tuple[Connection, RookState, CephC
 
 
 def _state(connection: Connection) -> RookState:
-    from leadline.kubernetes.rook.state import read_rook
+    from leadline.pools.rook_resources import read_rook
 
     return read_rook(connection)
 
@@ -242,7 +392,7 @@ def _state(connection: Connection) -> RookState:
 def _described(
     name: str, outcome: str, reason: str, state: RookState, namespace: str
 ) -> OnePoolOutput:
-    from leadline.kubernetes.rook.state import is_ours
+    from leadline.pools.rook_resources import is_ours
 
     raw = state.pools.get((namespace, name))
     if raw is None:

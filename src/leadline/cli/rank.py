@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.cli.compare_options import parse_band
-from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.cli.options import format_option, parse_band, run_argument, runs_option
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -67,8 +66,8 @@ def command(
         leadline rank study --objective 'random-rw-4k write p99' --baseline rep3
         leadline rank --for database --format json
     """
+    from leadline.api import Judge, ranked
     from leadline.archive.runs import find_run, runs_folder
-    from leadline.judging import Judge, ranked
 
     share = parse_band(band)
     if objectives and use_case is not None:
@@ -106,8 +105,8 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
 
 def _print(run: Run, ranking: Ranking, output: str) -> None:
     if output in ("json", "csv"):
-        from leadline.report.ranking.output import rank_output, rank_rows
-        from leadline.report.tables import render_rows
+        from leadline.report.answers.ranking import rank_output, rank_rows
+        from leadline.report.answers.run import render_rows
 
         told = rank_output(run, ranking)
         if output == "json":
@@ -115,15 +114,15 @@ def _print(run: Run, ranking: Ranking, output: str) -> None:
         else:
             click.echo(render_rows(*rank_rows(told), output))
         return
-    from leadline.analysis.protection import protections
-    from leadline.report.ranking.page import ranking_document
+    from leadline.analysis.recommend import protections
+    from leadline.report.pages.ranking import ranking_document
 
     document = ranking_document(run, ranking, protections(run))
     if output == "markdown":
-        from leadline.report.markdown import render as markdown
+        from leadline.report.render.markdown import render as markdown
 
         click.echo(markdown(document).rstrip())
     else:
-        from leadline.report.terminal import render, standard_output
+        from leadline.report.render.terminal import render, standard_output
 
         render(standard_output(), document)

@@ -12,7 +12,7 @@ from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
-    from leadline.analysis.recommending import Recommendation
+    from leadline.analysis.recommend import Recommendation
     from leadline.archive.reader import Run
 
 
@@ -52,13 +52,16 @@ def command(
         leadline recommend study --for virtual-machines --require survive=zone,encrypted
         leadline recommend study --for backup --band 10%
     """
-    from leadline.analysis.protection import protections
-    from leadline.analysis.recommending import imposed_conditions, recommend
-    from leadline.analysis.requirements import parse_requirements
-    from leadline.analysis.use_cases import find_use_case
+    from leadline.analysis.objectives import find_use_case
+    from leadline.analysis.recommend import (
+        imposed_conditions,
+        parse_requirements,
+        protections,
+        recommend,
+    )
+    from leadline.api import Judge, ranked
     from leadline.archive.runs import find_run, runs_folder
-    from leadline.cli.compare_options import parse_band
-    from leadline.judging import Judge, ranked
+    from leadline.cli.options import parse_band
 
     case, requirements = find_use_case(use_case), parse_requirements(required)
     share = parse_band(band)
@@ -81,18 +84,18 @@ def command(
 
 def _print(run: Run, found: Recommendation, output: str) -> None:
     if output == "json":
-        from leadline.report.ranking.output import recommend_output
+        from leadline.report.answers.ranking import recommend_output
 
         click.echo(recommend_output(run, found).model_dump_json(by_alias=True, indent=2))
         return
-    from leadline.report.ranking.recommendation import recommendation_document
+    from leadline.report.pages.ranking import recommendation_document
 
     document = recommendation_document(run, found)
     if output == "markdown":
-        from leadline.report.markdown import render as markdown
+        from leadline.report.render.markdown import render as markdown
 
         click.echo(markdown(document).rstrip())
     else:
-        from leadline.report.terminal import render, standard_output
+        from leadline.report.render.terminal import render, standard_output
 
         render(standard_output(), document)

@@ -6,21 +6,118 @@ import gc
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from leadline import errors
-from leadline.cli.compare_options import (
+from leadline.cli.options import (
     compare_options,
     find_sides,
     of_kind,
     parse_band,
     runs_named,
+    runs_option,
 )
-from leadline.cli.options import runs_option
-from leadline.cli.written import DATA, PAPER, Written, of_run, of_two
 from leadline.errors import Exit, LeadlineError
+
+if TYPE_CHECKING:
+    from leadline.analysis.comparison import By, Side
+    from leadline.api import Judge, Verified
+    from leadline.archive.reader import Run
+    from leadline.report.document import Document
+    from leadline.report.render.html import Download
+
+
+# What `report` writes of a run or a comparison, and `verify` makes once more to check a page.
+
+# The page as it would be on paper; a name may end in `.pdf-ready.html`, so that browsers know it.
+PAPER = ".pdf-ready"
+# Forms that are data for programs rather than a document; they do not say what was verified.
+DATA = (".json", ".csv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What is to be written: a document to be rendered with what its reader may save, or `text`
+    as it is."""
+
+    document: Document | None = None
+    downloads: tuple[Download, ...] = ()
+    text: str = ""
+
+
+def rendered(written: Written) -> str:
+    """The page; empty for what is no document."""
+    from leadline.report.render.html import render
+
+    return render(written.document, written.downloads) if written.document else ""
+
+
+def of_run(run: Run, form: str, judge: Judge, verified: Verified) -> Written:
+    """A run in the form of that file ending; `verified` gives its verification."""
+    from leadline.report.answers.run import show_output, show_table
+
+    cells, findings = judge(run)
+    shown = show_output(run, cells, findings, trials=True)
+    if form == ".json":
+        return Written(text=shown.model_dump_json(by_alias=True, indent=2))
+    if form == ".csv":
+        return Written(text=show_table(shown, "csv"))
+    from leadline.report.pages.run.page import run_document
+    from leadline.report.render.html import Download
+
+    whole = shown.model_dump_json(by_alias=True, indent=2) + "\n"
+    return Written(
+        document=run_document(run, cells, findings, verified()[0]),
+        downloads=tuple(
+            Download(name=f"{run.id}.{ending}", label=label, media_type=media_type, text=content)
+            for ending, label, media_type, content in (
+                ("json", "JSON", "application/json", whole),
+                ("csv", "CSV", "text/csv", show_table(shown, "csv") + "\n"),
+                (
+                    "trials.csv",
+                    "CSV of every trial",
+                    "text/csv",
+                    show_table(shown, "csv", trials=True) + "\n",
+                ),
+            )
+        ),
+    )
+
+
+def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: Verified) -> Written:
+    """A comparison in the form of that file ending; `verified` gives the verifications of the
+    archives: one, or the baseline's first."""
+    from leadline.analysis.compare import compare
+    from leadline.report.answers.comparison import compare_csv, compare_output
+    from leadline.report.pages.comparison.page import comparison_document
+
+    comparison = compare(ours, theirs, by=by, band=band)
+    if form in DATA:
+        document = comparison_document(comparison)
+    else:
+        found = verified()
+        document = comparison_document(comparison, (found[0], found[-1]))
+    answer = compare_output(comparison, document.summary[0] if document.summary else "")
+    if form == ".json":
+        return Written(text=answer.model_dump_json(by_alias=True, indent=2))
+    if form == ".csv":
+        return Written(text=compare_csv(answer))
+    from leadline.report.render.html import Download
+
+    name = f"{theirs.name}-against-{ours.name}"
+    whole = answer.to_be_sent().model_dump_json(by_alias=True, indent=2)
+    return Written(
+        document=document,
+        downloads=(
+            Download(name=f"{name}.json", media_type="application/json", text=whole + "\n"),
+            Download(name=f"{name}.csv", media_type="text/csv", text=compare_csv(answer)),
+        ),
+    )
+
 
 SUFFIXES = (".html", ".md", ".json", ".csv", PAPER)
 
@@ -111,7 +208,7 @@ def _written(
     band: str,
     kind: str,
 ) -> Written:
-    from leadline.judging import judging
+    from leadline.api import judging
 
     share = parse_band(band)
     opened = runs_named(name, candidate, by, within, runs)
@@ -128,10 +225,10 @@ def _rendered(written: Written, path: Path, kind: str) -> tuple[str, Mapping[str
     if written.document is None:
         return written.text, {}
     if kind == ".md":
-        from leadline.report.markdown import render_with_pictures
+        from leadline.report.render.markdown import render_with_pictures
 
         return render_with_pictures(written.document, f"{path.stem}-charts")
-    from leadline.report.html import render
+    from leadline.report.render.html import render
 
     return render(written.document, written.downloads, ready_to_print=kind == PAPER), {}
 

@@ -16,25 +16,22 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.writer import RunWriter
-from leadline.ceph.access import CephAccess
+from leadline.cli.archives import this_session
 from leadline.cli.options import format_option, plan_options, runs_option
 from leadline.cli.progress import progress
-from leadline.cli.session import this_session
+from leadline.connect.ceph import CephAccess
+from leadline.connect.shell import Said
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.cluster import Lab
-from leadline.plan.expand import without
-from leadline.plan.follow_up import waiting_targets
-from leadline.plan.loader import load_plan
+from leadline.plan.expand import waiting_targets, without
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Target, Trial
-from leadline.plan.overrides import Overrides
-from leadline.plan.target_url import TargetKind
-from leadline.plan.volume_request import VolumeMode, VolumeRequest
-from leadline.report.wording import count_text
-from leadline.runner.events import Noted, Observer
-from leadline.runner.execute import Outcome, carry_out, inspect_targets, left_out
-from leadline.runner.outcomes import outcomes
+from leadline.plan.target_url import TargetKind, VolumeMode, VolumeRequest
+from leadline.report.words import count_text
+from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
+from leadline.runner.execute import Outcome, carry_out, inspect_targets, left_out, outcomes
 from leadline.runner.ports import (
     Dataset,
     Device,
@@ -50,16 +47,13 @@ from leadline.runner.ports import (
     Shape,
 )
 from leadline.runner.ports import Target as OpenTarget
-from leadline.runner.stop import StopRequest, stop_on_signals
-from leadline.shell import Said
-from leadline.targets.cluster import needed, opened
-from leadline.targets.dataset import mount_folder
+from leadline.targets.ceph import client_settings
+from leadline.targets.clusters import needed, opened
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
-from leadline.targets.rbd import client_settings
-from leadline.targets.zfs import likely_dataset
+from leadline.targets.zfs import likely_dataset, mount_folder
 
 if TYPE_CHECKING:
-    from leadline.targets.kubernetes_cluster import OpenKubernetes
+    from leadline.targets.clusters import OpenKubernetes
 
 _FAILURES_TOLD = 4
 
@@ -222,7 +216,7 @@ def _kubernetes(
     if not clusters:
         yield {}
         return
-    from leadline.targets.kubernetes_cluster import OpenKubernetes
+    from leadline.targets.clusters import OpenKubernetes
 
     def go_on() -> None:
         if stop.requested:
@@ -328,8 +322,7 @@ def _likely_location(plan: Plan, target: Target) -> Location:
         case TargetKind.STORAGE_CLASS:
             return _likely_volumes(url.request)
         case TargetKind.HOSTS:
-            from leadline.ssh.host import SshHost
-            from leadline.ssh.shell import SshShell
+            from leadline.connect.ssh import SshHost, SshShell
 
             path = f"{url.path_on_hosts}/{own}"
             hosts = [SshHost(host=one, path=path, shell=SshShell(one)) for one in url.hosts]
@@ -371,13 +364,13 @@ class _Unmade:
 
 def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
     """Audit, print, and choose the exit status."""
-    from leadline.analysis.cells import figures
+    from leadline.analysis.figures import figures
     from leadline.audit.registry import audit, trusted
 
     run = writer.run
     findings = audit(run)
     if output == "json":
-        from leadline.report.contracts import run_output
+        from leadline.report.answers.run import run_output
 
         click.echo(run_output(run, findings).model_dump_json(by_alias=True, indent=2))
     elif run.attempts:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.compare_options import parse_band
-from leadline.cli.options import format_option, runs_option
+from leadline.cli.options import format_option, parse_band, runs_option
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -65,9 +64,9 @@ def command(
         leadline scale three-hosts five-hosts
         leadline scale mayastor --by cores --format json
     """
-    from leadline.analysis.scaling.asked import limit_named, scaled
+    from leadline.analysis.scaling.study import limit_named, scaled
+    from leadline.api import judging
     from leadline.archive.runs import find_run, runs_folder
-    from leadline.judging import judging
 
     share = parse_band(band)
     below = limit_named(limit)
@@ -82,8 +81,8 @@ def command(
 
 def _print(studied: ScalingStudy, output: str) -> None:
     if output in ("json", "csv"):
-        from leadline.report.scaling.output_making import SCALE_COLUMNS, scale_output, scale_rows
-        from leadline.report.tables import render_rows
+        from leadline.report.answers.run import render_rows
+        from leadline.report.answers.scaling import SCALE_COLUMNS, scale_output, scale_rows
 
         answer = scale_output(studied)
         if output == "json":
@@ -91,14 +90,14 @@ def _print(studied: ScalingStudy, output: str) -> None:
         else:
             click.echo(render_rows(SCALE_COLUMNS, scale_rows(answer), output))
         return
-    from leadline.report.scaling.document import scaling_document
+    from leadline.report.pages.scaling.page import scaling_document
 
     document = scaling_document(studied)
     if output == "markdown":
-        from leadline.report.markdown import render as markdown
+        from leadline.report.render.markdown import render as markdown
 
         click.echo(markdown(document).rstrip())
     else:
-        from leadline.report.terminal import render, standard_output
+        from leadline.report.render.terminal import render, standard_output
 
         render(standard_output(), document)

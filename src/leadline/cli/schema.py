@@ -9,7 +9,7 @@ import click
 
 from leadline import errors
 from leadline.errors import Exit, LeadlineError
-from leadline.report.contracts import SCHEMAS
+from leadline.report.answers.run import SCHEMAS
 
 
 @click.command()

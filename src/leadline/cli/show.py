@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from leadline.analysis.cells import CellFigure, figures
+from leadline.analysis.figures import CellFigure, figures
 from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
 from leadline.audit.registry import audit
@@ -35,8 +35,7 @@ def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
     if output == "text":
         print_run(found, cells, findings, trials=trials)
         return Exit.ANSWERED
-    from leadline.report.contracts import show_output
-    from leadline.report.tables import show_table
+    from leadline.report.answers.run import show_output, show_table
 
     shown = show_output(found, cells, findings, trials=trials)
     if output == "json":
@@ -54,8 +53,8 @@ def print_run(
     trials: bool = False,
 ) -> None:
     """The report in the terminal; `trials` adds every trial's value."""
-    from leadline.report.run.page import run_document
-    from leadline.report.terminal import render, standard_output
+    from leadline.report.pages.run.page import run_document
+    from leadline.report.render.terminal import render, standard_output
 
     document = run_document(run, cells, tuple(findings), charts=False)
     render(standard_output(), document, trials=trials)

@@ -13,13 +13,13 @@ from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.verify import Verification, verify
 from leadline.cli.options import format_option, runs_option
 from leadline.errors import Exit, LeadlineError
-from leadline.regular_file import read_content
-from leadline.visible import visible
+from leadline.files import read_content
+from leadline.text import visible
 
 if TYPE_CHECKING:
+    from leadline.api import Judge, Verified
     from leadline.archive.reader import Run
-    from leadline.cli.written import Written
-    from leadline.judging import Judge, Verified
+    from leadline.cli.report import Written
     from leadline.report.page_check import Page
 
 
@@ -48,7 +48,7 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
         problems=tuple(problem for _, one in found for problem in one.problems),
     )
     if output == "json":
-        from leadline.report.contracts import verify_output
+        from leadline.report.answers.run import verify_output
 
         click.echo(verify_output(verification).model_dump_json(by_alias=True, indent=2))
         return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
@@ -69,8 +69,8 @@ def _archive(name: str, runs: Path | None) -> list[tuple[str, Verification]]:
 
 def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
     """The archives that a page is of, and then the page itself."""
-    from leadline.cli.written import rendered
-    from leadline.judging import judging
+    from leadline.api import judging
+    from leadline.cli.report import rendered
     from leadline.report.page_check import check_page, read_page
 
     try:
@@ -93,13 +93,13 @@ def _once_more(
     page: Page, archives: list[Run], runs: Path | None, judge: Judge, verified: Verified
 ) -> Written:
     """What `report` would write of the same archives now."""
-    from leadline.cli.written import of_run, of_two
+    from leadline.cli.report import of_run, of_two
 
     asked = page.comparison
     if asked is None:
         return of_run(archives[0], ".html", judge, verified)
     from leadline.analysis.comparison import By
-    from leadline.cli.compare_options import find_sides
+    from leadline.cli.options import find_sides
 
     by = By(asked.by)
     words = page.runs if len(page.runs) > 1 else (asked.baseline, asked.candidate)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from leadline import errors
-from leadline.engines.fio import FioEngine
-from leadline.engines.fio_fleet import FleetEngine
-from leadline.engines.fio_remote import RemoteFioEngine
-from leadline.engines.rados_bench import RadosBenchEngine
-from leadline.engines.rbd_bench import RbdBenchEngine
+from leadline.engines.ceph_bench import RadosBenchEngine, RbdBenchEngine
+from leadline.engines.fio.fleet import FleetEngine
+from leadline.engines.fio.local import FioEngine
+from leadline.engines.fio.remote import RemoteFioEngine
 from leadline.engines.zfs_stream import ZfsStreamEngine
 from leadline.errors import LeadlineError
-from leadline.plan.engine_rules import engine_faults
 from leadline.plan.models import EngineChoice, Plan, Workload
+from leadline.plan.rules import engine_faults
 from leadline.plan.target_url import TargetKind
 from leadline.runner.ports import Engine
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Problem, TrialStatus
-from leadline.engines.fio_job import job_text, prefill_text
+from leadline.engines.fio.job import job_text, prefill_text
 from leadline.errors import LeadlineError
-from leadline.formats.fio_json import parse_fio_json
-from leadline.formats.output import FormatError
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.result import FormatError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Location, Progress
-from leadline.runner.stop import StopRequest
 
 
 class ReplayEngine:

@@ -16,15 +16,15 @@ from typing import Any
 
 import orjson
 
-from leadline import admin_programs, errors, zfs_programs
+from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Problem, TrialStatus
+from leadline.connect import programs
 from leadline.engines import bounded_pipe, file_digests
-from leadline.engines.bench import Invocations
-from leadline.engines.suspension import suspension_named
+from leadline.engines.ceph_bench import Invocations
 from leadline.errors import LeadlineError
-from leadline.formats.output import FormatError
-from leadline.formats.zfs_stream import (
+from leadline.formats.result import FormatError
+from leadline.formats.zfs.stream import (
     RECORD_FILE,
     SAMPLES_FILE,
     Stream,
@@ -36,9 +36,23 @@ from leadline.formats.zfs_stream import (
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Workload
 from leadline.plan.target_url import TargetKind
-from leadline.runner.ports import Dataset, Execution, Job, Location, Progress
-from leadline.runner.stop import StopRequest
+from leadline.probes.zfs import suspended_below
+from leadline.runner.events import StopRequest
+from leadline.runner.ports import Dataset, Execution, Folder, Job, Location, Progress
 from leadline.units import format_size
+
+# Why a job on a pool of ZFS hangs, or fails.
+
+
+def suspension_named(problem: Problem, location: Location) -> Problem:
+    """The problem of a job, with its reason and what helps where the pool of ZFS that it works on
+    is suspended: what was begun hangs then, or fails with ENXIO."""
+    pool = suspended_below(location.path) if isinstance(location, Folder) else ""
+    if not pool:
+        return problem
+    why = programs.suspended(pool)
+    return problem.model_copy(update={"fact": f"{problem.fact}; {why.fact}", "hint": why.hint})
+
 
 BUFFER_BYTES = 16 << 20
 SAMPLE_S = 0.2
@@ -72,20 +86,20 @@ class ZfsStreamEngine:
     @cached_property
     def version(self) -> str:
         """As `zfs version` tells: `zfs-2.3.2-2`; zfs-fuse has no such command."""
-        path = admin_programs.find("zfs")
+        path = programs.find("zfs")
         if path is None:
             return ""
-        status, out, _ = admin_programs.run(path, "version", bound_s=_LEAST_BOUND_S)
+        status, out, _ = programs.run(path, "version", bound_s=_LEAST_BOUND_S)
         if status == 0 and out.strip():
             return out.splitlines()[0].strip()
-        return "zfs-fuse" if zfs_programs.in_user_space() else ""
+        return "zfs-fuse" if programs.in_user_space() else ""
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
-        if admin_programs.find("zfs") is None:
+        if programs.find("zfs") is None:
             raise LeadlineError(
                 errors.ZFS_MISSING,
                 "there is no 'zfs' on this machine",
-                hint=f"install {zfs_programs.GET_ZFS}",
+                hint=f"install {programs.GET_ZFS}",
             )
 
     def likely(self, workload: Workload, location: Location) -> Workload:
@@ -157,7 +171,7 @@ class _Streams:
         what ended otherwise is told by the invocations."""
         _destroy(self.dataset.received)
         self.record_bytes = int(_value("recordsize", self.dataset.name))
-        zfs_programs.ask("taking a snapshot", "zfs", "snapshot", self.snapshot)
+        programs.ask("taking a snapshot", "zfs", "snapshot", self.snapshot)
         asked, began = self.request, time.monotonic()
         most_s = _MOST_WALL * (asked.runtime_s + asked.ramp_s) + _LEAST_BOUND_S
         ramped_s = counted_s = 0.0
@@ -219,7 +233,7 @@ class _Streams:
         began = time.monotonic()
         received = self.dataset.received
         tag = self.snapshot.partition("@")[2]
-        zfs_programs.ask("mounting what was received", "zfs", "mount", received)
+        programs.ask("mounting what was received", "zfs", "mount", received)
         if not self._sent:
             sent = self._digests(self.dataset.path, leaving_out=self.dataset.received)
             if sent is None:
@@ -310,7 +324,7 @@ def _dataset(location: Location) -> Dataset:
 
 
 def _zfs(*arguments: str) -> tuple[str, ...]:
-    return (admin_programs.find("zfs") or "zfs", *arguments)
+    return (programs.find("zfs") or "zfs", *arguments)
 
 
 def _send(snapshot: str, record_bytes: int | None) -> tuple[str, ...]:
@@ -324,16 +338,14 @@ def _receive(dataset: Dataset) -> tuple[str, ...]:
 
 def _value(name: str, of: str) -> str:
     """A property, sizes in bytes. Raises LeadlineError."""
-    return zfs_programs.ask(
-        "looking at a stream", "zfs", "get", "-Hp", "-o", "value", name, of
-    ).strip()
+    return programs.ask("looking at a stream", "zfs", "get", "-Hp", "-o", "value", name, of).strip()
 
 
 def _answers(dataset: str) -> bool:
     """Whether ZFS says anything of a dataset, be it that there is none."""
-    path = admin_programs.find("zfs") or "zfs"
+    path = programs.find("zfs") or "zfs"
     asked = (path, "get", "-H", "-o", "value", "type", dataset)
-    return admin_programs.run(*asked, bound_s=_HUNG_S)[0] is not None
+    return programs.run(*asked, bound_s=_HUNG_S)[0] is not None
 
 
 def _destroy(name: str, *, bound_s: float = _LEAST_BOUND_S) -> None:
@@ -342,7 +354,7 @@ def _destroy(name: str, *, bound_s: float = _LEAST_BOUND_S) -> None:
     until = time.monotonic() + _BUSY_S
     while True:
         try:
-            zfs_programs.ask(
+            programs.ask(
                 "removing what was received", "zfs", "destroy", "-r", name, bound_s=bound_s
             )
         except LeadlineError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from leadline.formats.host_counters import (
+from leadline.formats.watch_records import (
     CpuTicks,
     DiskCounters,
     GroupCounters,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 
-from leadline.formats.fio_log import Window
-from leadline.formats.output import EngineOutput, FormatError
+from leadline import errors
+from leadline.errors import LeadlineError
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import EngineOutput, FormatError
 from leadline.metrics import Op
 
 
@@ -64,3 +68,53 @@ class Refused:
     reason: str
     context: tuple[str, ...] = ()
     expected: bool = True
+
+
+# Every importer by its kind, and the one that a file asks for.
+
+# Kind -> the module that holds its IMPORTER. The order is that in which `auto` asks them: first a
+# tree, which holds files of other kinds, then those whose mark is unmistakable.
+_MODULES = {
+    "cbt": "foreign.cbt",
+    "fio-json": "fio.json_import",
+    "kbench": "foreign.kbench",
+    "kubestr": "foreign.kubestr",
+    "dbench": "foreign.dbench",
+    "fio-text": "fio.text_output",
+    "rados-bench": "ceph.rados_bench_import",
+    "rbd-bench": "ceph.rbd_bench",
+    "elbencho": "foreign.elbencho",
+    "vdbench": "foreign.vdbench",
+    "zpool-iostat": "zfs.iostat_import",
+    "fio-terse": "fio.terse",
+    "fio-log": "fio.logs_import",
+    "table": "foreign.table",
+}
+KINDS: tuple[str, ...] = tuple(_MODULES)
+# A word for several kinds, of which each file chooses.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "auto": KINDS,
+    "fio": ("fio-json", "fio-text", "fio-terse", "fio-log"),
+}
+
+
+def importer(kind: str) -> Importer:
+    """Raises LeadlineError(`import-kind-unknown`) with the nearest kind."""
+    if kind not in _MODULES:
+        known = [*GROUPS, *KINDS]
+        near = difflib.get_close_matches(kind, known, n=1)
+        raise LeadlineError(
+            errors.IMPORT_KIND_UNKNOWN,
+            f"there is no importer for {kind!r}",
+            context=[f"kinds: {', '.join(known)}"],
+            hint=f"did you mean {near[0]!r}?" if near else "`leadline import auto` finds the kind",
+        )
+    found = import_module(f"leadline.formats.{_MODULES[kind]}").IMPORTER
+    assert isinstance(found, Importer)
+    return found
+
+
+def importers(kind: str) -> tuple[Importer, ...]:
+    """The importers behind a kind or a group of kinds. Raises LeadlineError
+    (`import-kind-unknown`)."""
+    return tuple(importer(one) for one in GROUPS.get(kind, (kind,)))

@@ -15,11 +15,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from leadline.archive import layout
-from leadline.archive.derive import derived_json
+from leadline.archive.raw import derived_json
 from leadline.archive.records import FileDigest
-from leadline.formats.importer import Refused, Result
-from leadline.formats.importers import importer
-from leadline.formats.output import (
+from leadline.files import read_content
+from leadline.formats.importer import Refused, Result, importer
+from leadline.formats.result import (
     DiskUse,
     EngineOutput,
     FormatError,
@@ -30,9 +30,8 @@ from leadline.formats.output import (
     Operation,
 )
 from leadline.importing.gather import Bundle
-from leadline.regular_file import read_content
+from leadline.parallel import begin_work
 from leadline.stats.histogram import LatencyHistogram
-from leadline.worker import begin_work
 
 _NOT_IN_FILES = re.compile(r"[^A-Za-z0-9._+=@-]+")
 _LONGEST_FILE_NAME = 100

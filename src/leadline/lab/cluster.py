@@ -5,21 +5,127 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from leadline import errors
-from leadline.ceph.access import CephAccess
+from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
-from leadline.lab import cpu_groups, measure
+from leadline.lab import processes, up
+from leadline.lab.conf import client_location
 from leadline.lab.down import take_down
-from leadline.lab.locate import access_of, lab_folder, require_state
 from leadline.lab.network import ZoneNetwork
-from leadline.lab.pools import metadata_pool, pool_names
-from leadline.lab.state import LabState, RoundTripRecord, write_state
-from leadline.lab.survey import dead_processes
-from leadline.lab.topology import client_location
+from leadline.lab.pools import metadata_pool, mounts_below, pool_names
+from leadline.lab.processes import Found
+from leadline.lab.state import (
+    STATE,
+    LabState,
+    Phase,
+    ProcessRecord,
+    RoundTripRecord,
+    access_of,
+    is_remnant,
+    lab_folder,
+    read_state,
+    require_state,
+    write_state,
+)
 from leadline.lab.up import raise_lab
-from leadline.plan.lab_description import LabDescription, LabPool, Topology
+from leadline.plan.lab import LabDescription, LabPool, Topology
+
+# Which labs there are and how they are, whatever became of those who made them.
+
+
+class Condition(StrEnum):
+    """`half up`: whoever brought it up was killed; `half down`: whoever took it down; `broken`: it
+    was up and processes have died; `orphan`: processes whose lab's folder says nothing of them."""
+
+    UP = "up"
+    COMING_UP = "coming up"
+    HALF_UP = "half up"
+    HALF_DOWN = "half down"
+    BROKEN = "broken"
+    ORPHAN = "orphan"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """A lab as found. `dead` are processes that it should have and has not."""
+
+    name: str
+    folder: Path
+    condition: Condition
+    state: LabState | None
+    running: tuple[Found, ...]
+    dead: tuple[str, ...]
+    mounts: tuple[Path, ...]
+
+
+def survey(labs: Path) -> list[Surveyed]:
+    """All labs of a folder by name, those of which only processes are left too."""
+    found = processes.find()
+    folders = {one.folder for one in found if one.folder.parent == labs}
+    if labs.is_dir():
+        folders |= {
+            entry for entry in labs.iterdir() if (entry / STATE).is_file() or _remnant(entry)
+        }
+    return [look(folder, found) for folder in sorted(folders)]
+
+
+def look(folder: Path, found: list[Found] | None = None) -> Surveyed:
+    """One lab."""
+    if found is None:
+        found = processes.find(folder)
+    state, damaged = None, False
+    try:
+        state = read_state(folder)
+    except LeadlineError:
+        damaged = True
+    running = [one for one in found if one.folder == folder]
+    if state is not None:
+        running = [one for one in running if one.token == state.token]
+    dead = dead_processes(state) if state is not None else ()
+    return Surveyed(
+        name=folder.name,
+        folder=folder,
+        condition=_condition(folder, state, damaged, dead),
+        state=state,
+        running=tuple(running),
+        dead=dead,
+        mounts=tuple(point for point, _ in mounts_below(folder)),
+    )
+
+
+def dead_processes(state: LabState) -> tuple[str, ...]:
+    """Processes that the lab should have and has not."""
+    dead = [one.name for one in state.processes if not is_alive(one)]
+    if state.network is not None and not state.network.alive():
+        dead.append("network")
+    return tuple(dead)
+
+
+def is_alive(record: ProcessRecord) -> bool:
+    return processes.start_ticks(record.pid) == record.start_ticks
+
+
+def _condition(
+    folder: Path, state: LabState | None, damaged: bool, dead: tuple[str, ...]
+) -> Condition:
+    if damaged:
+        return Condition.DAMAGED
+    if state is None:
+        return Condition.HALF_UP if _remnant(folder) else Condition.ORPHAN
+    if state.phase is Phase.GOING_DOWN:
+        return Condition.HALF_DOWN
+    if state.phase is Phase.COMING_UP:
+        return Condition.COMING_UP if is_alive(state.owner) else Condition.HALF_UP
+    return Condition.BROKEN if dead else Condition.UP
+
+
+def _remnant(folder: Path) -> bool:
+    return folder.is_dir() and is_remnant(folder)
+
 
 Observe = Callable[[str], None]
 
@@ -111,9 +217,9 @@ class Lab:
                 f"the lab {self.name!r} has a single zone, so there is no delay between zones",
                 hint="bring up a multi-zone lab",
             )
-        measure.set_rtt(network, rtt_s)
-        round_trips = measure.measure_round_trips(network)
-        measure.require_obeyed(round_trips, rtt_s)
+        up.set_rtt(network, rtt_s)
+        round_trips = up.measure_round_trips(network)
+        up.require_obeyed(round_trips, rtt_s)
         description = self.description.model_copy(update={"inter_zone_rtt_s": rtt_s})
         update = {"round_trips": round_trips, "description": description}
         state = self.state.model_copy(update=update)
@@ -166,6 +272,6 @@ def _unbounded(state: LabState) -> list[str]:
         return []
     bounded = set[int]()
     for folder in state.cpu_groups.values():
-        if cpu_groups.quota_of(folder) is not None:
-            bounded |= cpu_groups.members(folder)
+        if processes.quota_of(folder) is not None:
+            bounded |= processes.members(folder)
     return [name for name, pid in state.osd_pids.items() if pid not in bounded]

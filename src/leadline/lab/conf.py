@@ -2,12 +2,89 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import struct
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.lab.topology import Place
-from leadline.plan.lab_description import LabDescription, Store
+from leadline.plan.lab import LabDescription, Store, Topology
+
+# Where each OSD of a lab stands in the CRUSH tree, and where its client does. Pure.
+
+ROOT = "lab"
+REGION = "eu1"
+ONLY_ZONE = "az1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An OSD: its failure domain (a zone, a rack or a host), its host, the site in whose network
+    it is, and its ancestors from the root."""
+
+    osd: int
+    domain: str
+    host: str
+    site: str
+    ancestors: tuple[tuple[str, str], ...]
+
+    @property
+    def crush_location(self) -> str:
+        """As `crush_location` of ceph.conf has it: `root=lab region=eu1 zone=az1 host=az1-h1`."""
+        return " ".join(f"{kind}={name}" for kind, name in self.ancestors)
+
+
+_STEMS = {Topology.MULTI_ZONE: "az", Topology.SINGLE_ZONE: "r", Topology.HOSTS: "h"}
+
+
+def domains(description: LabDescription) -> tuple[str, ...]:
+    """The failure domains by name."""
+    stem = _STEMS[description.topology]
+    return tuple(f"{stem}{number}" for number in range(1, description.domains + 1))
+
+
+def sites(description: LabDescription) -> tuple[str, ...]:
+    """The places that have a network of their own, each zone or rack; hosts of one zone share one.
+    The first holds monitor, manager, MDS and clients."""
+    return (ONLY_ZONE,) if description.topology is Topology.HOSTS else domains(description)
+
+
+def places(description: LabDescription) -> tuple[Place, ...]:
+    """The OSDs in the order of their numbers, which go round the domains: the first three are in
+    three domains."""
+    found = []
+    in_hosts = description.topology is Topology.HOSTS
+    for number in range(description.osds):
+        turn, index = divmod(number, description.domains)
+        domain = domains(description)[index]
+        host = domain if in_hosts else f"{domain}-h{turn % description.hosts_per_domain + 1}"
+        site = ONLY_ZONE if in_hosts else domain
+        found.append(
+            Place(
+                osd=number,
+                domain=domain,
+                host=host,
+                site=site,
+                ancestors=(("root", ROOT), *_above(description.topology, site), ("host", host)),
+            )
+        )
+    return tuple(found)
+
+
+def client_location(description: LabDescription) -> str:
+    """The client's place as librados takes it in `crush_location`, for reads from the nearest
+    copy (`rbd_read_from_replica_policy=localize`). It is on no host that has OSDs."""
+    above = _above(description.topology, sites(description)[0])
+    return ",".join(f"{kind}={name}" for kind, name in above)
+
+
+def _above(topology: Topology, site: str) -> tuple[tuple[str, str], ...]:
+    zone = ONLY_ZONE if topology is Topology.SINGLE_ZONE else site
+    rack = (("rack", site),) if topology is Topology.SINGLE_ZONE else ()
+    return (("region", REGION), ("zone", zone), *rack)
+
 
 CONF = "ceph.conf"
 MON = "mon.a"
@@ -237,3 +314,56 @@ def _store(description: LabDescription) -> dict[str, str]:
     if description.store is Store.MEMSTORE:
         return {"osd_objectstore": "memstore", "memstore_device_bytes": size}
     return {"osd_objectstore": "bluestore", "bluestore_block_size": size}
+
+
+# Keys of a lab with authentication, made here and handed to the monitor before it starts, so that
+# no daemon waits for another to be given one.
+
+_AES = 1
+_KEY_BYTES = 16
+_ALL = {"mon": "allow *", "osd": "allow *", "mds": "allow *", "mgr": "allow *"}
+
+
+def capabilities(osds: int) -> dict[str, dict[str, str]]:
+    """What each of a lab's own may do, by its name."""
+    return {
+        MON: {"mon": "allow *"},
+        CLIENT: _ALL,
+        MGR: {"mon": "allow profile mgr", "osd": "allow *", "mds": "allow *"},
+        MDS: {
+            "mon": "allow profile mds",
+            "osd": "allow rw tag cephfs *=*",
+            "mds": "allow",
+            "mgr": "allow profile mds",
+        },
+        **{
+            f"osd.{number}": {
+                "mon": "allow profile osd",
+                "osd": "allow *",
+                "mgr": "allow profile osd",
+            }
+            for number in range(osds)
+        },
+    }
+
+
+def entity(name: str) -> str:
+    """A keyring's name for it: all monitors have one key."""
+    return "mon." if name == MON else name
+
+
+def new_key() -> str:
+    """A cephx key: type, time of making, length, and random bytes, as base64 (CryptoKey::encode of
+    Ceph's src/auth/Crypto.cc)."""
+    made = time.time_ns()
+    header = struct.pack("<HIIH", _AES, made // 10**9, made % 10**9, _KEY_BYTES)
+    return base64.b64encode(header + os.urandom(_KEY_BYTES)).decode("ascii")
+
+
+def render_keyring(keys: Mapping[str, str], allowed: Mapping[str, Mapping[str, str]]) -> str:
+    """A keyring of the names in `keys`."""
+    lines = []
+    for name, key in keys.items():
+        lines += [f"[{entity(name)}]", f"\tkey = {key}"]
+        lines += [f'\tcaps {service} = "{what}"' for service, what in allowed[name].items()]
+    return "\n".join(lines) + "\n"

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.lab import cpu_groups, processes
-from leadline.lab.cephfs import mounts_below, unmount_all
+from leadline.lab import processes
+from leadline.lab import processes as cpu_groups
+from leadline.lab.pools import mounts_below, unmount_all
 from leadline.lab.state import (
     MEMORY,
     STATE,

@@ -13,23 +13,99 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from leadline import errors
-from leadline.ceph.connection import Connection
+from leadline.connect.ceph import Connection
 from leadline.errors import LeadlineError
-from leadline.lab import cephfs, cpu_groups, keys, measure, network, pools, processes, requirements
-from leadline.lab.conf import MDS, MGR, MON, Addresses, Paths, render
+from leadline.lab import conf as keys
+from leadline.lab import daemons, network, pools, processes
+from leadline.lab import pools as cephfs
+from leadline.lab import processes as cpu_groups
+from leadline.lab.conf import MDS, MGR, MON, Addresses, Paths, Place, places, render, sites
 from leadline.lab.daemons import Daemons, ask, failed
 from leadline.lab.down import mark_memory, take_down
-from leadline.lab.forwarder import NetworkUnavailable
-from leadline.lab.locate import access_of
-from leadline.lab.state import LabState, Phase, ProcessRecord, Step, paths_of, write_state
-from leadline.lab.topology import Place, places, sites
-from leadline.plan.lab_description import LabDescription, Store
+from leadline.lab.network import NetworkUnavailable, RoundTrip, ZoneNetwork
+from leadline.lab.state import (
+    LabState,
+    Phase,
+    ProcessRecord,
+    RoundTripRecord,
+    Step,
+    access_of,
+    paths_of,
+    write_state,
+)
+from leadline.plan.lab import LabDescription, Store
+
+# The delay between zones: set, then measured, since only what was measured is known.
+
+PINGS = 50
+_INTERVAL_S = 0.005
+
+
+def measure_round_trips(network: ZoneNetwork, count: int = PINGS) -> tuple[RoundTripRecord, ...]:
+    """Between all pairs of zones, at the same time. Raises LeadlineError(`lab-failed`)."""
+    pairs = list(combinations([zone.name for zone in network.zones], 2))
+    if not pairs:
+        return ()
+    try:
+        with ThreadPoolExecutor(max_workers=len(pairs)) as pool:
+            measured = list(pool.map(lambda pair: _ping(network, pair[0], pair[1], count), pairs))
+    except (NetworkUnavailable, ValueError) as error:
+        raise LeadlineError(
+            errors.LAB_FAILED,
+            f"the round trips between the zones cannot be measured: {error}",
+            context=[str(network.folder)],
+        ) from error
+    return tuple(_record(one) for one in measured)
+
+
+def set_rtt(network: ZoneNetwork, rtt_s: float) -> None:
+    """Between all zones. Raises LeadlineError(`lab-failed`)."""
+    try:
+        network.set_rtt_between_all(rtt_s)
+    except (NetworkUnavailable, ValueError, OSError) as error:
+        raise LeadlineError(
+            errors.LAB_FAILED,
+            f"the delay between the zones cannot be set: {error}",
+            context=[str(network.folder)],
+        ) from error
+
+
+def require_obeyed(round_trips: tuple[RoundTripRecord, ...], rtt_s: float) -> None:
+    """A delay is a lower bound of every round trip: raise LeadlineError(`lab-failed`) where the
+    quickest beats it. (ping rounds to three digits.)"""
+    for one in round_trips:
+        if one.min_s < 0.99 * rtt_s:
+            raise LeadlineError(
+                errors.LAB_FAILED,
+                f"the delay is not in force: {one.source} to {one.destination} took "
+                f"{one.min_s * 1e3:.3g} ms, less than the {rtt_s * 1e3:.3g} ms set",
+            )
+
+
+def _ping(network: ZoneNetwork, source: str, destination: str, count: int) -> RoundTrip:
+    return network.measure_rtt(source, destination, count=count, interval_s=_INTERVAL_S)
+
+
+def _record(one: RoundTrip) -> RoundTripRecord:
+    return RoundTripRecord(
+        source=one.source,
+        destination=one.destination,
+        sent=one.sent,
+        received=one.received,
+        min_s=one.min_s,
+        median_s=one.median_s,
+        max_s=one.max_s,
+        raw=one.raw,
+    )
+
 
 _MON_PORT = 3300
 _LOOPBACK = "127.0.0.1"
@@ -68,7 +144,7 @@ def raise_lab(
     `keep` asks for what failed to be left as it is.
 
     Raises LeadlineError: `lab-exists`, `lab-not-ready`, `lab-failed`."""
-    requirements.require(description, folder)
+    daemons.require(description, folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.mkdir(mode=0o700)
@@ -236,7 +312,7 @@ class _Raising:
         )
         self.paths.conf.write_text(text)
         for module in _MODULES:
-            (self.paths.modules / module).symlink_to(requirements.MODULES / module)
+            (self.paths.modules / module).symlink_to(daemons.MODULES / module)
         for name in (MON, MGR, MDS, *(f"osd.{place.osd}" for place in self.places)):
             self.paths.of(name).mkdir(mode=0o700)
         self.osd_uuids = {place.osd: str(uuid.uuid4()) for place in self.places}
@@ -386,7 +462,7 @@ class _Raising:
             lambda status: "MDS",
         )
         self._step("mds")
-        why = requirements.why_no_mount()
+        why = daemons.why_no_mount()
         if why is not None:
             self._save(cephfs_note=why)
             return
@@ -422,9 +498,9 @@ class _Raising:
             return
         self.observe("round trips between the zones")
         if self.description.inter_zone_rtt_s:
-            measure.set_rtt(self.state.network, self.description.inter_zone_rtt_s)
-        round_trips = measure.measure_round_trips(self.state.network)
-        measure.require_obeyed(round_trips, self.description.inter_zone_rtt_s)
+            set_rtt(self.state.network, self.description.inter_zone_rtt_s)
+        round_trips = measure_round_trips(self.state.network)
+        require_obeyed(round_trips, self.description.inter_zone_rtt_s)
         self._step("round trips")
         self._save(round_trips=round_trips)
 

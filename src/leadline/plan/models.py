@@ -6,6 +6,8 @@ archive stores these models and the judging wing reads them.
 
 from __future__ import annotations
 
+import math
+import re
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -17,11 +19,52 @@ from pydantic import (
     model_validator,
 )
 
-from leadline.metrics import Op
-from leadline.plan.kubernetes import KubernetesCluster
-from leadline.plan.lab_description import LabDescription
-from leadline.plan.latency_limit import LatencyLimit
-from leadline.plan.target_url import TargetKind, TargetUrl, parse_target_url
+from leadline.metrics import Metric, Op
+from leadline.plan.lab import LabDescription
+from leadline.plan.target_url import KubernetesCluster, TargetKind, TargetUrl, parse_target_url
+from leadline.units import format_latency, parse_duration
+
+# A limit that latency must stay below, as people write it: `p99<5ms`.
+
+_METRICS = {
+    "mean": Metric.LATENCY_MEAN,
+    "p50": Metric.LATENCY_P50,
+    "p95": Metric.LATENCY_P95,
+    "p99": Metric.LATENCY_P99,
+    "p99.9": Metric.LATENCY_P999,
+    "p99.99": Metric.LATENCY_P9999,
+}
+_FORM = re.compile(r"\s*(\S+?)\s*<\s*(\S.*?)\s*")
+
+
+class LatencyLimit(BaseModel):
+    """`metric` must be less than `below_s` seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: Metric
+    below_s: float = Field(gt=0)
+
+    def __str__(self) -> str:
+        name = next(name for name, metric in _METRICS.items() if metric is self.metric)
+        return f"{name}<{format_latency(self.below_s)}"
+
+
+def parse_latency_limit(text: str) -> LatencyLimit:
+    """`p99<5ms`, `mean < 800us`. Raises ValueError with a sentence for the user."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no latency limit; write for instance p99<5ms")
+    name, value = found[1].lower(), found[2]
+    if name not in _METRICS:
+        raise ValueError(f"{found[1]!r} is none of {', '.join(_METRICS)}")
+    if value[-1].isdigit():
+        raise ValueError(f"the limit {text!r} needs its unit: {name}<{value}ms")
+    below_s = parse_duration(value)
+    if below_s <= 0:
+        raise ValueError("a latency is below no limit of 0")
+    return LatencyLimit(metric=_METRICS[name], below_s=below_s)
+
 
 Name = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f/]+$")]
 
@@ -392,3 +435,16 @@ class Plan(Model):
     def duration_s(self) -> float:
         """Seconds asked of the engine, all trials together; prefill and set-up not counted."""
         return sum(self.cells[trial.cell].workload.duration_s for trial in self.trials)
+
+
+# How far an open loop may stay behind what was offered to it, for the engine that ends a trial
+# and for the audit that reads one.
+
+REACHED_SHARE = 0.95
+# Arrivals of a Poisson process scatter by the root of their number; three of that are chance.
+DEVIATIONS = 3.0
+
+
+def chance_iops(offered_iops: float, ran_s: float) -> float:
+    """By how many I/Os per second Poisson arrivals of `ran_s` seconds may miss their rate."""
+    return DEVIATIONS * math.sqrt(offered_iops / ran_s)

@@ -12,9 +12,131 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
-from leadline.plan import volume_request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
 from leadline.units import parse_duration, parse_size
+
+# What a `storageclass:` target asks a cluster for: volumes, and what does the I/O on them.
+
+GIB = 1 << 30
+# A volume each is a pod each; more than this is the fleet of another issue, or a slip.
+MOST_VOLUMES = 100
+_COUNT = re.compile(r"0*[1-9][0-9]{0,3}")
+_NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+class VolumeMode(StrEnum):
+    """How a volume is given to its user: as a raw block device, or with a file system on it."""
+
+    BLOCK = "block"
+    FILESYSTEM = "filesystem"
+
+
+class Access(StrEnum):
+    """Who may write a volume: one node, or several at once."""
+
+    RWO = "rwo"
+    RWX = "rwx"
+
+    @property
+    def kubernetes(self) -> str:
+        return {"rwo": "ReadWriteOnce", "rwx": "ReadWriteMany"}[self.value]
+
+
+class RunnerKind(StrEnum):
+    """What does the I/O: a pod, or a KubeVirt virtual machine."""
+
+    POD = "pod"
+    VM = "vm"
+
+
+class Lifetime(StrEnum):
+    """`same`: one volume for all trials of the target. `fresh`: a new one for each trial."""
+
+    SAME = "same"
+    FRESH = "fresh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """The size of a virtual machine: virtual processors, and bytes of memory."""
+
+    cores: int
+    memory_bytes: int
+
+
+# The sizes of the study that this project began with (issue 6).
+PRESETS: Mapping[str, Preset] = {
+    "small": Preset(cores=2, memory_bytes=4 * GIB),
+    "medium": Preset(cores=4, memory_bytes=8 * GIB),
+    "large": Preset(cores=8, memory_bytes=16 * GIB),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeRequest:
+    """The options of a `storageclass:` target. `size_bytes` None: what the workloads need;
+    `mode` None: raw block where the class can; `node` and `zone` empty: wherever the scheduler
+    puts it."""
+
+    size_bytes: int | None = None
+    mode: VolumeMode | None = None
+    access: Access = Access.RWO
+    runner: RunnerKind = RunnerKind.POD
+    vm: str = "small"
+    node: str = ""
+    zone: str = ""
+    count: int = 1
+    lifetime: Lifetime = Lifetime.SAME
+
+    @property
+    def preset(self) -> Preset:
+        return PRESETS[self.vm]
+
+
+OPTIONS = ("size", "mode", "access", "runner", "vm", "node", "zone", "count", "volume")
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "mode": tuple(VolumeMode),
+    "access": tuple(Access),
+    "runner": tuple(RunnerKind),
+    "vm": tuple(PRESETS),
+    "volume": tuple(Lifetime),
+}
+
+
+def volume_request(options: Mapping[str, str]) -> VolumeRequest:
+    """The options of a target as what they mean. Raises ValueError with a sentence."""
+    count = options.get("count", "1")
+    if not _COUNT.fullmatch(count) or int(count) > MOST_VOLUMES:
+        raise ValueError(f"count is a number from 1 to {MOST_VOLUMES}, got {count[:20]!r}")
+    runner = RunnerKind(options.get("runner", RunnerKind.POD))
+    mode = VolumeMode(options["mode"]) if "mode" in options else None
+    if runner is RunnerKind.VM and mode is VolumeMode.FILESYSTEM:
+        raise ValueError("a virtual machine takes its volume as a block device: leave mode away")
+    if "vm" in options and runner is not RunnerKind.VM:
+        raise ValueError("vm has an effect with runner=vm only")
+    for key, pattern in (("node", _NODE), ("zone", _LABEL)):
+        if key in options and not pattern.fullmatch(options[key]):
+            raise ValueError(f"{options[key]!r} is no name of a {key}")
+    if "node" in options and "zone" in options:
+        raise ValueError("a node lies in one zone: give node or zone, not both")
+    size = parse_size(options["size"]) if "size" in options else None
+    if size is not None and size <= 0:
+        raise ValueError("size must be more than zero")
+    return VolumeRequest(
+        size_bytes=size,
+        mode=mode,
+        access=Access(options.get("access", Access.RWO)),
+        runner=runner,
+        vm=options.get("vm", "small"),
+        node=options.get("node", ""),
+        zone=options.get("zone", ""),
+        count=int(count),
+        lifetime=Lifetime(options.get("volume", Lifetime.SAME)),
+    )
 
 
 class TargetKind(StrEnum):
@@ -72,7 +194,7 @@ _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.EXT4_ON_RBD: ("data_pool", "inter_zone_rtt"),
     TargetKind.RADOS: ("inter_zone_rtt",),
     TargetKind.CEPHFS: ("inter_zone_rtt",),
-    TargetKind.STORAGE_CLASS: volume_request.OPTIONS,
+    TargetKind.STORAGE_CLASS: OPTIONS,
 }
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "read_policy": ("default", "balance", "localize"),
@@ -81,7 +203,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "sync": ("standard", "always", "disabled"),
     "logbias": ("latency", "throughput"),
     "primarycache": ("all", "metadata", "none"),
-    **volume_request.CHOICES,
+    **CHOICES,
 }
 # What Ceph and the command lines of its tools both take as a name.
 _CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
@@ -139,9 +261,9 @@ class TargetUrl:
         return "/" + self.location.partition(":/")[2]
 
     @property
-    def request(self) -> volume_request.VolumeRequest:
+    def request(self) -> VolumeRequest:
         """What is asked of a StorageClass."""
-        return volume_request.volume_request(self.options)
+        return volume_request(self.options)
 
     @property
     def record_bytes(self) -> int | None:
@@ -198,7 +320,7 @@ def parse_target_url(url: str) -> TargetUrl:
     elif kind is TargetKind.STORAGE_CLASS:
         if not _OBJECT_NAME.fullmatch(location):
             raise ValueError(f"{url!r} is not storageclass:NAME")
-        volume_request.volume_request(options)
+        volume_request(options)
     elif kind is TargetKind.HOSTS:
         _check_hosts(url, location)
     elif kind is TargetKind.CEPHFS and not location.startswith("/"):
@@ -271,3 +393,92 @@ def _check_record(value: str) -> None:
     least, most = _RECORD_BYTES
     if size & (size - 1) or not least <= size <= most:
         raise ValueError(f"recordsize is a power of two from 512 to 16M, got {value!r}")
+
+
+# A Kubernetes cluster as a plan names it: how it is reached, and how runners are made there.
+
+# The image that Containerfile makes. Clusters without a way out take it from a file
+# (docs/guides/kubernetes-air-gapped.md).
+RUNNER_IMAGE = "leadline/runner:0.1.0"
+
+_DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+_Image = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
+_Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
+
+
+def parse_cpu(value: object) -> object:
+    """Processors as Kubernetes writes them: `2`, `0.5`, `500m`. Raises ValueError."""
+    if isinstance(value, str) and value.endswith("m"):
+        return float(value[:-1]) / 1000
+    return value
+
+
+_Cpu = Annotated[float, BeforeValidator(parse_cpu), Field(gt=0, le=1024)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Toleration(_Model):
+    """A taint that runners put up with, with the fields of a pod's `tolerations`."""
+
+    key: str | None = None
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+
+class BootImage(_Model):
+    """What virtual machines boot from: one of an image of container disks, a URL that CDI
+    fetches, and a volume claim `NAMESPACE/NAME` that CDI clones."""
+
+    container_disk: _Image | None = None
+    url: str | None = None
+    claim: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")] | None = None
+    size: _Size = 10 << 30
+
+    @model_validator(mode="after")
+    def _one(self) -> BootImage:
+        if sum(one is not None for one in (self.container_disk, self.url, self.claim)) != 1:
+            raise ValueError("needs exactly one of container_disk, url and claim")
+        return self
+
+
+class VmSettings(_Model):
+    """Virtual machines of the cluster. `io_threads`: a thread of QEMU's own for the data disk;
+    `packages`: what cloud-init installs in a guest that lacks it; `proxy` is for that."""
+
+    boot: BootImage
+    io_threads: bool = False
+    packages: tuple[str, ...] = ("fio",)
+    proxy: str = ""
+
+
+class KubernetesCluster(_Model):
+    """Everything has kubectl's own default but `namespace`: without one, each run makes its own
+    and removes it. `cpu` and `memory` are what a runner pod requests and is limited to; `ready_s`
+    is how long volumes and runners may take to be there, and to be gone."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: _DnsLabel | None = None
+    image: _Image = RUNNER_IMAGE
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    pull_secrets: tuple[_DnsLabel, ...] = ()
+    service_account: str | None = None
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class: str | None = None
+    cpu: _Cpu = 2.0
+    memory: _Size = 1 << 30
+    ready_s: Annotated[float, BeforeValidator(parse_duration), Field(gt=0)] = Field(
+        default=300.0, alias="ready"
+    )
+    vm: VmSettings | None = None
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    def written(self) -> dict[str, Any]:
+        """As a plan file would have it: only what differs from the defaults."""
+        return self.model_dump(mode="json", exclude_defaults=True, by_alias=True)

@@ -108,3 +108,22 @@ def _plain(loader: _Loader, node: yaml.Node, path: KeyPath, lines: dict[KeyPath,
         kind = node.tag.rpartition(":")[2]
         raise YamlFault(f"{str(node.value)[:40]!r} is no {kind} that is taken", line) from error
     return scalar
+
+
+# A fault in a file that a person wrote: where it is, what is wrong, what may be meant.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault of a plan. `line` is None where the plan came from the command line."""
+
+    file: str
+    line: int | None
+    key: str
+    message: str
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        near = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
+        return f"{place}: {self.key}: {self.message}{near}"

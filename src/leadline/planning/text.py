@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from leadline.planning.cost import PREFILL_BPS, Cost, cost_of, total
-from leadline.planning.models import Draft, DraftTarget, Load
+from leadline.planning.draft import PREFILL_BPS, Cost, Draft, DraftTarget, Load, cost_of, total
+from leadline.text import visible
 from leadline.units import format_bandwidth, format_duration, format_size
-from leadline.visible import visible
 
 # Words that YAML and a reader both take for themselves.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./:?=&-]*")

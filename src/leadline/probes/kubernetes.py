@@ -15,16 +15,14 @@ from lightkube import ApiError, Client
 from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 
 from leadline import errors
+from leadline.connect.kubernetes.client import Connection
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
-from leadline.inventory.kubernetes.cleaning import cleaned, worth_keeping
 from leadline.inventory.kubernetes.kinds import Kind
 from leadline.inventory.kubernetes.models import Gap
-from leadline.inventory.kubernetes.objects import dump_of, gaps_dump
-from leadline.kubernetes.connection import Connection
-from leadline.probes.ceph import Answer
+from leadline.inventory.kubernetes.objects import cleaned, dump_of, gaps_dump, worth_keeping
+from leadline.probes.ceph import TOOLBOX, Answer, Toolbox
 from leadline.probes.ceph import capture as capture_ceph
-from leadline.probes.toolbox import TOOLBOX, Toolbox
 
 # Read by name, since a list of them would hold what is none of our business.
 _BY_NAME = (kinds.NAMESPACE, kinds.CONFIG_MAP)

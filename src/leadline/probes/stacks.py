@@ -8,19 +8,358 @@ one level as one layer.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from leadline.archive.records import Layer, LayerKind
-from leadline.probes import fuse_servers
-from leadline.probes.block_facts import block_facts, device_type, whole_device, word
-from leadline.probes.images import KRBD, RBD_FUSE, image_layers
-from leadline.probes.mount_table import MountRow, mount_at, mount_rows
-from leadline.probes.nvme import path_devices
+from leadline.inventory.host import NvmeController, NvmeNamespace, with_list
+from leadline.inventory.layer import Layer, LayerKind
+from leadline.probes.mounts import MountRow, mount_at, mount_rows
 from leadline.probes.zfs import leaf_vdevs, zfs_dumps, zfs_layer
+
+# The layers below a client of RBD: the image, and the pool with its data.
+
+LIBRBD, KRBD, RBD_FUSE = "librbd", "krbd", "rbd-fuse"
+
+
+def image_layers(
+    pool: str, image: str, client: str, facts: Mapping[str, str] | None = None
+) -> tuple[Layer, Layer]:
+    """The image `pool/image` as `client` serves it, and its pool: that of its data where `facts`
+    name a `data_pool`."""
+    told = dict(facts or {})
+    return (
+        Layer(kind=LayerKind.IMAGE, name=f"{pool}/{image}", facts={"client": client, **told}),
+        Layer(kind=LayerKind.POOL, name=told.get("data_pool") or pool),
+    )
+
+
+def facts_of_info(told: str) -> dict[str, str]:
+    """Facts of an image from `rbd info --format json`; none where that is no such answer."""
+    try:
+        row = json.loads(told)
+        asked = {
+            "object_size_bytes": int(row.get("object_size") or 1 << int(row["order"])),
+            "size_bytes": int(row["size"]),
+            "stripe_unit_bytes": row.get("stripe_unit", ""),
+            "stripe_count": row.get("stripe_count", ""),
+            "data_pool": row.get("data_pool", ""),
+            "features": ",".join(map(str, row.get("features", ()))),
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return {key: str(value) for key, value in asked.items() if value not in ("", None)}
+
+
+# NVMe as the kernel tells of it: controllers, namespaces and the paths between them.
+#  Documentation/ABI/testing/sysfs-nvme and drivers/nvme/host/sysfs.c. With native multipath a
+# namespace has one block device (`nvme0n1`) for all controllers of its subsystem, and a hidden
+# one (`nvme0c1n1`) for each path.
+
+_SYS = Path("/sys")
+_CONTROLLER = re.compile(r"nvme\d+", re.ASCII)
+_NAMESPACE = re.compile(r"nvme\d+n\d+", re.ASCII)
+_HEAD = re.compile(r"nvme(\d+)n(\d+)", re.ASCII)
+_HIDDEN = re.compile(r"nvme\d+c\d+n(\d+)", re.ASCII)
+_PATIENCE_S = 20.0
+
+
+def nvme_controllers(sys: Path = _SYS) -> tuple[NvmeController, ...]:
+    """All controllers with their namespaces, by name. Never raises: what is not told is empty."""
+    return tuple(_controller(folder, sys) for folder in _entries(sys / "class/nvme", _CONTROLLER))
+
+
+def nvme_inventory() -> tuple[NvmeController, ...]:
+    """The same of this machine, with what `nvme list` adds where that program is there."""
+    found = nvme_controllers()
+    program = shutil.which("nvme") if found else None
+    if program is None:
+        return found
+    try:
+        told = subprocess.run(
+            [program, "list", "--output-format=json"],
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return found
+    return with_list(found, told.decode("utf-8", "replace"))
+
+
+def namespace_facts(name: str, sys: Path = _SYS) -> dict[str, str]:
+    """What a namespace's block device adds to the facts of its layer. Of several paths the
+    transports and addresses are all told, and the queues of all together."""
+    serving = [
+        one for one in nvme_controllers(sys) if name in {space.name for space in one.namespaces}
+    ]
+    if not serving:
+        return {}
+    facts = {
+        "transport": _all(one.transport for one in serving),
+        "address": _all(one.address for one in serving),
+        "controllers": _all(one.name for one in serving),
+        "subsystem": serving[0].subsystem_nqn,
+        "model": serving[0].model,
+        # The first queue of a controller is for its administration.
+        "queues": str(sum(max(0, one.queues - 1) for one in serving) or ""),
+        "paths": str(len(serving)) if len(serving) > 1 else "",
+        "policy": serving[0].multipath_policy if len(serving) > 1 else "",
+    }
+    if serving[0].queue_depth:
+        facts["queue_depth"] = str(serving[0].queue_depth)
+    return facts
+
+
+def path_devices(name: str, sys: Path = _SYS) -> tuple[str, ...]:
+    """The hidden devices, one for each path, of a namespace of native multipath. They make and
+    count the requests; `name` itself only hands on (drivers/nvme/host/multipath.c)."""
+    head = _HEAD.fullmatch(name)
+    if head is None:
+        return ()
+    path = re.compile(rf"nvme{head[1]}c\d+n{head[2]}", re.ASCII)
+    return tuple(sorted(one for one in _names(sys / "class/block") if path.fullmatch(one)))
+
+
+def _controller(folder: Path, sys: Path) -> NvmeController:
+    nqn = _word(folder / "subsysnqn")
+    subsystem = next(
+        (
+            one
+            for one in _entries(sys / "class/nvme-subsystem", re.compile(r"nvme-subsys\d+"))
+            if (one / folder.name).exists() or (nqn and _word(one / "subsysnqn") == nqn)
+        ),
+        None,
+    )
+    names = {one.name for one in _entries(folder, _NAMESPACE)}
+    if subsystem is not None:
+        # Of native multipath: the heads of namespaces that this controller has a path to.
+        mine = {found[1] for one in _names(folder) if (found := _HIDDEN.fullmatch(one))}
+        heads = {one.name for one in _entries(subsystem, _NAMESPACE)}
+        names |= {one for one in heads if one.rpartition("n")[2] in mine}
+    return NvmeController(
+        name=folder.name,
+        model=_word(folder / "model"),
+        firmware=_word(folder / "firmware_rev"),
+        transport=_word(folder / "transport"),
+        address=_word(folder / "address"),
+        state=_word(folder / "state"),
+        subsystem_nqn=nqn,
+        queues=_number(folder / "queue_count"),
+        # sqsize counts from 0.
+        queue_depth=_number(folder / "sqsize") + 1 if _word(folder / "sqsize") else 0,
+        multipath_policy=_word(subsystem / "iopolicy") if subsystem is not None else "",
+        namespaces=tuple(_namespace(name, sys) for name in sorted(names)),
+    )
+
+
+def _namespace(name: str, sys: Path) -> NvmeNamespace:
+    folder = sys / "class/block" / name
+    # With native multipath the paths make the commands; the head may have no limit of its own.
+    limits = [
+        _number(sys / "class/block" / one / "queue/max_hw_sectors_kb")
+        for one in path_devices(name, sys) or (name,)
+    ]
+    return NvmeNamespace(
+        name=name,
+        size_bytes=_number(folder / "size") * 512,
+        logical_block_bytes=_number(folder / "queue/logical_block_size"),
+        # MDTS, the most that a command may carry, is in it (drivers/nvme/host/core.c).
+        max_transfer_bytes=min(filter(None, limits), default=0) * 1024,
+    )
+
+
+def _entries(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    found = [folder / name for name in _names(folder) if pattern.fullmatch(name)]
+    return sorted(found, key=lambda one: (len(one.name), one.name))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [one.name for one in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _word(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int:
+    text = _word(path)
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _all(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, words)))
+
+
+# Which process serves a FUSE mount, and what it was told on its command line.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuseServer:
+    """A program of Ceph's as it was started. `pool` is what rbd-fuse serves, `rbd` unless it was
+    told another; `admin_socket` is empty where it was told none."""
+
+    pid: int
+    pool: str = ""
+    admin_socket: str = ""
+
+
+def program_of(mount: MountRow) -> str:
+    """`rbd-fuse`, `ceph-fuse`, `sshfs`: what the mount calls itself, else its source."""
+    return mount.filesystem.partition(".")[2] or mount.source.rpartition("/")[2] or "unknown"
+
+
+def server_of(mount: MountRow, proc: Path) -> FuseServer | None:
+    """The process of the mount's program that has the mount point among its arguments; None where
+    none is seen: a daemon that another user runs, or that names it by another way."""
+    program = program_of(mount)
+    for pid in sorted(int(one.name) for one in _folders(proc) if one.name.isdecimal()):
+        words = _words(proc / str(pid) / "cmdline")
+        if not words or words[0].rpartition("/")[2] != program:
+            continue
+        here = _link(proc / str(pid) / "cwd")
+        places = {_place(here / one) for one in words[1:] if one[:1] != "-"}
+        if mount.mount_point in places:
+            settings = _words(proc / str(pid) / "environ")
+            more = next((one[10:].split() for one in settings if one.startswith("CEPH_ARGS=")), [])
+            return FuseServer(
+                pid=pid,
+                pool=_option(words, "-p", "--poolname", "--pool") or "rbd",
+                admin_socket=_option([*words, *more], "--admin-socket", "--admin_socket"),
+            )
+    return None
+
+
+def _place(path: Path) -> str:
+    """The path without symbolic links. What is mounted there is not asked for anything: where the
+    storage below it has died, whoever does so hangs."""
+    with suppress(OSError):
+        path = path.parent / path.readlink()
+    return str(Path(os.path.realpath(path.parent)) / path.name)
+
+
+def _option(words: Sequence[str], *names: str) -> str:
+    for at, one in enumerate(words):
+        name, equals, value = one.partition("=")
+        if name in names:
+            return value if equals else next(iter(words[at + 1 :]), "")
+    return ""
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
+    except OSError:
+        return []
+
+
+def _link(path: Path) -> Path:
+    try:
+        return path.readlink()
+    except OSError:
+        return Path("/")
+
+
+def _folders(proc: Path) -> list[Path]:
+    try:
+        return list(proc.iterdir())
+    except OSError:
+        return []
+
+
+# What the kernel tells of a block device, as facts of a layer.
+#  Documentation/ABI/stable/sysfs-block, Documentation/ABI/testing/sysfs-bus-rbd.
+
+_KINDS = (("loop", "loop"), ("dm-", "dm"), ("md", "raid"), ("rbd", "rbd"), ("nvme", "nvme"))
+_MORE_KINDS = (("zd", "zvol"), ("vd", "virtio"), ("nbd", "nbd"), ("zram", "memory"))
+
+
+def word(path: Path) -> str:
+    """What a small file of the kernel's holds; empty where it cannot be read."""
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def device_type(name: str, sys: Path) -> str:
+    """`partition`, `loop`, `dm`, `raid`, `rbd`, `nvme`, `zvol`, `virtio`, ... else `disk`."""
+    folder = sys / "class/block" / name
+    if (folder / "partition").exists():
+        return "partition"
+    known = next((kind for begin, kind in (*_KINDS, *_MORE_KINDS) if name.startswith(begin)), "")
+    return known or "disk"
+
+
+def whole_device(partition: str, sys: Path) -> str:
+    """The device that a partition is part of; empty where that is not told."""
+    parent = (sys / "class/block" / partition).resolve().parent
+    return parent.name if (parent / "dev").exists() else ""
+
+
+def block_facts(name: str, sys: Path) -> dict[str, str]:
+    """Facts as `leadline.archive.records.Layer` wants them; what is not told is left out."""
+    folder = sys / "class/block" / name
+    queue = folder / "queue"
+    kind = device_type(name, sys)
+    asked = {
+        "type": kind,
+        "size_bytes": _times(word(folder / "size"), 512),
+        "rotational": {"0": "no", "1": "yes"}.get(word(queue / "rotational"), ""),
+        "logical_block_bytes": word(queue / "logical_block_size"),
+        "max_request_bytes": _times(word(queue / "max_sectors_kb"), 1024),
+        "queue_depth": word(folder / "device/queue_depth") or word(queue / "nr_requests"),
+        "scheduler": _chosen(word(queue / "scheduler")),
+        "read_ahead_bytes": _times(word(queue / "read_ahead_kb"), 1024),
+        "model": word(folder / "device/model"),
+        **_own(name, kind, folder),
+        **(namespace_facts(name, sys) if kind == "nvme" else {}),
+    }
+    return {key: value for key, value in asked.items() if value}
+
+
+def _own(name: str, kind: str, folder: Path) -> dict[str, str]:
+    """What only devices of one kind tell."""
+    if kind == "loop":
+        return {
+            "backing": word(folder / "loop/backing_file"),
+            "offset_bytes": word(folder / "loop/offset"),
+            "direct_io": {"0": "no", "1": "yes"}.get(word(folder / "loop/dio"), ""),
+        }
+    if kind == "dm":
+        return {
+            "mapping": word(folder / "dm/uuid").partition("-")[0].lower(),
+            "mapped_name": word(folder / "dm/name"),
+        }
+    if kind == "raid":
+        return {
+            "level": word(folder / "md/level"),
+            "chunk_bytes": word(folder / "md/chunk_size"),
+        }
+    return {}
+
+
+def _times(text: str, factor: int) -> str:
+    return str(int(text) * factor) if text.isascii() and text.isdecimal() else ""
+
+
+def _chosen(schedulers: str) -> str:
+    """`mq-deadline` of `none [mq-deadline] kyber`."""
+    found = schedulers.partition("[")[2].partition("]")[0]
+    return found or schedulers
+
 
 _NFS = ("nfs", "nfs4")
 _ZFS = {"zfs": "kernel", "fuse.zfs": "fuse"}
@@ -139,12 +478,12 @@ class _Walk:
         self.layers.append(Layer(kind=LayerKind.NFS, name=mount.mount_point, facts=facts))
 
     def _fuse(self, mount: MountRow, path: Path) -> None:
-        program = fuse_servers.program_of(mount)
+        program = program_of(mount)
         facts = {"program": program, "connection": _connection(mount)}
         self.layers.append(Layer(kind=LayerKind.FUSE, name=mount.mount_point, facts=facts))
         if program != RBD_FUSE:
             return
-        server = fuse_servers.server_of(mount, self.roots.proc)
+        server = server_of(mount, self.roots.proc)
         image = path.relative_to(mount.mount_point).parts
         if server is None or not server.pool or len(image) != 1:
             return

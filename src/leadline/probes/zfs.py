@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from leadline import admin_programs
-from leadline.archive.records import Layer, LayerKind
-from leadline.inventory.zfs import zfs_inventory
-from leadline.inventory.zfs.reading import (
+from leadline.connect import programs
+from leadline.inventory.layer import Layer, LayerKind
+from leadline.inventory.zfs import (
     DATASET,
     ERROR,
     LIST,
@@ -17,7 +17,9 @@ from leadline.inventory.zfs.reading import (
     POOL,
     STATUS,
     VERSION,
+    zfs_inventory,
 )
+from leadline.probes.mounts import mount_at, mount_rows
 
 _PATIENCE_S = 15.0
 _MODULE = Path("/sys/module/zfs")
@@ -127,10 +129,10 @@ def _of_module(module: Path) -> dict[str, bytes]:
 
 def _answer(command: Sequence[str]) -> bytes:
     """stdout. Raises _NoAnswer."""
-    program = admin_programs.find(command[0])
+    program = programs.find(command[0])
     if program is None:
         raise _NoAnswer(f"there is no {command[0]!r} on this machine")
-    status, out, err = admin_programs.run(program, *command[1:], bound_s=_PATIENCE_S)
+    status, out, err = programs.run(program, *command[1:], bound_s=_PATIENCE_S)
     if status is None:
         raise _NoAnswer(
             f"{' '.join(command)} gives no answer within {_PATIENCE_S:g} s", silent=True
@@ -139,3 +141,29 @@ def _answer(command: Sequence[str]) -> bytes:
         said = err.strip().splitlines()
         raise _NoAnswer(f"{' '.join(command)}: {said[0] if said else f'status {status}'}")
     return out.encode()
+
+
+# Paths in a pool of ZFS that is suspended: whoever touches one waits for ever, in the kernel.
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def suspended_below(path: Path) -> str:
+    """The suspended pool that a path lies in by the table of mounts, without touching the path;
+    empty where there is none. Links in the path are not followed."""
+    lost = programs.suspended_pools()
+    if not lost:
+        return ""
+    rows = mount_rows(_MOUNTS.read_text("utf-8", "replace"))
+    mount = mount_at(rows, PurePosixPath(os.path.normpath(Path.cwd() / path)))
+    if mount is None or mount.filesystem != "zfs":
+        return ""
+    pool = programs.pool_of(mount.source)
+    return pool if pool in lost else ""
+
+
+def refuse_suspended(path: Path, where: list[str]) -> None:
+    """Raises LeadlineError(`zpool-unfit`) for a path in a suspended pool."""
+    pool = suspended_below(path)
+    if pool:
+        raise programs.suspended(pool, where)

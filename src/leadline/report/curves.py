@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from leadline.analysis.cells import CellFigure
-from leadline.formats.fio_log import Window
+from leadline.analysis.figures import CellFigure
+from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
-from leadline.report.axes import linear_axis, log_axis
-from leadline.report.document import Line, LineChart, Scale
-from leadline.report.wording import share_text, title, value_text, value_with_unit
+from leadline.report.document import Line, LineChart, Scale, linear_axis, log_axis
+from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
 

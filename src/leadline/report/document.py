@@ -5,10 +5,15 @@ Every text is as it shall be read; renderers escape it for their medium and deci
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from leadline.findings import Severity
+from leadline.analysis.figures import Doubt
+from leadline.findings import Finding, Severity
+from leadline.report.words import evidence_name, evidence_text, listed, place, visible
 
 
 class Kind(StrEnum):
@@ -403,3 +408,173 @@ class Document:
     summary: tuple[str, ...]
     sections: tuple[Section, ...]
     marked: tuple[Mark, ...] = field(default=())
+
+
+# How much a page may draw: what is beyond it is left out, and said to be.
+
+# A point is about 150 bytes of a page, and a chart with its axes as much as fifteen of them.
+MOST_POINTS = 4000
+_CHART_AS_POINTS = 15
+
+
+class PageBudget:
+    """The points that the charts of a page may still have, each kind for itself: otherwise the
+    series over time would leave no room for the few points of a percentile ladder."""
+
+    def __init__(self, most: int = MOST_POINTS) -> None:
+        self._most = most
+        self._spent: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+
+    def allows(self, kind: str, points: int) -> bool:
+        """Whether there is room for a chart of `kind`, which then takes it."""
+        cost = points + _CHART_AS_POINTS
+        if self._spent[kind] + cost > self._most:
+            self._left_out[kind] += 1
+            return False
+        self._spent[kind] += cost
+        return True
+
+    @property
+    def said(self) -> str:
+        """What was left out, in a sentence; empty where everything was drawn."""
+        if not self._left_out:
+            return ""
+        charts = listed(f"{count:,} of {kind}" for kind, count in self._left_out.items())
+        return (
+            f"Charts that are not drawn, to keep the page small: {charts}. The tables have every "
+            "figure, and the downloads every trial."
+        )
+
+
+# Labels of doubts: each code and severity of a run gets one, which stands beside the numbers.
+
+_LETTER = {Severity.ERROR: "E", Severity.WARNING: "W", Severity.INFO: "I"}
+Key = tuple[str, Severity]
+
+
+class Marks:
+    """`E1`, `E2`, ... `W1` ... `I1` in the order of severity, then of code; behind each `suffix`,
+    which tells the marks of two runs on one page apart."""
+
+    def __init__(self, findings: Iterable[Finding], suffix: str = "") -> None:
+        keys = sorted(
+            {(finding.code, finding.severity) for finding in findings},
+            key=lambda key: (-key[1].order, key[0]),
+        )
+        counts = dict.fromkeys(Severity, 0)
+        self._marks: dict[Key, Mark] = {}
+        for code, severity in keys:
+            counts[severity] += 1
+            label = f"{_LETTER[severity]}{counts[severity]}{suffix}"
+            self._marks[code, severity] = Mark(label=label, code=code, severity=severity)
+
+    @property
+    def all(self) -> tuple[Mark, ...]:
+        return tuple(self._marks.values())
+
+    def of(self, finding: Finding) -> Mark:
+        return self._marks[finding.code, finding.severity]
+
+    def for_number(self, doubts: Sequence[Doubt]) -> tuple[Mark, ...]:
+        """Marks to stand beside one number.
+
+        Context (info) belongs to its row, and a warning about the whole run is said once: beside
+        every number neither could be read any more. An error always stands beside its number.
+        """
+        return self._chosen(
+            doubt
+            for doubt in doubts
+            if doubt.severity is Severity.ERROR
+            or (doubt.severity is Severity.WARNING and not doubt.whole_run)
+        )
+
+    def for_row(self, doubts: Iterable[Doubt]) -> tuple[Mark, ...]:
+        """Marks of context, to stand once in a row."""
+        return self._chosen(
+            doubt for doubt in doubts if doubt.severity is Severity.INFO and not doubt.whole_run
+        )
+
+    def _chosen(self, doubts: Iterable[Doubt]) -> tuple[Mark, ...]:
+        keys = dict.fromkeys((doubt.code, doubt.severity) for doubt in doubts)
+        return tuple(self._marks[key] for key in keys if key in self._marks)
+
+
+def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
+    """Every finding, gathered by code and severity, the most severe first."""
+    gathered: Mapping[Mark, list[Finding]] = {mark: [] for mark in marks.all}
+    for finding in findings:
+        gathered[marks.of(finding)].append(finding)
+    return FindingList(groups=tuple(_group(mark, given) for mark, given in gathered.items()))
+
+
+def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
+    return FindingGroup(
+        mark=mark,
+        items=tuple(
+            FindingItem(
+                where=place(
+                    finding.target,
+                    finding.workload,
+                    finding.level,
+                    finding.op.value if finding.op else "",
+                    f"trial {finding.trial}" if finding.trial else "",
+                ),
+                message=visible(finding.message),
+                evidence=tuple(
+                    (evidence_name(name), evidence_text(name, value))
+                    for name, value in finding.evidence.items()
+                ),
+            )
+            for finding in findings
+        ),
+        remedies=tuple(dict.fromkeys(visible(finding.remedy) for finding in findings)),
+    )
+
+
+# Axes of charts: where they begin and end, and at which round values they are marked.
+
+# Below it floats have no decades; nothing that is measured is.
+NEXT_TO_ZERO = 1e-290
+# On so short a log axis powers of ten alone would leave it almost unmarked.
+_FEW_DECADES = 2.5
+_MOST_TICKS = 6
+
+Axis = tuple[float, float, list[float]]
+
+
+def linear_axis(largest: float) -> Axis:
+    """(low, high, ticks) from zero to a little above `largest`, with about four round ticks."""
+    if largest <= NEXT_TO_ZERO:
+        return 0.0, 1.0, [0.0]
+    rough = largest / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
+    ticks = [step * index for index in range(math.floor(largest / step * 1.0001) + 1)]
+    return 0.0, largest * 1.04, ticks
+
+
+def decades_axis(smallest: float, largest: float) -> Axis:
+    """(low, high, ticks) of a log axis from the decade below to the decade above, with ticks at
+    powers of ten. Both values are above zero."""
+    first = math.floor(math.log10(smallest))
+    last = math.ceil(math.log10(largest))
+    every = max(1, math.ceil((last - first) / 5))
+    ticks = [10.0**power for power in range(first, last + 1, every)]
+    return 10.0**first, 10.0**last, ticks
+
+
+def log_axis(smallest: float, largest: float) -> Axis:
+    """(low, high, ticks) of a log axis close round the values, with ticks at 1, 2 and 5 times
+    powers of ten, or at powers of ten where it is long. Both values are above zero."""
+    low, high = smallest / 1.15, largest * 1.15
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if math.log10(high / low) <= _FEW_DECADES else (1,)
+    ticks = [
+        tick
+        for power in range(first, last + 1)
+        for factor in factors
+        if low <= (tick := factor * 10.0**power) <= high
+    ]
+    every = math.ceil(len(ticks) / _MOST_TICKS) if factors == (1,) else 1
+    return low, high, ticks[::every] or [math.sqrt(low * high)]

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-import leadline
 from leadline import errors
 from leadline.analysis.comparison import By
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
-from leadline.report.comparison.output import CompareOutput
-from leadline.report.contracts import ShowOutput
+from leadline.report.answers.comparison import CompareOutput
+from leadline.report.answers.run import ShowOutput
+from leadline.version import __version__
 
 _DOWNLOAD = re.compile(
     r'<script type="text/plain" id="download-\d+" data-name="[^"]*" data-type="([^"]*)">'
@@ -93,7 +93,7 @@ def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
         if not _same(ours, theirs):
             said = f"says {_told(ours)}, raw gives {_told(theirs)}"
             problems.append(Discrepancy(path=where, message=said))
-    if kept.version == leadline.__version__ and kept.text != made.text:
+    if kept.version == __version__ and kept.text != made.text:
         problems.append(_first_difference(kept.text, made.text))
     return numbers, tuple(problems)
 

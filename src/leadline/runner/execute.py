@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leadline import errors
+from leadline.archive.reader import Run
 from leadline.archive.records import (
+    Derived,
     Problem,
     RunStatus,
     Stacks,
@@ -21,17 +23,49 @@ from leadline.archive.records import (
 )
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
-from leadline.inventory.models import HostInventory
-from leadline.plan.follow_up import grown, next_cells, waiting_targets
+from leadline.inventory.host import HostInventory
+from leadline.metrics import Metric, Op
+from leadline.plan.expand import Outcomes, TrialOutcome, grown, next_cells, waiting_targets
 from leadline.plan.footprint import Footprint, target_footprint
 from leadline.plan.models import Cell, LeftOut, Plan, Trial, Workload
 from leadline.probes.host import host_inventory
-from leadline.runner.events import Noted, Observer, RunStarted
-from leadline.runner.outcomes import outcomes
+from leadline.runner.events import Noted, Observer, RunStarted, StopRequest
 from leadline.runner.ports import Engines, System, Target
 from leadline.runner.prefill import Prefilled, prefill
-from leadline.runner.stop import StopRequest
 from leadline.runner.trial import TrialRunner, now
+
+# What a run's trials showed, as far as what the run adds to its plan depends on it.
+
+_OVER = (TrialStatus.COMPLETED, TrialStatus.FAILED, TrialStatus.HUNG)
+
+
+def outcomes(run: Run) -> Outcomes:
+    """By the number of each cell of the plan, its trials that are over."""
+    cell_of = {trial.id: trial.cell for trial in run.plan.trials}
+    found: dict[int, list[TrialOutcome]] = {}
+    for stored in run.trials:
+        number = cell_of.get(stored.record.trial)
+        if number is not None and stored.record.status in _OVER:
+            found.setdefault(number, []).append(_outcome(stored.record, stored.derived))
+    return found
+
+
+def _outcome(record: TrialRecord, derived: Derived | None) -> TrialOutcome:
+    if record.status is not TrialStatus.COMPLETED or derived is None:
+        problem = record.problem
+        overloaded = problem is not None and problem.code == errors.RATE_NOT_REACHED.code
+        return TrialOutcome(overloaded=overloaded)
+    parts = [one for one in derived.operations if one.op is not Op.TOTAL]
+    latencies: dict[Metric, float | None] = {}
+    for metric in Metric:
+        if metric.is_latency:
+            values = [one.metrics.get(metric) for one in parts]
+            told = [value for value in values if value is not None]
+            # A part of them would pass for all.
+            latencies[metric] = max(told) if told and len(told) == len(values) else None
+    return TrialOutcome(
+        iops=sum(one.metrics.get(Metric.IOPS) or 0.0 for one in parts), latencies=latencies
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,21 +8,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from leadline.archive.records import (
-    CacheDrop,
-    Created,
-    Layer,
-    Problem,
-    Processor,
-    RoundTrip,
-    TrialStatus,
-)
-from leadline.ceph.access import CephAccess
+from leadline.archive.records import CacheDrop, Created, Problem, Processor, RoundTrip, TrialStatus
+from leadline.connect.ceph import CephAccess
+from leadline.connect.shell import Shell
+from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
 from leadline.plan.target_url import TargetKind
-from leadline.runner.stop import StopRequest
-from leadline.shell import Shell
+from leadline.runner.events import StopRequest
 
 
 class Shape(StrEnum):

@@ -10,21 +10,12 @@ from leadline.archive.raw import read_output
 from leadline.archive.records import TrialStatus
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
-from leadline.formats.output import FormatError
+from leadline.formats.result import FormatError
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan
-from leadline.runner.events import Observer, PrefillEnded, PrefillStarted
-from leadline.runner.ports import (
-    Engine,
-    Engines,
-    Execution,
-    Job,
-    RemoteVolumes,
-    Shape,
-    Target,
-)
-from leadline.runner.stop import StopRequest
+from leadline.runner.events import Observer, PrefillEnded, PrefillStarted, StopRequest
+from leadline.runner.ports import Engine, Engines, Execution, Job, RemoteVolumes, Shape, Target
 
 # A target slower than this is taken for hung while it is filled.
 SLOWEST_BPS = 2 << 20

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.derive import derive
-from leadline.archive.raw import read_output
+from leadline.archive.raw import derive, read_output
 from leadline.archive.records import (
     CacheDrop,
     Derived,
@@ -23,21 +22,12 @@ from leadline.archive.records import (
 )
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
-from leadline.formats.output import FormatError
+from leadline.formats.result import FormatError
 from leadline.plan.models import Cell, Plan, Trial, Workload
-from leadline.probes.processor import CpuTimes, processor_between
-from leadline.runner.events import Observer, TrialEnded, TrialProgress, TrialStarted
-from leadline.runner.ports import (
-    Engine,
-    Engines,
-    Execution,
-    Job,
-    Location,
-    RemoteVolumes,
-    Target,
-)
+from leadline.probes.host import CpuTimes, processor_between
+from leadline.runner.events import Observer, StopRequest, TrialEnded, TrialProgress, TrialStarted
+from leadline.runner.ports import Engine, Engines, Execution, Job, Location, RemoteVolumes, Target
 from leadline.runner.prefill import SLOWEST_BPS, Prefilled
-from leadline.runner.stop import StopRequest
 
 
 def now() -> str:

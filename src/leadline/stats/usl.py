@@ -17,9 +17,55 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from leadline.stats.level_means import ENOUGH_TRIALS, drawn_means, noisy
+# How uncertain the mean logarithm of each of several levels is, by what their trials say.
 
 Values = npt.NDArray[np.float64]
+
+# From here on the trials of a level tell their scatter well enough to be drawn by themselves.
+ENOUGH_TRIALS = 6
+RESAMPLES = 1_000
+_SEED = 20_261_121
+# A factor of 150: with one degree of freedom a resample may be anywhere, and no interval asks
+# where beyond that.
+_FARTHEST = 5.0
+
+
+def drawn_means(logs: Sequence[Values]) -> Values | None:
+    """Resampled means of each level's values, shape (RESAMPLES, levels); None where no level has
+    two, so that nothing tells their scatter. Deterministic.
+
+    Levels of six values and more are drawn from their own. Where one has fewer, all levels get
+    normal noise of their common variance, which is as uncertain as its degrees of freedom.
+    """
+    if logs and min(len(one) for one in logs) >= ENOUGH_TRIALS:
+        generator = np.random.default_rng(_SEED)
+        return np.stack([_means_of(generator, one) for one in logs], axis=1)
+    freedom = sum(len(one) - 1 for one in logs)
+    if not freedom:
+        return None
+    within = sum(float(((one - one.mean()) ** 2).sum()) for one in logs)
+    counts = np.array([len(one) for one in logs], dtype=np.float64)
+    means = np.array([one.mean() for one in logs])
+    return noisy(means, within / freedom / counts, freedom)
+
+
+def noisy(means: Values, variances: Values, freedom: int) -> Values:
+    """`means` (levels) with normal noise of `variances`, whose common scale is known with `freedom`
+    degrees of freedom: shape (RESAMPLES, levels)."""
+    generator = np.random.default_rng(_SEED)
+    scale = np.sqrt(freedom / generator.chisquare(freedom, RESAMPLES))
+    noise = generator.normal(size=(RESAMPLES, len(means))) * np.sqrt(variances)
+    drawn: Values = means + np.clip(scale[:, None] * noise, -_FARTHEST, _FARTHEST)
+    return drawn
+
+
+def _means_of(generator: np.random.Generator, values: Values) -> Values:
+    n = len(values)
+    drawn = generator.choice(values, (RESAMPLES, n)).mean(axis=1)
+    # The mean of n draws from n values scatters by (n - 1) / n too little.
+    means: Values = values.mean() + (drawn - values.mean()) * math.sqrt(n / (n - 1))
+    return means
+
 
 # Three parameters, and one more to tell whether they fit.
 LEAST_LEVELS = 4
@@ -276,3 +322,58 @@ def _drawn(logs: Sequence[Values], fitted: Values, scatter: _Scatter) -> tuple[R
         assert drawn is not None
         return Resampling.TRIALS, drawn
     return Resampling.SCATTER, noisy(fitted, scatter.variances, scatter.freedom)
+
+
+# Where a curve of rates over loads bends. Loads rise and are positive; rates come as logarithms,
+# shape (..., levels), one row for each resample; what is found is an index of levels for each
+# row.
+
+Places = npt.NDArray[np.intp]
+
+
+def growth_per_doubling(loads: Values, logs: Values) -> Values:
+    """Growth between neighbouring levels for each doubling of the load, as a share:
+    (..., levels - 1)."""
+    growth: Values = np.exp2(np.diff(logs) / np.log(2) / np.diff(np.log2(loads))) - 1
+    return growth
+
+
+def first_without_growth(loads: Values, logs: Values, least: float) -> Places:
+    """The first level over which no later one has grown by `least` for each doubling; the last
+    where none is such. Held against all later levels, no single one decides where noise is large.
+    """
+    doublings = np.log2(loads)
+    over = (logs[..., None, :] - logs[..., :, None]) / np.log(2)
+    wanted = np.log2(1 + least) * (doublings[None, :] - doublings[:, None])
+    later = np.triu(np.ones(wanted.shape, dtype=bool), 1)
+    grows = ((over >= wanted) & later).any(axis=-1)
+    found: Places = np.argmin(grows, axis=-1)
+    return found
+
+
+def furthest_above_chord(loads: Values, logs: Values) -> Places:
+    """The level furthest above the straight line across the levels, from the lowest rate at the
+    first load to the highest at the last. Source: Satopaa, Albrecht, Irwin, Raghavan, Finding a
+    "Kneedle" in a Haystack, ICDCS workshops 2011, 166."""
+    rates = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    lowest = rates.min(axis=-1, keepdims=True)
+    # The highest is 1; where the lowest is, too, no level is above another.
+    up = (rates - lowest) / np.where(lowest < 1, 1 - lowest, 1.0)
+    along = (loads - loads[0]) / (loads[-1] - loads[0])
+    found: Places = np.argmax(up - along, axis=-1)
+    return found
+
+
+def usl_doubling_loads(contention: Values, coherence: Values, least: float) -> Values:
+    """Where X(2N) / X(N) of the Universal Scalability Law falls to g = 1 + `least`, 0 < least < 1:
+    the positive root of
+    coherence (2 - 4 g) N^2 + (coherence - contention) (2 g - 2) N + (2 - g) (1 - contention).
+    Infinite where it never does, 0 where the rate does not grow at all."""
+    g = 1 + least
+    a = coherence * (2 - 4 * g)
+    b = (coherence - contention) * (2 * g - 2)
+    c = (2 - g) * np.maximum(1 - contention, 0.0)
+    # The form that does not cancel; a <= 0 <= c.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = 2 * c / (-b + np.sqrt(b * b - 4 * a * c))
+    return np.where(c == 0, 0.0, root)

@@ -9,15 +9,83 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from leadline import admin_programs, errors
-from leadline.ceph.access import CephAccess
+from leadline import errors
+from leadline.connect import programs
+from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.lab import processes
-from leadline.targets import own_processes
-from leadline.targets.stand_names import StandNames
-from leadline.visible import visible
+from leadline.targets import zfs
+from leadline.targets.zfs import mount_folder
+from leadline.text import visible
+
+# What a stand is called: all that is made to put file systems on an RBD image of our own, each
+# thing of it named by one token, so that it is found again behind a kill -9.
+
+SCHEME = "shared:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandNames:
+    """Names of one stand; `image` is `leadline-RUN-TOKEN` in the Ceph pool `pool`."""
+
+    pool: str
+    image: str
+    token: str
+
+    @property
+    def url(self) -> str:
+        """How the journal calls it."""
+        return f"{SCHEME}{self.pool}/{self.image}"
+
+    @property
+    def spec(self) -> str:
+        return f"{self.pool}/{self.image}"
+
+    @property
+    def folder(self) -> Path:
+        return mount_folder(self.token)
+
+    @property
+    def exposed(self) -> Path:
+        """Where rbd-fuse is mounted."""
+        return self.folder / "image"
+
+    @property
+    def file(self) -> Path:
+        """The image as rbd-fuse shows it."""
+        return self.exposed / self.image
+
+    @property
+    def socket(self) -> Path:
+        """The admin socket of rbd-fuse; such a path has 107 bytes at most."""
+        return self.folder / "rbd-fuse.asok"
+
+    @property
+    def ext4(self) -> Path:
+        return self.folder / "ext4"
+
+    @property
+    def zpool(self) -> str:
+        return f"leadline-{self.token}"
+
+    @property
+    def datasets(self) -> Path:
+        """Where the datasets are mounted, each in a folder of it."""
+        return self.folder / "zfs"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.folder / "zfs-fuse.pid"
+
+
+def names_of(url: str, token: str) -> StandNames:
+    """The stand that a journal tells of."""
+    pool, _, image = url.removeprefix(SCHEME).partition("/")
+    return StandNames(pool=pool, image=image, token=token)
+
 
 RBD_FUSE = "rbd-fuse"
 Run = Callable[..., tuple[int | None, str, str]]
@@ -33,11 +101,11 @@ _BUSY_S = 15.0
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 
 
-def by_kernel(run: Run = admin_programs.run) -> bool:
+def by_kernel(run: Run = programs.run) -> bool:
     """Whether the kernel here has a client of RBD; its module is loaded if need be."""
     if _BUS.exists():
         return True
-    modprobe = admin_programs.find("modprobe")
+    modprobe = programs.find("modprobe")
     return modprobe is not None and run(modprobe, "rbd", bound_s=_COMMAND_S)[0] == 0
 
 
@@ -46,10 +114,10 @@ def require_possible(where: list[str]) -> None:
     missing = [
         f"no {program!r} ({package})"
         for program, package in (("losetup", "mount"), ("mkfs.ext4", "e2fsprogs"))
-        if admin_programs.find(program) is None
+        if programs.find(program) is None
     ]
     if not by_kernel():
-        if admin_programs.find(RBD_FUSE) is None:
+        if programs.find(RBD_FUSE) is None:
             missing.append(f"neither the kernel's module rbd nor {RBD_FUSE!r} (rbd-fuse)")
         elif not Path("/dev/fuse").exists():
             missing.append("no /dev/fuse")
@@ -67,7 +135,7 @@ def require_possible(where: list[str]) -> None:
         )
 
 
-def map_by_kernel(access: CephAccess, spec: str, run: Run = admin_programs.run) -> Path:
+def map_by_kernel(access: CephAccess, spec: str, run: Run = programs.run) -> Path:
     """The device of an image. Raises LeadlineError(`image-not-mapped`), also for one that takes
     no writes."""
     status, out, err = run(*access.command("rbd", "device", "map", spec), bound_s=_COMMAND_S)
@@ -130,11 +198,11 @@ def attach_loop(source: Path, *, offset: int, size: int) -> str:
     """The name of a loop device on a stretch of a file or device, in bytes. It does direct I/O
     where what lies below takes it: else the page cache of this machine would answer what is meant
     for the cluster. Raises LeadlineError(`image-not-mapped`)."""
-    losetup = admin_programs.find("losetup") or "losetup"
+    losetup = programs.find("losetup") or "losetup"
     stretch = ("--offset", str(offset), "--sizelimit", str(size), "--find", "--show", str(source))
     status, out, err = None, "", ""
     for direct in ("on", "off"):
-        status, out, err = admin_programs.run(
+        status, out, err = programs.run(
             losetup, f"--direct-io={direct}", *stretch, bound_s=_COMMAND_S
         )
         if status == 0:
@@ -153,11 +221,11 @@ def loops_on(token: str, devices: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(sorted(name for name, file in found.items() if token in file or file in devices))
 
 
-def mapped(spec: str, run: Run = admin_programs.run) -> tuple[str, ...]:
+def mapped(spec: str, run: Run = programs.run) -> tuple[str, ...]:
     """Devices (`/dev/rbd0`) by which the kernel serves an image."""
     if not _BUS.exists():
         return ()
-    rbd = admin_programs.find("rbd")
+    rbd = programs.find("rbd")
     status, out, _ = run(rbd or "rbd", "device", "list", "--format", "json", bound_s=_COMMAND_S)
     if status != 0:
         return ()
@@ -169,7 +237,7 @@ def mapped(spec: str, run: Run = admin_programs.run) -> tuple[str, ...]:
 
 def detach_loops(names: StandNames) -> tuple[str, ...]:
     """Detach what lies on the image; what could not be done as sentences."""
-    losetup = admin_programs.find("losetup") or "losetup"
+    losetup = programs.find("losetup") or "losetup"
     devices = mapped(names.spec)
     end = time.monotonic() + _BUSY_S
     while there := loops_on(names.token, devices):
@@ -179,7 +247,7 @@ def detach_loops(names: StandNames) -> tuple[str, ...]:
                 f"the loop devices {', '.join(there)} are in use and could not be detached{users}",
             )
         for name in there:
-            admin_programs.run(losetup, "--detach", f"/dev/{name}", bound_s=_COMMAND_S)
+            programs.run(losetup, "--detach", f"/dev/{name}", bound_s=_COMMAND_S)
         time.sleep(0.05)
     return ()
 
@@ -213,19 +281,16 @@ def withdraw(names: StandNames, *, force: bool = False) -> tuple[str, ...]:
     does not come back is cut off."""
     problems: list[str] = []
     for device in mapped(names.spec):
-        rbd = admin_programs.find("rbd") or "rbd"
+        rbd = programs.find("rbd") or "rbd"
         forced = ("-o", "force") if force else ()
-        status, _, err = admin_programs.run(
-            rbd, "device", "unmap", *forced, device, bound_s=_COMMAND_S
-        )
+        status, _, err = programs.run(rbd, "device", "unmap", *forced, device, bound_s=_COMMAND_S)
         if status != 0:
             problems.append(f"{device} could not be unmapped: {err.strip().splitlines()[-1:]}")
     if force:
-        own_processes.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
+        zfs.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
     problems += unmount(names.exposed, lazy_after_s=0.0 if force else _BUSY_S)
-    if not own_processes.gone(RBD_FUSE, names.folder) and not (
-        own_processes.end(RBD_FUSE, names.folder)
-        or own_processes.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
+    if not zfs.gone(RBD_FUSE, names.folder) and not (
+        zfs.end(RBD_FUSE, names.folder) or zfs.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
     ):
         problems.append(f"rbd-fuse, which serves {names.spec}, does not end")
     return tuple(problems)
@@ -234,11 +299,11 @@ def withdraw(names: StandNames, *, force: bool = False) -> tuple[str, ...]:
 def unmount(path: Path, *, lazy_after_s: float = _BUSY_S) -> tuple[str, ...]:
     """Unmount what is mounted at `path`, if anything is, at last lazily; what could not be done
     as sentences."""
-    umount = admin_programs.find("umount") or "umount"
+    umount = programs.find("umount") or "umount"
     end = time.monotonic() + lazy_after_s
     while path in _mount_points():
         lazy = ("--lazy",) if time.monotonic() >= end else ()
-        status, _, err = admin_programs.run(umount, *lazy, str(path), bound_s=_BUSY_S)
+        status, _, err = programs.run(umount, *lazy, str(path), bound_s=_BUSY_S)
         if status is None or (status != 0 and lazy):
             said = err.strip() or f"no answer within {_BUSY_S:g} s"
             return (f"{path} could not be unmounted: {said}",)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from leadline.archive.records import Layer, RoundTrip
-from leadline.formats.host_counters import Role
-from leadline.probes.host_counters import LocalMachine, ResourceWatch
-from leadline.probes.layer_watches import watches_of
-from leadline.probes.watches import Watches
-from leadline.runner.ports import Watch
+from leadline import errors
+from leadline.archive.records import CacheDrop, Created, RoundTrip
+from leadline.connect import programs
+from leadline.errors import LeadlineError
+from leadline.formats.watch_records import Role
+from leadline.inventory.layer import Layer
+from leadline.plan.footprint import DATA_FILE, Footprint
+from leadline.plan.models import Target
+from leadline.probes.mounts import block_devices, mount_of, mounted_at, signatures
+from leadline.probes.stacks import layers_of_device, layers_of_path
+from leadline.probes.watches.base import Watches
+from leadline.probes.watches.host import LocalMachine, ResourceWatch
+from leadline.probes.watches.of_target import watches_of
+from leadline.probes.zfs import dumps_of, refuse_suspended, suspended_below
+from leadline.runner.ports import Device, Folder, Journal, Watch
+from leadline.targets import page_cache_drop
+from leadline.units import format_size
 
 
 class OneForAll:
@@ -46,3 +63,385 @@ class OnThisMachine(OneForAll):
             *watches_of(layers, folder),
             ResourceWatch([machine], folder),
         )
+
+
+# Drop a file's or device's pages from the page cache, and read back that they are gone.
+#  posix_fadvise(POSIX_FADV_DONTNEED) touches only our own data and needs no privilege, unlike
+# /proc/sys/vm/drop_caches; mincore(2) then counts what is still resident. Caches of the storage
+# itself (ZFS's ARC, a RAID controller) are beyond both.
+
+METHOD = "posix_fadvise(DONTNEED), read back by mincore"
+# What is dirty is written back first, to storage that may be as slow as one that is prefilled.
+_LEAST_BOUND_S = 120.0
+_SLOWEST_BPS = 2 << 20
+
+
+def drop_page_cache(paths: Sequence[Path], *, bound_s: float = _LEAST_BOUND_S) -> CacheDrop | None:
+    """Write back and drop the pages of `paths`, within `bound_s` and what their size takes beyond
+    it. None where they cannot be mapped, so that the drop could not be read back and may not be
+    claimed. Raises OSError if they cannot be read, TimeoutError if storage takes no more.
+    """
+    size = sum(path.stat().st_size for path in paths)
+    command = (sys.executable, "-I", "-S", page_cache_drop.__file__, *map(str, paths))
+    status, out, err = programs.run(*command, bound_s=bound_s + size / _SLOWEST_BPS)
+    if status is None:
+        raise TimeoutError(errno.ETIMEDOUT, "what was written does not reach its storage")
+    if status != 0:
+        said = err.strip().splitlines()[-1:] or [f"exit status {status}"]
+        raise OSError(errno.EIO, f"dropping the page cache failed: {said[0]}")
+    answer = json.loads(out)
+    if isinstance(answer, dict):
+        raise OSError(answer["errno"], os.strerror(answer["errno"]), answer["path"])
+    if answer is None:
+        return None
+    before, after = answer
+    return CacheDrop(method=METHOD, resident_before_bytes=before, resident_after_bytes=after)
+
+
+# A block device: written only with a consent that names it, and never while anyone uses it.
+
+
+class DeviceTarget(OnThisMachine):
+    """`device:/dev/x`. `destroy` and `overwrite` are what the user consented to, word for word."""
+
+    def __init__(self, target: Target, destroy: Sequence[str], overwrite: Sequence[str]) -> None:
+        self.name = target.name
+        self.path = Path(target.parsed.location)
+        self._may_write = str(self.path) in destroy
+        self._may_overwrite = str(self.path) in overwrite
+        self._writes = True
+        self._handle = -1
+        self._below: tuple[Layer, ...] | None = None
+
+    @property
+    def location(self) -> Device:
+        return Device(path=self.path, read_only=not self._writes)
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        try:
+            mode = self.path.stat().st_mode
+        except OSError as error:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"the device {str(self.path)!r} cannot be used: {error.strerror}",
+                context=where,
+                hint="`lsblk` lists the block devices",
+            ) from error
+        if not stat.S_ISBLK(mode):
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"{str(self.path)!r} is no block device",
+                context=where,
+                hint=f"for a directory write dir:{self.path}",
+            )
+        self._writes = footprint.writes or prefill
+        if self._writes and not self._may_write:
+            raise LeadlineError(
+                errors.DEVICE_NOT_CONSENTED,
+                f"the plan would destroy what is on {str(self.path)!r}",
+                context=where,
+                hint=f"if that is meant, say so: --destroy-data {self.path}; "
+                "to read only, use workloads that only read, with --no-prefill (the audit then "
+                "says that nobody knows whether what is read was ever written)",
+            )
+        self._refuse_in_use(where)
+        if self._writes and _read_only(self.path.stat().st_rdev):
+            raise LeadlineError(
+                errors.TARGET_READ_ONLY,
+                f"the device {str(self.path)!r} takes no writes",
+                context=[*where, "the kernel holds it read-only"],
+                hint="attach it for writing (an RBD image: `rbd device map` without `-o ro`); "
+                "to read only, use workloads that only read, with --no-prefill",
+            )
+        found = signatures(self.path)
+        if self._writes and found and not self._may_overwrite:
+            raise LeadlineError(
+                errors.DEVICE_SIGNED,
+                f"{str(self.path)!r} carries {', '.join(found)}",
+                context=[*where, "it may hold somebody's data"],
+                hint=f"if it may go all the same: --overwrite-signatures {self.path}",
+            )
+        self._refuse_small(footprint, where)
+
+    def volume(self) -> object:
+        return None
+
+    def _refuse_in_use(self, where: list[str]) -> None:
+        mounted = mounted_at(self.path)
+        holders = [
+            f"{device.name} ({device.kind})"
+            for device in block_devices(self.path)
+            if device.kind in ("lvm", "crypt", "mpath", "dm") or device.kind.startswith("raid")
+        ]
+        said = [f"mounted at {point}" for point in mounted] + [f"part of {one}" for one in holders]
+        if not said:
+            try:
+                os.close(os.open(self.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+            except PermissionError as error:
+                raise LeadlineError(
+                    errors.TARGET_READ_ONLY,
+                    f"this user may not open {str(self.path)!r}",
+                    context=where,
+                    hint="run as root, or as a member of the group that owns the device",
+                ) from error
+            except OSError as error:
+                said = [f"cannot be opened exclusively: {error.strerror}"]
+        if said:
+            raise LeadlineError(
+                errors.DEVICE_IN_USE,
+                f"{str(self.path)!r} is in use",
+                context=[*where, *said],
+                hint="no option overrides this; free the device first",
+            )
+
+    def _refuse_small(self, footprint: Footprint, where: list[str]) -> None:
+        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.lseek(handle, 0, os.SEEK_END)
+        finally:
+            os.close(handle)
+        if size < footprint.span:
+            raise LeadlineError(
+                errors.TARGET_NO_SPACE,
+                f"{str(self.path)!r} has {format_size(size)}; "
+                f"the plan spans {format_size(footprint.span)}",
+                context=where,
+                hint="make the plan smaller with --size",
+            )
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        """Hold the device exclusively, so that nobody can mount it meanwhile."""
+        mode = os.O_RDWR if self._writes else os.O_RDONLY
+        try:
+            self._handle = os.open(self.path, mode | os.O_EXCL | os.O_CLOEXEC)
+        except OSError as error:
+            kind = errors.TARGET_READ_ONLY if error.errno in (1, 13, 30) else errors.DEVICE_IN_USE
+            raise LeadlineError(
+                kind,
+                f"{str(self.path)!r} cannot be opened exclusively: {error.strerror}",
+                context=[f"target {self.name!r}"],
+            ) from error
+
+    def present(self) -> bool:
+        try:
+            named, held = self.path.stat(), os.fstat(self._handle)
+            return stat.S_ISBLK(named.st_mode) and named.st_rdev == held.st_rdev
+        except OSError:
+            return False
+
+    def layers(self) -> tuple[Layer, ...]:
+        # Asked at every trial, and looked at once: ZFS may have to be asked.
+        if self._below is None:
+            self._below = layers_of_device(self.path.resolve().name)
+        return self._below
+
+    def dumps(self) -> Mapping[str, bytes]:
+        return dumps_of(self.layers())
+
+    def drop_caches(self) -> CacheDrop | None:
+        return drop_page_cache((self.path,))
+
+    def allocated_bytes(self) -> int | None:
+        return None  # a device cannot tell what of it was written
+
+    def filesystem(self) -> str:
+        return ""
+
+    def note_files(self) -> None:
+        return
+
+    def release(self) -> tuple[str, ...]:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+        return ()
+
+
+def _read_only(number: int) -> bool:
+    """Whether the kernel writes to no such device. Opening it for writing succeeds all the same."""
+    told = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/ro")
+    try:
+        return told.read_text().strip() == "1"
+    except OSError:
+        return False
+
+
+# A directory: work is done in a subdirectory of our own, which is removed on every way out.
+
+OWNER_FILE = ".leadline-owner"
+KEEP_FREE_SHARE = 0.10
+
+
+class DirectoryTarget(OnThisMachine):
+    """`dir:/path`."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = target.name
+        self.parent = Path(target.parsed.location)
+        self.folder: Path | None = None
+        self._created: Created | None = None
+        self._journal: Journal | None = None
+        self._files: set[str] = set()
+        self._below: tuple[Layer, ...] | None = None
+
+    @property
+    def location(self) -> Folder:
+        assert self.folder is not None, "acquire comes first"
+        return Folder(path=self.folder)
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        refuse_suspended(self.parent, where)
+        try:
+            mode = self.parent.stat().st_mode
+        except OSError as error:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"the directory {str(self.parent)!r} cannot be used: {error.strerror}",
+                context=where,
+                hint="name a directory that exists; Leadline makes its own folder inside it",
+            ) from error
+        if not stat.S_ISDIR(mode):
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"{str(self.parent)!r} is no directory",
+                context=where,
+                hint=f"for a block device write device:{self.parent}",
+            )
+        self._refuse_read_only(where)
+        needed_bytes = footprint.total_bytes
+        volume = os.statvfs(self.parent)
+        free = volume.f_bavail * volume.f_frsize
+        keep = int(volume.f_blocks * volume.f_frsize * KEEP_FREE_SHARE)
+        if free - needed_bytes - claimed_bytes < keep:
+            others = f"; other targets there need {format_size(claimed_bytes)}"
+            raise LeadlineError(
+                errors.TARGET_NO_SPACE,
+                f"{str(self.parent)!r} has {format_size(free)} free; the plan needs "
+                f"{format_size(needed_bytes)} and leaves {format_size(keep)} (10 %)"
+                + (others if claimed_bytes else ""),
+                context=where,
+                hint="make the plan smaller with --size, or make room",
+            )
+
+    def volume(self) -> object:
+        if suspended_below(self.parent):
+            return None
+        try:
+            return self.parent.stat().st_dev
+        except OSError:
+            return None
+
+    def _refuse_read_only(self, where: list[str]) -> None:
+        read_only = os.statvfs(self.parent).f_flag & os.ST_RDONLY
+        if read_only or not os.access(self.parent, os.W_OK | os.X_OK):
+            why = "is mounted read-only" if read_only else "cannot be written by this user"
+            raise LeadlineError(
+                errors.TARGET_READ_ONLY,
+                f"the directory {str(self.parent)!r} {why}",
+                context=where,
+                hint="Leadline makes a folder of its own there, so it must be able to write",
+            )
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        token = secrets.token_hex(8)
+        folder = self.parent / f"leadline-{run}-{token}"
+        self._created = Created(target=self.name, path=str(folder), token=token)
+        self._below = None
+        self._journal = journal
+        self._files = set(footprint.files)
+        journal.note_created(self._created)
+        try:
+            folder.mkdir()
+            (folder / OWNER_FILE).write_text(f"{run} {token}\n", encoding="utf-8")
+        except OSError as error:
+            raise LeadlineError(
+                errors.TARGET_READ_ONLY,
+                f"no folder can be made in {str(self.parent)!r}: {error.strerror}",
+                context=[f"target {self.name!r}"],
+            ) from error
+        self.folder = folder
+
+    def present(self) -> bool:
+        refuse_suspended(self.parent, [])
+        return self.folder is not None and (self.folder / OWNER_FILE).is_file()
+
+    def layers(self) -> tuple[Layer, ...]:
+        # Asked at every trial, and looked at once: ZFS may have to be asked.
+        if self._below is None:
+            self._below = self._look_below()
+        return self._below
+
+    def _look_below(self) -> tuple[Layer, ...]:
+        return layers_of_path(self.folder or self.parent)
+
+    def dumps(self) -> Mapping[str, bytes]:
+        return dumps_of(self.layers())
+
+    def drop_caches(self) -> CacheDrop | None:
+        return drop_page_cache(self._data())
+
+    def _data(self) -> tuple[Path, ...]:
+        """The files that hold our data."""
+        assert self.folder is not None
+        return tuple(
+            path
+            for path in sorted(self.folder.iterdir())
+            if path.name in self._files and path.is_file()
+        )
+
+    def allocated_bytes(self) -> int | None:
+        return sum(path.stat().st_blocks * 512 for path in self._data())
+
+    def filesystem(self) -> str:
+        mount = mount_of(self.parent)
+        return mount.filesystem if mount else ""
+
+    def note_files(self) -> None:
+        assert self.folder is not None
+        try:
+            found = {path.name for path in self.folder.iterdir() if path.is_file()}
+        except OSError:
+            return
+        self._files |= found - {OWNER_FILE}
+
+    def release(self) -> tuple[str, ...]:
+        if self._created is None:
+            return ()
+        problems = remove_folder(self._created, self._files)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(self._created)
+            self._created = None
+        return problems
+
+
+def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str, ...]:
+    """Remove a folder of ours: the files named (None: those of generated workloads), then itself.
+
+    A folder without our token is not ours and stays, as does a file that we did not make.
+    """
+    folder = Path(created.path)
+    pool = suspended_below(folder)
+    if pool:
+        why = programs.suspended(pool)
+        return (f"{folder} could not be removed: {why.fact}; {why.hint}",)
+    try:
+        if not folder.is_dir() or folder.is_symlink():
+            return ()
+        owner = folder / OWNER_FILE
+        if owner.is_file() and not owner.read_text("utf-8").rstrip().endswith(created.token):
+            return (f"{folder} carries another owner's mark and was left alone",)
+        prefix, suffix = DATA_FILE.split("{job}")
+        for path in folder.iterdir():
+            generated = path.name.startswith(prefix) and path.name.endswith(suffix)
+            if path.name == OWNER_FILE or generated or (names is not None and path.name in names):
+                path.unlink()
+        strangers = sorted(path.name for path in folder.iterdir())
+        if strangers:
+            listed = ", ".join(strangers[:5])
+            return (f"{folder} holds files that Leadline did not make and was kept: {listed}",)
+        folder.rmdir()
+    except OSError as error:
+        return (f"{folder} could not be removed: {error.strerror or error}",)
+    return ()

@@ -9,31 +9,30 @@ from typing import TYPE_CHECKING
 from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.records import Created
-from leadline.ceph.access import CephAccess
+from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.lab.down import take_down
-from leadline.lab.locate import lab_access, lab_folder, labs_folder
+from leadline.lab.state import lab_access, lab_folder, labs_folder
 from leadline.plan import models
 from leadline.plan.models import Plan
-from leadline.plan.target_url import TargetKind
-from leadline.plan.volume_request import RunnerKind
+from leadline.plan.target_url import RunnerKind, TargetKind
 from leadline.runner.ports import Journal, Target
-from leadline.targets.cephfs import CephfsTarget
-from leadline.targets.cluster import DELAY, OpenCluster, access_of, restore_delay
-from leadline.targets.dataset import remove_dataset
-from leadline.targets.device import DeviceTarget
-from leadline.targets.directory import DirectoryTarget, remove_folder
+from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
+from leadline.targets.clusters import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.hosts import HostsTarget, remove_from_host
-from leadline.targets.on_shared_image import Ext4OnRbdTarget, SharedRbdTarget, ZfsOnRbdTarget
-from leadline.targets.rados import RadosTarget, remove_objects
-from leadline.targets.rbd import RbdTarget, remove_image
-from leadline.targets.shared_image import SharedImages
-from leadline.targets.stand_names import SCHEME as SHARED
-from leadline.targets.stand_removal import remove_stand
-from leadline.targets.zfs import ZfsTarget
+from leadline.targets.image_device import SCHEME as SHARED
+from leadline.targets.local import DeviceTarget, DirectoryTarget, remove_folder
+from leadline.targets.shared_image import (
+    Ext4OnRbdTarget,
+    SharedImages,
+    SharedRbdTarget,
+    ZfsOnRbdTarget,
+    remove_stand,
+)
+from leadline.targets.zfs import ZfsTarget, remove_dataset
 
 if TYPE_CHECKING:
-    from leadline.targets.kubernetes_cluster import OpenKubernetes
+    from leadline.targets.clusters import OpenKubernetes
 
 LAB = "lab:"
 HOSTS = "hosts:"
@@ -91,7 +90,7 @@ def _on_shared_image(target: models.Target, cluster: OpenCluster, images: Shared
 
 def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -> Target:
     # The client is large; only what needs it waits for it.
-    from leadline.targets.storage_class import StorageClassTarget
+    from leadline.targets.kubernetes import StorageClassTarget
     from leadline.targets.virtual_machine import VirtualMachineTarget
 
     number = [one.name for one in plan.targets].index(target.name) + 1
@@ -154,7 +153,7 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
         if created.path.startswith(DELAY):
             return restore_delay(created)
         if created.path.startswith("kubernetes:"):
-            from leadline.targets.kubernetes_cluster import remove_again
+            from leadline.targets.clusters import remove_again
 
             return remove_again(plan.cluster(created.cluster), created)
         if created.path.startswith(HOSTS):

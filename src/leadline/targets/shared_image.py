@@ -8,35 +8,125 @@ token and noted before it is made (see stand_names).
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from leadline import admin_programs, errors, zfs_programs
+from leadline import errors
 from leadline.archive.records import Created
-from leadline.ceph.access import CephAccess
+from leadline.connect import programs
+from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph import PoolType
-from leadline.plan.footprint import Footprint
+from leadline.inventory.ceph.model import PoolType
+from leadline.inventory.layer import Layer, LayerKind
+from leadline.plan.footprint import Footprint, Part, image_bytes, image_of, layout
 from leadline.plan.models import Target
-from leadline.plan.shared_layout import Part, image_bytes, image_of, layout
+from leadline.probes.stacks import facts_of_info, layers_of_path
 from leadline.runner.ports import Journal
-from leadline.targets import image_device, zfs_daemon
-from leadline.targets.cluster import OpenCluster
-from leadline.targets.dataset import OWNER, OwnDataset
-from leadline.targets.directory import OWNER_FILE
-from leadline.targets.on_cluster import ask
-from leadline.targets.pools import (
+from leadline.targets import image_device, zfs
+from leadline.targets.ceph import (
     KEEP_FREE_SHARE,
+    OWNER_KEY,
+    OnCluster,
+    RbdTarget,
+    ask,
+    client_settings,
     find_pool,
+    remove_image,
     require_application,
     require_overwrites,
 )
-from leadline.targets.rbd import OWNER_KEY
-from leadline.targets.stand_names import StandNames
-from leadline.targets.stand_removal import remove_stand
+from leadline.targets.clusters import OpenCluster
+from leadline.targets.image_device import StandNames, names_of
+from leadline.targets.local import OWNER_FILE, DirectoryTarget
+from leadline.targets.zfs import OWNER, InDataset, OwnDataset, require_known_here, why_it_stays
 from leadline.units import format_size
+
+# Removing a stand, from the top down, however much of it there is: behind a run, and behind a
+# session that was killed while it made or used one.
+
+_BUSY_S = 30.0
+_DESTROY_S = 120.0
+
+
+def remove_stand(created: Created, access: CephAccess | None) -> tuple[str, ...]:
+    """Remove what a journal's entry tells of; what could not be done as sentences. Without
+    `access` the image goes with its lab."""
+    names = names_of(created.path, created.token)
+    if not names.image.endswith(f"-{names.token}"):
+        return (f"{created.path} has no name of ours and was left alone",)
+    stuck = _destroy_pool(names)
+    if stuck and not zfs.ours(names.folder):
+        return stuck  # a pool that stays must keep what it stands on
+    stuck += image_device.unmount(names.ext4)
+    if stuck:
+        # What lies below does not come back: it is cut off, and what waits for it lets go.
+        image_device.withdraw(names, force=True)
+    problems = image_device.unmount(names.ext4, lazy_after_s=0.0)
+    problems += zfs.stop(names.folder, names.zpool)
+    # A daemon that had to be killed leaves its mounts, which answer nothing.
+    for path in image_device.mounts_below(names.datasets):
+        problems += image_device.unmount(path, lazy_after_s=0.0)
+    problems += image_device.detach_loops(names)
+    problems += image_device.withdraw(names)
+    if access is not None:
+        image = created.model_copy(update={"path": f"rbd:{names.spec}"})
+        problems += remove_image(access, image)
+    return (*problems, *(() if problems else _remove_folder(names)))
+
+
+def _destroy_pool(names: StandNames) -> tuple[str, ...]:
+    """Destroy our pool, as long as it is busy; no other has its name."""
+    end = time.monotonic() + _BUSY_S
+    try:
+        while names.zpool in _pools():
+            # A pool that was made and not yet marked has no dataset of anybody.
+            owner = programs.own_property(OWNER, names.zpool)
+            if owner and not owner.endswith(names.token):
+                return (f"the pool {names.zpool} carries another owner's mark",)
+            try:
+                programs.ask("removing a pool", "zpool", "destroy", names.zpool, bound_s=_DESTROY_S)
+            except LeadlineError as error:
+                busy = any("busy" in line for line in error.context)
+                if not busy or time.monotonic() > end:
+                    raise
+                time.sleep(0.5)
+    except LeadlineError as error:
+        others = image_device.mounted_elsewhere(names.token)
+        said = "; ".join([why_it_stays(error), *others])
+        return (f"the pool {names.zpool} could not be removed: {said}",)
+    return ()
+
+
+def _pools() -> tuple[str, ...]:
+    return programs.pools() if zfs.answers() else ()
+
+
+def _remove_folder(names: StandNames) -> tuple[str, ...]:
+    """Remove the folder with what we made in it, and nothing else."""
+    with suppress(FileNotFoundError):
+        for path in (names.pid_file, names.socket, names.folder / "rbd-fuse.log"):
+            path.unlink(missing_ok=True)
+    folders = (names.exposed, names.ext4, *_below(names.datasets), names.datasets, names.folder)
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            return (f"{folder} could not be removed: {error.strerror}",)
+    return ()
+
+
+def _below(folder: Path) -> tuple[Path, ...]:
+    try:
+        return tuple(folder.iterdir())
+    except OSError:
+        return ()
+
 
 _MKFS_S = 600.0
 
@@ -84,7 +174,7 @@ class SharedImage:
         if part is not Part.LIBRBD:
             image_device.require_possible(where)
         if part is Part.ZFS:
-            zfs_daemon.require_possible(where)
+            zfs.require_possible(where)
         wanted = {**self._wanted, name: (part, footprint)}
         needed = max(image_bytes(tuple(wanted.values())), claimed_bytes + footprint.span)
         free = self.cluster.free_bytes(data)
@@ -213,8 +303,8 @@ class SharedImage:
         self._must("mount", device, str(names.ext4))
 
     def _must(self, program: str, *arguments: str) -> None:
-        path = admin_programs.find(program) or program
-        status, _, err = admin_programs.run(path, *arguments, bound_s=_MKFS_S)
+        path = programs.find(program) or program
+        status, _, err = programs.run(path, *arguments, bound_s=_MKFS_S)
         if status != 0:
             raise LeadlineError(
                 errors.IMAGE_NOT_MAPPED,
@@ -225,11 +315,11 @@ class SharedImage:
     def _make_pool(self, names: StandNames, device: str) -> None:
         """Its own sectors are of 4 KiB, as is usual where a device tells 512 bytes. It stands in
         no cache of pools, so that nothing imports it at the next start."""
-        zfs_daemon.ensure(names.pid_file)
+        zfs.ensure(names.pid_file)
         names.datasets.mkdir()
         settings = ("-o", "cachefile=none", "-o", "ashift=12", "-m", "none")
         mark = ("-O", f"{OWNER}={self._owner}")
-        zfs_programs.ask(
+        programs.ask(
             "making a pool",
             *("zpool", "create", *settings, *mark, names.zpool, device),
             bound_s=_MKFS_S,
@@ -247,3 +337,139 @@ class SharedImages:
         if key not in self._images:
             self._images[key] = SharedImage(cluster, *image_of(target.parsed))
         return self._images[key]
+
+
+# Targets on the image that all such targets of a Ceph pool share: by librbd, in an ext4, in a
+# dataset of ZFS.
+
+
+class SharedRbdTarget(RbdTarget):
+    """`rbd:POOL?shared=yes`: librbd on the image's first stretch."""
+
+    def __init__(self, target: Target, cluster: OpenCluster, image: SharedImage) -> None:
+        super().__init__(target, cluster, destroy=())
+        self._shared = image
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        here = self.cluster.lab.client_location if self.cluster.lab else ""
+        self._settings = client_settings(self._url, here, where)
+        self._shared.want(self.name, Part.LIBRBD, footprint, claimed_bytes, where)
+        self._pool, self._data_pool = self._shared.pool, self._shared.data_pool
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self._access = self.cluster.client(dict(self._settings))
+        self._span = footprint.span
+        self._journal = journal
+        self._shared.enter(self.name, run, journal)
+        self._image = self._shared.names.image
+        self._look()
+
+    def settle(self, written_at_s: float) -> None:
+        # What the other targets on the image hold back would disturb this one too.
+        self._shared.settle(written_at_s)
+        super().settle(written_at_s)
+
+    def _held(self) -> int:
+        """Of the first stretch: what stands behind it is of other targets."""
+        told = self._rbd(
+            "looking at what is written",
+            *("diff", "--whole-object", "--format", "json", f"{self._pool}/{self._image}"),
+        )
+        rows = [row for row in json.loads(told) if row["exists"] in (True, "true")]
+        ends = ((int(row["offset"]), int(row["offset"]) + int(row["length"])) for row in rows)
+        return sum(max(0, min(end, self._span) - begin) for begin, end in ends)
+
+    def release(self) -> tuple[str, ...]:
+        return (*super().release(), *self._shared.leave(self.name))
+
+
+class OnSharedImage(OnCluster):
+    """A target in a file system that lies on the image."""
+
+    part: Part
+
+    def __init__(self, target: Target, cluster: OpenCluster, image: SharedImage) -> None:
+        super().__init__(target, cluster)
+        self._shared = image
+        self._layers: tuple[Layer, ...] = ()
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        self._shared.want(self.name, self.part, footprint, claimed_bytes, where)
+
+    def _look(self, path: Path) -> None:
+        """Keep what lies below, with what only the cluster tells of the image."""
+        shared = self._shared
+        try:
+            spec = shared.names.spec
+            told = ask(
+                self.cluster.access, "rbd", ("info", "--format", "json", spec), "reading an image"
+            )
+        except LeadlineError:
+            told = ""
+        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: facts_of_info(told)}
+        data = {LayerKind.POOL: shared.data_pool or shared.pool}
+        self._layers = tuple(
+            layer.model_copy(
+                update={
+                    "facts": {**facts.get(layer.kind, {}), **layer.facts},
+                    "name": data.get(layer.kind, layer.name),
+                }
+            )
+            for layer in layers_of_path(path)
+        )
+
+    def settle(self, written_at_s: float) -> None:
+        self._shared.settle(written_at_s)
+
+    def layers(self) -> tuple[Layer, ...]:
+        return self._layers
+
+    def release(self) -> tuple[str, ...]:
+        return (*self.cluster.restore(), *self._shared.leave(self.name))
+
+
+class Ext4OnRbdTarget(OnSharedImage, DirectoryTarget):
+    """`ext4+rbd:POOL`: a folder of our own."""
+
+    part = Part.EXT4
+
+    def __init__(self, target: Target, cluster: OpenCluster, image: SharedImage) -> None:
+        DirectoryTarget.__init__(self, target)
+        OnSharedImage.__init__(self, target, cluster, image)
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self._files = set(footprint.files)
+        self._shared.enter(self.name, run, journal)
+        self.parent = self._shared.names.ext4
+        self.folder = self._shared.folder(self.name)
+        self._look(self.folder)
+
+    def present(self) -> bool:
+        self.cluster.require_pool(self._shared.pool)
+        return self.parent.is_mount() and DirectoryTarget.present(self)
+
+
+class ZfsOnRbdTarget(InDataset, OnSharedImage):
+    """`zfs+rbd:POOL?recordsize=...`: a dataset of our own."""
+
+    part = Part.ZFS
+
+    def __init__(self, target: Target, cluster: OpenCluster, image: SharedImage) -> None:
+        super().__init__(target, cluster, image)
+        self._properties = target.parsed.dataset_properties
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        super().inspect(footprint, prefill=prefill, claimed_bytes=claimed_bytes)
+        require_known_here(self._properties, [f"target {self.name!r}"])
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self._shared.enter(self.name, run, journal)
+        self._dataset = self._shared.dataset(self.name, self._properties)
+        self._dataset.make()
+        self._look(self._dataset.location.path)
+
+    def present(self) -> bool:
+        self.cluster.require_pool(self._shared.pool)
+        return super().present()

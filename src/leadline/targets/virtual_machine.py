@@ -7,32 +7,31 @@ from concurrent.futures import ThreadPoolExecutor
 
 from leadline import errors
 from leadline.archive.records import CacheDrop, Runner
-from leadline.errors import LeadlineError
-from leadline.kubernetes.labels import labels_of
-from leadline.kubernetes.machines.console_link import ConsoleLink
-from leadline.kubernetes.machines.console_shell import ConsoleShell
-from leadline.kubernetes.machines.guest_seed import DEVICE, SCRATCH, SETUP_DONE
-from leadline.kubernetes.machines.kubevirt import require_imports, require_kubevirt
-from leadline.kubernetes.machines.objects import RunnerMachine
-from leadline.kubernetes.machines.runners import await_machines, create_machine, instance_of
-from leadline.kubernetes.machines.state import (
+from leadline.connect.kubernetes.client import RUN_RULES, VM_RULES, labels_of, polls
+from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
+from leadline.connect.kubernetes.machine_runners import await_machines, create_machine, instance_of
+from leadline.connect.kubernetes.machines import (
+    DEVICE,
+    SCRATCH,
+    SETUP_DONE,
     Object,
+    RunnerMachine,
     Whereabouts,
     lost,
     name_of,
+    require_imports,
+    require_kubevirt,
     whereabouts,
 )
-from leadline.kubernetes.permissions import RUN_RULES, VM_RULES
-from leadline.kubernetes.pods.objects import PodSecurity
-from leadline.kubernetes.waiting import polls
+from leadline.connect.kubernetes.pods import PodSecurity
+from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
-from leadline.plan.kubernetes import VmSettings
 from leadline.plan.models import Target
-from leadline.plan.volume_request import VolumeMode
+from leadline.plan.target_url import VmSettings, VolumeMode
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
-from leadline.targets.kubernetes_cluster import OpenKubernetes
-from leadline.targets.on_kubernetes import OnKubernetes
-from leadline.visible import visible
+from leadline.targets.clusters import OpenKubernetes
+from leadline.targets.kubernetes import OnKubernetes
+from leadline.text import visible
 
 _SHORT_S = 60.0
 # What nobody needs to be asked about machines: what pods do by exec they do by their console.

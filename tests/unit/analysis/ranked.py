@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from leadline.analysis.cells import METRICS, CellFigure, MetricFigure, TrialValue, summarise
-from leadline.analysis.doubts import Doubt
+from leadline.analysis.figures import (
+    METRICS,
+    CellFigure,
+    Doubt,
+    MetricFigure,
+    TrialValue,
+    summarise,
+)
 from leadline.analysis.objectives import Objective, Question
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op

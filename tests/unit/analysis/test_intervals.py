@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.intervals import interval_coverage, interval_rank, median_interval, outliers
+from leadline.analysis.figures import interval_coverage, interval_rank, median_interval, outliers
 
 values = st.lists(st.floats(0, 1e12, allow_nan=False), min_size=6, max_size=60)
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from archive_builder import make_run, small_plan
 
-from leadline.analysis.comparison import By
-from leadline.analysis.label_partners import undecided_pairs, values_of
-from leadline.analysis.sides import by_label, within_run
+from leadline.analysis.comparison import By, by_label, undecided_pairs, values_of, within_run
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.analysis.objectives import Question, every_rate, for_use_case, selected
-from leadline.analysis.use_cases import USE_CASES, UseCase, find_use_case
+from leadline.analysis.objectives import (
+    USE_CASES,
+    Question,
+    UseCase,
+    every_rate,
+    find_use_case,
+    for_use_case,
+    selected,
+)
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from tests.unit.analysis.ranked import READ, WRITE, Ranked, Values, make

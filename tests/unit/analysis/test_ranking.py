@@ -10,7 +10,7 @@ from archive_builder import make_run, small_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.analysis.cells import figures
+from leadline.analysis.figures import figures
 from leadline.analysis.objectives import every_rate, selected
 from leadline.analysis.ranking import rank
 from leadline.analysis.verdicts import Verdict, judge

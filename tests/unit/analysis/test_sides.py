@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from archive_builder import make_run, small_plan
 
-from leadline.analysis.comparison import By
-from leadline.analysis.sides import places, two_runs, within_run
+from leadline.analysis.comparison import By, places, two_runs, within_run
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.plan.models import Plan

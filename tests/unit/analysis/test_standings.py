@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.standings import (
+from leadline.analysis.ranking import (
     better_than,
     ranks_of,
     resampled_ranks,

@@ -7,9 +7,16 @@ from statistics import median
 
 import pytest
 
-from leadline.analysis.evidence import REPEATS_FACTOR
-from leadline.analysis.reasons import Reason
-from leadline.analysis.verdicts import Evidence, Judgement, Pair, Sample, Verdict, judge
+from leadline.analysis.verdicts import (
+    REPEATS_FACTOR,
+    Evidence,
+    Judgement,
+    Pair,
+    Reason,
+    Sample,
+    Verdict,
+    judge,
+)
 from leadline.metrics import Metric
 
 STEADY = (99.0, 101.0, 100.0, 100.5, 99.5, 100.2, 99.8, 100.1)

@@ -25,11 +25,10 @@ from leadline.errors import (
     RUN_NOT_RESUMABLE,
     LeadlineError,
 )
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.overrides import Overrides
+from leadline.runner.events import StopRequest
 from leadline.runner.execute import carry_out
-from leadline.runner.stop import StopRequest
 from leadline.targets.open import open_targets
 from tests.conftest import RECORDED
 

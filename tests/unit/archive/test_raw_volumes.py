@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from leadline.archive.derive import derive
-from leadline.archive.raw import read_output, read_windows
-from leadline.formats.fio_json import parse_fio_json
-from leadline.formats.output import FormatError
+from leadline.archive.raw import derive, read_output, read_windows
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op
 from leadline.stats.histogram import LatencyHistogram
 from tests.conftest import RECORDED

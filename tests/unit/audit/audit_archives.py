@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.archive import layout
-from leadline.archive.derive import derive
+from leadline.archive.raw import derive
 from leadline.archive.reader import Run
 from leadline.archive.records import (
     CacheDrop,
@@ -24,8 +24,8 @@ from leadline.archive.records import (
     TrialStatus,
 )
 from leadline.findings import Finding
-from leadline.formats.fio_json import parse_fio_json
-from leadline.formats.output import FormatError
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.result import FormatError
 from leadline.plan.models import Cell, JobFile, Pattern, Phase, Plan, Target, Trial, Workload
 
 RECORDED = Path(__file__).parent / "recorded"

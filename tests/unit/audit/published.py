@@ -11,13 +11,7 @@ from leadline.archive.records import Session
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.registry import RULES, audit
 from leadline.findings import Finding
-from leadline.formats.output import (
-    EngineOutput,
-    JobOptions,
-    JobResult,
-    Latency,
-    Operation,
-)
+from leadline.formats.result import EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import gather
 from leadline.metrics import Op

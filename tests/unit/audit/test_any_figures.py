@@ -12,17 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.audit.evidence import CellEvidence, Place, RunEvidence, every
-from leadline.audit.gathering import of_output
-from leadline.audit.neighbours import with_neighbours
+from leadline.audit.gathering import of_output, with_neighbours
 from leadline.audit.registry import RULES, audit_output
-from leadline.formats.output import (
-    DiskUse,
-    EngineOutput,
-    JobOptions,
-    JobResult,
-    Latency,
-    Operation,
-)
+from leadline.formats.result import DiskUse, EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Workload
 

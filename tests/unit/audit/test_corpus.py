@@ -9,8 +9,8 @@ from pathlib import Path
 
 from leadline.audit.registry import audit_output
 from leadline.findings import Severity
-from leadline.formats.fio_json import parse_fio_json
-from leadline.formats.output import FormatError
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.result import FormatError
 
 # Submission waits on FUSE (facts of the lab, section 4).
 FUSE = [f"r{size}-libaio-q8-oc{cache}" for size in (2, 3) for cache in ("true", "false")]

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from leadline.archive.records import Extent, Layer, LayerKind, TrialRecord, TrialStatus
+from leadline.archive.records import Extent, TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.gathering import of_output
-from leadline.audit.layers import compressing, read_below
+from leadline.audit.gathering import compressing, of_output, read_below
 from leadline.audit.rules import cache_served_reads, compressible_data
 from leadline.findings import Finding, Severity
-from leadline.formats.host_counters import DiskCounters, HostSample, MissedHostSample, Role
-from leadline.formats.output import EngineOutput, JobOptions, JobResult, Latency, Operation
+from leadline.formats.result import EngineOutput, JobOptions, JobResult, Latency, Operation
+from leadline.formats.watch_records import DiskCounters, HostSample, MissedHostSample, Role
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import cell
 

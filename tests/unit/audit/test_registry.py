@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.scaling.codes import FOUND_BY_SCALE
+from leadline.analysis.scaling.curves import FOUND_BY_SCALE
 from leadline.audit.registry import RULES, audit, page, trusted
 from leadline.errors import LeadlineError
 from leadline.findings import Severity

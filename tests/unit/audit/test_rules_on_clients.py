@@ -10,7 +10,7 @@ import pytest
 from leadline.audit.evidence import Place, TrialEvidence
 from leadline.audit.gathering import of_output
 from leadline.findings import Finding, Severity
-from leadline.formats.output import JobResult
+from leadline.formats.result import JobResult
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Pattern, Phase, Workload
 from tests.unit.audit.audit_archives import Judge, Stored

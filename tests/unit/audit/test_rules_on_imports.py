@@ -11,24 +11,10 @@ from leadline.audit.evidence import CellEvidence, Place
 from leadline.audit.gathering import of_output
 from leadline.audit.registry import RULES, audit, audit_output
 from leadline.findings import Severity
-from leadline.formats.output import (
-    JobResult,
-    Latency,
-    Note,
-    NoteKind,
-    Operation,
-)
+from leadline.formats.result import JobResult, Latency, Note, NoteKind, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Workload
-from tests.unit.audit.published import (
-    done,
-    imported,
-    job,
-    of,
-    output,
-    row,
-    told,
-)
+from tests.unit.audit.published import done, imported, job, of, output, row, told
 
 # --- the published tables ------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 from leadline.archive.records import Extent
 from leadline.audit.registry import audit_output
 from leadline.findings import Severity
-from leadline.formats.output import DiskUse, JobResult, Latency
+from leadline.formats.result import DiskUse, JobResult, Latency
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import Judge, Stored
 from tests.unit.audit.published import done, job, of, output
@@ -107,7 +107,7 @@ def test_a_summary_without_latencies_is_told_of_only_where_they_were_switched_of
 
 
 def test_no_total_is_made_of_reads_and_writes_that_a_summary_tells() -> None:
-    from leadline.formats.output import by_name
+    from leadline.formats.result import by_name
 
     both = (done(Op.READ), done(Op.WRITE))
     assert [one.op for one in by_name([job(*both, whole=False)])["j"]] == [Op.READ, Op.WRITE]

@@ -7,26 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from leadline.audit.evidence import TrialEvidence
+from leadline.audit.evidence import PoolMedia, TrialEvidence
 from leadline.audit.gathering import of_output
-from leadline.audit.media import PoolMedia
 from leadline.audit.registry import audit_output
 from leadline.findings import Severity
-from leadline.formats.output import (
-    DiskUse,
-    JobResult,
-    Latency,
-)
+from leadline.formats.result import DiskUse, JobResult, Latency
 from leadline.metrics import Op
-from tests.unit.audit.published import (
-    ask,
-    done,
-    job,
-    of,
-    output,
-    row,
-    told,
-)
+from tests.unit.audit.published import ask, done, job, of, output, row, told
 
 # --- caches and ceilings -------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pytest
 
 from leadline.audit.evidence import Place, TrialEvidence
 from leadline.audit.rules import client_saturated
-from leadline.formats.zfs_stream import parse_zfs_stream, stream_output
+from leadline.formats.zfs.stream import parse_zfs_stream, stream_output
 from tests.conftest import ROOT
 
 

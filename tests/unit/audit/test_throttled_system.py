@@ -13,7 +13,7 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.audit.registry import audit
 from leadline.findings import Finding, Severity
-from leadline.plan.lab_description import LabDescription, Topology
+from leadline.plan.lab import LabDescription, Topology
 from leadline.plan.models import Cluster, Plan
 from tests.unit.audit.audit_archives import Stored, build, cell
 

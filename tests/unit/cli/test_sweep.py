@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.archive.records import Derived, DerivedOperation, TrialStatus
-from leadline.cli.sweep import Sweeps
+from leadline.cli.progress import Sweeps
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Pattern, Phase, Plan, Target, Trial, Workload
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.ceph.access import CephAccess
+from leadline.connect.ceph import CephAccess
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 
 ACCESS = CephAccess(conf=Path("/lab/ceph.conf"), name="bench", namespace=Path("/run/netns/z1"))

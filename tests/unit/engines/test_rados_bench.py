@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from leadline.archive.records import TrialStatus
-from leadline.engines.rados_bench import RadosBenchEngine, cleanup_command
+from leadline.engines.ceph_bench import RadosBenchEngine, cleanup_command
 from leadline.errors import LeadlineError
-from leadline.formats.rados_bench import read_rados_bench
+from leadline.formats.ceph.rados_bench import read_rados_bench
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Pattern
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, RadosPool
-from leadline.runner.stop import StopRequest
 from tests.unit.engines.bench_doubles import ACCESS, NEAR, Install, installer, workload
 
 RADOS = EngineChoice.RADOS_BENCH

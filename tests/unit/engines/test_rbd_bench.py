@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from leadline.archive.records import TrialStatus
-from leadline.engines.rbd_bench import RbdBenchEngine
+from leadline.engines.ceph_bench import RbdBenchEngine
 from leadline.errors import LeadlineError
-from leadline.formats.rbd_bench import read_rbd_bench
+from leadline.formats.ceph.rbd_bench import read_rbd_bench
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Pattern
 from leadline.plan.target_url import TargetKind
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Folder, Job, Location, Progress, RbdImage
-from leadline.runner.stop import StopRequest
 from tests.unit.engines.bench_doubles import ACCESS, NEAR, Install, installer, workload
 
 RBD = EngineChoice.RBD_BENCH

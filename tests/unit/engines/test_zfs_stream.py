@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from leadline import admin_programs
 from leadline.archive.records import TrialStatus
+from leadline.connect import programs
 from leadline.engines import zfs_stream
 from leadline.engines.zfs_stream import BUFFER_BYTES, ZfsStreamEngine
 from leadline.errors import LeadlineError
-from leadline.formats.output import FormatError
-from leadline.formats.zfs_stream import parse_zfs_stream, read_stream_output, read_zfs_stream
+from leadline.formats.result import FormatError
+from leadline.formats.zfs.stream import parse_zfs_stream, read_stream_output, read_zfs_stream
 from leadline.plan.models import EngineChoice, Pattern, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.runner.events import StopRequest
 from leadline.runner.ports import Dataset, Execution, Folder, Job
-from leadline.runner.stop import StopRequest
 from tests.unit.engines.bench_doubles import Install, installer, workload
 
 STREAM = EngineChoice.ZFS_STREAM
@@ -128,7 +128,7 @@ def stream(*, runtime_s: float = 0.5, ramp_s: float = 0.0, size: int = SIZE) -> 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     install = installer(tmp_path / "bin", monkeypatch)
-    monkeypatch.setattr(admin_programs, "_SEARCHED", str(tmp_path / "bin"))
+    monkeypatch.setattr(programs, "_SEARCHED", str(tmp_path / "bin"))
     return Machine(tmp_path, install)
 
 
@@ -245,7 +245,7 @@ def test_a_zfs_that_fell_silent_is_not_waited_for_at_length(
 
 
 def test_without_zfs_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_programs, "_SEARCHED", "/nowhere")
+    monkeypatch.setattr(programs, "_SEARCHED", "/nowhere")
     with pytest.raises(LeadlineError) as told:
         ZfsStreamEngine().check(stream(), TargetKind.ZFS)
     assert told.value.kind.code == "zfs-missing"

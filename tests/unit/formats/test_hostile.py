@@ -16,9 +16,8 @@ from fuzz.bundles import pack, unpack
 from fuzz.mutations import number_places
 from fuzz.properties import read, told
 from fuzz.targets import HOSTILE, TARGETS, importer_seeds
-from leadline.formats.importer import Importer, Result
-from leadline.formats.importers import KINDS, importer
-from leadline.formats.output import EngineOutput, FormatError, NoteKind
+from leadline.formats.importer import KINDS, Importer, Result, importer
+from leadline.formats.result import EngineOutput, FormatError, NoteKind
 
 MIB = 1 << 20
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leadline.formats.importer import Result
-from leadline.formats.output import EngineOutput, FormatError, JobOptions, JobResult, Operation
-from leadline.importing.cells import ImportedTrial, imported_plan, imported_trial
+from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Operation
+from leadline.importing.archives import ImportedTrial, imported_plan, imported_trial
 from leadline.metrics import Op
 from leadline.plan.models import Plan
 

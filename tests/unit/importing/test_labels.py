@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.importing.labels import GivenLabel, TargetLabels, label_targets, parse_label
+from leadline.importing.gather import GivenLabel, TargetLabels, label_targets, parse_label
 
 
 @pytest.mark.parametrize(

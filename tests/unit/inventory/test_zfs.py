@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.inventory.zfs import zfs_inventory
-from leadline.inventory.zfs.parameters import BY_NAME, PARAMETERS
-from leadline.inventory.zfs.properties import PROPERTIES
-from leadline.inventory.zfs.reading import version_key
+from leadline.inventory.zfs import (
+    BY_NAME,
+    PARAMETERS_PARAMETERS,
+    PROPERTIES,
+    version_key,
+    zfs_inventory,
+)
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "zfs"
 
@@ -170,9 +173,9 @@ def test_a_version_is_read_up_to_its_packaging() -> None:
 
 
 def test_every_row_says_what_it_does_and_what_shows_it() -> None:
-    assert len({one.name for one in PARAMETERS}) == len(PARAMETERS)
+    assert len({one.name for one in PARAMETERS_PARAMETERS}) == len(PARAMETERS_PARAMETERS)
     assert len({one.name for one in PROPERTIES}) == len(PROPERTIES)
-    for one in PARAMETERS:
+    for one in PARAMETERS_PARAMETERS:
         assert bool(one.defaults) != bool(one.computed), one.name
         assert not one.does.endswith("."), one.name
         assert one.evidence, one.name

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.lab import keys, pools
-from leadline.lab.conf import Addresses, Paths, render
-from leadline.lab.topology import client_location, places, sites
-from leadline.plan.lab_description import LabDescription, LabPool, Store, Topology
+from leadline.lab import conf, pools
+from leadline.lab.conf import Addresses, Paths, client_location, places, render, sites
+from leadline.plan.lab import LabDescription, LabPool, Store, Topology
 
 PATHS = Paths(folder=Path("/labs/study"), memory=Path("/dev/shm/leadline-lab-1"))
 
@@ -174,10 +173,10 @@ def test_placement_groups_are_counted_as_created() -> None:
 
 
 def test_keys_are_of_the_form_that_ceph_reads_and_differ() -> None:
-    one, other = keys.new_key(), keys.new_key()
+    one, other = conf.new_key(), conf.new_key()
     assert one != other
     kind, _, _, length = struct.unpack("<HIIH", base64.b64decode(one)[:12])
     assert (kind, length, len(base64.b64decode(one))) == (1, 16, 28)
-    text = keys.render_keyring({"mon.a": one, "osd.0": other}, keys.capabilities(1))
+    text = conf.render_keyring({"mon.a": one, "osd.0": other}, conf.capabilities(1))
     assert "[mon.]\n" in text
     assert "[osd.0]\n" in text

@@ -8,8 +8,16 @@ import pytest
 from pydantic import ValidationError
 
 from leadline.errors import LAB_INVALID, LeadlineError
-from leadline.plan.lab_description import LabDescription, LabDocument, LabPool, Store, Topology
-from leadline.plan.lab_file import LabInvalid, LabOverrides, load_description
+from leadline.plan.lab import (
+    LabDescription,
+    LabDocument,
+    LabInvalid,
+    LabOverrides,
+    LabPool,
+    Store,
+    Topology,
+    load_description,
+)
 
 NO_OPTIONS = LabOverrides()
 

@@ -14,23 +14,24 @@ import pytest
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.lab import processes
+from leadline.lab.cluster import Condition, look, survey
 from leadline.lab.conf import SOCKET_PATH_BYTES
-from leadline.lab.daemons import failed, last_lines
+from leadline.lab.daemons import failed, last_lines, require
 from leadline.lab.down import take_down
-from leadline.lab.locate import lab_access, lab_folder, labs_folder
-from leadline.lab.requirements import require
 from leadline.lab.state import (
     MEMORY,
     STATE,
     LabState,
     Phase,
     ProcessRecord,
+    lab_access,
+    lab_folder,
+    labs_folder,
     paths_of,
     read_state,
     write_state,
 )
-from leadline.lab.survey import Condition, look, survey
-from leadline.plan.lab_description import LabDescription, Store
+from leadline.plan.lab import LabDescription, Store
 
 NOBODY = ProcessRecord(name="leadline", pid=2**22 - 1, start_ticks=1)
 
@@ -230,8 +231,8 @@ def test_missing_programs_are_named_with_their_packages(
 def test_room_and_memory_are_looked_at_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("leadline.lab.requirements.shutil.which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr("leadline.lab.requirements.MODULES", tmp_path)
+    monkeypatch.setattr("leadline.lab.daemons.shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("leadline.lab.daemons.MODULES", tmp_path)
     huge = LabDescription(osd_size_bytes=1 << 50)
     error = raises(errors.LAB_NOT_READY, lambda: require(huge, tmp_path / "not" / "there"))
     assert "grow to 3,072 TiB" in error.fact

@@ -15,11 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from leadline.lab import forwarder, network
-from leadline.lab.forwarder import SOURCE, NetworkUnavailable, build
+from leadline.lab import network
+from leadline.lab import network as forwarder
 from leadline.lab.network import (
+    SOURCE,
+    NetworkUnavailable,
     Zone,
     ZoneNetwork,
+    build,
     one_way_ns,
     parse_ping,
     render_delays,

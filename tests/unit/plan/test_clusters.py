@@ -6,10 +6,9 @@ import pytest
 
 from leadline.errors import LeadlineError
 from leadline.plan.expand import without
-from leadline.plan.lab_description import LabDescription, Topology
-from leadline.plan.loader import load_plan
+from leadline.plan.lab import LabDescription, Topology
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import LeftOut, Plan
-from leadline.plan.overrides import Overrides
 
 STUDY = """\
 clusters:

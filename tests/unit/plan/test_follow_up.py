@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.metrics import Metric
-from leadline.plan.follow_up import (
+from leadline.plan.expand import (
     Outcomes,
     TrialOutcome,
     grown,
@@ -17,9 +17,8 @@ from leadline.plan.follow_up import (
     next_clients,
     waiting_targets,
 )
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.overrides import Overrides
 
 
 def planned(folder: Path, workload: str) -> Plan:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.plan.kubernetes import KubernetesCluster
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.overrides import Overrides
+from leadline.plan.target_url import KubernetesCluster
 
 PLAN = """\
 clusters:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.plan.lab_description import LabDescription, Topology
-from leadline.plan.loader import load_plan
-from leadline.plan.overrides import Overrides
+from leadline.plan.lab import LabDescription, Topology
+from leadline.plan.loader import Overrides, load_plan
 
 PLANS = Path(__file__).parents[3] / "plans"
 

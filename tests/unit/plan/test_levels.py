@@ -10,9 +10,8 @@ from leadline.errors import LeadlineError
 from leadline.metrics import Metric
 from leadline.plan.expand import OPEN_LOOP_DEPTH
 from leadline.plan.footprint import target_footprint
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Density, OpenLoop, Plan
-from leadline.plan.overrides import Overrides
 
 
 def planned(folder: Path, workload: str, targets: str = "dir:/mnt") -> Plan:

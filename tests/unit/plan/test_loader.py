@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.errors import PLAN_INVALID, PLAN_UNREADABLE, LeadlineError
-from leadline.plan.loader import load_plan, load_profile, profile_names
+from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.models import EngineChoice, Pattern
-from leadline.plan.overrides import Overrides
 
 FIVE_FAULTS = """\
 name: study

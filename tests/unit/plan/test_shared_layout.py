@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.plan.footprint import Footprint
-from leadline.plan.shared_layout import OBJECT_BYTES, Part, image_bytes, layout, part_of
+from leadline.plan.footprint import OBJECT_BYTES, Footprint, Part, image_bytes, layout, part_of
 from leadline.plan.target_url import parse_target_url
 
 MIB = 1 << 20

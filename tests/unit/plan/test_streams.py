@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.overrides import Overrides
 from leadline.runner.prefill import SLOWEST_BPS
 from leadline.runner.trial import bound_of
 from tests.conftest import ROOT

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.plan.target_url import TargetKind, parse_target_url
-from leadline.plan.volume_request import (
+from leadline.plan.target_url import (
     CHOICES,
     GIB,
     MOST_VOLUMES,
@@ -17,8 +16,10 @@ from leadline.plan.volume_request import (
     Access,
     Lifetime,
     RunnerKind,
+    TargetKind,
     VolumeMode,
     VolumeRequest,
+    parse_target_url,
     volume_request,
 )
 

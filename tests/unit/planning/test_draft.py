@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.plan.loader import load_plan
-from leadline.plan.overrides import Overrides
-from leadline.plan.volume_request import GIB, RunnerKind, VolumeMode
-from leadline.planning.cost import PREFILL_BPS, cost_of, total
-from leadline.planning.draft import draft
-from leadline.planning.models import Draft, Load, Published, Quota, Survey, Wish
+from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.target_url import GIB, RunnerKind, VolumeMode
+from leadline.planning.draft import (
+    PREFILL_BPS,
+    Draft,
+    Load,
+    Published,
+    Quota,
+    Survey,
+    Wish,
+    cost_of,
+    draft,
+    total,
+)
 from leadline.planning.text import Settings, plan_text
 
 Manifest = dict[str, Any]

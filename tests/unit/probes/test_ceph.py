@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import pytest
 
 from leadline import errors
-from leadline.ceph.connection import CommandFailed
+from leadline.connect.ceph import CommandFailed
 from leadline.errors import LeadlineError
-from leadline.inventory import ceph_dumps as names
-from leadline.inventory.ceph_dumps import Asked
-from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.inventory.ceph import dumps as names
+from leadline.inventory.ceph.dumps import Asked
+from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.probes.ceph import Answer, capture
 from tests.unit.inventory.conftest import dumps_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.probes.fuse_servers import server_of
-from leadline.probes.mount_table import mount_rows
+from leadline.probes.mounts import mount_rows
+from leadline.probes.stacks import server_of
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 
 from leadline import errors
+from leadline.connect.kubernetes.client import Connection
+from leadline.connect.shell import Said
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.kubernetes.connection import Connection
 from leadline.probes import kubernetes as probe
+from leadline.probes.ceph import Toolbox
 from leadline.probes.kubernetes import capture
-from leadline.probes.toolbox import Toolbox
-from leadline.shell import Said
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS
 
@@ -295,7 +295,7 @@ def test_of_two_clusters_the_second_is_a_gap(shell: CephShell) -> None:
 
 def test_the_probe_keeps_the_dumps_that_a_folder_gives() -> None:
     """The same names and forms, so that an archive's dumps and a folder's are one thing."""
-    from leadline.inventory.kubernetes.folder import read_folder
+    from leadline.inventory.kubernetes.objects import read_folder
 
     saved = read_folder(CLUSTERS / "rook").dumps
     names = {kind.dump for kind in kinds.KINDS} | {kinds.GAPS, kinds.VERSION}

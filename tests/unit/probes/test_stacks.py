@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.archive.records import Layer, LayerKind
-from leadline.probes.mount_table import mount_at, mount_rows
+from leadline.inventory.layer import Layer, LayerKind
+from leadline.probes.mounts import mount_at, mount_rows
 from leadline.probes.stacks import Roots, layers_of_device, layers_of_path
 
 _ZFS = Path(__file__).parents[2] / "recorded" / "zfs"

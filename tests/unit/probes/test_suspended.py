@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from leadline import errors, zfs_programs
+from leadline import errors
 from leadline.archive.records import Created, Problem
-from leadline.engines.suspension import suspension_named
+from leadline.connect import programs
+from leadline.engines.zfs_stream import suspension_named
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.probes import suspended
+from leadline.probes import zfs
 from leadline.runner.ports import Dataset, Device, Folder
-from leadline.targets.directory import DirectoryTarget, remove_folder
+from leadline.targets.local import DirectoryTarget, remove_folder
 
 MOUNTS = """\
 21 1 254:0 / / rw - ext4 /dev/vda rw
@@ -31,8 +32,8 @@ def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for pool, state in (("gone", "SUSPENDED"), ("fine", "ONLINE")):
         (tmp_path / "kstats" / pool).mkdir(parents=True)
         (tmp_path / "kstats" / pool / "state").write_text(f"{state}\n")
-    monkeypatch.setattr(suspended, "_MOUNTS", tmp_path / "mountinfo")
-    monkeypatch.setattr(zfs_programs, "_KSTATS", tmp_path / "kstats")
+    monkeypatch.setattr(zfs, "_MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(programs, "_KSTATS", tmp_path / "kstats")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_the_pool_of_a_path(path: str, pool: str) -> None:
-    assert suspended.suspended_below(Path(path)) == pool
+    assert zfs.suspended_below(Path(path)) == pool
 
 
 def test_a_directory_in_a_suspended_pool_is_refused_and_left_alone() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline import admin_programs
-from leadline.archive.records import Layer, LayerKind
+from leadline.connect import programs as admin_programs
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.probes import zfs
 from leadline.probes.zfs import dumps_of, leaf_vdevs, zfs_dumps, zfs_layer
 

@@ -14,11 +14,10 @@ from archive_builder import make_run, small_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.cells import CellFigure, figures
+from leadline.analysis.figures import CellFigure, figures
 from leadline.archive.reader import Run
-from leadline.formats.fio_log import Window
+from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric, Op
-from leadline.report.budget import PageBudget
 from leadline.report.curves import (
     MOST_POINTS,
     MOST_SERIES,
@@ -28,9 +27,9 @@ from leadline.report.curves import (
     rate_over_time_chart,
     thinned,
 )
-from leadline.report.document import Choices, LineChart, Paragraph, Section
-from leadline.report.run import workload_curves
-from leadline.report.run.page import run_document
+from leadline.report.document import Choices, LineChart, PageBudget, Paragraph, Section
+from leadline.report.pages.run import results as workload_curves
+from leadline.report.pages.run.page import run_document
 from leadline.stats.histogram import LatencyHistogram
 
 latencies = st.dictionaries(st.integers(1, 10**11), st.integers(1, 10**6), min_size=1, max_size=40)
@@ -279,7 +278,7 @@ def test_a_page_draws_only_so_much_and_says_what_it_left_out(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = functools.partial(PageBudget, 150)
-    monkeypatch.setattr("leadline.report.run.page.PageBudget", small)
+    monkeypatch.setattr("leadline.report.pages.run.page.PageBudget", small)
     document = run_document(run, figures(run, ()), ())
     (found,) = (section for section in document.sections if section.id == "results")
     blocks = [block for section in found.sections for block in section.blocks]

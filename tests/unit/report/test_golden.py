@@ -10,14 +10,13 @@ import pytest
 from archive_builder import make_run, some_findings
 from rich.console import Console
 
-from leadline.analysis.cells import figures
+from leadline.analysis.figures import figures
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
-from leadline.report import markdown, terminal
-from leadline.report.contracts import show_output
+from leadline.report.answers.run import show_output, show_table
 from leadline.report.document import Document
-from leadline.report.run.page import run_document
-from leadline.report.tables import show_table
+from leadline.report.pages.run.page import run_document
+from leadline.report.render import markdown, terminal
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rendered"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.report.labels import LONGEST_LABEL, chart_labels
+from leadline.report.words import LONGEST_LABEL, chart_labels
 
 
 @given(st.sets(st.text(st.characters(categories=("L", "N")), max_size=200), max_size=8))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from archive_builder import make_run, small_plan
 
-from leadline.analysis.cells import figures
-from leadline.report import html
-from leadline.report.run.page import run_document
+from leadline.analysis.figures import figures
+from leadline.report.pages.run.page import run_document
+from leadline.report.render import html
 
 LARGEST = 3_000_000
 

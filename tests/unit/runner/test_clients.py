@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from leadline.engines.fio_remote import RemoteFioEngine
-from leadline.plan.loader import PlanInvalid, load_plan
+from leadline.engines.fio.remote import RemoteFioEngine
+from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.overrides import Overrides
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
 from leadline.runner.trial import job_of
 

@@ -12,15 +12,14 @@ from leadline.archive.records import RunStatus
 from leadline.archive.runs import find_run
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter
-from leadline.cli.session import this_session
+from leadline.cli.archives import this_session
 from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
-from leadline.plan.loader import load_plan
-from leadline.plan.overrides import Overrides
+from leadline.plan.loader import Overrides, load_plan
+from leadline.runner.events import StopRequest
 from leadline.runner.execute import Outcome, carry_out
 from leadline.runner.ports import Execution, Job, Progress
-from leadline.runner.stop import StopRequest
-from leadline.targets.directory import DirectoryTarget
+from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"

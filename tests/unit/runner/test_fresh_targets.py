@@ -12,16 +12,15 @@ import pytest
 from leadline import errors
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.writer import RunWriter
-from leadline.cli.session import this_session
+from leadline.cli.archives import this_session
 from leadline.engines.choose import OneEngine
-from leadline.engines.fio import FioEngine
+from leadline.engines.fio.local import FioEngine
 from leadline.errors import LeadlineError
-from leadline.plan.loader import load_plan
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.overrides import Overrides
+from leadline.runner.events import StopRequest
 from leadline.runner.execute import Outcome, carry_out
-from leadline.runner.stop import StopRequest
-from leadline.targets.directory import DirectoryTarget
+from leadline.targets.local import DirectoryTarget
 
 pytestmark = pytest.mark.real
 PLAN = """\

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leadline.stats.bends import (
+from leadline.stats.usl import (
+    Usl,
     first_without_growth,
     furthest_above_chord,
     growth_per_doubling,
     usl_doubling_loads,
 )
-from leadline.stats.usl import Usl
 
 LOADS = np.array([1.0, 2, 4, 8, 16, 32, 64, 128])
 

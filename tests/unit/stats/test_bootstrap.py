@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from leadline.stats import bootstrap
-from leadline.stats.bootstrap import median_ratio_bounds, median_support
+from leadline.stats import ratios as bootstrap
+from leadline.stats.ratios import median_ratio_bounds, median_support
 
 Values = npt.NDArray[np.float64]
 SEED = 20261121

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from leadline.stats.effective_size import effective_size, mean_standard_error_share
+from leadline.stats.series import effective_size, mean_standard_error_share
 
 Series = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from leadline.stats.multiplicity import benjamini_hochberg, holm
+from leadline.stats.ratios import benjamini_hochberg, holm
 
 families = st.lists(st.floats(0, 1), max_size=30)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from leadline.stats.noise import noise_floor
+from leadline.stats.ratios import noise_floor
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 10])

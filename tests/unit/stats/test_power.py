@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import nctdtr, stdtrit
 
-from leadline.stats.power import detectable, trials_needed
-from leadline.stats.ratios import TwoSamples, estimate_ratios
+from leadline.stats.ratios import TwoSamples, detectable, estimate_ratios, trials_needed
 
 
 def power_of_t(difference: float, scale: float, n: int, *, paired: bool) -> float:

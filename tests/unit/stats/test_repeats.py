@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.report.comparison.band_alone import REPEATS, called_by_chance
-from leadline.stats.repeats import Scatter, share_beyond
+from leadline.report.pages.comparison.takeaways import REPEATS, called_by_chance
+from leadline.stats.ratios import Scatter, share_beyond
 
 ROUNDS = 200_000
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.stats.student import independent_difference, paired_difference
+from leadline.stats.ratios import independent_difference, paired_difference
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 5), (6, 6), (10, 7), (20, 20)])

@@ -100,7 +100,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(
 ) -> None:
     """95 % of 120 curves, give or take three standard deviations of that: 6 %. Fewer resamples
     than usual, which costs the intervals little and the test much less time."""
-    monkeypatch.setattr("leadline.stats.level_means.RESAMPLES", 300)
+    monkeypatch.setattr("leadline.stats.usl.RESAMPLES", 300)
     rounds = 120
     held = {"contention": 0, "coherence": 0, "peak": 0}
     drawn = 0

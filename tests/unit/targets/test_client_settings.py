@@ -4,7 +4,7 @@ import pytest
 
 from leadline.errors import TARGET_INVALID, LeadlineError
 from leadline.plan.target_url import parse_target_url
-from leadline.targets.rbd import client_settings
+from leadline.targets.ceph import client_settings
 
 
 @pytest.mark.parametrize(

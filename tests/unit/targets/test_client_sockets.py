@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline import private_folder
-from leadline.ceph.access import CephAccess
-from leadline.targets.cluster import OpenCluster
+from leadline import files
+from leadline.connect.ceph import CephAccess
+from leadline.targets.clusters import OpenCluster
 
 # sockaddr_un has 108 bytes, the last of them 0 (unix(7)).
 LONGEST = 107
@@ -24,13 +24,13 @@ def test_each_client_has_a_socket_of_its_own_which_goes_with_the_cluster(tmp_pat
     longest = told[-1].partition(" = ")[2].replace("$pid", "4194304").replace("$cctid", "1" * 20)
     assert len(longest) <= LONGEST
     assert cluster.sockets.stat().st_mode & 0o777 == 0o700
-    assert cluster.sockets.name.startswith(private_folder.prefix("asok"))
+    assert cluster.sockets.name.startswith(files.prefix("asok"))
     cluster.close()
     assert not cluster.sockets.exists()
 
 
 def test_a_cluster_without_clients_makes_no_folder(tmp_path: Path) -> None:
-    before = set(Path(private_folder.SHORT).glob(private_folder.prefix("asok") + "*"))
+    before = set(Path(files.SHORT).glob(files.prefix("asok") + "*"))
     cluster = OpenCluster("c", CephAccess(conf=tmp_path / "ceph.conf"))
     cluster.close()
-    assert set(Path(private_folder.SHORT).glob(private_folder.prefix("asok") + "*")) == before
+    assert set(Path(files.SHORT).glob(files.prefix("asok") + "*")) == before

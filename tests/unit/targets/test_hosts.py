@@ -13,8 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets import hosts as module
-from leadline.targets.host_look import Look, require_room
-from leadline.targets.hosts import HostsTarget, remove_from_host
+from leadline.targets.hosts import HostsTarget, Look, remove_from_host, require_room
 from tests.local_shell import SCRATCH, LocalShell, stub
 
 OWNER = ".leadline-owner"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from leadline import errors
-from leadline.ceph.access import CephAccess
+from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
-from leadline.targets import image_device, own_processes
-from leadline.targets.stand_names import StandNames, names_of
+from leadline.targets import image_device, zfs
+from leadline.targets.image_device import StandNames, names_of
 
 ACCESS = CephAccess(conf=Path("/etc/ceph/ceph.conf"))
 REFUSED = """\
@@ -154,12 +154,12 @@ def test_processes_are_ours_by_program_and_folder_only(tmp_path: Path) -> None:
     children = [subprocess.Popen([*wait, str(one / "pid")]) for one in (folder, other)]
     try:
         end = time.monotonic() + 60
-        while not own_processes.found(name, folder) and time.monotonic() < end:
+        while not zfs.found(name, folder) and time.monotonic() < end:
             time.sleep(0.02)
-        assert own_processes.found(name, folder) == (children[0].pid,)
-        assert own_processes.found("zfs-fuse", folder) == ()
-        assert own_processes.end(name, folder)
-        assert own_processes.found(name, folder) == ()
+        assert zfs.found(name, folder) == (children[0].pid,)
+        assert zfs.found("zfs-fuse", folder) == ()
+        assert zfs.end(name, folder)
+        assert zfs.found(name, folder) == ()
         assert children[1].poll() is None
     finally:
         for child in children:

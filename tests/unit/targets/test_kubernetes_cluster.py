@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from leadline.archive.records import Created
-from leadline.kubernetes.pods.objects import PodSecurity
-from leadline.plan.kubernetes import KubernetesCluster
-from leadline.targets.kubernetes_cluster import OpenKubernetes
+from leadline.connect.kubernetes.pods import PodSecurity
+from leadline.plan.target_url import KubernetesCluster
+from leadline.targets.clusters import OpenKubernetes
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 
@@ -38,7 +38,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         assert (verb, resource) == ("create", "namespaces")
         return call(Client())
 
-    monkeypatch.setattr("leadline.kubernetes.connection.Connection.ask", ask)
+    monkeypatch.setattr("leadline.connect.kubernetes.client.Connection.ask", ask)
     return found
 
 

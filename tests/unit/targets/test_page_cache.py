@@ -6,7 +6,7 @@ import pytest
 
 from leadline.archive.records import CacheDrop
 from leadline.targets import page_cache_drop
-from leadline.targets.page_cache import drop_page_cache
+from leadline.targets.local import drop_page_cache
 
 
 def dropped(path: Path) -> CacheDrop:

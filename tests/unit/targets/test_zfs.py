@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from leadline import admin_programs, errors, zfs_programs
+from leadline import errors
 from leadline.archive.records import Created
+from leadline.connect import programs
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.targets import dataset
+from leadline.targets import zfs as dataset
 from leadline.targets.zfs import ZfsTarget
 
 MODERN = {
@@ -87,11 +88,11 @@ class Played:
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
     zfs = Played()
-    monkeypatch.setattr(admin_programs, "run", zfs)
-    monkeypatch.setattr(admin_programs, "find", lambda program: f"/sbin/{program}")
+    monkeypatch.setattr(programs, "run", zfs)
+    monkeypatch.setattr(programs, "find", lambda program: f"/sbin/{program}")
     monkeypatch.setattr("leadline.targets.zfs.os.geteuid", lambda: 0)
     monkeypatch.setattr(dataset, "MOUNTS", tmp_path)
-    monkeypatch.setattr(zfs_programs, "_KSTATS", tmp_path / "kstats")
+    monkeypatch.setattr(programs, "_KSTATS", tmp_path / "kstats")
     monkeypatch.setattr(dataset, "_LARGEST_RECORD", tmp_path / "zfs_max_recordsize")
     monkeypatch.setattr(dataset.time, "sleep", lambda seconds: None)
     return zfs
@@ -335,15 +336,15 @@ Try running '/sbin/modprobe zfs' as root to load them.
 def test_programs_without_a_zfs_that_runs_are_told_apart_from_a_missing_pool(
     monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    monkeypatch.setattr(admin_programs, "find", lambda program: f"/sbin/{program}")
-    monkeypatch.setattr(admin_programs, "run", lambda *command, **bounds: (1, "", said))
+    monkeypatch.setattr(programs, "find", lambda program: f"/sbin/{program}")
+    monkeypatch.setattr(programs, "run", lambda *command, **bounds: (1, "", said))
     error = refused("zfs:tank")
     assert error.kind is errors.ZFS_MISSING
     assert "no ZFS runs" in error.fact
 
 
 def test_without_programs_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_programs, "find", lambda program: None)
+    monkeypatch.setattr(programs, "find", lambda program: None)
     error = refused("zfs:tank")
     assert error.kind is errors.ZFS_MISSING
     assert "zfs-fuse" in (error.hint or "")

@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadline.analysis.layers.model import Basis, Figure, Flow, LayerFlow, Series, by_little
-from leadline.analysis.layers.series import Growth, Sample, growth, seconds_of
-from leadline.analysis.layers.sizes import Sizes
-from leadline.analysis.layers.windows import Window
-from leadline.archive.records import Layer
-from leadline.formats.ceph_counters import CounterSample, OsdRates, osd_rates
-from leadline.formats.image_counters import ImageSample, MissedImage
+from leadline.analysis.layers.model import (
+    Basis,
+    Figure,
+    Flow,
+    Growth,
+    LayerFlow,
+    Sample,
+    Series,
+    Sizes,
+    Window,
+    by_little,
+    growth,
+    seconds_of,
+)
+from leadline.formats.ceph.counters import (
+    CounterSample,
+    ImageSample,
+    MissedImage,
+    OsdRates,
+    osd_rates,
+)
+from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 
 IMAGE_SOURCE = "librbd perf dump"

@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline import errors
-from leadline.analysis.doubts import DoubtIndex
-from leadline.analysis.layers.explaining import Explanation, explained
-from leadline.analysis.layers.relevance.judging import settings_of
-from leadline.analysis.layers.relevance.model import Setting
-from leadline.analysis.layers.sweep import RecordSweep, SweepRow
+from leadline.analysis.figures import DoubtIndex
+from leadline.analysis.layers.explain import Explanation, RecordSweep, SweepRow, explained
+from leadline.analysis.layers.relevance import Setting, settings_of
 from leadline.analysis.layers.trial import TrialLayers, trial_layers
 from leadline.analysis.layers.zfs import vdev_devices
 from leadline.archive.reader import Run, StoredTrial
-from leadline.archive.records import Layer, LayerKind, TrialStatus
+from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import zfs_inventory
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell

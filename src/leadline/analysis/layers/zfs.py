@@ -13,14 +13,14 @@ from leadline.analysis.layers.model import (
     Flow,
     LayerFlow,
     Seconds,
+    Sizes,
+    Window,
+    added,
     by_little,
 )
-from leadline.analysis.layers.sizes import Sizes, added
-from leadline.analysis.layers.windows import Window
-from leadline.archive.records import Layer, LayerKind
-from leadline.formats.zfs.iostat import IostatReport, IostatRow
-from leadline.formats.zfs.iostat_sizes import RequestSizes
-from leadline.formats.zfs.kstat import Txg
+from leadline.formats.zfs.iostat import IostatReport, IostatRow, RequestSizes
+from leadline.formats.zfs.status import Txg
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.units import format_bandwidth
 

@@ -2,25 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from leadline import errors
-from leadline.analysis.aa import noise_floors
-from leadline.analysis.comparison import By, Side
-from leadline.analysis.conditions import Conditions, conditions
-from leadline.analysis.samples import Samples
+from leadline.analysis.comparison import By, Judged, Side, places, two_runs, within_run
+from leadline.analysis.explain.conditions import Conditions, conditions
+from leadline.analysis.noise import noise_floors
+from leadline.analysis.scaling.curves import LoadPoint
 from leadline.analysis.scaling.knee import Shape
-from leadline.analysis.scaling.lab_bounds import LabBounds, lab_bounds
-from leadline.analysis.scaling.resources import Known, Resource, as_told, resources
-from leadline.analysis.scaling.speedup import OneSystem, Speedup, partners, speedup
+from leadline.analysis.scaling.speedup import (
+    Known,
+    OneSystem,
+    Resource,
+    Speedup,
+    as_told,
+    partners,
+    resources,
+    speedup,
+)
 from leadline.analysis.scaling.superlinear import Superlinear, superlinear
-from leadline.analysis.sides import Judged, places, two_runs, within_run
+from leadline.analysis.verdicts import Samples
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from leadline.plan.latency_limit import LatencyLimit
-from leadline.visible import visible
+from leadline.metrics import Metric
+from leadline.plan.lab import LabDescription
+from leadline.plan.models import LatencyLimit
+from leadline.text import visible
+
+# What two labs beside each other can show, and what the one machine that plays them cannot.
+
+THROTTLED = "throttled-system"
+SATURATED = "client-saturated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabBounds:
+    """Two labs on a machine of `cores` processors, None where nobody tells. Of `levels` of equal
+    load on both sides together, `throttled` had latencies that a processor budget made, and at
+    `saturated` the machine's own processors were used up."""
+
+    baseline: LabDescription
+    candidate: LabDescription
+    cores: int | None
+    levels: int
+    throttled: int
+    saturated: int
+
+
+def lab_bounds(ours: Known, theirs: Known, speedups: Iterable[Speedup]) -> LabBounds | None:
+    """None where one side at least is no lab, or nobody describes it, or neither has more than the
+    other: labs of one size are set beside each other for something else, such as their zones."""
+    speedups = tuple(speedups)
+    if ours.lab is None or theirs.lab is None or not any(one.divisor for one in speedups):
+        return None
+    points = [
+        point
+        for one in speedups
+        if not one.baseline.part_of_mix
+        for level in one.levels
+        for point in (level.baseline, level.candidate)
+    ]
+    return LabBounds(
+        baseline=ours.lab,
+        candidate=theirs.lab,
+        cores=ours.host.cores if ours.host else None,
+        levels=len(points),
+        throttled=sum(THROTTLED in _codes(point) for point in points),
+        saturated=sum(SATURATED in _codes(point) for point in points),
+    )
+
+
+def _codes(point: LoadPoint) -> frozenset[str]:
+    return frozenset(
+        code
+        for metric in (Metric.IOPS, Metric.LATENCY_MEAN)
+        for code in point.figure.metric(metric).findings
+    )
+
 
 # Shapes of curves by archive and target.
 Shapes = Mapping[tuple[Path, str], Sequence[Shape]]

@@ -8,20 +8,21 @@ from enum import StrEnum
 
 import numpy as np
 
-from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
-from leadline.analysis.verdicts import Pair, Verdict, judge
+from leadline.analysis.verdicts import Pair, Samples, Verdict, judge
 from leadline.metrics import Metric
-from leadline.stats.bends import (
+from leadline.stats.usl import (
     Places,
+    Unfitted,
+    UslFit,
     Values,
+    drawn_means,
     first_without_growth,
+    fit_usl,
     furthest_above_chord,
     growth_per_doubling,
     usl_doubling_loads,
 )
-from leadline.stats.level_means import drawn_means
-from leadline.stats.usl import Unfitted, UslFit, fit_usl
 
 # Twice the load for less than a tenth more throughput: by Little's law latency then grows by more
 # than 1.8 times.

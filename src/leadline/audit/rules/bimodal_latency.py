@@ -9,7 +9,7 @@ import numpy as np
 from leadline.audit.evidence import JobEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import Operation
+from leadline.formats.result import Operation
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from leadline.archive.records import Layer
-from leadline.audit.evidence import JobEvidence
-from leadline.audit.execution import FILE_ENGINES
-from leadline.audit.latency import mean_s, median_s
-from leadline.audit.layers import compressing, read_below
+from leadline.audit.evidence import FILE_ENGINES, JobEvidence, mean_s, median_s
+from leadline.audit.gathering import compressing, read_below
 from leadline.audit.physics import fastest_read, may_read_ahead
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import FormatError, Operation
+from leadline.formats.result import FormatError, Operation
+from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.units import format_latency, format_size
 

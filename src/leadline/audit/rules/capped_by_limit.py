@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import Operation
+from leadline.formats.result import Operation
 from leadline.metrics import Op
 from leadline.units import format_bandwidth, format_iops
 

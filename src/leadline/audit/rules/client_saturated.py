@@ -8,7 +8,7 @@ from leadline.archive.records import Processor
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.zfs_stream import StreamReport
+from leadline.formats.zfs.stream import StreamReport
 
 # All cores, or the one core that a job's thread can use, count as used up from here.
 USED_UP = 0.95

@@ -10,8 +10,8 @@ from statistics import median
 from leadline.audit.evidence import JobEvidence, TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
+from leadline.text import visible
 from leadline.units import format_duration, format_iops
-from leadline.visible import visible
 
 # Of two nobody knows which is the odd one.
 FEWEST_CLIENTS = 3

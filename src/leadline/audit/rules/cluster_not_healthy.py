@@ -11,8 +11,8 @@ from itertools import pairwise
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.ceph_status import ClusterSample, ClusterStatus, Health, HealthCheck
-from leadline.formats.output import FormatError
+from leadline.formats.ceph.counters import ClusterSample, ClusterStatus, Health, HealthCheck
+from leadline.formats.result import FormatError
 from leadline.units import format_duration
 
 # What a status tells of PGs can be this old: OSDs report every 5 s (mgr_stats_period), the manager

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.layers import compressing
+from leadline.audit.gathering import compressing
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.metrics import Op
-from leadline.visible import visible
+from leadline.text import visible
 
 # Buffers that are all the same, of which compression leaves nothing.
 _ALIKE = ("all zeros", "one repeated")

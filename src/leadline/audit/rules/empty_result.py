@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import FormatError
+from leadline.formats.result import FormatError
 
 _AGAIN = "Complete the run with `leadline run --resume`, and compare nothing with this cell before."
 

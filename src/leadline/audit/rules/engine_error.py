@@ -11,7 +11,7 @@ from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.audit.rules.rate_not_reached import behind
 from leadline.findings import Severity
-from leadline.formats.output import FormatError
+from leadline.formats.result import FormatError
 
 
 def check(trial: TrialEvidence) -> Iterator[Doubt]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import TrialEvidence
-from leadline.audit.media import PoolMedia
+from leadline.audit.evidence import PoolMedia, TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 from leadline.metrics import Op

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.latency import told
+from leadline.audit.evidence import JobEvidence, TrialEvidence, told
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import EngineOutput, Latency, NoteKind, Operation
+from leadline.formats.result import EngineOutput, Latency, NoteKind, Operation
 
 # Real fio 3.x results agree to 0.1 % (methodology, 11,500 files); the rest is a margin.
 TOLERANCE = 0.005

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import JobEvidence
-from leadline.audit.latency import told
+from leadline.audit.evidence import JobEvidence, told
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from leadline.audit.evidence import JobEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.fio_log import Window
-from leadline.formats.output import FormatError
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import FormatError
 from leadline.metrics import Op
-from leadline.stats.steady_state import ChangePoint, Steadiness, change_point, steadiness
+from leadline.stats.series import ChangePoint, Steadiness, change_point, steadiness
 
 # SNIA PTS, steady state: range within 20 % of the mean, drift of the fitted line within 10 %.
 RANGE = 0.20

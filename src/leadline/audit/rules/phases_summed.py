@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import TrialEvidence
-from leadline.audit.mixes import Split, read_share, share_apart, split_of
-from leadline.audit.rounding import rounding
+from leadline.audit.evidence import TrialEvidence, rounding
+from leadline.audit.physics import Split, read_share, share_apart, split_of
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import Operation
+from leadline.formats.result import Operation
 from leadline.metrics import Op
 
 SAME = 0.01

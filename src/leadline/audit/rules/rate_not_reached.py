@@ -9,10 +9,9 @@ from leadline.archive.records import TrialRecord
 from leadline.audit.evidence import JobEvidence, TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import JobOptions
+from leadline.formats.result import JobOptions
 from leadline.metrics import Op
-from leadline.plan.models import Phase
-from leadline.plan.offered import REACHED_SHARE, chance_iops
+from leadline.plan.models import REACHED_SHARE, Phase, chance_iops
 from leadline.units import format_iops, parse_fio_size
 
 

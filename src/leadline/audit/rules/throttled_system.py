@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.host_counters import Role
 from leadline.formats.host_rates import GroupRates, machine_rates
-from leadline.formats.output import FormatError
-from leadline.visible import visible
+from leadline.formats.result import FormatError
+from leadline.formats.watch_records import Role
+from leadline.text import visible
 
 # Of the periods in which a group had work, those in which its quota ran out. Every I/O that comes
 # in the rest of such a period waits for the next: from one in a hundred on that is the 99th

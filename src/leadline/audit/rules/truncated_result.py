@@ -8,7 +8,7 @@ from leadline.archive.records import TrialStatus
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import FormatError
+from leadline.formats.result import FormatError
 
 _AGAIN = "Run the trial again and let it end (`leadline run --resume`)."
 _SOURCE = "Get the whole file from its source, or have the run repeated to its end."

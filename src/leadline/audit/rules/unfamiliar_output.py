@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.output import EngineOutput, NoteKind
+from leadline.formats.result import EngineOutput, NoteKind
 
 SHOWN = 5
 # What cannot be (NoteKind.IMPOSSIBLE_VALUE) is told by inconsistent-figures.

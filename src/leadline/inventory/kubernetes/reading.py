@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph import CephInventory
-from leadline.inventory.ceph_dumps import STATUS, is_dump
-from leadline.inventory.ceph_reading import cluster_inventory
+from leadline.inventory.ceph.dumps import STATUS, is_dump
+from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.classes import class_reader
-from leadline.inventory.kubernetes.local_storage import (
-    read_disk_pool,
-    read_io_engine,
-    read_longhorn,
-    read_zfs_node,
-)
 from leadline.inventory.kubernetes.models import Gap, KubernetesInventory, sound
-from leadline.inventory.kubernetes.nodes import driver_nodes, node_reader, read_csi_driver
 from leadline.inventory.kubernetes.objects import Dumps, Malformed, Objects, decode, objects_in
-from leadline.inventory.kubernetes.operators import read_cdi, read_kubevirt, read_workload
-from leadline.inventory.kubernetes.rook import (
+from leadline.inventory.kubernetes.operators import (
+    driver_nodes,
+    node_reader,
     read_block_pool,
+    read_cdi,
     read_ceph_cluster,
+    read_csi_driver,
+    read_disk_pool,
     read_filesystem,
+    read_io_engine,
+    read_kubevirt,
+    read_longhorn,
     read_storage_cluster,
+    read_workload,
+    read_zfs_node,
 )
 
 

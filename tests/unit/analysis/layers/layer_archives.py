@@ -9,7 +9,8 @@ from typing import Any
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.archive.records import Layer, LayerKind, Stacks, TargetStack
+from leadline.archive.records import Stacks, TargetStack
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.plan.models import Cell
 from tests.unit.audit.audit_archives import Stored, build, cell
 

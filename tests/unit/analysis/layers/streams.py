@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from leadline.archive import layout
-from leadline.archive.derive import derive
+from leadline.archive.raw import derive
 from leadline.archive.reader import Run
-from leadline.archive.records import Layer, LayerKind
-from leadline.formats.zfs_stream import read_stream_output
+from leadline.formats.zfs.stream import read_stream_output
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.plan.models import Cell, EngineChoice, Pattern, Phase, Workload
 from tests.unit.analysis.layers.layer_archives import lines, machine, stamp, with_stack
 from tests.unit.audit.audit_archives import Stored, build

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.layers.bounds import rates_within
-from leadline.analysis.layers.model import Seconds, Series
+from leadline.analysis.layers.model import Seconds, Series, rates_within
 
 TENTHS = 10
 

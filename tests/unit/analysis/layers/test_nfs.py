@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.layers.model import Basis
-from leadline.analysis.layers.mounts import nfs_flow
-from leadline.analysis.layers.windows import Window
-from leadline.archive.records import Layer, LayerKind
-from leadline.formats.mount_counters import parse_mount_counters
+from leadline.analysis.layers.model import Basis, Window
+from leadline.analysis.layers.sources import nfs_flow
+from leadline.formats.watch_records import parse_mount_counters
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 
 RECORDED = Path("tests/recorded/layers/nfs42-direct-write/mount-counters.jsonl")

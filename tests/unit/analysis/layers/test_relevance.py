@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.layers.relevance.judging import settings_of
-from leadline.analysis.layers.relevance.model import Relevance, Setting
+from leadline.analysis.layers.relevance import Relevance, Setting, settings_of
 from leadline.analysis.layers.trial import TrialLayers, trial_layers
 from leadline.archive import layout
-from leadline.archive.records import Layer, LayerKind
+from leadline.inventory.layer import Layer, LayerKind
 from tests.unit.analysis.layers.layer_archives import lines, stamp
 from tests.unit.analysis.layers.streams import SECONDS, stack, stream_run
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.layers.model import Basis
-from leadline.analysis.layers.series import Sample, growth
-from leadline.analysis.layers.windows import Window, window_of
+from leadline.analysis.layers.model import Basis, Sample, Window, growth, window_of
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase, Workload
 

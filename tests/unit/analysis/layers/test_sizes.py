@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.layers.sizes import Sizes, added
+from leadline.analysis.layers.model import Sizes, added
 
 COUNTS = st.dictionaries(
     st.integers(min_value=0, max_value=1 << 24), st.integers(min_value=0, max_value=1000)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.layers.arithmetic import TOLERANCE
 from leadline.analysis.layers.model import Basis
+from leadline.analysis.layers.steps import TOLERANCE
 from leadline.analysis.layers.study import LayerStudy, layer_study
 from leadline.archive import layout
-from leadline.archive.records import Layer, LayerKind
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.plan.models import Pattern
 from tests.unit.analysis.layers.layer_archives import (

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.layers.arithmetic import Step
 from leadline.analysis.layers.model import Figure, Flow, LayerFlow
-from leadline.analysis.layers.reasons import Between, Evidence, others_may_do_more, reasons_of
+from leadline.analysis.layers.steps import Between, Evidence, Step, others_may_do_more, reasons_of
 from leadline.analysis.layers.study import CellLayers, layer_study
 from leadline.analysis.layers.zfs import written_times
 from leadline.archive import layout
-from leadline.archive.records import Layer, LayerKind
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Pattern
 from tests.unit.analysis.layers.layer_archives import (

@@ -9,24 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from leadline.analysis.cells import CellFigure, figures
-from leadline.analysis.samples import Samples
+from leadline.analysis.figures import CellFigure, figures
 from leadline.analysis.scaling.curves import LoadCurve, load_curves
-from leadline.archive.derive import derived_operations
+from leadline.analysis.verdicts import Samples
+from leadline.archive.raw import derived_operations
 from leadline.archive.records import Problem, TrialStatus
 from leadline.findings import Finding, Severity
-from leadline.formats.output import EngineOutput, JobOptions, JobResult, Latency, Operation
+from leadline.formats.result import EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.metrics import Measurement, Op
-from leadline.plan.models import (
-    Cell,
-    Pattern,
-    Phase,
-    Plan,
-    Recorded,
-    Target,
-    Trial,
-    Workload,
-)
+from leadline.plan.models import Cell, Pattern, Phase, Plan, Recorded, Target, Trial, Workload
 from leadline.stats.histogram import LatencyHistogram
 
 OVERLOADED = Problem(code="rate-not-reached", fact="the queue grew without bound")

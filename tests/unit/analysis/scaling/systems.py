@@ -9,12 +9,10 @@ from typing import Any
 from leadline.analysis.comparison import Side
 from leadline.analysis.scaling.growth import Shapes
 from leadline.analysis.scaling.knee import shape_of
-from leadline.analysis.scaling.resources import Kind, Known, Resource
-from leadline.analysis.scaling.speedup import OneSystem, Speedup, speedup
-from leadline.inventory.ceph import CephInventory
-from leadline.inventory.models import HostInventory
-from leadline.plan.latency_limit import LatencyLimit
-from leadline.plan.models import Cluster, Target
+from leadline.analysis.scaling.speedup import Kind, Known, OneSystem, Resource, Speedup, speedup
+from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.host import HostInventory
+from leadline.plan.models import Cluster, LatencyLimit, Target
 from tests.unit.analysis.scaling.levels import Simulated
 
 HOSTS = Resource(

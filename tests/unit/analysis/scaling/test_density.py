@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
-from leadline.analysis.scaling.density import DensityAnswer, densities
-from leadline.analysis.scaling.disturbance import disturbances
-from leadline.analysis.scaling.fairness import Fairness, fairness_of
-from leadline.analysis.scaling.limit import Standing
+from leadline.analysis.scaling.limits import (
+    DensityAnswer,
+    Fairness,
+    Standing,
+    densities,
+    disturbances,
+    fairness_of,
+)
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.records import Problem
 from leadline.metrics import Metric, Op
-from leadline.plan.latency_limit import parse_latency_limit
-from leadline.plan.models import Density, Pattern
+from leadline.plan.models import Density, Pattern, parse_latency_limit
 from tests.unit.analysis.scaling.levels import OVERLOADED, Did, Level, simulate
 from tests.unit.audit.audit_archives import Stored, build, cell
 

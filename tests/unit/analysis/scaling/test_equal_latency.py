@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.analysis.scaling.equal_latency import Within, within
+from leadline.analysis.scaling.limits import Within, within
 from leadline.findings import Finding
 from leadline.metrics import Metric
-from leadline.plan.latency_limit import LatencyLimit, parse_latency_limit
+from leadline.plan.models import LatencyLimit, parse_latency_limit
 from tests.unit.analysis.scaling.levels import Did, Level, closed, refusal, simulate
 from tests.unit.analysis.scaling.systems import HOSTS, against
 

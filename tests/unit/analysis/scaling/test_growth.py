@@ -10,10 +10,10 @@ from archive_builder import host, small_plan
 
 from leadline.analysis.comparison import By
 from leadline.analysis.scaling.growth import Growth, growths
-from leadline.analysis.scaling.resources import Kind, resources
+from leadline.analysis.scaling.speedup import Kind, resources
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph_reading import cluster_inventory
-from leadline.plan.lab_description import LabDescription, Topology
+from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.plan.lab import LabDescription, Topology
 from tests.unit.analysis.scaling.levels import Simulated, closed, simulate
 from tests.unit.analysis.scaling.systems import judged, knowledge, known, shapes
 from tests.unit.inventory.conftest import dumps_of

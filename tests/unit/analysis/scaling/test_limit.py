@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leadline.analysis.scaling.limit import LimitAnswer, Standing, keeping
+from leadline.analysis.scaling.limits import LimitAnswer, Standing, keeping
 from leadline.metrics import Metric
-from leadline.plan.latency_limit import LatencyLimit, parse_latency_limit
+from leadline.plan.models import LatencyLimit, parse_latency_limit
 from tests.unit.analysis.scaling.levels import OVERLOADED, Did, Level, refusal, simulate
 
 LIMIT = parse_latency_limit("p99<20ms")

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from leadline.analysis.scaling.curves import LoadCurve
-from leadline.analysis.scaling.resources import Kind, Resource
-from leadline.analysis.scaling.speedup import partners
+from leadline.analysis.scaling.speedup import Kind, Resource, partners
 from leadline.analysis.verdicts import Verdict
 from leadline.metrics import Op
 from leadline.plan.models import Pattern

@@ -8,22 +8,15 @@ from typing import Any
 
 import pytest
 
-from leadline.analysis.conditions import Conditions
-from leadline.analysis.scaling.resources import Resource
-from leadline.analysis.scaling.superlinear import Superlinear, superlinear
-from leadline.analysis.scaling.superlinear_causes import Stance
+from leadline.analysis.explain.conditions import Conditions
+from leadline.analysis.scaling.speedup import Resource
+from leadline.analysis.scaling.superlinear import Stance, Superlinear, superlinear
 from leadline.findings import Finding, Severity
-from leadline.inventory.ceph import CephInventory, Spread
-from leadline.inventory.ceph_reading import cluster_inventory
-from leadline.inventory.differences import Difference, Topic
-from leadline.plan.lab_description import LabDescription, Topology
-from tests.unit.analysis.scaling.levels import (
-    Level,
-    Simulated,
-    closed,
-    refusal,
-    simulate,
-)
+from leadline.inventory.ceph.model import CephInventory, Spread
+from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.inventory.diff import Difference, Topic
+from leadline.plan.lab import LabDescription, Topology
+from tests.unit.analysis.scaling.levels import Level, Simulated, closed, refusal, simulate
 from tests.unit.analysis.scaling.systems import HOSTS, against, knowledge, known
 from tests.unit.inventory.conftest import dumps_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.analysis.scaling.equal_latency import crossing
+from leadline.analysis.scaling.limits import crossing
 from leadline.analysis.scaling.speedup import LevelSpeedup
 from leadline.analysis.scaling.superlinear import exceeding
 from leadline.analysis.verdicts import Judgement, Pair, Sample, judge

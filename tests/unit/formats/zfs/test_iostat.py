@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.formats.output import FormatError
+from leadline.formats.result import FormatError
 from leadline.formats.zfs.iostat import parse_zpool_iostat
 from tests.conftest import ROOT
 

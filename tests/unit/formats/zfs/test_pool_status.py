@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.formats.output import FormatError
-from leadline.formats.zfs.pool_status import PoolStatus, VdevGroup, parse_pool_status
+from leadline.formats.result import FormatError
+from leadline.formats.zfs.status import PoolStatus, VdevGroup, parse_pool_status
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests" / "recorded" / "zfs"

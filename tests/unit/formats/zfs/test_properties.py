@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.formats.output import FormatError
-from leadline.formats.zfs.properties import Property, parse_properties
+from leadline.formats.result import FormatError
+from leadline.formats.zfs.status import Property, parse_properties
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests" / "recorded" / "zfs"

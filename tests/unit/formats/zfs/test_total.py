@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.stacks import PARSERS, SAMPLES, check, samples
-from leadline.formats.output import FormatError
+from leadline.formats.result import FormatError
 
 EVERY = [(name, path) for name in PARSERS for path in samples(name)]
 

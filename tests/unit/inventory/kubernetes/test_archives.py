@@ -8,15 +8,15 @@ from pathlib import Path
 from archive_builder import make_run, small_plan
 
 from leadline.analysis.comparison import Side
-from leadline.analysis.conditions import conditions
+from leadline.analysis.explain.conditions import conditions
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.audit.gathering import of_run
-from leadline.inventory.kubernetes.folder import read_folder
-from leadline.plan.kubernetes import KubernetesCluster
+from leadline.inventory.kubernetes.objects import read_folder
 from leadline.plan.models import Cluster
+from leadline.plan.target_url import KubernetesCluster
 from leadline.report.document import Bullets, Section
-from leadline.report.run.systems import system_sections
+from leadline.report.pages.run.systems import system_sections
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS
 

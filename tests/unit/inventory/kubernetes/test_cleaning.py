@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from leadline.inventory.kubernetes.cleaning import cleaned, worth_keeping
-from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.kubernetes.kinds import CONFIG_MAP, DAEMON_SET, NAMESPACE
+from leadline.inventory.kubernetes.objects import cleaned, read_folder, worth_keeping
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES
 
 

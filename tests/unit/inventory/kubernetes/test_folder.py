@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import folder as reading
-from leadline.inventory.kubernetes.folder import Saved, read_folder
+from leadline.inventory.kubernetes import objects as reading
 from leadline.inventory.kubernetes.kinds import GAPS, VERSION
+from leadline.inventory.kubernetes.objects import Saved, read_folder
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES

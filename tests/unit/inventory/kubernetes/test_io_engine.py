@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.inventory.kubernetes.local_storage import polled_cores
+from leadline.inventory.kubernetes.operators import polled_cores
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.inventory.kubernetes.quantities import parse_quantity
+from leadline.inventory.kubernetes.kinds import parse_quantity
 
 
 @pytest.mark.parametrize(

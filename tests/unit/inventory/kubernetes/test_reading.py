@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes.folder import read_folder
+from leadline.inventory.kubernetes.classes import pool_of_class, reads_near
 from leadline.inventory.kubernetes.kinds import GAPS, VERSION
-from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.inventory.kubernetes.target_class import pool_of_class, reads_near
-from leadline.inventory.kubernetes.volumes import (
+from leadline.inventory.kubernetes.models import (
     CephVolumes,
     LocalVolumes,
     LonghornVolumes,
@@ -20,6 +18,8 @@ from leadline.inventory.kubernetes.volumes import (
     Mounter,
     ZfsVolumes,
 )
+from leadline.inventory.kubernetes.objects import read_folder
+from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES, inventory
 

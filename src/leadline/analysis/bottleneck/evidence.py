@@ -1,0 +1,470 @@
+"""Evidence of load levels, from the trials of an archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+
+from leadline.analysis.explain.facts import PoolFacts, facts_of, legs
+from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.records import Processor, TrialStatus
+from leadline.errors import LeadlineError
+from leadline.formats.ceph.counters import MissedCounters, OsdRates, osd_rates
+from leadline.formats.host_rates import MachineRates, machine_rates
+from leadline.formats.result import EngineOutput, FormatError
+from leadline.formats.watch_records import MissedHostSample, Role
+from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.metrics import Metric, Op
+from leadline.plan.models import Cell, Phase, Target
+from leadline.plan.target_url import TargetKind
+
+# What is known of a load level, and what may have held it back.
+
+# Of the data of I/Os on the links of a machine: what crosses a network does so once at least.
+_CROSSED = 0.5
+
+
+class Bottleneck(StrEnum):
+    """What can hold a load level back. `osd-media` and `osd-cpu` are the media and the processors
+    of the storage, whatever it is; `target-cores` is a processor limit put on it. `unknown`: none
+    of the others is named or suspected; `not-saturated`: nothing was used up, the load was."""
+
+    CLIENT_NETWORK = "client-network"
+    CLIENT_CPU = "client-cpu"
+    STORAGE_NETWORK = "storage-network"
+    OSD_MEDIA = "osd-media"
+    OSD_CPU = "osd-cpu"
+    TARGET_CORES = "target-cores"
+    QUEUE_DEPTH = "queue-depth-not-reached"
+    ROUND_TRIPS = "inter-zone-round-trips"
+    NOT_SATURATED = "not-saturated"
+    UNKNOWN = "unknown"
+
+
+class Strength(StrEnum):
+    """How sure the evidence makes it. `not measured` is neither for nor against."""
+
+    NAMED = "named"
+    SUSPECTED = "suspected"
+    NOT_MEASURED = "not measured"
+    EXCLUDED = "excluded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """One bottleneck, and what speaks for or against it: `evidence` as numbers in base units
+    (shares between 0 and 1), `sentence` with a full stop. Names in it are made visible."""
+
+    bottleneck: Bottleneck
+    strength: Strength
+    evidence: Mapping[str, float]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelEvidence:
+    """One load level. What nobody measured is None or empty.
+
+    `trial` is whose evidence this is. `machines` are the rates of all machines that were sampled,
+    `processor` what the record says of the load generator's, of which it used `engine_cores`.
+    `job_core_share` is the share of one core that the busiest job used. `osds` tells only of a Ceph
+    cluster (`on_ceph`), on a lab's own machine (`on_lab`). `client_link_bps` is the speed of the
+    client's link in bytes per second where the inventory or the user tells it. `devices` are the
+    disks of a target on the client itself, with `rotational` whether all of them are disks that
+    turn.
+
+    `asked` I/Os were to be in flight and `in_flight` were (Little's law); `offered_iops` is the
+    rate of an open loop, None in a closed one. `more_iops` is the highest throughput of a level
+    with more load. `round_trip_s` is the longest median round trip between two zones and `trips`
+    how many of them an I/O waits for on average (0: all is in one zone).
+    """
+
+    trial: str = ""
+    machines: tuple[MachineRates, ...] = ()
+    processor: Processor | None = None
+    engine_cores: float | None = None
+    job_core_share: float | None = None
+    osds: tuple[OsdRates, ...] = ()
+    on_ceph: bool = False
+    on_lab: bool = False
+    client_link_bps: float | None = None
+    devices: frozenset[str] = field(default_factory=frozenset)
+    rotational: bool | None = None
+    asked: int | None = None
+    in_flight: float | None = None
+    offered_iops: float | None = None
+    iops: float | None = None
+    bandwidth_bps: float | None = None
+    latency_mean_s: float | None = None
+    more_iops: float | None = None
+    round_trip_s: float | None = None
+    trips: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def clients(self) -> tuple[MachineRates, ...]:
+        return tuple(one for one in self.machines if Role.CLIENT in one.roles)
+
+    @property
+    def storage(self) -> tuple[MachineRates, ...]:
+        """Without the load generator where its target turned out to lie behind a network."""
+        return tuple(
+            one
+            for one in self.machines
+            if Role.STORAGE in one.roles
+            and (Role.CLIENT not in one.roles or self.stays_here is not False)
+        )
+
+    @property
+    def shared(self) -> bool:
+        """Load and storage are on one machine, so that what uses up its cores is not told apart."""
+        return self.on_lab or any(Role.CLIENT in one.roles for one in self.storage)
+
+    @property
+    def stays_here(self) -> bool | None:
+        """Whether the data stayed on the machine that made the load: its links carried less than
+        half of it. A directory may be a mount of NFS, and a disk iSCSI's. None where nobody can
+        tell."""
+        if self.on_lab:
+            return True
+        here = any(one.roles == set(Role) for one in self.machines)
+        if self.on_ceph or not (self.devices or here):
+            return False
+        if not self.bandwidth_bps or not self.clients:
+            return None
+        carried = sum(
+            rates.received_bps + rates.sent_bps
+            for machine in self.clients
+            for name, rates in machine.interfaces.items()
+            if name != "lo"
+        )
+        return carried < _CROSSED * self.bandwidth_bps
+
+    @property
+    def unreached_hosts(self) -> int | None:
+        """Hosts of the storage that were not sampled; None where nobody knows how many there are.
+        Hosts of a lab are one machine."""
+        if self.shared or (self.devices and self.stays_here is not False):
+            return 0
+        hosts = {one.host for one in self.osds}  # none but of a Ceph cluster
+        if not hosts or None in hosts:
+            return None
+        return max(0, len(hosts) - len(self.storage))
+
+
+def suspect(
+    bottleneck: Bottleneck, strength: Strength, sentence: str, **evidence: float | None
+) -> Suspect:
+    """A suspect with the numbers that there are."""
+    known = {name: value for name, value in evidence.items() if value is not None}
+    return Suspect(bottleneck=bottleneck, strength=strength, evidence=known, sentence=sentence)
+
+
+# What a target is, as far as it bears on where it saturates.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSystem:
+    """What the target is, as far as it bears on where it saturates."""
+
+    on_ceph: bool
+    on_lab: bool
+    pool: PoolFacts | None = None
+    devices: frozenset[str] = field(default_factory=frozenset)
+    rotational: bool | None = None
+
+    @classmethod
+    def of(cls, run: Run, target: Target) -> TargetSystem:
+        clusters = {one.name: one for one in run.plan.clusters}
+        cluster = clusters.get(target.cluster)
+        inventory = _inventory(run, target)
+        devices, rotational = _disks(run, target)
+        return cls(
+            on_ceph=inventory is not None or (target.kind is not None and target.kind.on_ceph),
+            on_lab=cluster is not None and cluster.lab is not None,
+            pool=_pool(inventory, target) if inventory else None,
+            devices=devices,
+            rotational=rotational,
+        )
+
+
+def _inventory(run: Run, target: Target) -> CephInventory | None:
+    try:
+        return run.cluster("start", target.cluster) if target.cluster else None
+    except LeadlineError:
+        return None  # the page's section on the cluster says so
+
+
+def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
+    pool = pool_of(inventory, target.parsed) if target.url else None
+    if pool is None:
+        return None
+    names = {target.name: (pool.name, pool.name)}
+    policy = target.parsed.options.get("read_policy", "default")
+    reads = {target.name: (policy, policy)}
+    try:
+        facts = facts_of(inventory, inventory, names, None, None, reads=reads)
+    except ValueError:
+        return None  # a policy that no release of ours knows
+    return facts.pools[target.name][0] if target.name in facts.pools else None
+
+
+def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
+    """The whole disks that a target on the load generator stands on, and whether all turn (None:
+    not known)."""
+    host = run.inventory("start")
+    if host is None or target.kind not in (TargetKind.DIR, TargetKind.DEVICE):
+        return frozenset(), None
+    known = {one.name: one for one in host.block_devices}
+    mine = next((one for one in host.targets if one.target == target.name), None)
+    source = "" if mine is None else mine.device or (mine.mount.source if mine.mount else "")
+    name = source.rpartition("/")[2]
+    for _ in known:
+        if name in known and known[name].parent in known:
+            name = known[name].parent
+    if name not in known:
+        return frozenset(), None
+    # Guests are told that their disks turn, whatever they are.
+    bare = host.virtualization == "none"
+    return frozenset({name}), known[name].rotational if bare else None
+
+
+def trips_of(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: bool) -> float | None:
+    """Round trips between zones that an I/O waits for on average over its operations; None where
+    the way is not known. A single zone has a way only where its network was measured."""
+    if pool is None:
+        return None
+    if pool.zones < 2 and not measured:
+        return 0.0
+    whole = sum(by_op.values())
+    expected = [(rate, legs(op, pool).expected) for op, rate in by_op.items()]
+    if not whole or any(one is None for _, one in expected):
+        return None
+    return sum(rate * (one or 0.0) for rate, one in expected) / whole
+
+
+# Engines take about so long from their start to the first I/O (docs/internals/performance.md).
+_STARTING_S = 0.5
+_SUMMED = (Metric.IOPS, Metric.BANDWIDTH)
+
+
+def level_evidence(
+    run: Run, target: str, workload: str, level: str, *, client_link_bps: float | None = None
+) -> LevelEvidence:
+    """Of one load level. Raises KeyError where the plan has no such cell."""
+    return levels_evidence(run, target, workload, client_link_bps=client_link_bps)[level]
+
+
+def levels_evidence(
+    run: Run, target: str, workload: str, *, client_link_bps: float | None = None
+) -> Mapping[str, LevelEvidence]:
+    """Of all levels of a workload on a target, by level, in the order of the plan.
+
+    A level's evidence is that of one completed trial, the one with the median throughput (of two
+    the lower), so that all of it happened at the same time. A level without a completed trial has
+    evidence that holds only what was asked.
+    """
+    cells = [
+        (number, cell)
+        for number, cell in enumerate(run.plan.cells)
+        if cell.target == target and cell.workload.name == workload
+    ]
+    planned = {trial.id: trial.cell for trial in run.plan.trials}
+    seen: dict[int, list[_Seen]] = {number: [] for number, _ in cells}
+    for trial in run.trials:
+        number = planned.get(trial.record.trial)
+        if number in seen and trial.record.status is TrialStatus.COMPLETED:
+            figures = _figures(trial, run.plan.cells[number])
+            if figures is not None:
+                seen[number].append(_Seen(trial=trial, figures=figures))
+    rates = {
+        number: median(one.figures.iops for one in trials)
+        for number, trials in seen.items()
+        if trials
+    }
+    system = TargetSystem.of(run, run.plan.target(target))
+    found = {}
+    for number, cell in cells:
+        more = [rate for other, rate in rates.items() if _heavier(run.plan.cells[other], cell)]
+        found[cell.level] = _evidence(
+            cell, seen[number], system, max(more, default=None), client_link_bps
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figures:
+    """Of the phase that filled its queue least, where a trial has several."""
+
+    iops: float
+    bandwidth_bps: float
+    in_flight: float | None
+    asked: int | None
+    by_op: Mapping[Op, float]
+
+    @property
+    def latency_mean_s(self) -> float | None:
+        """By Little's law, over reads and writes together."""
+        return self.in_flight / self.iops if self.in_flight is not None and self.iops else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    trial: StoredTrial
+    figures: _Figures
+
+
+def _heavier(cell: Cell, than: Cell) -> bool:
+    """The same work with more of it in flight, in a closed loop."""
+    mine, its = cell.load, than.load
+    if mine.offered_iops is not None or its.offered_iops is not None:
+        return False
+    return mine.neighbours == its.neighbours and mine.in_flight > its.in_flight
+
+
+def _figures(trial: StoredTrial, cell: Cell) -> _Figures | None:
+    """None of a trial that left no throughput."""
+    rows: dict[Op, dict[Metric, float]] = {}
+    derived = trial.derived
+    for operation in derived.operations if derived else ():
+        row = rows.setdefault(operation.op, {})
+        for metric, value in operation.metrics.items():
+            if value is not None:
+                row[metric] = row.get(metric, 0.0) + value if metric in _SUMMED else value
+    rows.pop(Op.TOTAL, None)
+    volumes = max(1, len(trial.runners)) if not cell.workload.clients else cell.workload.clients
+    phases = [
+        one
+        for phase in cell.workload.phases
+        if (one := _of_ops(rows, phase.pattern.ops, _asked(phase, volumes))) is not None
+    ]
+    if phases:
+        return min(phases, key=_filled)
+    return _of_ops(rows, tuple(rows), None)
+
+
+def _asked(phase: Phase, clients: int) -> int | None:
+    return None if phase.rate_iops is not None else phase.iodepth * phase.numjobs * clients
+
+
+def _of_ops(
+    rows: Mapping[Op, Mapping[Metric, float]], ops: Sequence[Op], asked: int | None
+) -> _Figures | None:
+    chosen = {op: rows[op] for op in ops if op in rows and Metric.IOPS in rows[op]}
+    if not chosen:
+        return None
+    told = all(Metric.LATENCY_MEAN in row for row in chosen.values())
+    return _Figures(
+        iops=sum(row[Metric.IOPS] for row in chosen.values()),
+        bandwidth_bps=sum(row.get(Metric.BANDWIDTH, 0.0) for row in chosen.values()),
+        in_flight=sum(row[Metric.IOPS] * row[Metric.LATENCY_MEAN] for row in chosen.values())
+        if told
+        else None,
+        asked=asked,
+        by_op={op: row[Metric.IOPS] for op, row in chosen.items()},
+    )
+
+
+def _filled(figures: _Figures) -> float:
+    if figures.asked is None or figures.in_flight is None:
+        return 1.0
+    return figures.in_flight / figures.asked
+
+
+def _evidence(
+    cell: Cell,
+    seen: Sequence[_Seen],
+    system: TargetSystem,
+    more_iops: float | None,
+    client_link_bps: float | None,
+) -> LevelEvidence:
+    load = cell.load
+    if not seen:
+        return LevelEvidence(
+            asked=None if load.offered_iops is not None else load.in_flight,
+            offered_iops=load.offered_iops,
+            on_ceph=system.on_ceph,
+            on_lab=system.on_lab,
+            devices=system.devices,
+            rotational=system.rotational,
+            client_link_bps=client_link_bps,
+            notes=("no trial of the level was completed",),
+        )
+    middle = sorted(seen, key=lambda one: one.figures.iops)[(len(seen) - 1) // 2]
+    trial, figures = middle.trial, middle.figures
+    machines, of_machines = _machines(trial, cell)
+    osds, of_osds = _osds(trial)
+    trips = [one.median_s for one in trial.record.round_trips]
+    return LevelEvidence(
+        trial=trial.record.label,
+        machines=machines,
+        processor=trial.record.processor,
+        engine_cores=_engine_cores(trial),
+        job_core_share=_busiest_job(trial),
+        osds=osds,
+        on_ceph=system.on_ceph,
+        on_lab=system.on_lab,
+        client_link_bps=client_link_bps,
+        devices=system.devices,
+        rotational=system.rotational,
+        asked=figures.asked,
+        in_flight=figures.in_flight,
+        offered_iops=load.offered_iops,
+        iops=figures.iops,
+        bandwidth_bps=figures.bandwidth_bps,
+        latency_mean_s=figures.latency_mean_s,
+        more_iops=more_iops,
+        round_trip_s=max(trips, default=None),
+        trips=trips_of(system.pool, figures.by_op, measured=bool(trips)),
+        notes=(*of_machines, *of_osds),
+    )
+
+
+def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...], tuple[str, ...]]:
+    """Rates over the part of the trial that its figures are of, and what is missing."""
+    try:
+        samples = trial.resources
+    except FormatError as error:
+        return (), (error.fact,)
+    work = cell.workload
+    begin_s, end_s = _STARTING_S, None
+    if len(work.phases) == 1 and work.runtime_s:
+        begin_s = work.ramp_s + _STARTING_S
+        end_s = begin_s + work.runtime_s
+    notes = [
+        f"{one.machine}: {what}"
+        for one in samples
+        for what in ((one.reason,) if isinstance(one, MissedHostSample) else one.unread)
+    ]
+    return machine_rates(samples, begin_s, end_s), _once(notes)
+
+
+def _osds(trial: StoredTrial) -> tuple[tuple[OsdRates, ...], tuple[str, ...]]:
+    try:
+        samples = trial.ceph_counters
+    except FormatError as error:
+        return (), (error.fact,)
+    missed = (one.reason for one in samples if isinstance(one, MissedCounters))
+    return osd_rates(samples), _once(f"OSDs: {reason}" for reason in missed)
+
+
+def _once(notes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(notes))
+
+
+def _engine_cores(trial: StoredTrial) -> float | None:
+    """Cores that the engine used on average. It runs little longer than it was asked to."""
+    record = trial.record
+    if record.processor is None or not record.asked_s:
+        return None
+    return record.processor.engine_cpu_s / record.asked_s
+
+
+def _busiest_job(trial: StoredTrial) -> float | None:
+    output = trial.output
+    if not isinstance(output, EngineOutput):
+        return None
+    shares = [share for job in output.jobs if (share := job.core_share) is not None]
+    return max(shares, default=None)

@@ -1,0 +1,1 @@
+"""Explanations: which configuration differences account for which changes."""

@@ -1,0 +1,509 @@
+"""The figures of a run: one row for each cell and operation, made from its completed trials."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from leadline import errors
+from leadline.archive.reader import Run
+from leadline.archive.records import TrialStatus
+from leadline.errors import LeadlineError
+from leadline.findings import Finding, Severity
+from leadline.metrics import Measurement, Metric, Op
+from leadline.plan.models import Cell
+from leadline.stats.histogram import LatencyHistogram, samples_needed
+
+# The distribution-free interval of a median, and outliers: what a few trials allow to say.
+
+# 2 x (1/2)^n must not exceed 5 %: true from n = 6 on.
+TRIALS_FOR_INTERVAL = 6
+# Below five values the median absolute deviation is one or two gaps: it would accuse at random.
+TRIALS_FOR_OUTLIERS = 5
+_MAD_LIMIT = 14.826
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """An interval that holds the median of what `values` were drawn from, coverage >= 95 %.
+
+    The order statistics x(k) and x(n+1-k) with the largest k whose coverage
+    1 - 2 P(Bin(n, 1/2) < k) is at least 95 %, exact in integers; None below six values, where no
+    such pair exists. Source: David and Nagaraja, Order Statistics, section 7.1.
+    """
+    rank = interval_rank(len(values))
+    if rank is None:
+        return None
+    ordered = sorted(values)
+    return ordered[rank - 1], ordered[-rank]
+
+
+def interval_rank(count: int) -> int | None:
+    """The k of `median_interval` for `count` values, counted from 1; None where there is none."""
+    below = 0
+    rank = 0
+    while rank < count:
+        below += math.comb(count, rank)
+        if 2 * below * 20 > 2**count:
+            break
+        rank += 1
+    return rank or None
+
+
+def interval_coverage(count: int) -> float | None:
+    """The least probability with which `median_interval` holds the median; None where none is."""
+    rank = interval_rank(count)
+    if rank is None:
+        return None
+    outside = 2 * sum(math.comb(count, below) for below in range(rank))
+    return 1 - outside / float(2**count)
+
+
+def outliers(values: Sequence[float]) -> tuple[bool, ...]:
+    """Which values lie further than 14.826 x MAD from the median (10 standard deviations of a
+    normal distribution). Marked, never removed; nothing is marked below five values."""
+    if len(values) < TRIALS_FOR_OUTLIERS:
+        return (False,) * len(values)
+    middle = median(values)
+    spread = median(abs(value - middle) for value in values)
+    return tuple(spread > 0 and abs(value - middle) > _MAD_LIMIT * spread for value in values)
+
+
+# Which findings touch which number.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A finding's code and severity, as it stands beside a number.
+
+    `whole_run`: it stands beside every number of the run.
+    """
+
+    code: str
+    severity: Severity
+    whole_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scope:
+    """Where a finding applies; an empty name or None applies everywhere."""
+
+    target: str
+    workload: str
+    level: str
+    op: Op | None
+
+    def touches(self, target: str, workload: str, planned: str, level: str, op: Op | None) -> bool:
+        return (
+            self.target in ("", target)
+            and self.workload in ("", workload, planned)
+            and self.level in ("", level)
+            and self._touches_op(op)
+        )
+
+    def _touches_op(self, op: Op | None) -> bool:
+        # A total is made of its operations, so a doubt about one of them is a doubt about it.
+        return self.op is None or op is None or self.op is op or op is Op.TOTAL
+
+
+class DoubtIndex:
+    """Findings with their scope worked out once; a trial's finding gets its trial's cell."""
+
+    def __init__(self, run: Run, findings: Iterable[Finding]) -> None:
+        cells = _cells_of_trials(run)
+        self._by_target: dict[str, list[tuple[_Scope, Finding]]] = {}
+        for finding in findings:
+            scope = _scope(finding, cells)
+            self._by_target.setdefault(scope.target, []).append((scope, finding))
+
+    def touching(
+        self, *, target: str, workload: str, planned: str, level: str, op: Op | None
+    ) -> RowDoubts:
+        """Doubts about one row of figures.
+
+        `planned` is the workload's name in the plan, which a section of a job file shares.
+        """
+        candidates = self._by_target.get("", []) + self._by_target.get(target, [])
+        return RowDoubts(
+            tuple(
+                (scope, finding)
+                for scope, finding in candidates
+                if scope.touches(target, workload, planned, level, op)
+            )
+        )
+
+
+class RowDoubts:
+    """What touches a row; some of it only its latencies."""
+
+    def __init__(self, scoped: tuple[tuple[_Scope, Finding], ...]) -> None:
+        self._of_all = _doubts((s, f) for s, f in scoped if not f.latency_only)
+        self._of_latency = _doubts(scoped)
+
+    def of(self, metric: Metric) -> tuple[Doubt, ...]:
+        """Doubts about one number, the most severe first, each code and severity once."""
+        return self._of_latency if metric.is_latency else self._of_all
+
+
+def _doubts(scoped: Iterable[tuple[_Scope, Finding]]) -> tuple[Doubt, ...]:
+    found: dict[tuple[str, Severity], bool] = {}
+    for scope, finding in scoped:
+        key = (finding.code, finding.severity)
+        found[key] = found.get(key, False) or scope == _WHOLE_RUN
+    doubts = [
+        Doubt(code=code, severity=severity, whole_run=whole)
+        for (code, severity), whole in found.items()
+    ]
+    return tuple(sorted(doubts, key=lambda doubt: (-doubt.severity.order, doubt.code)))
+
+
+_WHOLE_RUN = _Scope(target="", workload="", level="", op=None)
+
+
+def _cells_of_trials(run: Run) -> Mapping[str, tuple[str, str, str]]:
+    plan = run.plan
+    cells = {
+        trial.id: (cell.target, cell.workload.name, cell.level)
+        for trial in plan.trials
+        for cell in (plan.cells[trial.cell],)
+    }
+    for stored in run.trials:
+        record = stored.record
+        cells.setdefault(record.trial, (record.target, record.workload, record.level))
+    return cells
+
+
+def _scope(finding: Finding, cells: Mapping[str, tuple[str, str, str]]) -> _Scope:
+    target, workload, level = cells.get(finding.trial or "", ("", "", ""))
+    return _Scope(
+        target=finding.target or target,
+        workload=finding.workload or workload,
+        level=finding.level or level,
+        op=finding.op,
+    )
+
+
+METRICS: tuple[Metric, ...] = tuple(Metric)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialValue:
+    """One completed trial's value in the metric's base unit; None where it is not shown."""
+
+    trial: str
+    value: float | None
+    outlier: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFigure:
+    """One metric of a cell and operation, in the metric's base unit.
+
+    `value` is the median of the trials, for a percentile that of all trials' I/Os together.
+    `interval` is the 95 % interval of the median over trials; `low` and `high` are the extremes of
+    the trials. `absence` says why `value` is None and is empty otherwise.
+    """
+
+    metric: Metric
+    value: float | None
+    trials: tuple[TrialValue, ...] = ()
+    interval: tuple[float, float] | None = None
+    low: float | None = None
+    high: float | None = None
+    doubts: tuple[Doubt, ...] = ()
+    absence: str = ""
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Codes of the findings that touch this number, the most severe first."""
+        return tuple(dict.fromkeys(doubt.code for doubt in self.doubts))
+
+    @property
+    def severity(self) -> Severity | None:
+        """The most severe doubt about this number."""
+        return self.doubts[0].severity if self.doubts else None
+
+    @property
+    def spread(self) -> float | None:
+        """(high - low) / median over the trials: the range as a share of the value."""
+        values = [one.value for one in self.trials if one.value is not None]
+        if len(values) < 2 or self.low is None or self.high is None:
+            return None
+        middle = median(values)
+        return (self.high - self.low) / middle if middle > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellFigure:
+    """A row: one target, workload, level and operation. `completed` and `planned` count trials.
+
+    `planned_workload` is the workload's name in the plan; `workload` adds the section of a job
+    file that has several. `op` is None where nothing ran that could tell. `ios` counts the I/Os
+    behind the percentiles, all trials together; `histogram` is theirs, None where a trial has none.
+    """
+
+    target: str
+    workload: str
+    planned_workload: str
+    level: str
+    op: Op | None
+    completed: int
+    planned: int
+    ios: int = 0
+    metrics: tuple[MetricFigure, ...]
+    histogram: LatencyHistogram | None = field(default=None, repr=False, hash=False)
+
+    @property
+    def missing(self) -> bool:
+        """No trial was completed, so there is no number."""
+        return self.completed == 0
+
+    def metric(self, metric: Metric) -> MetricFigure:
+        return self.metrics[METRICS.index(metric)]
+
+
+_Key = tuple[str, str, str, Op | None]
+
+
+def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
+    """A row per cell and operation in the plan's order; cells without data are there, as missing.
+
+    Values come from completed trials alone. A number under an `error` finding is kept and carries
+    the finding: whoever ranks or compares must look.
+    """
+    doubts = DoubtIndex(run, findings)
+    completed = {
+        trial.record.trial for trial in run.trials if trial.record.status is TrialStatus.COMPLETED
+    }
+    position = {trial.id: trial.position for trial in run.plan.trials}
+    rows: dict[_Key, list[Measurement]] = {}
+    for row in run.measurements():
+        rows.setdefault((row.target, row.workload, row.level, row.op), []).append(row)
+
+    found: list[CellFigure] = []
+    for index, cell in enumerate(run.plan.cells):
+        trials = [trial.id for trial in run.plan.trials if trial.cell == index]
+        keys = _keys_of(cell, rows)
+        for key in keys:
+            ordered = sorted(rows.pop(key, []), key=lambda row: position.get(row.trial, -1))
+            found.append(
+                _figure(
+                    key,
+                    cell.workload.name,
+                    ordered,
+                    planned=len(trials),
+                    cell_completed=sum(trial in completed for trial in trials),
+                    doubts=doubts,
+                )
+            )
+    # What the plan does not know, as from a plan edited by hand: shown, not dropped in silence.
+    for key, left in rows.items():
+        count = len({row.trial for row in left})
+        found.append(_figure(key, key[1], left, planned=0, cell_completed=count, doubts=doubts))
+    return tuple(found)
+
+
+def _keys_of(cell: Cell, rows: Mapping[_Key, Sequence[Measurement]]) -> list[_Key]:
+    """Rows that a cell gives: what it must report, and what it did report."""
+    name = cell.workload.name
+    own_file = cell.workload.job_file is not None
+    measured: list[_Key] = [
+        key
+        for key in rows
+        if key[0] == cell.target
+        and key[2] == cell.level
+        and (key[1] == name or (own_file and key[1].startswith(f"{name}/")))
+    ]
+    expected: list[_Key] = [(cell.target, name, cell.level, op) for op in expected_ops(cell)]
+    if not expected and not measured:
+        expected = [(cell.target, name, cell.level, None)]
+    return [*expected, *(key for key in sorted_by_op(measured) if key not in expected)]
+
+
+def sorted_by_op(keys: Iterable[_Key]) -> list[_Key]:
+    order = list(Op)
+    return sorted(keys, key=lambda key: (key[1], order.index(key[3]) if key[3] else -1))
+
+
+def expected_ops(cell: Cell) -> tuple[Op, ...]:
+    """Operations that a trial of the cell must report, with the total of a mixed phase."""
+    ops = cell.workload.ops
+    mixed = any(len(phase.pattern.ops) > 1 for phase in cell.workload.phases)
+    return (*ops, Op.TOTAL) if mixed else ops
+
+
+def _figure(
+    key: _Key,
+    planned_workload: str,
+    rows: Sequence[Measurement],
+    *,
+    planned: int,
+    cell_completed: int,
+    doubts: DoubtIndex,
+) -> CellFigure:
+    target, workload, level, op = key
+    by_metric: dict[Metric, list[Measurement]] = {metric: [] for metric in METRICS}
+    for row in rows:
+        by_metric[row.metric].append(row)
+    histograms = [
+        row.histogram for row in by_metric[Metric.LATENCY_MEAN] if row.histogram is not None
+    ]
+    # A part of the trials' I/Os would pass for all of them.
+    trials = {row.trial for row in rows}
+    whole = len(histograms) == len(trials) and bool(histograms)
+    merged = LatencyHistogram.merged(histograms) if whole else None
+    made = []
+    touching = doubts.touching(
+        target=target, workload=workload, planned=planned_workload, level=level, op=op
+    )
+    for metric in METRICS:
+        given = [TrialValue(trial=row.trial, value=row.value) for row in by_metric[metric]]
+        about = touching.of(metric)
+        made.append(summarise(metric, given, merged, doubts=about, completed=cell_completed))
+    return CellFigure(
+        target=target,
+        workload=workload,
+        planned_workload=planned_workload,
+        level=level,
+        op=op,
+        completed=len({row.trial for row in rows}),
+        planned=planned,
+        ios=merged.count if merged else 0,
+        metrics=tuple(made),
+        histogram=merged,
+    )
+
+
+def summarise(
+    metric: Metric,
+    trials: Sequence[TrialValue],
+    merged: LatencyHistogram | None,
+    *,
+    doubts: tuple[Doubt, ...] = (),
+    completed: int | None = None,
+) -> MetricFigure:
+    """One metric from its trials' values and the merged histogram of their I/Os.
+
+    `completed` counts the cell's completed trials, to say why there is no value.
+    """
+    values = [one.value for one in trials if one.value is not None]
+    value: float | None = median(values) if values else None
+    absence = ""
+    if not trials:
+        done = completed if completed is not None else 0
+        absence = "the completed trials did not report it" if done else "no completed trial"
+    elif metric.quantile is not None and (merged is not None or len(trials) > 1 or not values):
+        value, absence = _percentile(metric.quantile, merged)
+    elif value is None:
+        absence = "not measured"
+    flags = iter(outliers(values))
+    marked = tuple(
+        TrialValue(trial=one.trial, value=one.value, outlier=one.value is not None and next(flags))
+        for one in trials
+    )
+    return MetricFigure(
+        metric=metric,
+        value=value,
+        trials=marked,
+        # An interval over a part of the trials would be one over those that suit.
+        interval=median_interval(values) if len(values) == len(trials) else None,
+        low=min(values) if values else None,
+        high=max(values) if values else None,
+        doubts=doubts,
+        absence=absence,
+    )
+
+
+def _percentile(q: float, merged: LatencyHistogram | None) -> tuple[float | None, str]:
+    # One trial may have a percentile that its tool printed; several of those have no sum.
+    if merged is None:
+        return None, "no latency histogram of every trial"
+    needed = samples_needed(q)
+    if merged.count < needed:
+        return None, f"{merged.count:,} I/Os are fewer than the {needed:,} it needs"
+    return merged.quantile_s(q), ""
+
+
+# Which numbers a user means: `write p99`, `rand-4k read iops`, `seq-1m@qd32 bandwidth`.
+
+# What people write for the metrics' contract names.
+_ALIASES = {
+    "bw": Metric.BANDWIDTH,
+    "mean": Metric.LATENCY_MEAN,
+    "latency": Metric.LATENCY_MEAN,
+    "p50": Metric.LATENCY_P50,
+    "median": Metric.LATENCY_P50,
+    "p95": Metric.LATENCY_P95,
+    "p99": Metric.LATENCY_P99,
+    "p99.9": Metric.LATENCY_P999,
+    "p999": Metric.LATENCY_P999,
+    "p99.99": Metric.LATENCY_P9999,
+    "p9999": Metric.LATENCY_P9999,
+}
+METRIC_WORDS = {**{metric.value: metric for metric in Metric}, **_ALIASES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """A metric, narrowed to a workload, a level or an operation; None is any."""
+
+    metric: Metric
+    workload: str | None = None
+    level: str | None = None
+    op: Op | None = None
+
+    def matches(self, workload: str, level: str, op: Op | None, metric: Metric) -> bool:
+        return (
+            metric is self.metric
+            and self.workload in (None, workload)
+            and self.level in (None, level)
+            and self.op in (None, op)
+        )
+
+
+def parse_metric(text: str) -> Metric:
+    """A metric by its contract name or as people write it. Raises LeadlineError (`usage`)."""
+    found = METRIC_WORDS.get(text.strip().lower())
+    if found is None:
+        near = difflib.get_close_matches(text, METRIC_WORDS, n=1)
+        raise LeadlineError(
+            errors.USAGE,
+            f"there is no metric {text!r}",
+            context=[f"metrics: {', '.join(METRIC_WORDS)}"],
+            hint=f"did you mean {near[0]!r}?" if near else "name one of them",
+        )
+    return found
+
+
+def parse_selector(text: str) -> Selector:
+    """`[WORKLOAD[@LEVEL]] [OP] METRIC`, in this order or with OP and METRIC anywhere.
+
+    Raises LeadlineError(`usage`) for words that are not understood; a workload's name may hold
+    spaces.
+    """
+    words = text.split()
+    metrics = [word for word in words if word.lower() in METRIC_WORDS]
+    ops = [word for word in words if word.lower() in {op.value for op in Op}]
+    if len(metrics) != 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"{text!r} names {'no metric' if not metrics else 'several metrics'}",
+            context=[f"metrics: {', '.join(METRIC_WORDS)}"],
+            hint="write it as '[WORKLOAD[@LEVEL]] [read|write|total] METRIC', like 'write p99'",
+        )
+    if len(ops) > 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"{text!r} names several operations",
+            hint="name one of read, write, trim and total, or none for all",
+        )
+    rest = " ".join(word for word in words if word not in (*metrics, *ops))
+    workload, _, level = rest.partition("@")
+    return Selector(
+        metric=METRIC_WORDS[metrics[0].lower()],
+        workload=workload or None,
+        level=level or None,
+        op=Op(ops[0].lower()) if ops else None,
+    )

@@ -1,0 +1,75 @@
+"""The noise floor: one target measured twice in a run under two names (A against A)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leadline.analysis.comparison import Side
+from leadline.analysis.figures import CellFigure
+from leadline.analysis.objectives import Objective
+from leadline.analysis.ranking import NoiseFloor
+from leadline.archive.reader import Run
+from leadline.findings import Finding
+from leadline.metrics import Metric, Op
+from leadline.plan.models import Target
+from leadline.stats.ratios import noise_floor
+
+Where = tuple[str, str, Op | None, Metric]
+NoiseFloors = Mapping[Where, float]
+
+
+def noise_floors(side: Side) -> NoiseFloors:
+    """The largest share by which a target differs from itself, by workload, level, operation and
+    metric; empty where the run has no target twice. An A/A pair is of the whole run: what the
+    weather did to it, it did to its neighbours."""
+    doubles = _doubles(side.run.plan.targets)
+    if not doubles:
+        return {}
+    cells: dict[tuple[str, str, str, Op | None], CellFigure] = {
+        (one.target, one.workload, one.level, one.op): one for one in side.figures
+    }
+    found: dict[Where, float] = {}
+    for first, second in doubles:
+        for (target, workload, level, op), figure in cells.items():
+            twin = cells.get((second, workload, level, op)) if target == first else None
+            if twin is None:
+                continue
+            for metric in Metric:
+                floor = noise_floor(
+                    *(
+                        [one.value for one in cell.metric(metric).trials if one.value is not None]
+                        for cell in (figure, twin)
+                    )
+                )
+                if floor is not None:
+                    where = (workload, level, op, metric)
+                    found[where] = max(found.get(where, 0.0), floor)
+    return found
+
+
+def floor_of_objectives(
+    run: Run, figures: tuple[CellFigure, ...], findings: tuple[Finding, ...]
+) -> NoiseFloor:
+    """The noise floor of each number that a ranking of the run goes by; 0 where none was
+    measured."""
+    names = {target.name: target.name for target in run.plan.targets}
+    floors = noise_floors(
+        Side(name=run.id, run=run, targets=names, figures=figures, findings=findings)
+    )
+
+    def floor(objective: Objective) -> float:
+        return floors.get((*objective.key, objective.metric), 0.0)
+
+    return floor
+
+
+def _doubles(targets: tuple[Target, ...]) -> list[tuple[str, str]]:
+    """Pairs of names for one and the same target."""
+    by_place: dict[tuple[str, str, str], list[str]] = {}
+    for target in targets:
+        # What somebody labels as different is meant to be.
+        labels = ",".join(f"{key}={value}" for key, value in sorted(target.labels.items()))
+        if target.url:
+            key = (target.url, target.place or target.cluster, labels)
+            by_place.setdefault(key, []).append(target.name)
+    return [(names[0], other) for names in by_place.values() for other in names[1:]]

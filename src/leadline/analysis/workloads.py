@@ -1,0 +1,246 @@
+"""Is it the same work? Figures of unlike workloads cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leadline.analysis.figures import CellFigure
+from leadline.archive.reader import Run
+from leadline.formats.result import EngineOutput, JobOptions
+from leadline.metrics import Metric, Op
+from leadline.plan.models import Phase, Workload
+
+# From here on people speak of a workload's bandwidth rather than of its IOPS.
+STREAMING_BYTES = 64 * 1024
+# Of an imported result, what makes it other work where both sides tell it.
+_TOLD = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "direct", "fsync", "fdatasync")
+# More of the same work; it is told beside the figures and keeps nobody from comparing.
+_EXTENT = {"runtime_s", "ramp_s"}
+_NAMES = {"name", "description"}
+
+
+def unlike(ours: Workload, theirs: Workload) -> tuple[str, ...]:
+    """What makes two workloads other work, each as `SETTING: OURS, THEIRS`; empty where nothing
+    does."""
+    if ours.recorded and theirs.recorded:
+        left, right = ours.recorded.options, theirs.recorded.options
+        return tuple(
+            f"{key}: {left[key]}, {right[key]}"
+            for key in _TOLD
+            if key in left and key in right and not _same_value(left[key], right[key])
+        )
+    return _fields(ours, theirs, leave_out=_EXTENT | _NAMES)
+
+
+def extent(ours: Workload, theirs: Workload) -> tuple[str, ...]:
+    """Differences of time, which do not make it other work."""
+    return tuple(
+        f"{key}: {getattr(ours, key):g} s, {getattr(theirs, key):g} s"
+        for key in sorted(_EXTENT)
+        if getattr(ours, key) != getattr(theirs, key)
+    )
+
+
+def block_bytes(workload: Workload | None) -> float | None:
+    """The smallest block of a workload in bytes; None where nobody tells."""
+    if workload is None:
+        return None
+    if workload.recorded:
+        return JobOptions(raw=workload.recorded.options).size("bs")
+    return min((float(phase.block_size) for phase in workload.phases), default=None)
+
+
+def rate_of(size: float | None) -> Metric:
+    """How people tell the speed of I/Os of so many bytes: bandwidth of large ones, else IOPS; IOPS
+    where nobody tells the size."""
+    return Metric.BANDWIDTH if size and size >= STREAMING_BYTES else Metric.IOPS
+
+
+def usual_rate(workload: Workload | None) -> Metric:
+    """How people tell the speed of a workload; a stream has no blocks."""
+    streams = workload is not None and workload.streams
+    return Metric.BANDWIDTH if streams else rate_of(block_bytes(workload))
+
+
+def rate_told(usual: Metric, told: Callable[[Metric], bool]) -> Metric:
+    """The usual rate of an I/O, or the other one where nobody told that, as in many tables."""
+    other = Metric.IOPS if usual is Metric.BANDWIDTH else Metric.BANDWIDTH
+    return other if told(other) and not told(usual) else usual
+
+
+def depth(workload: Workload | None, op: Op | None) -> int | None:
+    """I/Os that were to be in flight for an operation, all jobs together; None where nobody tells.
+    The operations of a mixed phase share them."""
+    if workload is None:
+        return None
+    if workload.recorded:
+        options = JobOptions(raw=workload.recorded.options)
+        each, jobs = options.size("iodepth"), options.size("numjobs")
+        return round(each * (jobs or 1)) if each else None
+    phase = _phase(workload, op)
+    return phase.iodepth * phase.numjobs if phase else None
+
+
+def jobs(workload: Workload | None, op: Op | None) -> int | None:
+    """Processes that were to do an operation at the same time; None where nobody tells."""
+    if workload is None:
+        return None
+    if workload.recorded:
+        told = JobOptions(raw=workload.recorded.options).size("numjobs")
+        return round(told) if told else None
+    phase = _phase(workload, op)
+    return phase.numjobs if phase else None
+
+
+def _phase(workload: Workload, op: Op | None) -> Phase | None:
+    """The one phase that does an operation; None where there is none, or several, and of a stream,
+    whose depth means nothing."""
+    phases = [one for one in workload.phases if not workload.streams and _concerns(one, op)]
+    return phases[0] if len(phases) == 1 else None
+
+
+def _concerns(phase: Phase, op: Op | None) -> bool:
+    mixed = len(phase.pattern.ops) > 1
+    return mixed if op is Op.TOTAL else op in phase.pattern.ops
+
+
+def _same_value(ours: str, theirs: str) -> bool:
+    """`4k` and `4096` are one block size."""
+    sizes = [JobOptions(raw={"bs": one}).size("bs") for one in (ours, theirs)]
+    return ours == theirs or (None not in sizes and sizes[0] == sizes[1])
+
+
+def _fields(ours: Workload, theirs: Workload, leave_out: set[str]) -> tuple[str, ...]:
+    left, right = _flat(ours.model_dump(mode="json")), _flat(theirs.model_dump(mode="json"))
+    return tuple(
+        f"{key}: {left.get(key, 'not set')}, {right.get(key, 'not set')}"
+        for key in dict.fromkeys((*left, *right))
+        if key.split(".")[0] not in leave_out
+        and key.split(".")[-1] not in _NAMES
+        and left.get(key) != right.get(key)
+    )
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = {str(number): one for number, one in enumerate(value)}.items()
+    else:
+        return {path: value}
+    found: dict[str, Any] = {}
+    for key, one in items:
+        found |= _flat(one, f"{path}.{key}" if path else key)
+    return found
+
+
+# What I/O a figure is of: random or sequential, block size, depth, fsync.
+
+Key = tuple[str, str, Op]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """The I/O of one workload, level and operation; None where nobody told. `mixed`: reads and
+    writes ran at the same time. `depth` counts the I/Os that were to be in flight; `fsync`:
+    whether writes wait for the medium now and then."""
+
+    random: bool | None = None
+    mixed: bool = False
+    block_bytes: int | None = None
+    depth: int | None = None
+    fsync: bool | None = None
+
+    @property
+    def rate(self) -> Metric:
+        """How people tell the speed of such I/O: bandwidth of large blocks, else IOPS."""
+        return rate_of(self.block_bytes)
+
+
+def traits_of(run: Run, figures: Sequence[CellFigure]) -> Mapping[Key, Traits]:
+    """Traits of every workload, level and operation that has a figure, in the figures' order."""
+    workloads: dict[tuple[str, str], Workload] = {}
+    for cell in run.plan.cells:
+        workloads.setdefault((cell.workload.name, cell.level), cell.workload)
+    sections = _Sections(run)
+    totals = {(one.workload, one.level) for one in figures if one.op is Op.TOTAL}
+    found: dict[Key, Traits] = {}
+    for figure in figures:
+        if figure.op is None or (figure.workload, figure.level, figure.op) in found:
+            continue
+        workload = workloads.get((figure.planned_workload, figure.level))
+        mixed = (figure.workload, figure.level) in totals
+        found[figure.workload, figure.level, figure.op] = _traits(
+            workload, figure, mixed=mixed, sections=sections
+        )
+    return found
+
+
+def _traits(
+    workload: Workload | None, figure: CellFigure, *, mixed: bool, sections: _Sections
+) -> Traits:
+    if workload is None:
+        return Traits(mixed=mixed)
+    if workload.recorded:
+        return _of_options(JobOptions(raw=workload.recorded.options, whole=False), mixed)
+    if workload.job_file:
+        options = sections.options(figure)
+        return _of_options(options, mixed) if options else Traits(mixed=mixed)
+    if workload.streams:
+        return Traits(mixed=mixed)
+    phases = [one for one in workload.phases if _does(one, figure.op)]
+    if len(phases) != 1:
+        return Traits(mixed=mixed)
+    (phase,) = phases
+    return Traits(
+        random=phase.pattern.value.startswith("rand"),
+        mixed=mixed,
+        block_bytes=phase.block_size,
+        depth=phase.iodepth * phase.numjobs,
+        fsync=phase.fsync > 0,
+    )
+
+
+def _does(phase: Phase, op: Op | None) -> bool:
+    return len(phase.pattern.ops) > 1 if op is Op.TOTAL else op in phase.pattern.ops
+
+
+def _of_options(options: JobOptions, mixed: bool) -> Traits:
+    told = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
+    depth, jobs = options.iodepth, options.numjobs
+    synced = {"fsync", "fdatasync", "sync"} & options.raw.keys()
+    return Traits(
+        random=options.pattern.startswith("rand") if told else None,
+        mixed=mixed,
+        block_bytes=options.size("bs") or options.size("blocksize"),
+        depth=depth * jobs if depth is not None and jobs is not None else None,
+        fsync=any(options.flag(key) for key in synced) if synced or options.whole else None,
+    )
+
+
+class _Sections:
+    """The options of a job file's sections, as the engine echoed them in a trial."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._read: dict[tuple[str, str], Mapping[str, JobOptions]] = {}
+
+    def options(self, figure: CellFigure) -> JobOptions | None:
+        key = (figure.planned_workload, figure.level)
+        if key not in self._read:
+            self._read[key] = self._of_a_trial(*key)
+        found = self._read[key]
+        name = figure.workload.removeprefix(f"{figure.planned_workload}/")
+        if name in found:
+            return found[name]
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def _of_a_trial(self, workload: str, level: str) -> Mapping[str, JobOptions]:
+        for trial in self._run.trials:
+            record = trial.record
+            output = trial.output if (record.workload, record.level) == (workload, level) else None
+            if isinstance(output, EngineOutput) and output.jobs:
+                return {job.name: job.options for job in output.jobs}
+        return {}

@@ -1,0 +1,686 @@
+"""The Python interface, for notebooks: the same objects as the command line.
+
+from leadline.version import __version__
+run = leadline.open_run("leadline-runs/perf-20261121-120000")
+table = run.measurements()          # pyarrow.Table; .to_pandas() for a DataFrame
+findings = run.audit()
+comparison = leadline.compare("@previous", run)
+comparison.cells()                  # pyarrow.Table, a row for each number of both
+leadline.rank(run).targets()        # pyarrow.Table, a row for each target
+leadline.scale(run).levels()        # pyarrow.Table, a row for each load level
+leadline.layers(run).flows()        # pyarrow.Table, a row for each layer and direction
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from leadline import errors
+from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.verify import Verification, verify
+from leadline.errors import LeadlineError
+from leadline.parallel import beside, spare_cores
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from leadline.analysis.comparison import By, ComparedCell, Comparison
+    from leadline.analysis.figures import CellFigure
+    from leadline.analysis.layers.study import LayerStudy
+    from leadline.analysis.ranking import Ranking, Standing
+    from leadline.analysis.scaling.study import ScalingStudy
+    from leadline.archive.verify import Verification
+    from leadline.findings import Finding
+    from leadline.report.answers.layers import LayersOutput
+    from leadline.report.answers.scaling import ScaleOutput
+
+
+class OpenRun:
+    """An archive for notebooks; `archive` is the underlying reader."""
+
+    def __init__(self, archive: Run) -> None:
+        self.archive = archive
+
+    @property
+    def id(self) -> str:
+        return self.archive.id
+
+    def measurements(self) -> pyarrow.Table:
+        """The measurements table: one row per trial x operation x metric.
+
+        Columns trial, target, workload, level, block, op, metric, value (base units, null where
+        not measured), unit, and on the row `latency_mean` the histogram as two lists,
+        histogram_ns and histogram_counts.
+        """
+        import pyarrow as pa
+
+        schema = pa.schema(
+            [
+                ("trial", pa.string()),
+                ("target", pa.string()),
+                ("workload", pa.string()),
+                ("level", pa.string()),
+                ("block", pa.int64()),
+                ("op", pa.string()),
+                ("metric", pa.string()),
+                ("value", pa.float64()),
+                ("unit", pa.string()),
+                ("histogram_ns", pa.list_(pa.int64())),
+                ("histogram_counts", pa.list_(pa.int64())),
+            ]
+        )
+        rows = [
+            {
+                "trial": row.trial,
+                "target": row.target,
+                "workload": row.workload,
+                "level": row.level,
+                "block": row.block,
+                "op": row.op.value,
+                "metric": row.metric.value,
+                "value": row.value,
+                "unit": row.metric.unit,
+                "histogram_ns": row.histogram.values_ns.tolist() if row.histogram else None,
+                "histogram_counts": row.histogram.counts.tolist() if row.histogram else None,
+            }
+            for row in self.archive.measurements()
+        ]
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    def audit(self) -> tuple[Finding, ...]:
+        """Every finding, the gravest first."""
+        from leadline.audit.registry import audit
+
+        return audit(self.archive)
+
+    def verify(self) -> Verification:
+        """Checksums and derived numbers, recomputed from raw."""
+        from leadline.archive.verify import verify
+
+        return verify(self.archive)
+
+
+RunName = OpenRun | str | os.PathLike[str]
+
+
+def open_run(path: str | os.PathLike[str]) -> OpenRun:
+    """A run by path, id, unique prefix, @latest or @previous.
+
+    Raises LeadlineError(`run-not-found`).
+    """
+    return OpenRun(find_run(os.fspath(path), runs_folder(None)))
+
+
+def compare(
+    baseline: RunName,
+    candidate: RunName | None = None,
+    *,
+    by: str = "run",
+    run: RunName = "@latest",
+    band: float = 0.05,
+    metrics: Iterable[str] = (),
+) -> OpenComparison:
+    """Two runs; or with `by` "cluster", "target" or "label" two of them within `run`, by name; or
+    one run with two clusters, the first of which is the baseline; or with a label's key as `by` its
+    two values, in one run or in one run each.
+
+    `band` is a share: what differs by less counts as the same. `metrics` are words of the command
+    line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
+    """
+    from leadline.analysis.compare import compare as compared
+    from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
+    from leadline.analysis.figures import parse_metric
+
+    # DROPPED
+    from leadline.metrics import Metric
+    # DROPPED
+
+    _check_band(band)
+    wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
+    kind, judge = _by(by), Judge()
+    if kind is By.LABEL and by != By.LABEL:
+        first = _archive(baseline)
+        sides = by_label(first, first if candidate is None else _archive(candidate), by, judge)
+    elif candidate is None:
+        alone = _archive(baseline)
+        found = places(alone)
+        if len(found) != 2:
+            raise LeadlineError(
+                errors.USAGE,
+                f"run {alone.id} alone is no comparison: its number of clusters is {len(found)}",
+                hint='give a second run, or two parts: compare("a", "b", by="target", run=run)',
+            )
+        kind = By.CLUSTER
+        sides = within_run(alone, kind, found[0], found[1], judge)
+    elif kind is By.RUN:
+        sides = two_runs(_archive(baseline), _archive(candidate), judge)
+    else:
+        ours, theirs = _name(baseline, kind), _name(candidate, kind)
+        sides = within_run(_archive(run), kind, ours, theirs, judge)
+    return OpenComparison(compared(*sides, by=kind, band=band, metrics=wanted))
+
+
+def rank(
+    run: RunName = "@latest",
+    objectives: Iterable[str] = (),
+    *,
+    use: str | None = None,
+    baseline: str | None = None,
+    band: float = 0.05,
+) -> OpenRanking:
+    """The targets of a run in order, by the rate of every workload unless asked otherwise.
+
+    `objectives` are as on the command line, `["write p99"]`; `use` is a use case, `"database"`;
+    `baseline` is the target that scores 1; `band` is a share. Raises LeadlineError (`usage`,
+    `run-not-found`, `nothing-to-rank`).
+    """
+    # DROPPED
+    # DROPPED
+
+    _check_band(band)
+    wanted = (objectives,) if isinstance(objectives, str) else tuple(objectives)
+    if wanted and use is not None:
+        raise LeadlineError(
+            errors.USAGE,
+            "objectives and use are two answers to one question",
+            hint="give one of them",
+        )
+    found = ranked(_archive(run), Judge(), wanted, use, baseline=baseline, band=band)
+    return OpenRanking(found)
+
+
+def scale(
+    *runs: RunName,
+    latency_limit: str | None = None,
+    by: str | None = None,
+    added: float | None = None,
+    band: float = 0.05,
+) -> OpenScaling:
+    """Load curves of a run (the latest, where none is given); several runs are systems of different
+    size, each beside the first, as are the clusters of one run, or its targets by the label `by`.
+
+    `latency_limit` is as on the command line, `"p99<20ms"`; `band` is a share, `added` how many
+    times as much hardware the second system has, where no inventory tells. Raises
+    LeadlineError (`usage`, `run-not-found`, `no-load-curve`, `not-comparable`).
+    """
+    from leadline.analysis.scaling.study import limit_named, scaled
+    # DROPPED
+    # DROPPED
+
+    _check_band(band)
+    limit = limit_named(latency_limit)
+    archives = [_archive(run) for run in runs or ("@latest",)]
+    unique = tuple({run.path: run for run in archives}.values())
+    return OpenScaling(scaled(unique, Judge(), limit=limit, by=by, added=added, band=band))
+
+
+def layers(
+    run: RunName = "@latest",
+    *,
+    target: str | None = None,
+    workload: str | None = None,
+    level: str | None = None,
+) -> OpenLayers:
+    """What each layer below the targets did, and what came between them; of all cells, or of those
+    that are named. Raises LeadlineError (`usage`, `run-not-found`, `no-layers`)."""
+    from leadline.analysis.layers.study import layer_study
+    from leadline.audit.registry import audit
+    # DROPPED
+
+    archive = _archive(run)
+    study = layer_study(archive, audit(archive), target=target, workload=workload, level=level)
+    return OpenLayers(study)
+
+
+def _archive(run: RunName) -> Run:
+    return run.archive if isinstance(run, OpenRun) else open_run(run).archive
+
+
+def _name(part: RunName, by: By) -> str:
+    if isinstance(part, OpenRun):
+        raise LeadlineError(
+            errors.USAGE,
+            f"by={by.value!r} takes names, and {part.id} is a run",
+            hint=f'compare("A", "B", by={by.value!r}, run=run)',
+        )
+    return os.fspath(part)
+
+
+def _by(text: str) -> By:
+    from leadline.analysis.comparison import By
+
+    return By(text) if text in list(By) else By.LABEL
+
+
+def _check_band(band: float) -> None:
+    if not 0 < band < 1:
+        raise LeadlineError(
+            errors.USAGE, f"a band of {band} is not between 0 and 1", hint="5 % is 0.05"
+        )
+
+
+# What `leadline.compare` and `leadline.rank` give: answers as Arrow tables, for notebooks.
+
+
+class OpenComparison:
+    """Two sides, cell by cell; `comparison` is the object that the command line prints."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+
+    def __repr__(self) -> str:
+        return f"<{self.headline}>"
+
+    @property
+    def headline(self) -> str:
+        """The key finding, as the page begins with it."""
+        from leadline.report.pages.comparison.page import comparison_summary
+
+        return next(iter(comparison_summary(self.comparison).summary), "nothing can be compared")
+
+    def counts(self) -> dict[str, int]:
+        """How many cells have each of the five verdicts."""
+        return {verdict.value: count for verdict, count in self.comparison.counts().items()}
+
+    def cells(self) -> pyarrow.Table:
+        """One row per target x workload x level x operation x metric.
+
+        Columns target, workload, level, op, metric, unit; baseline and candidate in that base unit,
+        null where missing; ratio = candidate / baseline with its 95 % interval low and high;
+        p_adjusted, band (a share), verdict, evidence, reasons (a list, the most important first)
+        and trials_needed (a side, to decide what is open).
+        """
+        import pyarrow as pa
+
+        text, number = pa.string(), pa.float64()
+        columns = {
+            **dict.fromkeys(("target", "workload", "level", "op", "metric", "unit"), text),
+            **dict.fromkeys(("baseline", "candidate", "ratio", "low", "high"), number),
+            **dict.fromkeys(("p_adjusted", "band"), number),
+            **dict.fromkeys(("verdict", "evidence"), text),
+            "reasons": pa.list_(text),
+            "trials_needed": pa.int64(),
+        }
+        return pa.Table.from_pylist(
+            [_cell(cell) for cell in self.comparison.cells], schema=pa.schema(columns)
+        )
+
+    def differences(self) -> pyarrow.Table:
+        """What differs in how the two are built: path (dotted), topic, baseline, candidate, and
+        explains, a list of sentences on what it can account for."""
+        import pyarrow as pa
+
+        columns = dict.fromkeys(("path", "topic", "baseline", "candidate"), pa.string())
+        rows = [
+            {
+                "path": one.path,
+                "topic": one.topic.value,
+                "baseline": one.baseline,
+                "candidate": one.candidate,
+                "explains": list(one.explains),
+            }
+            for one in self.comparison.differences
+        ]
+        return pa.Table.from_pylist(
+            rows, schema=pa.schema({**columns, "explains": pa.list_(pa.string())})
+        )
+
+
+class OpenRanking:
+    """The targets of a run in order; `ranking` is the object that the command line prints."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        self.ranking = ranking
+
+    def __repr__(self) -> str:
+        first = [one.target for one in self.ranking.complete if one.rank == 1]
+        return f"<Ranking by {self.ranking.question.name}: {', '.join(first) or 'nobody'} first>"
+
+    def targets(self) -> pyarrow.Table:
+        """One row per target, by rank, then score; those that lack a number come last.
+
+        Columns rank with rank_low and rank_high, the ranks that the evidence leaves open; target;
+        score (1 = the baseline) with its 95 % interval score_low and score_high; missing, a list
+        of what is lacking. What lacks a number has neither rank nor score.
+        """
+        import pyarrow as pa
+
+        columns = {
+            **dict.fromkeys(("rank", "rank_low", "rank_high"), pa.int64()),
+            "target": pa.string(),
+            **dict.fromkeys(("score", "score_low", "score_high"), pa.float64()),
+            "missing": pa.list_(pa.string()),
+        }
+        return pa.Table.from_pylist(
+            [_standing(one) for one in self.ranking.standings], schema=pa.schema(columns)
+        )
+
+    def figures(self) -> pyarrow.Table:
+        """One row per target and number that counts: target, objective, weight (a share), value in
+        its base unit, null where missing, and unit."""
+        import pyarrow as pa
+
+        columns = {
+            **dict.fromkeys(("target", "objective"), pa.string()),
+            **dict.fromkeys(("weight", "value"), pa.float64()),
+            "unit": pa.string(),
+        }
+        rows = [
+            {
+                "target": one.target,
+                "objective": objective.name,
+                "weight": objective.weight,
+                "value": value,
+                "unit": objective.metric.unit,
+            }
+            for one in self.ranking.standings
+            for objective, value in zip(self.ranking.question.objectives, one.values, strict=True)
+        ]
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+
+def _cell(cell: ComparedCell) -> dict[str, object]:
+    judged = cell.judgement
+    low, high = judged.interval or (None, None)
+    return {
+        "target": cell.target,
+        "workload": cell.workload,
+        "level": cell.level,
+        "op": cell.op.value if cell.op else None,
+        "metric": cell.metric.value,
+        "unit": cell.metric.unit,
+        "baseline": cell.baseline.value if cell.baseline else None,
+        "candidate": cell.candidate.value if cell.candidate else None,
+        "ratio": judged.ratio,
+        "low": low,
+        "high": high,
+        "p_adjusted": judged.p_adjusted,
+        "band": judged.band,
+        "verdict": judged.verdict.value,
+        "evidence": judged.evidence.value,
+        "reasons": list(judged.reasons),
+        "trials_needed": judged.trials_needed,
+    }
+
+
+def _standing(one: Standing) -> dict[str, object]:
+    lowest, highest = one.interval or (None, None)
+    low, high = one.score_interval or (None, None)
+    return {
+        "rank": one.rank,
+        "rank_low": lowest,
+        "rank_high": highest,
+        "target": one.target,
+        "score": one.score,
+        "score_low": low,
+        "score_high": high,
+        "missing": [f"{each.objective.name}: {each.reason}" for each in one.missing],
+    }
+
+
+# What `leadline.layers` gives: layers and the sweep over record sizes as Arrow tables.
+
+
+class OpenLayers:
+    """The layers of a run; `study` is what the command line prints."""
+
+    def __init__(self, study: LayerStudy) -> None:
+        self.study = study
+
+    def __repr__(self) -> str:
+        return f"<Layers of {self.study.run.id}: {len(self.study.cells)} cells>"
+
+    @cached_property
+    def answer(self) -> LayersOutput:
+        """What `leadline layers --format json` prints, as an object."""
+        from leadline.report.answers.layers import layers_output
+
+        return layers_output(self.study)
+
+    def flows(self) -> pyarrow.Table:
+        """One row per cell, layer and direction, with the columns of `leadline layers --format
+        csv`: rates per second, sizes in bytes, latencies in seconds, null where not told."""
+        import pyarrow as pa
+
+        from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows
+
+        texts = (
+            *("target", "workload", "level", "trial", "kind", "name", "basis", "op"),
+            *("shared", "unobserved"),
+        )
+        whole = ("layer", "p50_size", "p99_size")
+        columns = [
+            (name, pa.string() if name in texts else pa.int64() if name in whole else pa.float64())
+            for name in LAYER_COLUMNS
+        ]
+        rows = [dict(zip(LAYER_COLUMNS, row, strict=True)) for row in layer_rows(self.answer)]
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+    def sweep(self) -> pyarrow.Table:
+        """One row per cell that stands beside others of another record size: `throughput` the
+        median of the trials in bytes per second, size x in_flight / latency = product at the layer
+        named, null where nobody tells."""
+        import pyarrow as pa
+
+        numbers = ("throughput", "block_size", "size", "in_flight", "latency", "product")
+        columns = {
+            **dict.fromkeys(("workload", "level", "target"), pa.string()),
+            "record_bytes": pa.int64(),
+            **dict.fromkeys(numbers, pa.float64()),
+            "layer": pa.string(),
+        }
+        rows = [
+            {"workload": one.workload, "level": one.level, **row.model_dump(include=set(columns))}
+            for one in self.answer.sweeps
+            for row in one.rows
+        ]
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+
+# What `leadline.scale` gives: load curves and speed-ups as Arrow tables, for notebooks.
+
+
+class OpenScaling:
+    """Load curves, and systems beside each other; `study` is what the command line prints."""
+
+    def __init__(self, study: ScalingStudy) -> None:
+        self.study = study
+
+    def __repr__(self) -> str:
+        names = ", ".join(one.run.id for one in self.study.runs)
+        return f"<Load curves of {names}: {len(self.study.curves)}>"
+
+    @cached_property
+    def answer(self) -> ScaleOutput:
+        """What `leadline scale --format json` prints, as an object."""
+        from leadline.report.answers.scaling import scale_output
+
+        return scale_output(self.study)
+
+    def levels(self) -> pyarrow.Table:
+        """One row per curve and load level, with the columns of `leadline scale --format csv`:
+        `load` as the curve counts it, `iops` with its 95 % interval, latencies in seconds, null
+        where missing."""
+        import pyarrow as pa
+
+        from leadline.report.answers.scaling import SCALE_COLUMNS, scale_rows
+
+        rows = [dict(zip(SCALE_COLUMNS, row, strict=True)) for row in scale_rows(self.answer)]
+        return pa.Table.from_pylist(rows, schema=pa.schema(_level_columns(SCALE_COLUMNS)))
+
+    def speedups(self) -> pyarrow.Table:
+        """One row per curve and pair of levels of equal load: baseline and candidate in I/Os per
+        second, ratio with its 95 % interval low and high, what was added (`resource`,
+        `resource_ratio`) and efficiency = ratio / resource_ratio, null where nobody tells."""
+        import pyarrow as pa
+
+        text, number = pa.string(), pa.float64()
+        columns = {
+            **dict.fromkeys(("system", "against", "subject", "workload", "op", "level"), text),
+            **dict.fromkeys(("baseline", "candidate", "ratio", "low", "high"), number),
+            "resource": text,
+            **dict.fromkeys(("resource_ratio", "efficiency"), number),
+            "evidence": text,
+        }
+        rows = []
+        for one in self.answer.speedups:
+            ratios = {part.name: part.ratio for part in one.resources}
+            for level in one.levels:
+                low, high = level.interval or (None, None)
+                rows.append(
+                    {
+                        "system": one.candidate,
+                        "against": one.baseline,
+                        "subject": one.subject,
+                        "workload": one.workload,
+                        "op": one.op,
+                        "level": level.candidate_level,
+                        "baseline": level.baseline,
+                        "candidate": level.candidate,
+                        "ratio": level.ratio,
+                        "low": low,
+                        "high": high,
+                        "resource": one.divisor,
+                        "resource_ratio": ratios.get(one.divisor or ""),
+                        "efficiency": level.efficiency,
+                        "evidence": level.evidence,
+                    }
+                )
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+
+def _level_columns(names: tuple[str, ...]) -> dict[str, pyarrow.DataType]:
+    import pyarrow as pa
+
+    texts = (
+        *("run", "target", "workload", "op", "axis", "level", "loop", "rate_not_reached"),
+        *("iops_refused", "latency_refused", "findings", "bottleneck"),
+    )
+    counts = ("clients", "numjobs", "iodepth", "in_flight", "neighbours", "trials")
+    return {
+        name: pa.string() if name in texts else pa.int64() if name in counts else pa.float64()
+        for name in names
+    }
+
+
+# What command line and notebooks ask of the judging wing: runs judged, verified and ranked, the
+# larger ones by several processes.
+
+FiguresAndFindings: TypeAlias = "tuple[tuple[CellFigure, ...], tuple[Finding, ...]]"
+Verified: TypeAlias = Callable[[], tuple[Verification, ...]]
+
+# Fewer are read before another process is there.
+_WORTH_A_PROCESS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkedOut:
+    """What another process found; None is a verification that nobody asked for."""
+
+    judged: FiguresAndFindings
+    verification: Verification | None
+
+
+class Judge:
+    """Gives a run's figures and findings, worked out once: both sides may be of one run."""
+
+    def __init__(self, begun: Mapping[Path, Callable[[], _WorkedOut]] | None = None) -> None:
+        """`begun` wait for what others work out."""
+        self._begun = begun or {}
+        self._judged: dict[Path, FiguresAndFindings] = {}
+        self._read: dict[Path, tuple[StoredTrial, ...]] = {}
+
+    def __call__(self, run: Run) -> FiguresAndFindings:
+        if run.path not in self._judged:
+            begun = self._begun.get(run.path)
+            if begun is None:
+                self._judged[run.path] = _judged(run)
+                self._read[run.path] = run.attempts
+            else:
+                self._judged[run.path] = begun().judged
+        return self._judged[run.path]
+
+    def verified(self, run: Run) -> Verification:
+        """The verification of a run; what was read to judge it is not read again."""
+        begun = self._begun.get(run.path)
+        found = begun().verification if begun else None
+        return found or verify(run, self._read.get(run.path, ()))
+
+
+def _judged(run: Run) -> FiguresAndFindings:
+    from leadline.analysis.figures import figures
+    from leadline.audit.registry import audit
+
+    findings = audit(run)
+    return figures(run, findings), findings
+
+
+def _worked_out(path: Path, *, verifying: bool) -> _WorkedOut:
+    run = Run(path)
+    judged = _judged(run)
+    verification = verify(run, run.attempts) if verifying else None
+    return _WorkedOut(judged=judged, verification=verification)
+
+
+def _verified(path: Path) -> Verification:
+    return verify(Run(path))
+
+
+@contextmanager
+def judging(runs: Sequence[Run], *, verifying: bool = True) -> Iterator[tuple[Judge, Verified]]:
+    """What judges each of these runs, and what gives the verification of each, in their order.
+
+    Large runs are shared with other processes, if there are cores for them: of two the second is
+    judged and verified there, of one it is verified there (if that will be asked for). Everything
+    else is done when it is asked for. To be begun before there are threads. Raises
+    LeadlineError(`archive-damaged`) for an archive that no verb opens.
+    """
+    trials = sum(len(run.trial_folders) for run in runs)
+    first, others = runs[0], runs[1:]
+    shared = spare_cores() > 0 and trials >= _WORTH_A_PROCESS and (verifying or others)
+    if not shared:
+        judge = Judge()
+        yield judge, lambda: tuple(judge.verified(run) for run in runs)
+        return
+    # What a worker would have to import, each worker would import again.
+    import leadline.analysis.figures
+    import leadline.audit.registry  # noqa: F401
+
+    calls = [partial(_worked_out, run.path, verifying=verifying) for run in others]
+    with beside(calls or [partial(_verified, first.path)]) as begun:
+        if not others:
+            yield Judge(), lambda: (begun[0](),)
+            return
+        judge = Judge({run.path: wait for run, wait in zip(others, begun, strict=True)})
+        yield judge, lambda: tuple(judge.verified(run) for run in runs)
+
+
+def ranked(
+    run: Run,
+    judge: Judge,
+    objectives: Sequence[str],
+    use_case: str | None,
+    *,
+    baseline: str | None,
+    band: float,
+) -> Ranking:
+    """The ranking that is asked for in words, with the noise floor that the run measured: by a use
+    case or by objectives, else by every rate. Raises LeadlineError (`usage`, `nothing-to-rank`)."""
+    from leadline.analysis.noise import floor_of_objectives
+    from leadline.analysis.objectives import every_rate, find_use_case, for_use_case, selected
+    from leadline.analysis.ranking import rank
+
+    figures, findings = judge(run)
+    if use_case is not None:
+        question = for_use_case(run, figures, find_use_case(use_case))
+    else:
+        question = selected(run, figures, objectives) if objectives else every_rate(run, figures)
+    noise = floor_of_objectives(run, figures, findings)
+    return rank(run, figures, question, baseline=baseline, band=band, noise=noise)

@@ -1,0 +1,1 @@
+"""Connections to systems: local programs, SSH, Ceph, Kubernetes."""

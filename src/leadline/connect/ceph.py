@@ -1,0 +1,298 @@
+"""Commands to a cluster through librados: milliseconds each, where the `ceph` program takes a
+second to start.
+
+librados is called by ctypes, since its Python binding belongs to the distribution's own Python
+and cannot be imported by another. The C interface used here is stable since Ceph 0.80
+(include/rados/librados.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from leadline import errors
+from leadline.errors import LeadlineError
+
+# Where a cluster is and who we are to it.
+
+INSTALL_CLIENT = "install Ceph's client programs (Debian and Fedora: ceph-common)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CephAccess:
+    """A configuration file, a name without `client.`, a keyring unless the configuration names
+    it, and the network namespace from which the cluster can be reached (a lab's)."""
+
+    conf: Path
+    name: str = "admin"
+    keyring: Path | None = None
+    namespace: Path | None = None
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """What a command line begins with to run where the cluster can be reached. nsenter, not
+        `ip netns exec`, which would hide mounts made under it."""
+        return ("nsenter", f"--net={self.namespace}", "--") if self.namespace else ()
+
+    def command(self, program: str, *arguments: str) -> tuple[str, ...]:
+        """The command line of one of Ceph's own programs (ceph, rbd, rados) for this cluster."""
+        keyring = ("--keyring", str(self.keyring)) if self.keyring else ()
+        who = ("--conf", str(self.conf), "--id", self.name, *keyring)
+        return (*self.prefix, program, *who, *arguments)
+
+    def require_conf(self) -> None:
+        """Raise LeadlineError(`ceph-unreachable`, `ceph-denied`) for files that are not there."""
+        try:
+            self.conf.read_bytes()
+        except OSError as error:
+            raise LeadlineError(
+                errors.CEPH_UNREACHABLE,
+                f"the configuration {str(self.conf)!r} cannot be read: {error.strerror}",
+                hint="name the cluster's ceph.conf with --ceph-conf, or a lab with --lab",
+            ) from error
+        if self.keyring is None:
+            return
+        try:
+            self.keyring.read_bytes()
+        except OSError as error:
+            raise LeadlineError(
+                errors.CEPH_DENIED,
+                f"the keyring {str(self.keyring)!r} cannot be read: {error.strerror}",
+                hint="name the keyring of the user that --id names with --keyring",
+            ) from error
+
+
+_CLONE_NEWNET = 0x40000000
+_Answer = TypeVar("_Answer")
+_REFUSED = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EINVAL)
+
+
+class CommandFailed(LeadlineError):
+    """A cluster refused or failed a command; `number` is the errno that it gave."""
+
+    def __init__(self, number: int, command: str, said: str) -> None:
+        self.number = number
+        super().__init__(
+            errors.CEPH_FAILED,
+            f"the cluster refuses `ceph {command}`: {os.strerror(number)}",
+            context=[said] if said else (),
+        )
+
+
+class Connection:
+    """An open connection. Its calls block for `timeout_s` at most."""
+
+    def __init__(self, access: CephAccess, *, timeout_s: float = 10.0) -> None:
+        """Connect. Raises LeadlineError: `ceph-missing`, `ceph-unreachable`, `ceph-denied`."""
+        access.require_conf()
+        self.access = access
+        self._timeout_s = timeout_s
+        self._handle: ctypes.c_void_p | None = None
+        # One thread of its own: threads that librados starts inherit its network namespace.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="librados")
+        try:
+            self._call(self._connect)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
+        """What `ceph PREFIX ARGUMENTS` prints. Raises CommandFailed, or LeadlineError
+        (`ceph-unreachable`) where no answer comes."""
+        library = _library()
+        return self._command(
+            lambda *rest: library.rados_mon_command(self._handle, *rest), prefix, data, arguments
+        )
+
+    def mgr(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
+        """As `mon`, of the manager and its modules."""
+        library = _library()
+        return self._command(
+            lambda *rest: library.rados_mgr_command(self._handle, *rest), prefix, data, arguments
+        )
+
+    def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes:
+        """What `ceph tell osd.NUMBER PREFIX` prints."""
+        library = _library()
+        return self._command(
+            lambda *rest: library.rados_osd_command(self._handle, number, *rest),
+            prefix,
+            b"",
+            arguments,
+        )
+
+    def mon_json(self, prefix: str, /, **arguments: object) -> Any:
+        """A monitor's answer with `format=json`, decoded."""
+        return json.loads(self.mon(prefix, format="json", **arguments))
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            self._call(lambda: _library().rados_shutdown(handle))
+        self._thread.shutdown()
+
+    def _call(self, task: Callable[[], _Answer]) -> _Answer:
+        return self._thread.submit(task).result()
+
+    def _connect(self) -> None:
+        library = _library()
+        if self.access.namespace is not None:
+            _enter(self.access)
+        handle = ctypes.c_void_p()
+        library.rados_create2(
+            ctypes.byref(handle), b"ceph", b"client." + self.access.name.encode(), ctypes.c_uint64()
+        )
+        read = library.rados_conf_read_file(handle, os.fsencode(self.access.conf))
+        if read:
+            library.rados_shutdown(handle)
+            raise LeadlineError(
+                errors.CEPH_UNREACHABLE,
+                f"{str(self.access.conf)!r} is no configuration of Ceph's: {os.strerror(-read)}",
+                hint="name the cluster's ceph.conf with --ceph-conf",
+            )
+        for key, value in self._settings().items():
+            library.rados_conf_set(handle, key.encode(), value.encode())
+        status = library.rados_connect(handle)
+        if status:
+            library.rados_shutdown(handle)
+            raise _refused(-status, self.access)
+        self._handle = handle
+
+    def _settings(self) -> Mapping[str, str]:
+        bound = f"{self._timeout_s:g}"
+        settings = {
+            "client_mount_timeout": bound,
+            "rados_mon_op_timeout": bound,
+            "rados_osd_op_timeout": bound,
+            # stderr is ours; what librados would print there comes back as errors.
+            "log_to_stderr": "false",
+            "err_to_stderr": "false",
+            "log_file": "",
+            "admin_socket": "",
+        }
+        if self.access.keyring is not None:
+            settings["keyring"] = str(self.access.keyring)
+        return settings
+
+    def _command(
+        self,
+        call: Callable[..., int],
+        prefix: str,
+        data: bytes,
+        arguments: Mapping[str, object],
+    ) -> bytes:
+        given = {key: value for key, value in arguments.items() if value is not None}
+        request = json.dumps({"prefix": prefix, **given}).encode()
+
+        def task() -> tuple[int, bytes, str]:
+            words = (ctypes.c_char_p * 1)(request)
+            out, said = ctypes.c_void_p(), ctypes.c_void_p()
+            out_size, said_size = ctypes.c_size_t(), ctypes.c_size_t()
+            status = call(
+                words,
+                ctypes.c_size_t(1),
+                data,
+                ctypes.c_size_t(len(data)),
+                ctypes.byref(out),
+                ctypes.byref(out_size),
+                ctypes.byref(said),
+                ctypes.byref(said_size),
+            )
+            answer, words_said = _taken(out, out_size), _taken(said, said_size)
+            return status, answer, words_said.decode("utf-8", "replace").strip()
+
+        if self._handle is None:
+            raise LeadlineError(errors.CEPH_UNREACHABLE, "the connection is closed")
+        status, answer, words_said = self._call(task)
+        if status == -errno.ETIMEDOUT:
+            raise LeadlineError(
+                errors.CEPH_UNREACHABLE,
+                f"the cluster gives no answer to `ceph {prefix}` within {self._timeout_s:g} s",
+                hint="look at its monitors and managers",
+            )
+        if status < 0:
+            words = [prefix, *(str(value) for key, value in given.items() if key != "format")]
+            raise CommandFailed(-status, " ".join(words), words_said)
+        return answer
+
+
+def _library() -> ctypes.CDLL:
+    """librados. Raises LeadlineError(`ceph-missing`)."""
+    try:
+        return ctypes.CDLL("librados.so.2")
+    except OSError as error:
+        raise LeadlineError(
+            errors.CEPH_MISSING,
+            "there is no librados on this machine",
+            context=[str(error)],
+            hint=INSTALL_CLIENT,
+        ) from error
+
+
+def _enter(access: CephAccess) -> None:
+    """Move this thread into the network namespace of a lab."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        handle = os.open(str(access.namespace), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if libc.setns(handle, _CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise LeadlineError(
+            errors.CEPH_UNREACHABLE,
+            f"the network of the cluster cannot be entered: {error.strerror}",
+            context=[str(access.namespace)],
+            hint="a lab's network is gone when the lab is down, and needs root",
+        ) from error
+
+
+def _taken(buffer: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
+    """The bytes that librados allocated for us, which are freed."""
+    if not buffer.value:
+        return b""
+    taken = ctypes.string_at(buffer.value, size.value)
+    _library().rados_buffer_free(buffer)
+    return taken
+
+
+def _refused(number: int, access: CephAccess) -> LeadlineError:
+    """Why there is no connection."""
+    context = [f"configuration {access.conf}", f"name client.{access.name}"]
+    if access.keyring:
+        context.append(f"keyring {access.keyring}")
+    if number in _REFUSED:
+        return LeadlineError(
+            errors.CEPH_DENIED,
+            f"the cluster does not take the name and key given: {os.strerror(number)}",
+            context=context,
+            hint="--id NAME (without `client.`) and --keyring FILE must belong together",
+        )
+    return LeadlineError(
+        errors.CEPH_UNREACHABLE,
+        f"no monitor of the cluster answers: {os.strerror(number)}",
+        context=context,
+        hint="look whether its monitors run and can be reached from here",
+    )

@@ -1,0 +1,1 @@
+"""Connections to a Kubernetes cluster: API client, runner pods and VMs, cleanup."""

@@ -1,0 +1,1 @@
+"""The fio engine: local, remote and as a fleet of clients."""

@@ -1,0 +1,234 @@
+"""Job files for fio: the workload as text. Where it goes is given on the command line, so that
+paths with `:`, `#`, `;` or spaces need no quoting that fio's job files do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from leadline.formats.fio import job_file
+from leadline.plan.footprint import DATA_FILE, Footprint, client_job
+from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.runner.ports import Shape
+
+# What a load level adds to a job file: variables that each client of a fleet fills in for itself,
+# and the rate of an open loop.
+
+# In one job the next I/O waits for those in flight before it sleeps until its time
+# (docs/internals/fleet.md), so an open loop is shared by several jobs, each of which rarely has
+# one in flight when its next is due.
+_MOST_JOBS = 16
+# fio takes whole I/Os per second for each job; what the plan offers is met this well.
+_ROUNDING = 0.005
+_SEQUENTIAL = (Pattern.READ, Pattern.WRITE, Pattern.RW)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A value of each client's own. fio itself would take it from the environment: with the
+    variables set, the archived text is a job file for one client."""
+
+    name: str
+    told: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"${{{self.name}}}"
+
+    def of(self, client: int, value: int) -> str:
+        """The line that tells the value of one client."""
+        return f"# {self.name} of client {client} = {value}"
+
+
+FILES = Variable(
+    name=job_file.FILES,
+    told=f"# {job_file.FILES} of client k = ck. (nothing for client 1)",
+)
+
+
+def _growing(name: str, first: int, step: int) -> Variable:
+    return Variable(name=name, told=f"# {name} of client k = {first} + {step} x (k - 1)")
+
+
+def seed_of(seed: int) -> Variable:
+    """Clients do not read the same offsets at the same time."""
+    return _growing("LEADLINE_SEED", seed, 1)
+
+
+def offset(number: int, phase: Phase) -> Variable:
+    """Where a client's stretch of a device begins in the phase of that number."""
+    return _growing(f"LEADLINE_OFFSET_{number}", 0, phase.numjobs * phase.size)
+
+
+def open_loop(phase: Phase, *, splits: bool) -> Mapping[str, object]:
+    """fio's options for Poisson arrivals at the phase's rate. Of random I/O that `splits` the jobs
+    are as many as may be in flight, up to 16; together they never have more in flight than the
+    phase says. A sequence stays in its own jobs."""
+    assert phase.rate_iops is not None
+    read_share = 1.0 if phase.pattern.reads else 0.0
+    if len(phase.pattern.ops) == 2:
+        read_share = (50 if phase.read_share is None else phase.read_share) / 100
+    rates = (phase.rate_iops * read_share, phase.rate_iops * (1 - read_share))
+    jobs, iodepth = phase.numjobs, phase.iodepth
+    if splits and phase.pattern not in _SEQUENTIAL:
+        jobs = _jobs(rates, phase.iodepth * phase.numjobs)
+        iodepth = phase.iodepth * phase.numjobs // jobs
+    per_job = [max(1, round(rate / jobs)) if rate else 0 for rate in rates]
+    return {
+        "iodepth": iodepth,
+        "numjobs": jobs,
+        "rate_iops": ",".join(str(rate) if rate else "" for rate in per_job).rstrip(","),
+        "rate_process": "poisson",
+    }
+
+
+def _jobs(rates: tuple[float, float], in_flight: int) -> int:
+    """The largest number of jobs whose whole rates add up to the rates that are offered."""
+
+    def error(jobs: int) -> float:
+        return max(abs(round(rate / jobs) * jobs - rate) / rate for rate in rates if rate)
+
+    most = max(1, min(_MOST_JOBS, in_flight))
+    fitting = [jobs for jobs in range(most, 0, -1) if error(jobs) <= _ROUNDING]
+    return fitting[0] if fitting else min(range(most, 0, -1), key=error)
+
+
+# Small writes get fresh random data each, so that no two blocks are alike to a compressor. From
+# 128 KiB on fio's default (random buffers, scrambled at each use) does not compress either, since
+# a buffer comes round again only beyond a compressor's window, and refilling would cost a core
+# per 5 GB/s (measured, docs/internals/performance.md).
+REFILL_BELOW = 128 << 10
+PREFILL_BLOCK = 1 << 20
+PREFILL_DEPTH = 8
+
+
+def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False) -> str:
+    """A generated job file: one section a phase, each behind a stonewall and reported apart. For a
+    `fleet` it holds variables, and says above what each client puts in their place."""
+    if workload.job_file:
+        return workload.job_file.text
+    variables: list[Variable] = []
+    if fleet:
+        variables.append(seed_of(seed))
+    settings: dict[str, object] = {
+        "ioengine": workload.engine.value,
+        "direct": int(workload.direct),
+        "time_based": 1,
+        "runtime": f"{round(workload.runtime_s * 1000)}ms",
+        "ramp_time": f"{round(workload.ramp_s * 1000)}ms",
+        "group_reporting": 1,
+        # Threads end with fio itself; forked workers would outlive a fio that is killed.
+        "thread": 1,
+        # Offsets differ from trial to trial, so that no repeat finds its blocks cached by the
+        # one before, and are the same again when the run is done again with its seed.
+        "randrepeat": 0,
+        "randseed": variables[0].place if fleet else seed,
+        "fallocate": "none",
+        # Total latency is what a user waits for; submission and completion stand beside it.
+        "lat_percentiles": 1,
+        "clat_percentiles": 1,
+        "percentile_list": "50:95:99:99.9:99.99",
+        "log_avg_msec": 1000,
+        # A fio client writes the logs of all jobs of a server to one file, each over the one
+        # before, unless each has a name of its own.
+        "per_job_logs": int(fleet),
+    }
+    if not workload.ramp_s:
+        del settings["ramp_time"]
+    if shape is Shape.FILES:
+        settings["filename_format"] = _file("$jobnum", fleet)
+        variables += [FILES] * fleet
+    lines = ["[global]", *(f"{key}={value}" for key, value in settings.items())]
+    for number, phase in enumerate(workload.phases, start=1):
+        lines += ["", *_section(phase, shape, fleet)]
+        if fleet and shape is Shape.SPAN:
+            variables.append(offset(number, phase))
+            lines.append(f"offset={variables[-1].place}")
+    return "\n".join([*(one.told for one in variables), *lines]) + "\n"
+
+
+def _file(job: int | str, fleet: bool) -> str:
+    return DATA_FILE.format(job=f"{FILES.place}{job}" if fleet else job)
+
+
+def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
+    settings: dict[str, object] = {
+        "rw": phase.pattern.value,
+        "bs": phase.block_size,
+        "iodepth": phase.iodepth,
+        "numjobs": phase.numjobs,
+        "size": phase.size,
+        "write_iops_log": phase.name.replace("/", "-"),
+        "write_lat_log": phase.name.replace("/", "-"),
+    }
+    if fleet:
+        del settings["write_lat_log"]  # nobody reads them, and there would be three for each job
+    if phase.pattern.writes and phase.block_size < REFILL_BELOW:
+        settings["refill_buffers"] = 1
+    if phase.read_share is not None:
+        settings["rwmixread"] = phase.read_share
+    if phase.fsync:
+        settings["fsync"] = phase.fsync
+    if shape is Shape.SPAN:
+        settings["offset_increment"] = phase.size
+    if phase.rate_iops is not None:
+        # Several jobs may share one file or stretch. Of several files fio 3.33 fails at the end of
+        # an open loop (`rate_ddir: Assertion`), so these keep a job each.
+        splits = shape is Shape.SPAN or phase.numjobs == 1
+        settings |= open_loop(phase, splits=splits)
+        if settings["numjobs"] != phase.numjobs:
+            settings["size"] = phase.size * phase.numjobs
+            settings.pop("offset_increment", None)
+            if shape is Shape.FILES:
+                settings["filename"] = _file(0, fleet)
+    return [
+        f"[{phase.name}]",
+        "stonewall",
+        "new_group",
+        *(f"{key}={value}" for key, value in settings.items()),
+    ]
+
+
+def prefill_text(
+    footprint: Footprint, shape: Shape, *, engine: EngineChoice, direct: bool, fleet: bool = False
+) -> str:
+    """A job that writes every byte of the footprint once, with data that does not compress; in a
+    `fleet` each client writes the files that are its own."""
+    lines = [
+        "[global]",
+        f"ioengine={engine.value}",
+        f"direct={int(direct)}",
+        "rw=write",
+        f"bs={PREFILL_BLOCK}",
+        f"iodepth={PREFILL_DEPTH}",
+        "refill_buffers=1",
+        "fallocate=none",
+        "end_fsync=1",
+        "group_reporting=1",
+    ]
+    if shape is Shape.SPAN:
+        return "\n".join([*lines, "", "[prefill]", f"size={footprint.span}"]) + "\n"
+    if fleet:
+        return _fleet_prefill(footprint, lines)
+    for number, (name, size) in enumerate(footprint.files.items()):
+        lines += ["", f"[prefill-{number}]", f"filename={name}", f"size={size}"]
+    return "\n".join(lines) + "\n"
+
+
+def _fleet_prefill(footprint: Footprint, lines: list[str]) -> str:
+    """A section for each job number; a client that has no file of that number has no size for it,
+    and leaves the section out."""
+    told = [FILES.told]
+    job = 0
+    while True:
+        size = Variable(name=f"LEADLINE_SIZE_{job}")
+        names = {
+            client: DATA_FILE.format(job=client_job(client, job))
+            for client in range(1, max(1, footprint.clients) + 1)
+        }
+        found = {client: name for client, name in names.items() if name in footprint.files}
+        if not found:
+            return "\n".join([*told, *lines]) + "\n"
+        told += [size.of(client, footprint.files[name]) for client, name in found.items()]
+        lines += ["", f"[prefill-{job}]", f"filename={_file(job, True)}", f"size={size.place}"]
+        job += 1

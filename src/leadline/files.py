@@ -1,0 +1,85 @@
+"""Reading files that may be a stranger's: never a link, a device or a pipe, never without bound."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from leadline.units import format_size
+
+# A file of more cannot be a result; whoever made it may mean to fill our memory.
+LARGEST_FILE_BYTES = 512 << 20
+
+
+def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
+    """The first `most` bytes of a file that may be a stranger's: a link, a device, a pipe or
+    something larger than memory is not read. Raises OSError that says why."""
+    # Non-blocking: opening a pipe would wait for a writer that never comes.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if about.st_size > LARGEST_FILE_BYTES:
+            size, limit = format_size(about.st_size), format_size(LARGEST_FILE_BYTES)
+            raise OSError(errno.EFBIG, f"it has {size}, and {limit} are the most", str(path))
+        # No more than there is: Python makes room for all that is asked for.
+        return stream.read(min(most, about.st_size))
+
+
+# Folders for sockets and scratch files of this process, and what killed ones left of theirs.
+#  The name tells whose it is, so that `leadline clean` removes what a process that was killed
+# could not remove itself.
+
+_NAME = re.compile(r"leadline-[a-z]+-(\d+)-\w+")
+# A Unix socket's path has 107 bytes, so that folders of sockets lie where paths are short.
+SHORT = "/tmp"
+
+
+def prefix(purpose: str) -> str:
+    """What the name of such a folder begins with; `purpose` is a word of small letters."""
+    return f"leadline-{purpose}-{os.getpid()}-"
+
+
+def remove_abandoned() -> list[Path]:
+    """Remove the folders of this user's processes that are gone; which they were."""
+    removed = []
+    for place in {SHORT, tempfile.gettempdir()}:
+        for path in sorted(Path(place).glob("leadline-*-*-*")):
+            match = _NAME.fullmatch(path.name)
+            if match is None or path.is_symlink() or _alive(int(match[1])):
+                continue
+            if path.is_dir() and path.stat().st_uid == os.getuid():
+                shutil.rmtree(path, ignore_errors=True)
+                removed.append(path)
+    return removed
+
+
+def _alive(pid: int) -> bool:
+    """Whether there is a process of that number; another's that took it keeps the folder."""
+    return Path(f"/proc/{pid}").exists()
+
+
+# Reading a file that a person wrote, and never more than such a file can be.
+
+MAX_BYTES = 1 << 20
+
+
+def read_small_text(path: Path) -> str:
+    """The text of a regular file of at most MAX_BYTES, UTF-8.
+
+    Raises OSError if it cannot be read, ValueError (UnicodeDecodeError included) if it is no such
+    file: /dev/zero would fill the memory, a pipe would wait for ever.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is no regular file")
+    with path.open("rb") as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES} bytes")
+    return content.decode("utf-8")

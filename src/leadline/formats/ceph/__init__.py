@@ -1,0 +1,1 @@
+"""Parsers of what rados bench, rbd bench and Ceph's daemons print."""

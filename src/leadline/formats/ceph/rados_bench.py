@@ -1,0 +1,361 @@
+"""JSON output of `rados bench --format json`: what was done in all, and in each second.
+
+Every number is a JSON string. Total, not trusting: the figures that the tool gives twice must
+agree, else FormatError. `stddev_iops`, `min_bandwidth` and `max_bandwidth` are never used: the
+first is garbage in 16.2 (sums of ints squared overflow), the others hold the extremes of a double
+when a run ends within its first second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import (
+    BenchRequest,
+    EngineOutput,
+    FormatError,
+    JobResult,
+    Latency,
+    Operation,
+    read_bench_request,
+    read_output_file,
+)
+from leadline.metrics import Op
+from leadline.plan.models import Phase
+
+TOOL: Final = "rados bench"
+# Of each invocation by its phase and pass over the data, both counted from 1.
+OUTPUT_FILE = "rados-bench-{phase}-{pass_}.json"
+# The tool gives times and rates with six decimals, IOPS cut to whole ones.
+_TIME_STEP_S = 1e-6
+_IOPS_STEP = 1.0
+_AGREE = 0.005
+_MIB = 1 << 20
+# What nobody has run or counted: a file that says so would only cost memory.
+_LONGEST_S = 30 * 86400.0
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """I/Os finished by each second told, and by the end of one invocation."""
+
+    seconds: tuple[tuple[int, int], ...]
+    ios: int
+    ran_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One invocation: a write, or a read of objects written before. `seconds` pairs the second
+    with the I/Os finished by then; `stddev_s` is None where the tool gives none (reads).
+    `told_iops` is the tool's own figure, cut to whole I/Os per second."""
+
+    op: Op
+    op_size: int
+    depth: int | None
+    ios: int
+    ran_s: float
+    told_iops: float
+    bandwidth_bps: float
+    mean_s: float
+    min_s: float
+    max_s: float
+    stddev_s: float | None
+    seconds: tuple[tuple[int, int], ...]
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(seconds=self.seconds, ios=self.ios, ran_s=self.ran_s)
+
+
+def parse_rados_bench(content: bytes, request: BenchRequest) -> EngineOutput:
+    """The output of the only phase of a request. Raises FormatError with condition
+    `empty-result`, `truncated-result` or `unreadable-result`."""
+    if len(request.phases) != 1:
+        raise FormatError(
+            "unreadable-result", f"one output of {TOOL} cannot be of {len(request.phases)} phases"
+        )
+    phase = request.phases[0]
+    jobs = (_job(request, phase, [_checked(parse_pass(content), phase)], before_s=0.0, group=0),)
+    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=jobs)
+
+
+def read_rados_bench(folder: Path) -> EngineOutput:
+    """What `rados bench` left in a trial's folder. Raises FormatError."""
+    request = read_bench_request(folder, TOOL)
+    jobs: list[JobResult] = []
+    before_s = 0.0
+    for group, (phase, passes) in enumerate(_phases(folder, request)):
+        jobs.append(_job(request, phase, passes, before_s=before_s, group=group))
+        before_s = jobs[-1].elapsed_s
+    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=tuple(jobs))
+
+
+def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
+    """IOPS of each second and operation. Raises FormatError."""
+    series: dict[Op, tuple[Window, ...]] = {}
+    for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
+        series[phase.pattern.ops[0]] = rados_bench_windows([one.progress for one in passes])
+    return series
+
+
+def rados_bench_windows(passes: Sequence[Progress]) -> tuple[Window, ...]:
+    """IOPS of each whole second, the passes one behind the other.
+
+    I/Os between two points that the tool tells (the seconds and the end of a pass) are taken as
+    spread evenly: a pass shorter than a second is known by its total only.
+    """
+    times, counts = [0.0], [0.0]
+    for one in passes:
+        before_s, before = times[-1], counts[-1]
+        points = [point for point in one.seconds if point[0] < one.ran_s]
+        times += [before_s + second for second, _ in points] + [before_s + one.ran_s]
+        counts += [before + ios for _, ios in points] + [before + one.ios]
+    ends = range(1, int(times[-1]) + 1)
+    reached = [0.0, *np.interp(ends, times, counts).tolist()]
+    return tuple(Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends)
+
+
+def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]]]:
+    found = []
+    for number, phase in enumerate(request.phases, start=1):
+        passes: list[Pass] = []
+        path = folder / OUTPUT_FILE.format(phase=number, pass_=1)
+        while not passes or path.exists():
+            passes.append(_checked(parse_pass(read_output_file(path, TOOL)), phase))
+            path = folder / OUTPUT_FILE.format(phase=number, pass_=len(passes) + 1)
+        found.append((phase, passes))
+    return found
+
+
+def _checked(one: Pass, phase: Phase) -> Pass:
+    """The pass, if it is of the phase: another block size or direction is another trial's."""
+    if phase.pattern.ops != (one.op,):
+        raise FormatError(
+            "unreadable-result", f"{phase.pattern.value} was asked and {one.op.value}s were done"
+        )
+    if one.op_size != phase.block_size:
+        raise FormatError(
+            "unreadable-result",
+            f"blocks of {phase.block_size} bytes were asked and {one.op_size} used",
+        )
+    if one.depth is not None and one.depth != phase.iodepth:
+        raise FormatError(
+            "unreadable-result", f"depth {phase.iodepth} was asked and {one.depth} used"
+        )
+    return one
+
+
+def parse_pass(content: bytes) -> Pass:
+    """One invocation's output, with or without the line `hints = 1` before it. Raises FormatError,
+    also where figures that the tool gives twice do not agree."""
+    if not content.strip():
+        raise FormatError("empty-result", f"the output of {TOOL} is empty")
+    one = read_pass(json_document(content))
+    rate, slack = _rate(one.ios, one.ran_s)
+    if not rate - _IOPS_STEP - slack <= one.told_iops <= rate + slack:
+        raise FormatError(
+            "unreadable-result",
+            f"$['average_iops'] is {one.told_iops:g}, and {one.ios} I/Os in {one.ran_s} s are "
+            f"{rate:.1f} per second",
+        )
+    if abs(one.bandwidth_bps - rate * one.op_size) > slack * one.op_size + 1:
+        raise FormatError(
+            "unreadable-result",
+            f"$['bandwidth'] is {one.bandwidth_bps / _MIB:.6f} MiB/s, and {one.ios} I/Os of "
+            f"{one.op_size} bytes in {one.ran_s} s are {rate * one.op_size / _MIB:.6f}",
+        )
+    return one
+
+
+def _rate(ios: int, ran_s: float) -> tuple[float, float]:
+    """I/Os per second, and how far a figure that the tool printed may be off."""
+    rate = ios / ran_s if ran_s else 0.0
+    return rate, rate * (_AGREE + (_TIME_STEP_S / ran_s if ran_s else 0.0))
+
+
+def exact_iops(ios: int, ran_s: float, told_iops: float | None) -> float | None:
+    """I/Os by time, of which the tool prints the whole part only, or nothing (old releases);
+    its own figure where the two contradict each other, for the audit to say so."""
+    if not ran_s:
+        return told_iops
+    rate, slack = _rate(ios, ran_s)
+    if told_iops is None or rate - _IOPS_STEP - slack <= told_iops <= rate + slack:
+        return rate
+    return told_iops
+
+
+def read_pass(document: Mapping[str, Any]) -> Pass:
+    """The figures of one invocation as they stand in its JSON. Raises FormatError."""
+    made = [key for key in ("total_writes_made", "total_reads_made") if key in document]
+    if len(made) != 1:
+        raise FormatError(
+            "truncated-result" if not made else "unreadable-result",
+            f"the output of {TOOL} holds "
+            + ("no total of I/Os: it did not come to its end" if not made else "two totals"),
+        )
+    op, size_key = (
+        (Op.WRITE, "write_size") if made[0] == "total_writes_made" else (Op.READ, "read_size")
+    )
+    ios, ran_s = _integer(document, made[0]), _number(document, "total_time_run")
+    if (ran_s <= 0 and ios) or ran_s > _LONGEST_S:
+        raise FormatError("unreadable-result", f"$['total_time_run'] is {ran_s} for {ios} I/Os")
+    op_size = _integer(document, size_key)
+    if ios * op_size > _LARGEST:
+        raise FormatError("unreadable-result", f"$[{size_key!r}] is {op_size} for {ios} I/Os")
+    # Older releases wrote a colon into this key.
+    largest = "max_latency" if "max_latency" in document else "max_latency:"
+    depth, stddev = "concurrent_ios", "stddev_latency"
+    return Pass(
+        op=op,
+        op_size=op_size,
+        depth=_integer(document, depth) if depth in document else None,
+        ios=ios,
+        ran_s=ran_s,
+        told_iops=_number(document, "average_iops"),
+        bandwidth_bps=_number(document, "bandwidth") * _MIB,
+        mean_s=_number(document, "average_latency"),
+        min_s=_number(document, "min_latency"),
+        max_s=_number(document, largest),
+        stddev_s=_number(document, stddev) if stddev in document else None,
+        seconds=_seconds(document, ios, ran_s),
+    )
+
+
+def json_document(content: bytes) -> dict[str, Any]:
+    """The JSON object in an output, whatever stands before and behind it. Raises FormatError."""
+    start = content.find(b"{")
+    if start < 0:
+        first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
+        raise FormatError(
+            "truncated-result",
+            f"the output of {TOOL} holds no JSON",
+            context=(f"it begins: {first!r}",),
+        )
+    # Behind the JSON of a write that is cleaned up stands the tool's word of how many objects.
+    end = content.rfind(b"}") + 1
+    try:
+        document = orjson.loads(content[start:end])
+    except orjson.JSONDecodeError as error:
+        cut = not content.rstrip().endswith(b"}") or error.pos >= end - start - 1
+        line = content.count(b"\n", 0, start) + error.lineno
+        raise FormatError(
+            "truncated-result" if cut else "unreadable-result",
+            f"the output of {TOOL} is " + ("cut off" if cut else "not JSON"),
+            context=(f"line {line}, column {error.colno}: {error.msg}",),
+        ) from error
+    if not isinstance(document, dict):
+        raise FormatError("unreadable-result", f"the output of {TOOL} is JSON, but not an object")
+    return document
+
+
+def _number(mapping: Mapping[str, Any], key: str, where: str = "$") -> float:
+    """Numbers are strings; a release that writes real ones is understood as well."""
+    if key not in mapping:
+        raise FormatError("unreadable-result", f"{where}[{key!r}] is missing")
+    given = mapping[key]
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise FormatError(
+            "unreadable-result", f"{where}[{key!r}] is {type(given).__name__}; expected a number"
+        )
+    try:
+        value = float(given)
+    except (ValueError, OverflowError) as error:
+        raise FormatError(
+            "unreadable-result", f"{where}[{key!r}] is {str(given)[:40]!r}; expected a number"
+        ) from error
+    if not math.isfinite(value * _MIB) or value < 0:
+        raise FormatError("unreadable-result", f"{where}[{key!r}] is {given}, which cannot be")
+    return value
+
+
+def _integer(mapping: Mapping[str, Any], key: str, where: str = "$") -> int:
+    value = _number(mapping, key, where)
+    if value > _LARGEST or value != int(value):
+        raise FormatError(
+            "unreadable-result", f"{where}[{key!r}] is {value}; expected a whole number"
+        )
+    return int(value)
+
+
+def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple[int, int], ...]:
+    """The I/Os finished by each whole second, which must grow towards the total."""
+    entries = document.get("datas")
+    if not isinstance(entries, list):
+        raise FormatError("unreadable-result", "$['datas'] is missing or not a list")
+    found: list[tuple[int, int]] = []
+    last_s, last_ios = 0, 0
+    for index, entry in enumerate(entries):
+        where = f"$.datas[{index}]"
+        if not isinstance(entry, dict):
+            raise FormatError("unreadable-result", f"{where} is not an object")
+        second, finished = _integer(entry, "sec", where), _integer(entry, "finished", where)
+        if finished < last_ios or finished > ios or (index and second <= last_s):
+            raise FormatError(
+                "unreadable-result",
+                f"{where}: second {second} with {finished} I/Os finished cannot follow second "
+                f"{last_s} with {last_ios} on the way to {ios}",
+            )
+        last_s, last_ios = second, finished
+        # Ticks come a little later than the second that they name; the last may be behind the end.
+        if 0 < second <= ran_s:
+            found.append((second, finished))
+    return tuple(found)
+
+
+def _job(
+    request: BenchRequest, phase: Phase, passes: Sequence[Pass], *, before_s: float, group: int
+) -> JobResult:
+    ios, ran_s = sum(one.ios for one in passes), sum(one.ran_s for one in passes)
+    operation = Operation(
+        op=passes[0].op,
+        # The tool's own figure is cut to whole I/Os per second, which is much for few.
+        iops=ios / ran_s if ran_s else 0.0,
+        bandwidth_bps=sum(one.bandwidth_bps * one.ran_s for one in passes) / ran_s
+        if ran_s
+        else 0.0,
+        total_ios=ios,
+        io_bytes=sum(one.ios * one.op_size for one in passes),
+        runtime_s=ran_s,
+        short_ios=0,
+        dropped_ios=0,
+        submission=None,
+        completion=None,
+        total=_latency(passes, ios),
+    )
+    return JobResult(
+        name=phase.name,
+        group=group,
+        error=0,
+        options=request.options(phase),
+        job_runtime_s=ran_s,
+        elapsed_s=before_s + ran_s,
+        user_cpu=None,
+        system_cpu=None,
+        depth_levels={},
+        operations=(operation,) if ios else (),
+    )
+
+
+def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
+    """The passes' latencies as one; the deviation only where there is one pass that has it."""
+    if not ios:
+        return None
+    busy = [one for one in passes if one.ios]
+    return Latency(
+        min_s=min(one.min_s for one in busy),
+        max_s=max(one.max_s for one in busy),
+        mean_s=sum(one.mean_s * one.ios for one in busy) / ios,
+        stddev_s=busy[0].stddev_s if len(busy) == 1 else None,
+        count=ios,
+        histogram=None,
+    )

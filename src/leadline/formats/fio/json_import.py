@@ -1,0 +1,229 @@
+"""Importer `fio-json`: fio's JSON and json+ files, with the logs that lie beside them.
+
+Of the logs only that of IOPS is read, for how they went over time. The others lie in the archive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from leadline.formats.fio.json_output import FioDocument, read_fio_text
+from leadline.formats.fio.logs import Window, read_log, windows
+from leadline.formats.importer import Importer, Result
+from leadline.formats.result import EngineOutput, FormatError, JobOptions, Note, NoteKind
+from leadline.metrics import Op
+
+_TOOL: Final = "fio"
+_BOM: Final = b"\xef\xbb\xbf"
+_HEAD_BYTES: Final = 64 << 10
+# X_iops.1.log of job 1, X_iops.log of all jobs (per_job_logs=0).
+_LOG: Final = re.compile(r"(?P<stem>.+)_(?P<what>iops|bw|lat|clat|slat)(?:\.\d+)?\.log", re.DOTALL)
+# What a file may be called beside logs with the prefix X, the likeliest first.
+_OWNERS: Final = (".json", ".json+", "", ".txt", ".out")
+# Where an object begins, its first key, and whether it is a member of another one.
+_OBJECT: Final = re.compile(rb'(:\s*)?\{\s*"([^"\\]{1,40})"')
+_FIRST_KEYS: Final = frozenset(
+    {
+        *(b"jobs", b"client_stats", b"disk_util", b"global options", b"cpu_idleness"),
+        *(b"time", b"timestamp", b"timestamp_ms"),
+    }
+)
+# Tools that leave fio's JSON in their own report, which their own importers read.
+_OTHER_REPORT: Final = re.compile(rb"(?:FIO Benchmark|Dbench) Summary", re.IGNORECASE)
+_FIO_SAYS: Final = re.compile(rb"^fio: ", re.MULTILINE)
+
+
+def recognises(name: str, head: bytes) -> bool:
+    """Whether a file is fio's JSON, behind whatever text; or, if it is called JSON, what is left
+    when fio was killed: nothing, the first bytes, or its words on stderr."""
+    # Looking through the whole head for words takes longer than all else here.
+    if not head.lstrip().startswith(b"{") and _OTHER_REPORT.search(head):
+        return False
+    if any(_begins_document(found, head) for found in _OBJECT.finditer(head)):
+        return True
+    if not name.lower().endswith((".json", ".json+")):
+        return False
+    begun = b"".join(head[:64].removeprefix(_BOM).split())
+    cut = not begun or (begun.startswith(b'{"fio') and b'{"fioversion":'.startswith(begun))
+    return cut or _FIO_SAYS.search(head) is not None
+
+
+def _begins_document(found: re.Match[bytes], head: bytes) -> bool:
+    within, key = found.groups()
+    if within:
+        return False
+    # Programs that pass fio's JSON on may sort its keys.
+    return key == b"fio version" or (
+        key in _FIRST_KEYS
+        and (b'"fio version"' in head or (b'"jobname"' in head and b'"iodepth_level"' in head))
+    )
+
+
+def bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Each file by itself, but `X_iops.1.log` and its like with the file X that they lie beside."""
+    present = set(names)
+    logs: dict[str, list[str]] = {}
+    owned: set[str] = set()
+    for name in names:
+        log = _LOG.fullmatch(name)
+        if log is None:
+            continue
+        beside = (log["stem"] + ending for ending in _OWNERS)
+        owner = next((one for one in beside if one in present and not _LOG.fullmatch(one)), None)
+        if owner is not None:
+            logs.setdefault(owner, []).append(name)
+            owned.add(name)
+    return tuple((name, *sorted(logs.get(name, ()))) for name in names if name not in owned)
+
+
+def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+    """A result for each job name of each execution in the file; entries of one name are the
+    processes or clients of one job. Raises FormatError for what is not understood."""
+    owner = next((name for name in contents if not _LOG.fullmatch(name)), next(iter(contents)))
+    content = contents[owner]
+    try:
+        text = read_fio_text(content)
+    except FormatError as error:
+        killed = error.condition != "unreadable-result"
+        if killed and recognises(".json", content[:_HEAD_BYTES]):
+            return (Result(workload="", output=error, tool=_TOOL),)
+        raise
+    if text.fault is not None and text.fault.condition != "truncated-result":
+        raise text.fault
+    logs = {name: log for name, log in contents.items() if name != owner}
+    documents = tuple(_without_interim(text.documents))
+    alone = len(documents) == 1 and text.fault is None
+    results = [one for document in documents for one in _results(document, logs, alone=alone)]
+    if text.fault is not None:
+        results.append(Result(workload="", output=text.fault, tool=_TOOL))
+    return tuple(results)
+
+
+def _results(document: FioDocument, logs: Mapping[str, bytes], *, alone: bool) -> Iterator[Result]:
+    whole = document.output
+    names = list(dict.fromkeys(job.name for job in whole.jobs))
+    if not names:
+        said = tuple(whole.noise.splitlines()[:4])
+        nothing = FormatError("empty-result", "fio's output tells of no job", context=said)
+        yield Result(workload="", output=nothing, tool=_TOOL)
+        return
+    if len(names) == 1:
+        over_time, notes = _windows(logs, alone=alone)
+        yield Result(
+            workload=_workload(whole),
+            output=replace(whole, notes=whole.notes + notes),
+            tool=_TOOL,
+            windows=over_time,
+        )
+        return
+    for name in names:
+        part = _part(document, name)
+        yield Result(workload=_workload(part), output=part, tool=_TOOL, together=whole)
+
+
+def _part(document: FioDocument, name: str) -> EngineOutput:
+    """The jobs of one name, with the notes that do not speak of others. What the disks did is
+    known of all jobs together only."""
+    whole = document.output
+    jobs = tuple(job for job in whole.jobs if job.name == name)
+    others = tuple(
+        place + step
+        for place, job in zip(document.places, whole.jobs, strict=True)
+        for step in (".", "[")
+        if job.name != name
+    )
+    notes = tuple(note for note in whole.notes if not f"{note.where}.".startswith(others))
+    return replace(whole, jobs=jobs, disks=(), notes=notes)
+
+
+def _workload(output: EngineOutput) -> str:
+    first = output.jobs[0]
+    options: JobOptions = first.options
+    told = (options.text("rw"), options.text("bs"))
+    return first.name or "-".join(part for part in told if part)
+
+
+def _windows(
+    logs: Mapping[str, bytes], *, alone: bool
+) -> tuple[Mapping[Op, tuple[Window, ...]], tuple[Note, ...]]:
+    """IOPS over time from the logs of an execution that is alone in its file; what keeps them
+    from being read is a note."""
+    given = {
+        name: log
+        for name, log in logs.items()
+        if (found := _LOG.fullmatch(name)) and found["what"] == "iops"
+    }
+    if not alone:
+        return {}, tuple(_left_out(name, "which execution it is of is not told") for name in given)
+    read_logs = []
+    for name, content in given.items():
+        try:
+            log = read_log(name, content)
+        except FormatError as error:
+            return {}, (_left_out(name, "; ".join((error.fact, *error.context))),)
+        if log.impossible or log.backwards:
+            place = f"{name}: line {log.impossible or log.backwards}"
+            return {}, (_left_out(place, "a negative value, or a clock that went back"),)
+        read_logs.append(log)
+    if not read_logs:
+        return {}, ()
+    found_windows = windows(read_logs)
+    if found_windows:
+        return {op: series for op, series in found_windows.items() if series}, ()
+    return {}, tuple(_left_out(name, "its intervals make no common windows") for name in given)
+
+
+def _left_out(name: str, fact: str) -> Note:
+    return Note(kind=NoteKind.LEFT_OUT, where=name, fact=fact)
+
+
+def _without_interim(documents: Sequence[FioDocument]) -> Iterator[FioDocument]:
+    """The documents without those of an execution that was still running (--status-interval),
+    which are no results of their own: the next one holds all that they hold."""
+    interim = 0
+    for number, one in enumerate(documents):
+        if number + 1 < len(documents) and _goes_on(one.output, documents[number + 1].output):
+            interim += 1
+            continue
+        if interim:
+            note = _left_out("$", f"{interim} interim states of the same execution before it")
+            one = replace(one, output=replace(one.output, notes=(*one.output.notes, note)))
+            interim = 0
+        yield one
+
+
+def _goes_on(earlier: EngineOutput, later: EngineOutput) -> bool:
+    """Whether the later output is of the same execution: some job ran on for most of the time
+    between the two, and none did less than before."""
+    if earlier.timestamp_s is None or later.timestamp_s is None:
+        return False
+    passed_s = later.timestamp_s - earlier.timestamp_s
+    before, after = _progress(earlier), _progress(later)
+    if passed_s <= 0 or before.keys() != after.keys():
+        return False
+    steps = [(after[key][0] - before[key][0], after[key][1] - before[key][1]) for key in before]
+    behind = any(ios < 0 or ran_s < 0 for ios, ran_s in steps)
+    return not behind and max((ran_s for _, ran_s in steps), default=0.0) >= passed_s / 2
+
+
+def _progress(output: EngineOutput) -> dict[tuple[int, str], tuple[int, float]]:
+    """I/Os done and seconds run of each entry."""
+    return {
+        (number, job.name): (
+            sum(one.total_ios or 0 for one in job.operations),
+            max((one.runtime_s or 0.0 for one in job.operations), default=0.0),
+        )
+        for number, job in enumerate(output.jobs)
+    }
+
+
+IMPORTER = Importer(
+    kind="fio-json",
+    summary="fio's JSON or json+ output of any version, with its logs",
+    recognises=recognises,
+    read=read,
+    bundles=bundles,
+)

@@ -1,0 +1,692 @@
+"""fio's normal output, written for people: fio 2 and fio 3, one or several executions in a file.
+
+An execution is header lines (the jobs' main options), a block for each job or group of jobs, a
+summary for each group, and the disks' use. What stands between belongs to nobody and is kept as
+noise.
+
+Figures are rounded to three to six digits. The exact ones are taken where they are told and agree:
+IOPS are I/Os issued / runtime, bytes are I/Os of one size, bandwidth is bytes / runtime, as fio
+itself computes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from leadline.formats.fio.logs import is_bound
+from leadline.formats.importer import Importer, Result
+from leadline.formats.result import (
+    DiskUse,
+    EngineOutput,
+    FormatError,
+    JobOptions,
+    JobResult,
+    Latency,
+    Note,
+    NoteKind,
+    Operation,
+)
+from leadline.metrics import Op
+
+# What single lines of fio's normal output say: figures with their units, all in base units.
+#  fio 2 writes `K`, `M`, `G` before `B` for powers of 1024 (of 1000 only with kb_base=1000, which
+# the text does not tell); fio 3 writes `Ki` ... for powers of 1024 and `k`, `M` ... for powers of
+# 1000. Figures are rounded to four to six digits.
+
+_NUMBER = r"\d{1,18}(?:\.\d{1,9})?"
+_SIZE = re.compile(rf"({_NUMBER})([KkMGTPE]?)(i?)(B|bit|)(?:/s)?")
+_SCALED = re.compile(rf"({_NUMBER})([KkMGTPE]?)")
+_POWERS: Final = {"": 0, "K": 1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_SECONDS: Final = {"nsec": 1_000_000_000, "usec": 1_000_000, "msec": 1_000, "sec": 1}
+
+HEADER = re.compile(
+    r"(?:<[^>]{1,255}> )?(?P<name>.*): \(g=(?P<group>\d{1,9})\): rw=(?P<rw>\w+),"
+    r"(?: odir=\d+,)? bs=(?P<bs>.+?),(?: rate=\d+,)? ioengine=(?P<engine>[\w.:/-]+), "
+    r"iodepth=(?P<depth>\d{1,9})\s*"
+)
+STARTING = re.compile(r"(?:<[^>]{1,255}> )?Starting (.*)")
+WORKERS = re.compile(r"(\d{1,9}) (?:process|thread)")
+VERSION = re.compile(r"(?:<[^>]{1,255}> )?(fio[- ]\d[\w.+-]*)\s*")
+JOB = re.compile(
+    r"(?P<name>.*): \(groupid=(?P<group>\d{1,9}), jobs=(?P<jobs>\d{1,9})\): "
+    r"err=\s*(?P<error>\d{1,9})(?: \((?P<what>.*)\))?: pid=(?P<pid>\d{1,19})\b.*"
+)
+NEW_DIRECTION = re.compile(
+    r"\s*(?P<op>read|write|trim|mixed)\s*: IOPS=(?P<iops>\S+), BW=(?P<bw>\S+) \(\S+\)\s?"
+    r"\((?P<io>[^\s/]+)/\s*(?P<runtime>\d{1,15})msec\).*"
+)
+OLD_DIRECTION = re.compile(
+    r"\s*(?P<op>read|write|trim|mixed)\s*: io=(?P<io>\S+), bw=(?P<bw>\S+), "
+    r"iops=(?P<iops>\d\S*)\s*, runt=\s*(?P<runtime>\d{1,15})msec\s*"
+)
+LATENCY = re.compile(
+    r"\s*(?P<kind>slat|clat|lat|sync) \((?P<unit>[num]?sec)\)\s*: "
+    rf"min=\s*(?P<min>{_NUMBER}[A-Za-z]?), max=\s*(?P<max>{_NUMBER}[A-Za-z]?), "
+    rf"avg=\s*(?P<avg>{_NUMBER}), stdev=\s*(?P<stdev>{_NUMBER})\s*"
+)
+PERCENTILES = re.compile(
+    r"\s*(?P<kind>slat|clat|lat|sync) percentiles \((?P<unit>[num]?sec)\)\s*:\s*"
+)
+PERCENTILE_ROW = re.compile(r"\s*\|.*")
+PERCENTILE = re.compile(rf"({_NUMBER})th=\[\s*(>?=?\s*{_NUMBER}[A-Za-z]?)\s*\]")
+CPU = re.compile(rf"\s*cpu\s*: usr=({_NUMBER})%, sys=({_NUMBER})%.*")
+DEPTHS = re.compile(r"\s*IO depths\s*:(.*)")
+LEVEL = re.compile(rf"(1|2|4|8|16|32|>=64)=({_NUMBER})%")
+ISSUED = re.compile(
+    r"\s*issued\s*(?:rwts?)?\s*: total=(\S+)(?:,? short=(\S+?))?(?:,? drop(?:ped)?=(\S+?))?\s*"
+)
+_ISSUED_PART = re.compile(r"(?:[rwd]=)?(\d{1,18})")
+DISK = re.compile(
+    r"\s*(?P<name>\S+): ios=(?P<ri>\d{1,18})/(?P<wi>\d{1,18}),"
+    r"(?: sectors=(?P<rs>\d{1,18})/(?P<ws>\d{1,18}),)? merge=(?P<rm>\d{1,18})/(?P<wm>\d{1,18}), "
+    rf"ticks=\S+ in_queue=\d+, util=(?P<util>{_NUMBER})%.*"
+)
+_BLOCK = re.compile(r"(?:\([RWT]\) )?([^\s,/-]+)-([^\s,/-]+)")
+# Lines that say nothing of what is kept: samples, classes, targets, states of blocks.
+KNOWN = re.compile(
+    r"\s*(?:bw\s*\(|iops\s*:|lat \([num]?sec\)\s*:|submit\s*:|complete\s*:|latency\s*:|errors\s*:|"
+    r"steadystate\s*:|states\s*:|block lifetime|Description\s*:|fsync/fdatasync/).*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a line before the run tells of a job, the `number`th from 0. `block_size_told`: it is
+    among the options, as it is neither rounded nor of an odd form."""
+
+    number: int
+    name: str
+    group: int
+    options: Mapping[str, str]
+    block_size_told: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issued:
+    """I/Os by read, write, trim, as `issued` tells them."""
+
+    total: tuple[int, ...]
+    short: tuple[int, ...]
+    dropped: tuple[int, ...]
+
+
+def size(text: str, *, old: bool) -> float | None:
+    """Bytes (or bytes per second) of a size, of bits an eighth; `old` as fio 2 writes it."""
+    match = _SIZE.fullmatch(text.replace(",", "").rstrip(";"))
+    if match is None:
+        return None
+    number, prefix, binary, unit = match.groups()
+    value = float(number) * (1024.0 if binary or old else 1000.0) ** _POWERS[prefix]
+    return value / 8 if unit == "bit" else value
+
+
+def scaled(text: str) -> float | None:
+    """A count such as `12.3k`; powers of 1000 in every version."""
+    match = _SCALED.fullmatch(text.rstrip(","))
+    return float(match.group(1)) * 1000.0 ** _POWERS[match.group(2)] if match else None
+
+
+def header(match: re.Match[str], *, number: int) -> Header:
+    options = {"rw": match["rw"], "ioengine": match["engine"], "iodepth": match["depth"]}
+    sizes = _block_size(match["bs"], match["rw"])
+    return Header(
+        number=number,
+        name=match["name"].strip(),
+        group=int(match["group"]),
+        options=options | sizes,
+        block_size_told=bool(sizes),
+    )
+
+
+def _block_size(text: str, rw: str) -> dict[str, str]:
+    """fio's `bs` or `bsrange` in bytes; empty where a figure is rounded, hence not exact."""
+    ranges = []
+    for ends in _BLOCK.findall(text):
+        # fio 3 writes the unit, `4096B` or `64.0KiB`; fio 2 does not: `4096` or `64K`.
+        low, high = (size(end, old=not end.endswith("B")) for end in ends)
+        if low is None or high is None or low != int(low) or high != int(high):
+            return {}
+        # A figure with a prefix is rounded: only whole sectors are believed to be exact.
+        if any(
+            not end.rstrip("B").isdigit() and value % 512
+            for end, value in zip(ends, (low, high), strict=True)
+        ):
+            return {}
+        ranges.append((int(low), int(high)))
+    if not 1 <= len(ranges) <= 3:
+        return {}
+    used = [one for one, op in zip(ranges, ("read", "write", "trim"), strict=False) if op in rw]
+    if rw in ("rw", "randrw"):
+        used = ranges[:2]
+    if len(set(used)) == 1:
+        low, high = used[0]
+        return {"bs": str(low)} if low == high else {"bsrange": f"{low}-{high}"}
+    if all(low == high for low, high in ranges):
+        return {"bs": ",".join(str(low) for low, _ in ranges)}
+    return {"bsrange": ",".join(f"{low}-{high}" for low, high in ranges)}
+
+
+def latency(match: re.Match[str]) -> Latency:
+    parts = _SECONDS[match["unit"]]
+    least, most = scaled(match["min"]), scaled(match["max"])
+    return Latency(
+        min_s=None if least is None else least / parts,
+        max_s=None if most is None else most / parts,
+        mean_s=float(match["avg"]) / parts,
+        stddev_s=float(match["stdev"]) / parts,
+    )
+
+
+def percentiles(line: str, unit: str) -> dict[float, float]:
+    """Seconds by quantile; a value that is only bounded (`>=`) is left out."""
+    found: dict[float, float] = {}
+    for percent, text in PERCENTILE.findall(line):
+        value, q = scaled(text), round(float(percent) / 100, 12)
+        if value is not None and 0 < q < 1:
+            found[q] = value / _SECONDS[unit]
+    return found
+
+
+def issued(match: re.Match[str]) -> Issued | None:
+    parts = []
+    for text in match.groups():
+        numbers = [
+            _ISSUED_PART.fullmatch(part) for part in re.split(r"[,/]", (text or "").rstrip(","))
+        ]
+        parts.append(tuple(int(number.group(1)) for number in numbers if number))
+    return Issued(total=parts[0], short=parts[1], dropped=parts[2]) if parts[0] else None
+
+
+def disk(match: re.Match[str]) -> DiskUse:
+    sectors = (match["rs"], match["ws"])
+    read_bytes, write_bytes = (512 * int(count) if count else None for count in sectors)
+    return DiskUse(
+        name=match["name"],
+        read_ios=int(match["ri"]),
+        write_ios=int(match["wi"]),
+        read_merges=int(match["rm"]),
+        write_merges=int(match["wm"]),
+        read_bytes=read_bytes,
+        write_bytes=write_bytes,
+        busy_share=float(match["util"]) / 100,
+    )
+
+
+OPS: Final = {"read": Op.READ, "write": Op.WRITE, "trim": Op.TRIM, "mixed": Op.TOTAL}
+
+
+# fio's normal output, line by line: executions, and the blocks of figures of their jobs.
+
+_PROGRESS = re.compile(
+    r"\s*Jobs: \d+ \(f=.*|.*: Laying out IO file.*|\s*Disk stats \(read/write\):.*"
+)
+_SUMMARY = re.compile(r"\s*(?:READ|WRITE|TRIM|MIXED): .*")
+_LONGEST_LINE = 4096
+_MOST_NOISE = 1 << 16
+_MOST_NOTES = 20
+
+
+@dataclass(slots=True)
+class Direction:
+    op: Op
+    iops: float | None
+    bandwidth_bps: float | None
+    io_bytes: float | None
+    io_digits: int
+    runtime_ms: int
+    latencies: dict[str, Latency] = field(default_factory=dict)
+    percentiles: dict[str, dict[float, float]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Block:
+    """A job's block while it is read."""
+
+    line: int
+    name: str
+    group: int
+    jobs: int
+    error: int
+    pid: str
+    directions: list[Direction] = field(default_factory=list)
+    at: Direction | None = None
+    percentiles_of: str = ""
+    percentile_unit: str = ""
+    cpu: tuple[float, float] | None = None
+    levels: dict[str, float] = field(default_factory=dict)
+    issued: Issued | None = None
+    notes: list[Note] = field(default_factory=list)
+
+    def tell(self, kind: NoteKind, number: int, fact: str) -> None:
+        if len(self.notes) < _MOST_NOTES:
+            self.notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
+
+
+@dataclass(slots=True)
+class Execution:
+    """One call of fio while it is read."""
+
+    version: str = "fio"
+    headers: dict[object, Header] = field(default_factory=dict)
+    cloned: set[int] = field(default_factory=set)
+    workers: int = 0
+    blocks: dict[tuple[str, int, str], Block] = field(default_factory=dict)
+    open: Block | None = None
+    summed_up: bool = False
+    disks: list[DiskUse] = field(default_factory=list)
+    noise: list[str] = field(default_factory=list)
+    held: int = 0
+    notes: list[Note] = field(default_factory=list)
+    last_line: int = 1
+
+    def keep(self, text: str) -> None:
+        """Noise, never more than somebody would read; what fio says of itself (why the run ended)
+        finds room behind that of others."""
+        if self.held < _MOST_NOISE * (2 if "fio: " in text else 1):
+            self.noise.append(text[:_LONGEST_LINE])
+            self.held += len(self.noise[-1])
+
+
+def executions(content: bytes) -> Iterator[Execution]:
+    run = Execution()
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        # A progress line is overwritten: what counts stands behind the last carriage return.
+        text = raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
+        if not text.strip():
+            continue
+        if len(text) > _LONGEST_LINE:
+            run.keep(text)
+            continue
+        head, job = HEADER.fullmatch(text), JOB.fullmatch(text)
+        if (head and (run.blocks or run.summed_up)) or (job and _another_run(run, job)):
+            yield run
+            run = Execution()
+        run.last_line = number
+        if head:
+            one = header(head, number=len(run.headers))
+            run.headers.setdefault((one.name, one.group, tuple(one.options.items())), one)
+        elif job:
+            _open_block(run, number, job)
+        elif not _take(run, number, text):
+            run.keep(text)
+    yield run
+
+
+def _identity(job: re.Match[str]) -> tuple[str, int, str]:
+    return job["name"].strip(), int(job["group"]), job["pid"]
+
+
+def _another_run(run: Execution, job: re.Match[str]) -> bool:
+    """A job behind the summary is another execution's, unless fio has told of it before: it does
+    so again and again under --status-interval."""
+    return run.summed_up and _identity(job) not in run.blocks
+
+
+def _open_block(run: Execution, number: int, job: re.Match[str]) -> None:
+    name, group, pid = _identity(job)
+    block = Block(number, name, group, int(job["jobs"]), int(job["error"]), pid)
+    earlier = run.blocks.pop((name, group, pid), None)
+    if earlier:
+        fact = f"the job stands in line {earlier.line}, too: the last one counts"
+        block.tell(NoteKind.LEFT_OUT, number, fact)
+        run.summed_up = False
+        run.disks.clear()
+    run.blocks[name, group, pid] = run.open = block
+
+
+def _take(run: Execution, number: int, text: str) -> bool:
+    """Whether a line is understood, as part of a block or of what surrounds blocks."""
+    bare = text.strip()
+    if bare == "...":
+        run.cloned.add(len(run.headers) - 1)
+    elif match := STARTING.fullmatch(bare):
+        run.workers += sum(int(count) for count in WORKERS.findall(match.group(1)))
+    elif match := VERSION.fullmatch(bare):
+        run.version = match.group(1).replace(" ", "-")
+    elif bare.startswith("Run status group"):
+        run.summed_up = True
+    elif match := DISK.fullmatch(text):
+        run.disks.append(disk(match))
+    elif run.open and not run.summed_up:
+        return _take_in_block(run.open, number, text) or bool(_PROGRESS.fullmatch(text))
+    else:
+        return bool(_PROGRESS.fullmatch(text) or _SUMMARY.fullmatch(text))
+    return True
+
+
+def _take_in_block(block: Block, number: int, text: str) -> bool:
+    if match := NEW_DIRECTION.fullmatch(text) or OLD_DIRECTION.fullmatch(text):
+        _direction(block, number, match, old=match.re is OLD_DIRECTION)
+    elif match := LATENCY.fullmatch(text):
+        block.percentiles_of = ""
+        if match["kind"] == "sync":
+            block.at = None
+            block.tell(NoteKind.LEFT_OUT, number, "latencies of fsync and the like")
+        elif block.at:
+            block.at.latencies[match["kind"]] = latency(match)
+    elif match := PERCENTILES.fullmatch(text):
+        block.percentiles_of, block.percentile_unit = match["kind"], match["unit"]
+    elif PERCENTILE_ROW.fullmatch(text):
+        if block.at and block.percentiles_of:
+            told = block.at.percentiles.setdefault(block.percentiles_of, {})
+            told |= percentiles(text, block.percentile_unit)
+    elif match := CPU.fullmatch(text):
+        block.cpu = float(match.group(1)) / 100, float(match.group(2)) / 100
+    elif match := DEPTHS.fullmatch(text):
+        levels = LEVEL.findall(match.group(1))
+        block.levels = {level: float(share) / 100 for level, share in levels}
+    elif match := ISSUED.fullmatch(text):
+        block.issued = issued(match)
+    elif not KNOWN.fullmatch(text):
+        if not text[0].isspace():
+            return False
+        block.percentiles_of = ""
+        block.tell(NoteKind.UNKNOWN_FIELD, number, f"not understood: {text.strip()[:60]!r}")
+    return True
+
+
+def _direction(block: Block, number: int, match: re.Match[str], *, old: bool) -> None:
+    op = OPS[match["op"]]
+    block.percentiles_of = ""
+    if op is Op.TOTAL and block.directions:
+        # unified_rw_reporting=both: the sum of what stands above (and 0 in fio 3.33).
+        block.at = None
+        block.tell(NoteKind.LEFT_OUT, number, "the sum of reads and writes beside them")
+        return
+    block.at = Direction(
+        op=op,
+        iops=scaled(match["iops"]),
+        bandwidth_bps=size(match["bw"], old=old),
+        io_bytes=size(match["io"], old=old),
+        io_digits=sum(character.isdigit() for character in match["io"]),
+        runtime_ms=int(match["runtime"]),
+    )
+    if None in (block.at.iops, block.at.bandwidth_bps, block.at.io_bytes):
+        block.tell(
+            NoteKind.UNKNOWN_FIELD, number, f"not understood: {match.group().strip()[:80]!r}"
+        )
+    if any(one.op is op for one in block.directions):
+        block.tell(NoteKind.REPEATED_FIELD, number, f"{op.value} a second time: the last counts")
+        block.directions = [one for one in block.directions if one.op is not op]
+    block.directions.append(block.at)
+
+
+_MARK = re.compile(rb": \(groupid=\d+, jobs=\d+\): err=|: \(g=\d+\): rw=\w+, [^\n]*ioengine=")
+# The sum over all clients, in client mode.
+_ALL = "All clients"
+# What a rounded figure may be off: half of the last of three digits, and a whole one cut off.
+_ROUNDED = 0.006
+_EXACT_DIGITS = 4
+# Where directions stand in lists of three.
+_PLACES = {Op.READ: 0, Op.WRITE: 1, Op.TRIM: 2}
+
+
+def _recognises(name: str, head: bytes) -> bool:
+    return b'"fio version"' not in head and bool(_MARK.search(head))
+
+
+def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+    results: list[Result] = []
+    for content in contents.values():
+        if not content.strip():
+            raise FormatError("empty-result", "the file is empty", context=("line 1",))
+        found = [result for run in executions(content) for result in _results(run)]
+        if not found:
+            raise FormatError(
+                "unreadable-result", "the file holds no job of fio's", context=("line 1",)
+            )
+        results += found
+    return tuple(results)
+
+
+def _results(run: Execution) -> Iterator[Result]:
+    groups: dict[tuple[int, str], list[Block]] = {}
+    for block in run.blocks.values():
+        if block.name == _ALL:
+            where = f"line {block.line}"
+            run.notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact="the sum of clients"))
+        else:
+            groups.setdefault((block.group, block.name), []).append(block)
+    told = _Told.of(run)
+    made: dict[tuple[int, str], tuple[JobResult, ...]] = {}
+    notes: dict[tuple[int, str], list[Note]] = {}
+    for key, blocks in groups.items():
+        if any(block.issued is None for block in blocks):
+            continue
+        notes[key] = [*run.notes, *(note for block in blocks for note in block.notes)]
+        options = told.options(blocks, notes[key])
+        made[key] = tuple(_job(block, options, run.version, notes[key]) for block in blocks)
+    every = tuple(job for jobs in made.values() for job in jobs)
+    together = _output(run, every, ()) if len(made) > 1 else None
+    for key, blocks in groups.items():
+        whole = key in made
+        yield Result(
+            workload=key[1],
+            output=_output(run, made[key], notes[key]) if whole else _cut(run, blocks),
+            tool="fio",
+            together=together if whole else None,
+        )
+    for header in told.silent():
+        yield Result(
+            workload=header.name,
+            output=FormatError(
+                "empty-result" if run.summed_up else "truncated-result",
+                "the job is named and has no figures"
+                + ("" if run.summed_up else ": the output ends before them"),
+                context=(f"line {run.last_line}",),
+            ),
+            tool="fio",
+        )
+
+
+def _output(run: Execution, jobs: tuple[JobResult, ...], notes: Sequence[Note]) -> EngineOutput:
+    return EngineOutput(
+        version=run.version,
+        noise="\n".join(run.noise),
+        jobs=jobs,
+        disks=tuple(run.disks),
+        notes=tuple(notes),
+    )
+
+
+def _cut(run: Execution, blocks: Sequence[Block]) -> FormatError:
+    cut = next(block for block in blocks if block.issued is None)
+    return FormatError(
+        "truncated-result",
+        "the figures of the job are not whole: the line with the I/Os issued is missing",
+        context=(f"the job begins in line {cut.line}, the text ends in line {run.last_line}",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """What `count` headers share; `number` is the header's if it is one."""
+
+    options: Mapping[str, str]
+    count: int
+    number: int | None
+    block_size_told: bool
+
+    @classmethod
+    def of(cls, headers: Sequence[Header]) -> _Section:
+        shared = set(headers[0].options.items()) if headers else set()
+        for header in headers[1:]:
+            shared &= header.options.items()
+        return cls(
+            options=dict(shared),
+            count=len(headers),
+            number=headers[0].number if len(headers) == 1 else None,
+            block_size_told=all(header.block_size_told for header in headers),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What the headers tell of an execution, by group and name. `merged`: groups in which a block
+    stands for several sections, as group_reporting makes of those that no stonewall parts."""
+
+    run: Execution
+    headers: Mapping[int, Mapping[str, Sequence[Header]]]
+    names: Mapping[int, frozenset[str]]
+    merged: Mapping[int, _Section]
+
+    @classmethod
+    def of(cls, run: Execution) -> _Told:
+        headers: dict[int, dict[str, list[Header]]] = {}
+        for header in run.headers.values():
+            headers.setdefault(header.group, {}).setdefault(header.name, []).append(header)
+        names: dict[int, set[str]] = {}
+        for block in run.blocks.values():
+            names.setdefault(block.group, set()).add(block.name)
+        grouped = {block.group for block in run.blocks.values() if block.jobs > 1}
+        return cls(
+            run=run,
+            headers=headers,
+            names={group: frozenset(found) for group, found in names.items()},
+            merged={
+                group: _Section.of(
+                    [header for found in headers[group].values() for header in found]
+                )
+                for group in grouped & headers.keys()
+                if not headers[group].keys() <= names[group]
+            },
+        )
+
+    def silent(self) -> Iterator[Header]:
+        """Jobs that a header names and no block tells of."""
+        for group, found in self.headers.items():
+            told = self.names.get(group, frozenset())
+            for name, headers in found.items():
+                if group not in self.merged and name not in told:
+                    yield from headers
+
+    def options(self, blocks: Sequence[Block], notes: list[Note]) -> JobOptions:
+        """What the header tells. Sections that fio reports as one keep only what they share."""
+        group, name, jobs = blocks[0].group, blocks[0].name, blocks[0].jobs
+        section = self.merged.get(group)
+        if section is None:
+            section = _Section.of(self.headers.get(group, {}).get(name, ()))
+        where = f"line {blocks[0].line}"
+        if section.count > 1:
+            fact = f"{section.count} sections are reported as one: only shared options count"
+            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+        if not section.block_size_told:
+            fact = "the block size, which is rounded or of a form not known"
+            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+        raw = dict(section.options)
+        numjobs = self._numjobs(section.number, jobs)
+        if numjobs:
+            raw["numjobs"] = str(numjobs)
+        if jobs > 1:
+            # A block stands for several jobs only with it.
+            raw["group_reporting"] = "1"
+        return JobOptions(raw=raw, whole=False)
+
+    def _numjobs(self, header: int | None, jobs: int) -> int | None:
+        """fio writes `...` behind the header of a job that it clones, and how many processes it
+        starts in all: the clones' number is known if one job alone is cloned. Without that it is
+        the number of jobs in a block that stands for the group's one section."""
+        if header is None:
+            return None
+        if header not in self.run.cloned:
+            return 1
+        if jobs > 1:
+            return jobs
+        others = len(self.run.headers) - 1
+        alone = len(self.run.cloned) == 1 and self.run.workers > others
+        return self.run.workers - others if alone else None
+
+
+def _job(block: Block, options: JobOptions, version: str, notes: list[Note]) -> JobResult:
+    return JobResult(
+        name=block.name,
+        group=block.group,
+        error=block.error,
+        options=options,
+        job_runtime_s=max((one.runtime_ms for one in block.directions), default=0) / 1000,
+        user_cpu=block.cpu[0] if block.cpu else None,
+        system_cpu=block.cpu[1] if block.cpu else None,
+        depth_levels=block.levels,
+        operations=tuple(
+            _operation(block, one, options, version, notes) for one in block.directions
+        ),
+    )
+
+
+def _operation(
+    block: Block, one: Direction, options: JobOptions, version: str, notes: list[Note]
+) -> Operation:
+    assert block.issued is not None
+    total, short, dropped = (
+        _of(counts, one.op)
+        for counts in (block.issued.total, block.issued.short, block.issued.dropped)
+    )
+    iops = one.iops
+    if total is not None and one.runtime_ms:
+        exact = total * 1000 / one.runtime_ms
+        if _agree(exact, iops):
+            iops = exact
+        else:
+            fact = f"{one.op.value} IOPS are {iops:g}, and {total} in {one.runtime_ms} ms {exact:g}"
+            where = f"line {block.line}"
+            notes.append(Note(kind=NoteKind.IMPOSSIBLE_VALUE, where=where, fact=fact))
+    io_bytes = _io_bytes(one, total, options)
+    bandwidth_bps = one.bandwidth_bps
+    if io_bytes is not None and one.runtime_ms:
+        exact = io_bytes * 1000 / one.runtime_ms
+        bandwidth_bps = exact if _agree(exact, bandwidth_bps) else bandwidth_bps
+    latencies: dict[str, Latency] = dict(one.latencies)
+    for kind, told in one.percentiles.items():
+        kept = {q: value for q, value in told.items() if not is_bound(value, version)}
+        if len(kept) < len(told):
+            q = min(set(told) - set(kept))
+            fact = f"{one.op.value} {kind} percentiles from {q:.2%} on: fio counts no longer ones"
+            notes.append(Note(kind=NoteKind.LEFT_OUT, where=f"line {block.line}", fact=fact))
+        latencies[kind] = replace(latencies.get(kind, Latency()), percentiles=kept)
+    return Operation(
+        op=one.op,
+        iops=iops,
+        bandwidth_bps=bandwidth_bps,
+        total_ios=total,
+        io_bytes=io_bytes,
+        runtime_s=one.runtime_ms / 1000,
+        short_ios=short or 0,
+        dropped_ios=dropped or 0,
+        submission=latencies.get("slat"),
+        completion=latencies.get("clat"),
+        total=latencies.get("lat"),
+    )
+
+
+def _agree(exact: float, printed: float | None) -> bool:
+    return printed is None or abs(exact - printed) <= 1 + _ROUNDED * printed
+
+
+def _io_bytes(one: Direction, total: int | None, options: JobOptions) -> int | None:
+    """Exact where all I/Os have one size; as printed where rounding does not matter (1.00GiB is
+    off by up to 0.5 %)."""
+    sizes = options.text("bs").split(",")
+    place = 0 if len(sizes) == 1 else _PLACES.get(one.op, len(sizes))
+    if total is not None and place < len(sizes) and sizes[place].isdigit():
+        exact = total * int(sizes[place])
+        if _agree(exact, one.io_bytes):
+            return exact
+    return None if one.io_bytes is None or one.io_digits < _EXACT_DIGITS else round(one.io_bytes)
+
+
+def _of(counts: tuple[int, ...], op: Op) -> int | None:
+    if op is Op.TOTAL:
+        return sum(counts[:3])
+    place = _PLACES[op]
+    return counts[place] if place < len(counts) else None
+
+
+IMPORTER = Importer(
+    kind="fio-text",
+    summary="fio's normal output for people, fio 2 and 3",
+    recognises=_recognises,
+    read=_read,
+)

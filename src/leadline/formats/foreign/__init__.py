@@ -1,0 +1,1 @@
+"""Parsers of results of other benchmark tools."""

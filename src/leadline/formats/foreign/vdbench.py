@@ -1,0 +1,550 @@
+"""vdbench's flat file, and its summary and totals reports.
+
+A run's result is its average line (`avg_2-30`), which leaves the first interval out. The flat file
+names its columns in a header line and explains them above it; times are milliseconds, megabytes
+are of 1024 * 1024. Two kinds of workload have other columns: raw I/O tells one rate and the share
+of reads, file systems tell reads and writes apart. Rates of reads and writes of a raw workload
+are the total times that share, which is how vdbench came by the share.
+
+The flat file is preferred where an output folder holds the reports as well: they are rounded, and
+tell neither block size nor threads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leadline.formats.fio.logs import Window
+from leadline.formats.importer import Importer, Result
+from leadline.formats.result import (
+    EngineOutput,
+    FormatError,
+    JobOptions,
+    JobResult,
+    Latency,
+    NoteKind,
+    Operation,
+)
+from leadline.formats.text import Figures, distinct_names, lines_of
+from leadline.metrics import Op
+
+# Rows of vdbench's reports, with the names of their columns.
+
+_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2}\.\d{1,3})", re.ASCII)
+_STARTING = re.compile(
+    r"(?:<[^>]*>)*(?P<time>\S+) Starting RD=(?P<name>[^;\s<]+)(?P<rest>[^<]*)(?:<[^>]*>)*"
+)
+_LOOPS: Final = "For loops:"
+_REQUESTED = re.compile(r"(?:I/O rate: |fwdrate=)(?P<rate>[\d.]+)", re.ASCII)
+# The reports' two header lines give each column a name in two halves.
+_HALVES: Final[Mapping[tuple[str, str], str]] = {
+    ("i/o", "rate"): "rate",
+    ("MB/sec", "1024**2"): "mb/sec",
+    ("bytes", "i/o"): "bytes/io",
+    ("read", "pct"): "read%",
+    ("resp", "time"): "resp",
+    ("read", "resp"): "read_resp",
+    ("write", "resp"): "write_resp",
+    ("resp", "max"): "resp_max",
+    ("read", "max"): "read_max",
+    ("write", "max"): "write_max",
+    ("resp", "stddev"): "resp_std",
+    ("queue", "depth"): "queue_depth",
+    ("cpu%", "sys+u"): "cpu_used",
+    ("cpu%", "sys+usr"): "cpu_used",
+    ("cpu%", "sys"): "cpu_kernel",
+}
+# Those of file system workloads stand under names that span two columns.
+_FILES: Final = (
+    *("rate", "resp", "total", "sys", "pct", "rate", "resp"),
+    *("rate", "resp", "read", "write", "total", "size"),
+)
+_FILE_COLUMNS: Final = (
+    *("rate", "resp", "cpu_used", "cpu_kernel", "read%", "read_rate", "read_resp"),
+    *("write_rate", "write_resp", "mb_read", "mb_write", "mb/sec", "average_size"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One interval of a run, or its average. Columns have the flat file's names in lower case;
+    `requested_size`: the column `xfersize` is what was asked for, not what came out. `cut`: the
+    file ends within the row."""
+
+    run: str
+    interval: str
+    line: int
+    time_s: float | None
+    cells: Mapping[str, str]
+    requested_size: bool = False
+    cut: bool = False
+
+    def has(self, column: str) -> bool:
+        return self.text(column) not in ("", "n/a")
+
+    def text(self, column: str) -> str:
+        return self.cells.get(column, "")
+
+    def number(self, figures: Figures, column: str, unit: float = 1.0) -> float | None:
+        """None where vdbench has none. Raises FormatError where it is no number."""
+        if not self.has(column):
+            return None
+        return figures.number(self.text(column), f"line {self.line}", column, unit)
+
+
+def read_flatfile(lines: Sequence[str]) -> list[Row]:
+    """Rows of a flat file. Raises FormatError with the line."""
+    columns: list[str] = []
+    rows: list[Row] = []
+    for number, line in enumerate(lines, start=1):
+        cells = line.split()
+        if not cells or line.startswith(("*", "<")):
+            continue
+        if cells[0] == "tod":
+            columns = [cell.lower() for cell in cells]
+            if "run" not in columns or "interval" not in columns:
+                raise FormatError(
+                    "unreadable-result",
+                    "the header of the flat file names no run or interval",
+                    context=(f"line {number}",),
+                )
+            continue
+        if not columns:
+            raise FormatError(
+                "unreadable-result",
+                "the flat file has figures before its header",
+                context=(f"line {number}",),
+            )
+        if len(cells) < len(columns) and number == len(lines):
+            rows.append(_cut_row(dict(zip(columns, cells, strict=False)).get("run", ""), number))
+            continue
+        if len(cells) != len(columns):
+            raise FormatError(
+                "unreadable-result",
+                f"a line of the flat file has {len(cells)} columns, its header {len(columns)}",
+                context=(f"line {number}",),
+            )
+        named = dict(zip(columns, cells, strict=True))
+        rows.append(
+            Row(
+                run=named["run"],
+                interval=named["interval"],
+                line=number,
+                time_s=_time_s(named["tod"]),
+                cells=named,
+                # Older file system columns call the average size of what was done `Xfersize`.
+                requested_size="threads" in named,
+            )
+        )
+    return rows
+
+
+def _cut_row(run: str, number: int) -> Row:
+    return Row(run=run, interval="", line=number, time_s=None, cells={}, cut=True)
+
+
+def read_report(lines: Sequence[str]) -> list[Row]:
+    """Rows of a summary, totals or log report. Raises FormatError with the line."""
+    rows: list[Row] = []
+    run, asked = "", {}
+    upper: list[str] = []
+    columns: tuple[str, ...] = ()
+    for number, line in enumerate(lines, start=1):
+        if starting := _STARTING.fullmatch(line.strip()):
+            run, asked = starting["name"], _asked(starting["rest"])
+            columns = ()
+            continue
+        cells = line.split()
+        if "interval" in cells and "i/o" in cells:
+            upper = cells[cells.index("interval") + 1 :]
+        elif ".Interval." in cells:
+            upper = []
+        elif cells[:1] == ["rate"]:
+            columns = _columns(upper, cells, number)
+        elif columns and len(cells) > 1 and _TIME.fullmatch(cells[0]) and _is_row(cells[1]):
+            if not run:
+                raise FormatError(
+                    "unreadable-result",
+                    "figures stand before the run that they are of",
+                    context=(f"line {number}",),
+                )
+            given = cells[2:]
+            if len(given) < len(columns) and number == len(lines):
+                rows.append(_cut_row(run, number))
+                continue
+            if len(given) < len(columns):
+                raise FormatError(
+                    "unreadable-result",
+                    f"a line has {len(given)} figures, its header {len(columns)}",
+                    context=(f"line {number}",),
+                )
+            rows.append(
+                Row(
+                    run=run,
+                    interval=cells[1],
+                    line=number,
+                    time_s=_time_s(cells[0]),
+                    cells=asked | dict(zip(columns, given, strict=False)),
+                )
+            )
+    return rows
+
+
+def _asked(rest: str) -> dict[str, str]:
+    """What the line that starts a run tells of it: the rate, and the values of its loops."""
+    settings, _, loops = rest.partition(_LOOPS)
+    found = {} if loops.strip() in ("", "None") else {"loops": loops.strip()}
+    for pair in loops.split():
+        key, equals, value = pair.partition("=")
+        if equals and key in ("threads", "rdpct", "seekpct"):
+            found[key] = value
+    if rate := _REQUESTED.search(settings):
+        found["reqrate"] = rate["rate"]
+    return found
+
+
+def _is_row(interval: str) -> bool:
+    return interval.isascii() and (interval.isdigit() or interval.startswith("avg_"))
+
+
+def _columns(upper: Sequence[str], lower: Sequence[str], number: int) -> tuple[str, ...]:
+    """Columns by the two header lines; those of file systems end with the size: what follows is
+    of no reads and writes."""
+    if not upper:
+        if tuple(lower[: len(_FILES)]) == _FILES:
+            return _FILE_COLUMNS
+    elif len(upper) == len(lower) and all(
+        half in _HALVES for half in zip(upper, lower, strict=True)
+    ):
+        return tuple(_HALVES[half] for half in zip(upper, lower, strict=True))
+    raise FormatError(
+        "unreadable-result",
+        f"columns that are not known: {' '.join(lower)[:120]!r}",
+        context=(f"line {number}",),
+    )
+
+
+def _time_s(text: str) -> float | None:
+    """Seconds of the day; None where it is no time."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3])
+
+
+TOOL: Final = "vdbench"
+_MIB: Final = float(1 << 20)
+_MS: Final = 1e-3
+_AVERAGE = re.compile(r"avg_(?P<first>\d{1,9})-(?P<last>\d{1,9})")
+# Requested rates that stand for "as fast as it goes": the first is of older versions.
+_UNLIMITED: Final = frozenset({999977, 999988, 9999977, 9999988})
+# Runs that vdbench makes by itself to lay the files out.
+_LAYOUT = re.compile(r"SD_format|format_for_.*")
+_TITLE = re.compile(rb"<title>Vdbench [^<]{0,200}?/?([\w.]+)</title>")
+# What stands above the first interval: in a flat file, and in a report.
+_BEGUN: Final = (b"Name of run from RD=", b"Starting RD=")
+_REPORTS: Final = ("flatfile.html", "summary.html", "totals.html", "logfile.html")
+# Parameters by which runs of one name differ, where `forxx=` loops over them.
+_PARAMETERS: Final = ("xfersize", "threads", "rdpct", "seekpct", "reqrate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    name: str
+    intervals: tuple[Row, ...]
+    average: Row | None
+    line: int
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        row = self.average or (self.intervals[-1] if self.intervals else None)
+        if row is None:
+            return {}
+        if row.has("loops"):
+            return {"loops": row.text("loops")}
+        return {key: row.text(key) for key in _PARAMETERS if row.has(key)}
+
+
+def parse_vdbench(content: bytes) -> tuple[Result, ...]:
+    """Every run of a flat file or a report. Raises FormatError with condition `empty-result`,
+    `truncated-result` or `unreadable-result`."""
+    if not content.strip():
+        raise FormatError("empty-result", "the file is empty")
+    lines = lines_of(content)
+    flat = any(line.split(maxsplit=1)[:1] == ["tod"] for line in lines)
+    runs = _runs(read_flatfile(lines) if flat else read_report(lines))
+    if not runs:
+        begun = any(mark in content for mark in (*_BEGUN, b"Interval"))
+        raise FormatError(
+            "truncated-result" if begun else "unreadable-result",
+            "vdbench reported no interval of any run",
+        )
+    layout = [run for run in runs if _LAYOUT.fullmatch(run.name)]
+    runs = [run for run in runs if not _LAYOUT.fullmatch(run.name)]
+    if not runs:
+        raise FormatError(
+            "truncated-result",
+            f"vdbench came no further than {layout[-1].name}, which lays files out",
+            context=(f"line {layout[-1].line}",),
+        )
+    names = distinct_names([(run.name, run.parameters) for run in runs])
+    results = []
+    for number, (name, run) in enumerate(zip(names, runs, strict=True)):
+        figures = Figures()
+        if number == 0:
+            for one in layout:
+                figures.note(
+                    NoteKind.LEFT_OUT,
+                    f"line {one.line}",
+                    f"the run {one.name} lays files out and is no measurement",
+                )
+        results.append(_result(name, run, figures))
+    return tuple(results)
+
+
+def _runs(rows: Sequence[Row]) -> list[_Run]:
+    """Rows by run: an average ends one, since loops run one name again and again."""
+    runs: list[_Run] = []
+    intervals: list[Row] = []
+
+    def close(average: Row | None) -> None:
+        if intervals or average:
+            first = intervals[0] if intervals else average
+            assert first is not None
+            runs.append(
+                _Run(name=first.run, intervals=tuple(intervals), average=average, line=first.line)
+            )
+            intervals.clear()
+
+    for row in rows:
+        if intervals and intervals[0].run != row.run:
+            close(None)
+        if _AVERAGE.fullmatch(row.interval):
+            close(row)
+        elif row.cut or (row.interval.isascii() and row.interval.isdigit()):
+            intervals.append(row)
+        # Newer versions add lines of deviations and maxima, `std_2-30` and `max_2-30`.
+    close(None)
+    return runs
+
+
+def _result(name: str, run: _Run, figures: Figures) -> Result:
+    if run.average is None:
+        error = FormatError(
+            "truncated-result",
+            f"the run {run.name} has no average: it did not come to its end",
+            context=(f"line {run.line}",),
+        )
+        return Result(workload=name, output=error, tool=TOOL)
+    counted = _AVERAGE.fullmatch(run.average.interval)
+    assert counted is not None
+    first, last = int(counted["first"]), int(counted["last"])
+    if last < first:
+        error = FormatError(
+            "empty-result",
+            f"the run {run.name} ended within its first interval, which vdbench does not count",
+            context=(f"line {run.average.line}",),
+        )
+        return Result(workload=name, output=error, tool=TOOL)
+    step_s = _interval_s(run.intervals)
+    runtime_s = step_s * (last - first + 1) if step_s else None
+    operations = _operations(run.average, figures, runtime_s)
+    if not operations:
+        idle = not _as_float(run.average.text("rate"))
+        error = FormatError(
+            "empty-result",
+            f"the run {run.name} "
+            + ("neither read nor wrote" if idle else "tells no rate of reads or of writes"),
+            context=(f"line {run.average.line}",),
+        )
+        return Result(workload=name, output=error, tool=TOOL)
+    job = JobResult(
+        name=run.name,
+        options=_options(run.average, operations),
+        job_runtime_s=runtime_s or 0.0,
+        operations=operations,
+    )
+    return Result(
+        workload=name,
+        output=EngineOutput(version=TOOL, jobs=(job,), notes=tuple(figures.notes)),
+        tool=TOOL,
+        windows=_windows(run.intervals, first, last, step_s),
+    )
+
+
+def _interval_s(intervals: Sequence[Row]) -> int | None:
+    """The length of an interval, which vdbench sets in whole seconds: from the times of day."""
+    times = [row.time_s for row in intervals]
+    if len(times) < 2 or times[0] is None or times[-1] is None:
+        return None
+    # A run may pass midnight.
+    step = ((times[-1] - times[0]) % 86400) / (len(times) - 1)
+    return round(step) if step >= 0.5 else None
+
+
+def _operations(row: Row, figures: Figures, runtime_s: float | None) -> tuple[Operation, ...]:
+    """Reads and writes, those that were done."""
+    shares: dict[Op, float | None]
+    if row.has("read_rate"):
+        iops = {op: row.number(figures, f"{op.value}_rate") for op in (Op.READ, Op.WRITE)}
+        bandwidth = {op: row.number(figures, f"mb_{op.value}", _MIB) for op in iops}
+    else:
+        rate = row.number(figures, "rate")
+        total = row.number(figures, "mb/sec", _MIB)
+        percent = row.number(figures, "read%")
+        if percent is not None and percent > 100:
+            figures.note(
+                NoteKind.IMPOSSIBLE_VALUE, f"line {row.line}", f"read% is {percent:g}, above 100"
+            )
+            percent = None
+        share = None if percent is None else percent / 100
+        shares = {Op.READ: share, Op.WRITE: None if share is None else 1 - share}
+        iops = {op: _times(rate, part) for op, part in shares.items()}
+        # Bytes follow the I/Os only where all have one size, which a run with several does not.
+        bandwidth = {
+            op: _times(total, part) if part in (0, 1) or row.text("xfersize").isdigit() else None
+            for op, part in shares.items()
+        }
+        if share is None:
+            figures.note(
+                NoteKind.LEFT_OUT,
+                f"line {row.line}",
+                "the share of reads is not known, and no rate of reads or writes without it",
+            )
+        elif bandwidth[Op.READ] is None and total:
+            figures.note(
+                NoteKind.LEFT_OUT,
+                f"line {row.line}",
+                "the bandwidth is of reads and writes of no one size together",
+            )
+    return tuple(
+        Operation(
+            op=op,
+            iops=iops[op],
+            bandwidth_bps=bandwidth[op],
+            runtime_s=runtime_s,
+            total=_latency(row, figures, op, alone=not iops[other]),
+        )
+        for op, other in ((Op.READ, Op.WRITE), (Op.WRITE, Op.READ))
+        if iops[op]
+    )
+
+
+def _times(value: float | None, share: float | None) -> float | None:
+    return None if value is None or share is None else value * share
+
+
+def _latency(row: Row, figures: Figures, op: Op, *, alone: bool) -> Latency | None:
+    """The response time of an operation; the run's own where there is no other operation.
+
+    File system columns put the statistic last (`read_resp_max`), raw ones have `read_max`.
+    """
+
+    def told(*columns: str) -> float | None:
+        for column in columns:
+            if row.has(column):
+                return row.number(figures, column, _MS)
+        return None
+
+    name = op.value
+    whole = ("resp",) if alone and not row.has("read_rate") else ()
+    if row.has("resp") and not alone and not row.has(f"{name}_resp"):
+        figures.note(
+            NoteKind.LEFT_OUT,
+            f"line {row.line}",
+            f"the response time is of reads and writes together, not of {name}s",
+        )
+    latency = Latency(
+        mean_s=told(f"{name}_resp", *whole),
+        max_s=told(f"{name}_resp_max", f"{name}_max", *(f"{one}_max" for one in whole)),
+        stddev_s=told(f"{name}_resp_std", f"{name}_std", *(f"{one}_std" for one in whole)),
+    )
+    return latency if latency.mean_s else None
+
+
+def _options(row: Row, operations: Sequence[Operation]) -> JobOptions:
+    """What the row says was asked for. A vdbench thread has one I/O in flight; several storage
+    definitions have their own threads each, which the row does not count."""
+    ops = {one.op for one in operations}
+    direction = "rw" if len(ops) > 1 else ops.pop().value
+    raw: dict[str, str] = {}
+    random = _as_float(row.text("seekpct"))
+    if random is not None:
+        raw["rw"] = ("rand" if random else "") + direction
+        if 0 < random < 100:
+            raw["percentage_random"] = f"{random:g}"
+    if row.text("xfersize").isdigit() and row.requested_size:
+        raw["bs"] = row.text("xfersize")
+    threads = row.text("threads")
+    if threads.isdigit() and threads != "0":
+        # The figures are of all threads.
+        raw |= {"numjobs": threads, "iodepth": "1", "group_reporting": "1"}
+    asked = _as_float(row.text("rdpct"))
+    if len(operations) > 1 and asked is not None:
+        raw["rwmixread"] = f"{asked:g}"
+    rate = _as_float(row.text("reqrate"))
+    if rate and rate not in _UNLIMITED:
+        raw["rate_iops"] = f"{rate:g}"
+    return JobOptions(raw=raw, whole=False)
+
+
+def _as_float(text: str) -> float | None:
+    try:
+        return Figures().number(text, "", "")
+    except FormatError:
+        return None
+
+
+def _windows(
+    intervals: Sequence[Row], first: int, last: int, step_s: int | None
+) -> dict[Op, tuple[Window, ...]]:
+    """IOPS of each interval that the average counts."""
+    if step_s is None:
+        return {}
+    series: dict[Op, list[Window]] = {}
+    for row in intervals:
+        number = int(row.interval) if len(row.interval) < 10 else 0
+        if first <= number <= last:
+            for operation in _operations(row, Figures(), None):
+                series.setdefault(operation.op, []).append(
+                    Window(end_s=float((number - first + 1) * step_s), value=operation.iops or 0.0)
+                )
+    return {op: tuple(windows) for op, windows in series.items()}
+
+
+def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+    """The fullest report of the bundle."""
+    by_report = {name.rpartition("/")[2]: name for name in contents}
+    chosen = next((by_report[one] for one in _REPORTS if one in by_report), next(iter(contents)))
+    return parse_vdbench(contents[chosen])
+
+
+def _bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The reports of one output folder tell the same runs."""
+    folders: dict[str, list[str]] = {}
+    for name in names:
+        folder, _, file = name.rpartition("/")
+        folders.setdefault(folder if file in _REPORTS else f"{name}/", []).append(name)
+    return tuple(tuple(together) for together in folders.values())
+
+
+def _recognises(name: str, head: bytes) -> bool:
+    if _BEGUN[0] in head:
+        return True
+    titled = _TITLE.search(head)
+    if titled and titled[1].decode("ascii", "replace") not in _REPORTS:
+        # A report of one host or device: its figures are a part of the run's.
+        return False
+    return _BEGUN[1] in head and b"nterval" in head
+
+
+IMPORTER = Importer(
+    kind=TOOL,
+    summary="vdbench: flatfile.html, else summary.html or totals.html of an output folder",
+    recognises=_recognises,
+    read=_read,
+    bundles=_bundles,
+)

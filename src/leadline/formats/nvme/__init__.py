@@ -1,1 +1,0 @@
-"""What nvme-cli prints, one module for each output."""

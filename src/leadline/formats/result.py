@@ -1,0 +1,502 @@
+"""What an engine's raw output says, whichever engine wrote it: the parsers' common result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from leadline import errors
+from leadline.errors import LeadlineError
+from leadline.files import read_content
+from leadline.metrics import PERCENTILES, Metric, Op
+from leadline.plan.models import Pattern, Phase
+from leadline.stats.histogram import LatencyHistogram, samples_needed
+from leadline.units import parse_duration, parse_fio_size
+
+Number = TypeVar("Number", int, float)
+
+
+_LONGEST_LINE = 500
+
+
+class FormatError(LeadlineError):
+    """Output that cannot be understood. `condition` tells an audit which kind it is.
+
+    What is quoted of the output may be as long as the output: lines are cut.
+    """
+
+    def __init__(self, condition: str, fact: str, *, context: tuple[str, ...] = ()) -> None:
+        super().__init__(errors.FORMAT_INVALID, _cut(fact), context=map(_cut, context))
+        self.condition = condition
+
+    def __reduce__(self) -> tuple[Callable[..., FormatError], tuple[object, ...]]:
+        """How pickle makes it again in another process."""
+        return partial(FormatError, context=self.context), (self.condition, self.fact)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """A latency statistic in seconds over `count` I/Os; None where the tool does not tell.
+
+    `histogram` is there where the tool gave one (fio's json+). `percentiles` are those that the
+    tool printed itself, seconds by quantile in (0, 1); they cannot be merged with others.
+    """
+
+    min_s: float | None = None
+    max_s: float | None = None
+    mean_s: float | None = None
+    stddev_s: float | None = None
+    count: int | None = None
+    histogram: LatencyHistogram | None = None
+    percentiles: Mapping[float, float] = field(default_factory=dict)
+
+    def quantile_s(self, q: float) -> float | None:
+        """A percentile in seconds: from the histogram, else as the tool printed it; None where
+        neither tells it."""
+        if self.histogram is not None:
+            return self.histogram.quantile_s(q) if self.histogram.count else None
+        return self.percentiles.get(q)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What one direction of one job group did. None where the tool does not tell; latencies are
+    None, too, where it did not measure."""
+
+    op: Op
+    iops: float | None = None
+    bandwidth_bps: float | None = None
+    total_ios: int | None = None
+    io_bytes: int | None = None
+    runtime_s: float | None = None
+    short_ios: int = 0
+    dropped_ios: int = 0
+    submission: Latency | None = None
+    completion: Latency | None = None
+    total: Latency | None = None
+
+    @property
+    def histogram(self) -> LatencyHistogram | None:
+        """That of total latency; else of completion latency, which is all that fio keeps unless
+        it is asked for more (`lat_percentiles`)."""
+        for latency in (self.total, self.completion):
+            if latency is not None and latency.histogram is not None:
+                return latency.histogram
+        return None
+
+    def metrics(self) -> dict[Metric, float | None]:
+        """Every metric in base units; None where not measured or with too few samples to show.
+
+        Latency is total latency. Percentiles come from its histogram; without one, from what the
+        tool printed: of total latency, else of completion latency, which is all that fio prints
+        percentiles of by default.
+        """
+        latency = self.total or self.completion
+        values: dict[Metric, float | None] = {
+            Metric.IOPS: self.iops,
+            Metric.BANDWIDTH: self.bandwidth_bps,
+            Metric.LATENCY_MEAN: latency.mean_s if latency else None,
+        }
+        for metric in PERCENTILES:
+            quantile = metric.quantile
+            assert quantile is not None
+            values[metric] = self.percentile_s(quantile)
+        return values
+
+    def percentile_s(self, q: float) -> float | None:
+        """A percentile that may be shown: None where nobody tells it, or of too few I/Os."""
+        for latency in (self.total, self.completion):
+            if latency is None:
+                continue
+            value = latency.quantile_s(q)
+            if value is not None:
+                counted = latency.histogram.count if latency.histogram else None
+                known = counted or latency.count or self.total_ios
+                return value if known is None or known >= samples_needed(q) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """A job's effective options (fio's [global] overridden by the job's own), as fio echoes them.
+
+    `raw` holds every option as text, by fio's names whichever tool it was; the typed ones are
+    those that the audit reasons with. `whole`: these are all that were given, so that a missing
+    one has fio's default; otherwise nobody knows it (a summary, a text without options).
+    """
+
+    raw: Mapping[str, str]
+    whole: bool = True
+
+    def text(self, key: str, default: str = "") -> str:
+        return self.raw.get(key, default)
+
+    def flag(self, key: str) -> bool:
+        return key in self.raw and self.raw[key] not in ("0", "false")
+
+    def integer(self, key: str, default: int) -> int:
+        """`default` where the option is absent or no integer that fio could hold."""
+        try:
+            value = int(self.raw.get(key, default))
+        except ValueError:
+            return default
+        return value if abs(value) < 1 << 63 else default
+
+    @property
+    def pattern(self) -> str:
+        return self.raw.get("rw", self.raw.get("readwrite", "read")).split(":")[0]
+
+    @property
+    def engine(self) -> str | None:
+        """fio's default engine is psync on Linux. None where it is not known."""
+        return self.raw.get("ioengine", "psync" if self.whole else None)
+
+    @property
+    def iodepth(self) -> int | None:
+        return self._known_integer("iodepth")
+
+    @property
+    def queue_depth(self) -> int | None:
+        """I/Os that a job keeps in flight: io_uring rounds the depth up to a power of two
+        (`roundup_pow2` in fio's engines/io_uring.c)."""
+        depth = self.iodepth
+        if depth is None or self.engine not in ("io_uring", "io_uring_cmd") or depth < 1:
+            return depth
+        return 1 << (depth - 1).bit_length()
+
+    @property
+    def numjobs(self) -> int | None:
+        return self._known_integer("numjobs")
+
+    def _known_integer(self, key: str) -> int | None:
+        return self.integer(key, 1) if self.whole or key in self.raw else None
+
+    @property
+    def direct(self) -> bool | None:
+        known = self.whole or bool({"direct", "buffered"} & self.raw.keys())
+        return self.flag("direct") or self.raw.get("buffered") == "0" if known else None
+
+    def size(self, key: str) -> int | None:
+        """Bytes of a size option; None where absent, a percentage or a list."""
+        try:
+            return parse_fio_size(self.raw[key].split(",")[0])
+        except (KeyError, ValueError):
+            return None
+
+    def seconds(self, key: str) -> float | None:
+        try:
+            return parse_duration(self.raw[key])
+        except (KeyError, ValueError):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """One job, or a group of equal jobs reported as one (an entry of fio's `jobs`).
+
+    `host` is the client that ran it, where several did. `steady`: fio's own steady-state
+    detection ended the job, on purpose. Runtime and elapsed time are 0 where not told. CPU shares
+    are of one core, averaged over the group's jobs (0.25 = 25 %); None from an engine that does
+    not tell. `depth_levels` maps fio's depth classes (`1`, `2`, ... `>=64`) to the share of I/Os
+    submitted at that depth.
+    """
+
+    name: str
+    group: int = 0
+    error: int = 0
+    options: JobOptions
+    job_runtime_s: float = 0.0
+    elapsed_s: float = 0.0
+    user_cpu: float | None = None
+    system_cpu: float | None = None
+    depth_levels: Mapping[str, float] = field(default_factory=dict)
+    operations: tuple[Operation, ...]
+    host: str = ""
+    steady: bool = False
+
+    @property
+    def core_share(self) -> float | None:
+        """Share of one core that a job used on average, user and system."""
+        if self.user_cpu is None or self.system_cpu is None:
+            return None
+        return self.user_cpu + self.system_cpu
+
+    def with_total(self) -> tuple[Operation, ...]:
+        """The operations, and their total where reads and writes ran at the same time."""
+        return _with_total(self.operations)
+
+
+class NoteKind(StrEnum):
+    """Why a parser tells of something: it does not know it, or it cannot be."""
+
+    UNKNOWN_FIELD = "unknown-field"
+    UNKNOWN_VERSION = "unknown-version"
+    REPEATED_FIELD = "repeated-field"
+    IMPOSSIBLE_VALUE = "impossible-value"
+    LEFT_OUT = "left-out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that a parser met and did not understand, or did not take, and where it stands: a
+    JSON path, or `line 12`. What a note speaks of is never part of a figure in silence."""
+
+    kind: NoteKind
+    where: str
+    fact: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUse:
+    """What the kernel counted for a disk below the jobs' files while all jobs of one execution ran
+    (fio's `disk_util`): I/Os after merging, and I/Os merged into others. `busy_share` of time."""
+
+    name: str
+    read_ios: int
+    write_ios: int
+    read_merges: int = 0
+    write_merges: int = 0
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    busy_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOutput:
+    """What one execution of an engine left. `noise` is text before the part that tells figures.
+    `notes` are what the parser could not vouch for. `neighbours` did I/O at the same time beside
+    the jobs that were measured, and are no part of any figure of theirs."""
+
+    version: str
+    timestamp_s: float | None = None
+    noise: str = ""
+    jobs: tuple[JobResult, ...]
+    disks: tuple[DiskUse, ...] = ()
+    notes: tuple[Note, ...] = ()
+    neighbours: tuple[JobResult, ...] = ()
+
+
+def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:
+    """The operations of each job name, with a total where a job did reads and writes at once.
+
+    Entries of one name are processes or clients of one job: they ran together and are added up. A
+    summary that does not echo the job (`options.whole`) may tell of reads and writes that ran one
+    after the other, so that only its author can give a total.
+    """
+    entries: dict[str, list[JobResult]] = {}
+    for job in jobs:
+        entries.setdefault(job.name, []).append(job)
+    return {name: _together(given) for name, given in entries.items()}
+
+
+def _together(jobs: Sequence[JobResult]) -> tuple[Operation, ...]:
+    if len(jobs) == 1:
+        return jobs[0].with_total() if jobs[0].options.whole else jobs[0].operations
+    ops = dict.fromkeys(one.op for job in jobs for one in job.operations)
+    added = tuple(
+        summed(op, [one for job in jobs for one in job.operations if one.op is op]) for op in ops
+    )
+    mixed = any(len(job.operations) > 1 and job.options.whole for job in jobs)
+    return _with_total(added) if mixed else added
+
+
+def _with_total(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    if len(operations) < 2 or any(one.op is Op.TOTAL for one in operations):
+        return operations
+    return (*operations, summed(Op.TOTAL, operations))
+
+
+def summed(op: Op, operations: Sequence[Operation]) -> Operation:
+    """Operations that ran at the same time, as one: rates and counts added, latencies pooled."""
+    if len(operations) == 1:
+        return replace(operations[0], op=op)
+    return Operation(
+        op=op,
+        iops=_sum([part.iops for part in operations]),
+        bandwidth_bps=_sum([part.bandwidth_bps for part in operations]),
+        total_ios=_sum([part.total_ios for part in operations]),
+        io_bytes=_sum([part.io_bytes for part in operations]),
+        runtime_s=_extreme(max, [part.runtime_s for part in operations]),
+        short_ios=sum(part.short_ios for part in operations),
+        dropped_ios=sum(part.dropped_ios for part in operations),
+        submission=_pooled(operations, lambda part: part.submission),
+        completion=_pooled(operations, lambda part: part.completion),
+        total=_pooled(operations, lambda part: part.total),
+    )
+
+
+def _sum(values: Sequence[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None
+
+
+def _extreme(
+    pick: Callable[[Sequence[float]], float], values: Sequence[float | None]
+) -> float | None:
+    known = [value for value in values if value is not None]
+    return pick(known) if known and len(known) == len(values) else None
+
+
+def _pooled(
+    operations: Sequence[Operation], pick: Callable[[Operation], Latency | None]
+) -> Latency | None:
+    """Latencies of I/Os that belong together; printed percentiles have no sum and are left out."""
+    parts: list[Latency] = []
+    counts: list[int | None] = []
+    for operation in operations:
+        part = pick(operation)
+        if part is None:
+            return None
+        parts.append(part)
+        # Before 3.19 fio does not say of how many I/Os a latency is; it is of all of them.
+        counts.append(operation.total_ios if part.count is None else part.count)
+    count = _sum(counts)
+    mean, stddev = _moments(parts, counts)
+    histograms = [part.histogram for part in parts if part.histogram]
+    return Latency(
+        min_s=_extreme(min, [part.min_s for part in parts]),
+        max_s=_extreme(max, [part.max_s for part in parts]),
+        mean_s=mean,
+        stddev_s=stddev,
+        count=count,
+        histogram=LatencyHistogram.merged(histograms) if len(histograms) == len(parts) else None,
+    )
+
+
+def _moments(
+    parts: Sequence[Latency], counts: Sequence[int | None]
+) -> tuple[float | None, float | None]:
+    """Mean and pooled standard deviation: within each part, and of the parts' means."""
+    known = [
+        (part.mean_s, part.stddev_s, count)
+        for part, count in zip(parts, counts, strict=True)
+        if part.mean_s is not None and count is not None
+    ]
+    total = sum(count for _, _, count in known)
+    if len(known) < len(parts) or not total:
+        return None, None
+    mean = sum(value * count for value, _, count in known) / total
+    squares = 0.0
+    for value, stddev, count in known:
+        if stddev is None:
+            return mean, None
+        squares += count * (stddev**2 + (value - mean) ** 2)
+    return mean, math.sqrt(squares / total)
+
+
+# What was asked of one of Ceph's own benchmark tools; their output does not tell it all.
+
+# rbd bench repeats one random byte, rados bench the letter z behind a short head (measured,
+# docs/internals/ceph-bench-engines.md). Said in fio's word, since the meaning is the same.
+BUFFERS = {"rbd bench": "one random byte", "rados bench": "z"}
+
+
+# What was asked of the tool, in a trial's folder.
+REQUEST_FILE = "bench.json"
+
+
+class BenchRequest(BaseModel):
+    """Phases that run one after the other, each for `runtime_s` behind a ramp of its own, or
+    `fill_bytes` to be laid out. Sizes are bytes, durations seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tool: Literal["rados bench", "rbd bench"]
+    phases: tuple[Phase, ...] = ()
+    runtime_s: float = Field(default=0.0, ge=0)
+    ramp_s: float = Field(default=0.0, ge=0)
+    direct: bool = True
+    fill_bytes: int = Field(default=0, ge=0)
+
+    def text(self) -> str:
+        """As it is stored beside the output."""
+        return self.model_dump_json(indent=2) + "\n"
+
+    def options(self, phase: Phase) -> JobOptions:
+        """A phase in the words of fio's options, where they mean the same."""
+        raw = {
+            "rw": phase.pattern.value,
+            "bs": str(phase.block_size),
+            "iodepth": str(phase.iodepth),
+            "numjobs": "1",
+            "ioengine": self.tool.replace(" ", "-"),
+            "direct": str(int(self.direct)),
+            "size": str(phase.size),
+        }
+        if self.fill_bytes:
+            raw["size"] = str(self.fill_bytes)
+        else:
+            raw["runtime"] = f"{round(self.runtime_s * 1000)}ms"
+            raw["time_based"] = "1"
+        if phase.read_share is not None:
+            raw["rwmixread"] = str(phase.read_share)
+        if Op.WRITE in phase.pattern.ops:
+            raw["buffer_pattern"] = BUFFERS[self.tool]
+        return JobOptions(raw=raw)
+
+
+def fill_phase(block_size: int, iodepth: int, size: int) -> Phase:
+    """The layout of data, asked for as one phase of writing."""
+    return Phase(
+        name="prefill",
+        pattern=Pattern.WRITE,
+        block_size=block_size,
+        iodepth=iodepth,
+        numjobs=1,
+        size=size,
+    )
+
+
+def parse_bench_request(content: bytes) -> BenchRequest:
+    """Raises FormatError with the place of the first fault."""
+    try:
+        return BenchRequest.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise FormatError(
+            "unreadable-result",
+            f"the request to the benchmark tool is not understood: {place}: {first['msg']}",
+        ) from error
+
+
+def read_bench_request(folder: Path, tool: Literal["rados bench", "rbd bench"]) -> BenchRequest:
+    """The request of a trial's folder. Raises FormatError."""
+    try:
+        content = read_content(folder / REQUEST_FILE)
+    except FileNotFoundError as error:
+        raise FormatError("empty-result", f"{tool} was not asked for anything") from error
+    except OSError as error:
+        raise _unreadable(error, REQUEST_FILE) from error
+    request = parse_bench_request(content)
+    if request.tool != tool:
+        raise FormatError("unreadable-result", f"the request is to {request.tool}, not to {tool}")
+    return request
+
+
+def _unreadable(error: OSError, name: str) -> FormatError:
+    return FormatError("unreadable-result", f"{name} cannot be read: {error.strerror}")
+
+
+def read_output_file(path: Path, tool: str) -> bytes:
+    """An output of a tool. Raises FormatError, `empty-result` where there is none."""
+    try:
+        content = read_content(path)
+    except FileNotFoundError as error:
+        raise FormatError("empty-result", f"{tool} wrote no {path.name}") from error
+    except OSError as error:
+        raise _unreadable(error, path.name) from error
+    if not content.strip():
+        raise FormatError("empty-result", f"{tool} wrote nothing into {path.name}")
+    return content

@@ -1,0 +1,340 @@
+"""What the zfs stream engine leaves of a trial: what was asked, each stream with its stalls and
+with the proof that it was received whole (`zfs-stream.json`), and samples of the pipe between
+sender and receiver (`zfs-stream.jsonl`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from leadline.files import read_content
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Operation
+from leadline.formats.text import count, decoded_line, number, wrong
+from leadline.metrics import Op
+
+TOOL: Final = "zfs stream"
+RECORD_FILE: Final = "zfs-stream.json"
+SAMPLES_FILE: Final = "zfs-stream.jsonl"
+# Seconds are rounded to microseconds where they are written.
+_STEP_S = 2e-6
+# Of all streams of a trial: there is a window for each second.
+_LONGEST_S: Final = 30 * 86_400
+
+Model = TypeVar("Model", bound=BaseModel)
+Seconds = Annotated[float, Field(ge=0, le=30 * 86400)]
+Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class StreamRequest(_Model):
+    """What a trial asks for: whole streams of `size_bytes` of files until they took `runtime_s`,
+    behind those of the ramp, through a pipe of `buffer_bytes` that is sampled each `sample_s`."""
+
+    name: str
+    size_bytes: int = Field(gt=0)
+    runtime_s: float = Field(gt=0)
+    ramp_s: float = Field(default=0.0, ge=0)
+    buffer_bytes: int = Field(gt=0)
+    sample_s: float = Field(gt=0)
+
+    def text(self) -> str:
+        return self.model_dump_json(indent=2) + "\n"
+
+
+class StreamedFile(_Model):
+    """A file of the snapshot, with its BLAKE2b as it was sent and as it was received; empty where
+    there is no such file."""
+
+    path: str
+    bytes: Bytes
+    sent: str
+    received: str
+
+
+class Stream(_Model):
+    """One stream, begun at `began_at` (seconds since 1970). `seconds` are from the start of both
+    programs until what was received is on disk: `stream_s` until the receiver ended, the rest is
+    the transaction behind it (`sync`).
+
+    `waited_for_sender_s`: the pipe's reader had nothing to read. `held_sender_s`: its buffer was
+    full, so that nothing was read. `waited_for_receiver_s`: the receiver took nothing more.
+    `starved_receiver_s`: the buffer was empty, so that there was nothing to give to the receiver.
+    `finishing_s`, from its taking of the last byte to its end; None in earlier archives.
+    """
+
+    number: int = Field(ge=1)
+    counted: bool
+    began_at: float = Field(ge=0, le=1e11)
+    bytes: int = Field(ge=1, le=2**63 - 1)
+    seconds: float = Field(gt=0, le=30 * 86400)
+    stream_s: Seconds
+    waited_for_sender_s: Seconds
+    held_sender_s: Seconds
+    waited_for_receiver_s: Seconds
+    starved_receiver_s: Seconds
+    finishing_s: Seconds | None = None
+    most_buffered_bytes: Bytes
+    mean_buffered_bytes: Bytes
+    relay_cpu_s: Seconds
+    send: tuple[str, ...]
+    receive: tuple[str, ...]
+    sync: tuple[str, ...] = ()
+    guid: str = ""
+    received_guid: str = ""
+    files: tuple[StreamedFile, ...] = ()
+    verify_s: Seconds = 0.0
+
+    @property
+    def bandwidth_bps(self) -> float:
+        return self.bytes / self.seconds
+
+    @property
+    def relaying_s(self) -> float | None:
+        """Seconds in which the pipe worked and neither program was waited for: it is what held
+        the stream back then. None in earlier archives. While the buffer is empty, the pipe's
+        reader is waited for, unless that waits for the sender. A pipe that waits for a processor
+        does not work."""
+        if self.finishing_s is None:
+            return None
+        starved_s = min(self.starved_receiver_s, self.waited_for_sender_s)
+        waited_s = self.finishing_s + self.waited_for_receiver_s + starved_s
+        return max(0.0, min(self.relay_cpu_s, self.stream_s - waited_s))
+
+    @property
+    def difference(self) -> str:
+        """What speaks against what was received being what was sent; empty if nothing does."""
+        if not self.guid or self.guid != self.received_guid:
+            return f"the snapshot's guid is {self.guid!r} and {self.received_guid!r} was received"
+        if not self.files:
+            return "no file was compared"
+        for one in self.files:
+            if one.sent != one.received or not one.sent:
+                return f"{one.path!r} was not received as it was sent"
+        return ""
+
+
+class StreamRecord(_Model):
+    """All of a trial. `record_bytes` is the dataset's recordsize, `version` the pool's software."""
+
+    schema_: Literal["leadline/zfs-stream/1"] = Field(
+        default="leadline/zfs-stream/1", alias="schema"
+    )
+    request: StreamRequest
+    dataset: str
+    snapshot: str
+    record_bytes: int | None = None
+    version: str = ""
+    streams: tuple[Stream, ...] = ()
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
+
+    def text(self) -> str:
+        """As it is stored."""
+        return self.model_dump_json(indent=1, by_alias=True) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSample:
+    """The pipe `at_s` seconds after a stream's start; all else is counted from there on, see
+    `Stream`."""
+
+    stream: int
+    at_s: float
+    read_bytes: int
+    written_bytes: int
+    waited_for_sender_s: float
+    held_sender_s: float
+    waited_for_receiver_s: float
+    starved_receiver_s: float
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self.read_bytes - self.written_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReport:
+    """A trial's streams, and the samples of all of them in the order of their time."""
+
+    request: StreamRequest
+    dataset: str
+    record_bytes: int | None
+    version: str
+    streams: tuple[Stream, ...]
+    samples: tuple[StreamSample, ...] = ()
+
+    @property
+    def counted(self) -> tuple[Stream, ...]:
+        """Those behind the ramp, which the figures are of."""
+        return tuple(one for one in self.streams if one.counted)
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.counted)
+
+    @property
+    def seconds(self) -> float:
+        return sum(one.seconds for one in self.counted)
+
+    @property
+    def relaying_share(self) -> float | None:
+        """Of the seconds counted, in which the pipe itself held the streams back; see `Stream`."""
+        each = [one.relaying_s for one in self.counted]
+        known = [one for one in each if one is not None]
+        return sum(known) / self.seconds if len(known) == len(each) else None
+
+    @property
+    def bandwidth_bps(self) -> float:
+        """Bytes of all counted streams by the seconds of all of them."""
+        return self.bytes / self.seconds
+
+    def samples_of(self, stream: int) -> tuple[StreamSample, ...]:
+        return tuple(one for one in self.samples if one.stream == stream)
+
+    def bandwidth_windows(self) -> tuple[Window, ...]:
+        """Bytes/s that the receiver took in each whole second, the counted streams one behind the
+        other without what lies between them."""
+        times, counts = [0.0], [0.0]
+        for one in self.counted:
+            before_s, before = times[-1], counts[-1]
+            inside = [s for s in self.samples_of(one.number) if 0 < s.at_s < one.seconds]
+            times += [before_s + s.at_s for s in inside] + [before_s + one.seconds]
+            counts += [before + s.written_bytes for s in inside] + [before + one.bytes]
+        ends = range(1, int(times[-1]) + 1)
+        reached = [0.0, *np.interp(ends, times, counts).tolist()]
+        return tuple(
+            Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends
+        )
+
+
+def parse_stream_request(content: bytes) -> StreamRequest:
+    """Raises FormatError with the place of the first fault."""
+    return _validated(StreamRequest, content, "the request for streams")
+
+
+def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
+    """A trial's record, with its samples where there are some. Raises FormatError: `empty-result`
+    where no stream was counted, `unreadable-result` where one contradicts itself or was not
+    received as it was sent."""
+    if not content.strip():
+        raise FormatError("empty-result", f"the record of {TOOL} is empty")
+    record = _validated(StreamRecord, content, RECORD_FILE)
+    for position, one in enumerate(record.streams, start=1):
+        if one.number != position:
+            raise FormatError("unreadable-result", f"stream {position} is called {one.number}")
+        if not 0 < one.stream_s <= one.seconds + _STEP_S:
+            raise FormatError(
+                "unreadable-result",
+                f"stream {position} took {one.seconds} s, and {one.stream_s} s of them streaming",
+            )
+        if one.difference:
+            raise FormatError("unreadable-result", f"stream {position}: {one.difference}")
+    if sum(one.seconds for one in record.streams) > _LONGEST_S:
+        raise FormatError(
+            "unreadable-result", f"the streams of one trial took more than {_LONGEST_S} s"
+        )
+    report = StreamReport(
+        request=record.request,
+        dataset=record.dataset,
+        record_bytes=record.record_bytes,
+        version=record.version,
+        streams=record.streams,
+        samples=tuple(_samples(samples)),
+    )
+    if not report.counted:
+        raise FormatError("empty-result", f"{TOOL} counted no stream")
+    return report
+
+
+def _samples(content: bytes) -> Sequence[StreamSample]:
+    found: list[StreamSample] = []
+    for index, line in enumerate(content.splitlines(), start=1):
+        entry, where = decoded_line(line, index, SAMPLES_FILE), f"line {index}"
+        waits = ("waited_for_sender", "held_sender", "waited_for_receiver", "starved_receiver")
+        seconds = {f"{key}_s": number(entry.get(f"{key}_s"), f"{where}.{key}_s") for key in waits}
+        one = StreamSample(
+            stream=count(entry.get("stream"), f"{where}.stream"),
+            at_s=number(entry.get("at_s"), f"{where}.at_s"),
+            read_bytes=count(entry.get("read_bytes"), f"{where}.read_bytes"),
+            written_bytes=count(entry.get("written_bytes"), f"{where}.written_bytes"),
+            **seconds,
+        )
+        before = found[-1] if found and found[-1].stream == one.stream else None
+        if before and (one.at_s < before.at_s or one.written_bytes < before.written_bytes):
+            raise wrong(where, "less than on the line before")
+        found.append(one)
+    return found
+
+
+def read_zfs_stream(folder: Path) -> StreamReport | None:
+    """What the engine left in a trial's folder; None where no stream was asked for. Raises
+    FormatError."""
+    try:
+        content = read_content(folder / RECORD_FILE)
+        samples = folder / SAMPLES_FILE
+        return parse_zfs_stream(content, read_content(samples) if samples.exists() else b"")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FormatError(
+            "unreadable-result", f"{error.filename} cannot be read: {error.strerror}"
+        ) from error
+
+
+def read_stream_output(folder: Path) -> EngineOutput:
+    """The same as figures: one write of all counted streams, without I/Os or latencies, which a
+    stream does not have. Raises FormatError."""
+    report = read_zfs_stream(folder)
+    if report is None:
+        raise FormatError("empty-result", f"{TOOL} left no {RECORD_FILE}")
+    return stream_output(report)
+
+
+def stream_output(report: StreamReport) -> EngineOutput:
+    request = report.request
+    options = {
+        "rw": "write",
+        "ioengine": "zfs-stream",
+        "size": str(request.size_bytes),
+        "runtime": f"{round(request.runtime_s * 1000)}ms",
+        "time_based": "1",
+    }
+    if report.record_bytes:
+        options["recordsize"] = str(report.record_bytes)
+    operation = Operation(
+        op=Op.WRITE,
+        bandwidth_bps=report.bandwidth_bps,
+        io_bytes=report.bytes,
+        runtime_s=report.seconds,
+    )
+    job = JobResult(
+        name=request.name,
+        # fio's defaults, a depth of one among them, are not those of a stream.
+        options=JobOptions(raw=options, whole=False),
+        job_runtime_s=report.seconds,
+        elapsed_s=sum(one.seconds for one in report.streams),
+        operations=(operation,),
+    )
+    return EngineOutput(version=TOOL, jobs=(job,))
+
+
+def _validated(model: type[Model], content: bytes, what: str) -> Model:
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise FormatError(
+            "unreadable-result", f"{what} is not understood: {place}: {first['msg']}"
+        ) from error

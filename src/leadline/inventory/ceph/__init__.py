@@ -1,0 +1,1 @@
+"""The inventory of a Ceph cluster: model, dumps, placement, PG autoscaler."""

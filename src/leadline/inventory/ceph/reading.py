@@ -1,0 +1,410 @@
+"""Builds the model of a Ceph cluster from its dumps. Pure: no cluster is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date
+
+from leadline.inventory.ceph import autoscaler
+from leadline.inventory.ceph import dumps as names
+from leadline.inventory.ceph.dumps import Dumps, Node, load, parse, shown_daemons
+from leadline.inventory.ceph.model import (
+    Activity,
+    AutoscalerSettings,
+    Capacity,
+    CephInventory,
+    Crypt,
+    DaemonVersion,
+    Encryption,
+    FileSetting,
+    Health,
+    HealthCheck,
+    Managers,
+    Monitors,
+    NotCaptured,
+    Osd,
+    PgState,
+    Setting,
+    Wire,
+    WireMode,
+)
+from leadline.inventory.ceph.topology import (
+    crush_roots,
+    read_autoscale,
+    read_filesystems,
+    read_osds,
+    read_pools,
+    read_rules,
+    read_tree,
+    spread,
+)
+from leadline.inventory.redaction import redact_text
+
+# Reads versions, configuration and what follows from it: messenger modes, autoscaler settings.
+
+_VERSION = re.compile(
+    r"ceph version (?P<number>\d+(?:\.\d+)*)\S*(?: \([0-9a-f]*\))? *(?P<name>\w*)"
+)
+# Sources of a running value that neither the database nor Ceph's defaults explain.
+_ELSEWHERE = {"file", "env", "cmdline", "override"}
+
+
+def read_versions(versions: Node | None) -> tuple[DaemonVersion, ...] | None:
+    """`versions`, one entry per kind of daemon and release."""
+    if versions is None:
+        return None
+    found = []
+    for kind, counts in versions.items():
+        if kind == "overall":
+            continue
+        for told, count in counts.items():
+            matched = _VERSION.match(told)
+            if not matched:
+                raise counts.wrong("a version of Ceph")
+            found.append(
+                DaemonVersion(
+                    kind=kind,
+                    version=matched["number"],
+                    release=matched["name"],
+                    daemons=count.count,
+                )
+            )
+    return tuple(found)
+
+
+def read_settings(config: Node | None) -> tuple[Setting, ...] | None:
+    """`config dump`."""
+    if config is None:
+        return None
+    return tuple(
+        Setting(
+            section=node["section"].text,
+            name=node["name"].text,
+            value=redact_text(node["value"].text),
+            mask=node.text_or("mask", ""),
+        )
+        for node in config
+    )
+
+
+def read_shown(shown: Mapping[str, Node]) -> dict[str, dict[str, tuple[str, str]]]:
+    """Daemon -> option -> (value, source), from `config show`."""
+    return {
+        daemon: {
+            node["name"].text: (node["value"].text, node.text_or("source", "default"))
+            for node in listed
+        }
+        for daemon, listed in shown.items()
+    }
+
+
+def file_settings(shown: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[FileSetting, ...]:
+    """What daemons have from files, the environment or commands, by daemon and name."""
+    return tuple(
+        FileSetting(daemon=daemon, name=name, value=redact_text(value), source=source)
+        for daemon, settings in sorted(shown.items())
+        for name, (value, source) in sorted(settings.items())
+        if source in _ELSEWHERE
+    )
+
+
+def _configured(
+    settings: Iterable[Setting] | None, name: str, kinds: tuple[str, ...]
+) -> str | None:
+    """The database's value for daemons of `kinds`; that of a kind wins over that of all."""
+    found: dict[str, str] = {}
+    for setting in settings or ():
+        if setting.name == name and not setting.mask and setting.section in ("global", *kinds):
+            found[setting.section] = setting.value
+    return next((found[kind] for kind in (*kinds, "global") if kind in found), None)
+
+
+# --- encryption ---------------------------------------------------------------------------------
+
+
+def read_encryption(
+    settings: tuple[Setting, ...] | None,
+    shown: Mapping[str, Mapping[str, tuple[str, str]]],
+    osds: Iterable[Osd],
+) -> Encryption:
+    """Modes of the messengers (protocol 2), and encryption of the media."""
+    crypts = [osd.dm_crypt for osd in osds]
+    return Encryption(
+        between_daemons=_mode("ms_cluster_mode", ("osd",), settings, shown),
+        to_daemons=_mode("ms_service_mode", ("osd",), settings, shown),
+        of_clients=_mode("ms_client_mode", ("client",), settings, shown),
+        osds_with_dm_crypt=crypts.count(Crypt.YES),
+        osds_unknown=crypts.count(Crypt.UNKNOWN),
+    )
+
+
+# src/common/options/global.yaml.in: the default of the three modes since Nautilus.
+_DEFAULT_MODE = "crc secure"
+
+
+def _mode(
+    option: str,
+    kinds: tuple[str, ...],
+    settings: tuple[Setting, ...] | None,
+    shown: Mapping[str, Mapping[str, tuple[str, str]]],
+) -> WireMode:
+    configured = _configured(settings, option, kinds)
+    asked = sorted(daemon for daemon in shown if daemon.partition(".")[0] in kinds)
+    if not asked:
+        return WireMode(option=option, wire=Wire.UNKNOWN, configured=configured, told_by=None)
+    # `config show` leaves out what is at its default.
+    value, _ = shown[asked[0]].get(option, (_DEFAULT_MODE, "default"))
+    return WireMode(option=option, wire=_wire(value), configured=configured, told_by=asked[0])
+
+
+def _wire(value: str) -> Wire:
+    modes = value.replace(",", " ").split()
+    if not modes or not set(modes) <= {"crc", "secure"}:
+        return Wire.UNKNOWN
+    if len(set(modes)) == 1:
+        return Wire(modes[0])
+    return Wire.SECURE_PREFERRED if modes[0] == "secure" else Wire.CRC_PREFERRED
+
+
+# --- autoscaler ---------------------------------------------------------------------------------
+
+
+def read_autoscaler(
+    settings: tuple[Setting, ...] | None,
+    shown: Mapping[str, Mapping[str, tuple[str, str]]],
+    asked: Node | None,
+    flags: Iterable[str],
+) -> AutoscalerSettings:
+    """The autoscaler's settings: the manager's running ones before the database's."""
+    target, told_by = _target(settings, shown, asked)
+    threshold = _configured(settings, "mgr/pg_autoscaler/threshold", ("mgr",))
+    off = _configured(settings, "mgr/pg_autoscaler/noautoscale", ("mgr",))
+    return AutoscalerSettings(
+        target_pg_per_osd=target,
+        target_told_by=told_by,
+        threshold=_number(threshold) or autoscaler.DEFAULT_THRESHOLD,
+        no_autoscale="noautoscale" in flags or (off or "").lower() in ("true", "1"),
+    )
+
+
+def _target(
+    settings: tuple[Setting, ...] | None,
+    shown: Mapping[str, Mapping[str, tuple[str, str]]],
+    asked: Node | None,
+) -> tuple[int, str | None]:
+    """(mon_target_pg_per_osd, who told it)."""
+    for daemon in sorted(shown):
+        running = shown[daemon].get("mon_target_pg_per_osd")
+        if daemon.startswith("mgr.") and running and _number(running[0]):
+            return int(float(running[0])), f"mgr's own configuration ({running[1]})"
+    if asked is not None:
+        return asked.count, "the monitors"
+    configured = _number(_configured(settings, "mon_target_pg_per_osd", ("mgr",)))
+    if configured:
+        return int(configured), "the configuration database"
+    return autoscaler.DEFAULT_TARGET_PG_PER_OSD, None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+def cluster_inventory(dumps: Dumps) -> CephInventory:
+    """The cluster that `dumps` (file name -> content) describe.
+
+    Raises LeadlineError(`dumps-invalid`) with file and position for a required dump that is
+    missing, and for any that is damaged or not as Ceph writes it.
+    """
+    status = _required(dumps, names.STATUS)
+    health = _required(dumps, names.HEALTH)
+    osd_dump = _required(dumps, names.OSD_DUMP)
+    tree = read_tree(_required(dumps, names.OSD_TREE))
+    df = load(dumps, names.DF)
+    shown = read_shown({daemon: parse(name, dumps[name]) for daemon, name in _shown(dumps)})
+    settings = read_settings(load(dumps, names.CONFIG))
+    versions = read_versions(load(dumps, names.VERSIONS))
+    flags = tuple(sorted(osd_dump["flags"].text.split(",")))
+    osds = read_osds(
+        osd_dump,
+        tree,
+        load(dumps, names.OSD_DF),
+        load(dumps, names.OSD_METADATA),
+        load(dumps, names.CRYPT_KEYS),
+    )
+    rules = read_rules(load(dumps, names.CRUSH), load(dumps, names.CRUSH_RULES))
+    pools = read_pools(osd_dump, rules, df)
+    filesystems, standbys = read_filesystems(load(dumps, names.FS), pools)
+    version, release = _leading(versions)
+    return CephInventory(
+        fsid=status["fsid"].text,
+        created=_created(osd_dump),
+        release=release,
+        version=version,
+        versions=versions,
+        health=_health(health["status"]),
+        checks=_checks(health["checks"]),
+        monitors=_monitors(status, load(dumps, names.QUORUM)),
+        managers=_managers(status, load(dumps, names.MGR)),
+        filesystems=filesystems,
+        mds_standbys=standbys,
+        osds=osds,
+        pgs_per_osd=spread(osds),
+        pools=pools,
+        pg_states=_pg_states(status["pgmap"]),
+        activity=_activity(status["pgmap"]),
+        flags=tuple(flag for flag in flags if flag),
+        capacity=_capacity(status["pgmap"], osd_dump),
+        crush=crush_roots(tree),
+        encryption=read_encryption(settings, shown, osds),
+        configuration=settings,
+        file_settings=file_settings(shown) if shown else None,
+        autoscaler=read_autoscaler(settings, shown, load(dumps, names.TARGET_PGS), flags),
+        autoscale_words=read_autoscale(load(dumps, names.AUTOSCALE)),
+        balancer=_balancer(load(dumps, names.BALANCER)),
+        not_captured=_not_captured(dumps),
+    )
+
+
+def _created(osd_dump: Node) -> str | None:
+    """`2026-11-21T06:51:29.4+0000`, before Octopus with a blank for the T: the day is enough."""
+    found = osd_dump.get("created")
+    try:
+        return date.fromisoformat(found.text[:10]).isoformat() if found is not None else None
+    except ValueError:  # nothing that is a day, such as the zero of what was never set
+        return None
+
+
+def _required(dumps: Dumps, dump: names.Dump) -> Node:
+    found = load(dumps, dump)
+    assert found is not None, "a required dump is there or has been complained of"
+    return found
+
+
+def _shown(dumps: Dumps) -> list[tuple[str, str]]:
+    return list(shown_daemons(dumps).items())
+
+
+def _not_captured(dumps: Dumps) -> tuple[NotCaptured, ...]:
+    missing = [dump for dump in names.DUMPS if dump.name not in dumps]
+    if names.CRUSH_RULES.name in dumps:
+        missing = [dump for dump in missing if dump is not names.CRUSH]
+    found = [NotCaptured(dump=dump.name, purpose=dump.purpose) for dump in missing]
+    if not shown_daemons(dumps):
+        some = names.config_show("osd.0")
+        found.append(NotCaptured(dump=some.name, purpose=some.purpose))
+    return tuple(found)
+
+
+def _leading(versions: tuple[DaemonVersion, ...] | None) -> tuple[str | None, str | None]:
+    """(version, release) that the most OSDs have, for they do the I/O; else the most daemons."""
+    if not versions:
+        return None, None
+    of_osds = [one for one in versions if one.kind == "osd"] or list(versions)
+    leading = max(of_osds, key=lambda one: one.daemons)
+    return leading.version, leading.release or None
+
+
+def _health(node: Node) -> Health:
+    try:
+        return Health(node.text)
+    except ValueError as error:
+        raise node.wrong("a health status") from error
+
+
+def _checks(checks: Node) -> tuple[HealthCheck, ...]:
+    found = []
+    for code, node in checks.items():
+        detail, muted = node.get("detail"), node.get("muted")
+        found.append(
+            HealthCheck(
+                code=code,
+                severity=_health(node["severity"]),
+                message=node["summary"]["message"].text,
+                detail=tuple(one["message"].text for one in detail or ()),
+                muted=muted.flag if muted else False,
+            )
+        )
+    order = (Health.ERR, Health.WARN, Health.OK)
+    return tuple(sorted(found, key=lambda check: (order.index(check.severity), check.code)))
+
+
+def _monitors(status: Node, quorum: Node | None) -> Monitors:
+    present = tuple(node.text for node in status["quorum_names"])
+    if quorum is None:
+        return Monitors(names=present, in_quorum=present, leader=None, v1=None)
+    mons = list(quorum["monmap"]["mons"])
+    return Monitors(
+        names=tuple(mon["name"].text for mon in mons),
+        in_quorum=tuple(node.text for node in quorum["quorum_names"]),
+        leader=quorum.text_or("quorum_leader_name", "") or None,
+        v1=any(
+            address["type"].text != "v2"
+            for mon in mons
+            for address in mon["public_addrs"]["addrvec"]
+        ),
+    )
+
+
+def _managers(status: Node, mgr: Node | None) -> Managers:
+    if mgr is None:
+        available = status["mgrmap"]["available"].flag
+        return Managers(available=available, active=None, standbys=None, modules=None)
+    return Managers(
+        available=mgr["available"].flag,
+        active=mgr["active_name"].text or None,
+        standbys=tuple(node["name"].text for node in mgr["standbys"]),
+        modules=tuple(node.text for node in mgr["modules"]),
+    )
+
+
+def _pg_states(pgmap: Node) -> tuple[PgState, ...]:
+    states = [
+        PgState(state=node["state_name"].text, count=node["count"].count)
+        for node in pgmap["pgs_by_state"]
+    ]
+    return tuple(sorted(states, key=lambda one: (-one.count, one.state)))
+
+
+def _activity(pgmap: Node) -> Activity:
+    """Ceph leaves out of `status` what is zero."""
+
+    def doing(*words: str) -> int:
+        return sum(one.count for one in _pg_states(pgmap) if set(words) & set(one.state.split("+")))
+
+    deep = doing("deep")
+    return Activity(
+        recovering_pgs=doing("recovering", "recovery_wait", "forced_recovery"),
+        backfilling_pgs=doing("backfilling", "backfill_wait", "backfill_toofull"),
+        scrubbing_pgs=doing("scrubbing") - deep,
+        deep_scrubbing_pgs=deep,
+        degraded_objects=pgmap.count_or("degraded_objects", 0),
+        misplaced_objects=pgmap.count_or("misplaced_objects", 0),
+        unfound_objects=pgmap.count_or("unfound_objects", 0),
+        recovery_bytes_per_s=pgmap.number_or("recovering_bytes_per_sec", 0.0),
+        client_read_bytes_per_s=pgmap.number_or("read_bytes_sec", 0.0),
+        client_write_bytes_per_s=pgmap.number_or("write_bytes_sec", 0.0),
+        client_read_iops=pgmap.number_or("read_op_per_sec", 0.0),
+        client_write_iops=pgmap.number_or("write_op_per_sec", 0.0),
+    )
+
+
+def _capacity(pgmap: Node, osd_dump: Node) -> Capacity:
+    return Capacity(
+        total_bytes=pgmap["bytes_total"].count,
+        used_bytes=pgmap["bytes_used"].count,
+        available_bytes=pgmap["bytes_avail"].count,
+        near_full_ratio=osd_dump["nearfull_ratio"].number,
+        backfill_full_ratio=osd_dump["backfillfull_ratio"].number,
+        full_ratio=osd_dump["full_ratio"].number,
+    )
+
+
+def _balancer(balancer: Node | None) -> str | None:
+    """`upmap`, `off`; None where unknown."""
+    if balancer is None:
+        return None
+    return balancer["mode"].text if balancer["active"].flag else "off"

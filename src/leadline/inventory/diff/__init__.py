@@ -1,0 +1,28 @@
+"""What differs between two systems in meaning: ids, addresses, names and times are no difference.
+
+Of a fact that one side does not tell nothing is said but that it is unknown.
+"""
+
+from leadline.inventory.diff.ceph import (
+    ceph_differences,
+    cpu_budget_difference,
+    round_trip_difference,
+)
+from leadline.inventory.diff.host import Below, host_differences, layer_differences, zfs_differences
+from leadline.inventory.diff.kubernetes import kubernetes_differences, shared_classes
+from leadline.inventory.diff.model import Difference, Differing, Topic
+
+__all__ = [
+    "Below",
+    "Difference",
+    "Differing",
+    "Topic",
+    "ceph_differences",
+    "cpu_budget_difference",
+    "host_differences",
+    "kubernetes_differences",
+    "layer_differences",
+    "round_trip_difference",
+    "shared_classes",
+    "zfs_differences",
+]

@@ -1,1 +1,0 @@
-"""The way to a Kubernetes cluster: its API, shells in its pods and guests, what is made there."""

@@ -1,1 +1,0 @@
-"""Runners that are KubeVirt virtual machines, and a shell in their guests by the serial console."""

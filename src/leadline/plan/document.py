@@ -1,0 +1,313 @@
+"""The plan as a user writes it: keys with their checks. `expand` makes a `models.Plan` of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
+
+from leadline.plan.lab import LabDocument
+from leadline.plan.labels import LABEL_WORD, labels_text
+from leadline.plan.models import (
+    EngineChoice,
+    LatencyLimit,
+    Model,
+    Name,
+    Pattern,
+    parse_latency_limit,
+)
+from leadline.plan.target_url import KubernetesCluster, parse_target_url
+from leadline.units import parse_duration, parse_size
+
+
+def _positive(value: float) -> float:
+    if value <= 0:
+        raise ValueError("must be more than zero")
+    return value
+
+
+Size = Annotated[int, BeforeValidator(parse_size), AfterValidator(_positive)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Runtime = Annotated[float, BeforeValidator(parse_duration), AfterValidator(_positive)]
+
+
+def _share(value: object) -> float:
+    """`50%` or 0.5."""
+    text = str(value).strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no share; write for instance 50%") from error
+    if not 0 < share <= 1.5:
+        raise ValueError(f"{text!r} is not between 0 and 150 % of the peak")
+    return share
+
+
+def _limit(value: object) -> object:
+    return parse_latency_limit(value) if isinstance(value, str) else value
+
+
+Rate = Annotated[float, Field(gt=0, le=1e9)]
+Clients = Annotated[int, Field(ge=1, le=1024)]
+
+
+class LevelDocument(Model):
+    """A load level. `rate` is what each client offers in I/Os per second, `neighbours` how many
+    more clients do what the workload's `neighbour` says at the same time."""
+
+    iodepth: int | None = Field(default=None, ge=1, le=65536)
+    numjobs: int | None = Field(default=None, ge=1, le=4096)
+    clients: Clients | None = None
+    rate: Rate | None = None
+    neighbours: int | None = Field(default=None, ge=0, le=1024)
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError(f"a level needs one at least of {', '.join(type(self).model_fields)}")
+        return self
+
+
+class DensityDocument(Model):
+    """How many clients at `rate` I/Os per second each are carried within `limit` (`p99<5ms`)? Up
+    to `most` are tried."""
+
+    rate: Rate
+    limit: Annotated[LatencyLimit, BeforeValidator(_limit)]
+    most: Clients = 64
+
+
+class PhaseDocument(Model):
+    name: Name | None = None
+    pattern: Pattern
+    block_size: Size | None = None
+    iodepth: int | None = Field(default=None, ge=1, le=65536)
+    numjobs: int | None = Field(default=None, ge=1, le=4096)
+    size: Size | None = None
+    read_share: int | None = Field(default=None, ge=1, le=99)
+    fsync: int | None = Field(default=None, ge=0)
+
+
+class DefaultsDocument(Model):
+    """Settings that a plan gives to every workload that does not set them itself."""
+
+    block_size: Size | None = None
+    iodepth: int | None = Field(default=None, ge=1, le=65536)
+    numjobs: int | None = Field(default=None, ge=1, le=4096)
+    clients: Clients | None = None
+    size: Size | None = None
+    runtime: Runtime | None = None
+    ramp: Duration | None = None
+    engine: EngineChoice | None = None
+    direct: bool | None = None
+
+
+class WorkloadDocument(DefaultsDocument):
+    """A workload, done on all targets of the plan, or on those that `targets` names."""
+
+    name: Name
+    description: str = ""
+    pattern: Pattern | None = None
+    read_share: int | None = Field(default=None, ge=1, le=99)
+    fsync: int | None = Field(default=None, ge=0)
+    phases: tuple[PhaseDocument, ...] = ()
+    levels: tuple[LevelDocument, ...] = ()
+    neighbour: PhaseDocument | None = None
+    open_loop: tuple[Annotated[float, BeforeValidator(_share)], ...] = ()
+    density: DensityDocument | None = None
+    job_file: str | None = None
+    targets: tuple[str, ...] = ()
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _one_target(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [
+            key for key in ("pattern", "phases", "job_file") if getattr(self, key) not in (None, ())
+        ]
+        if len(given) != 1:
+            said = "none of them" if not given else " and ".join(given)
+            raise ValueError(f"needs exactly one of pattern, phases and job_file; has {said}")
+        if self.job_file is not None:
+            beside = self.model_fields_set - {"name", "description", "job_file", "targets"}
+            if beside:
+                raise ValueError(
+                    f"{', '.join(sorted(beside))} has no effect beside job_file, which is used "
+                    "as it is; set it in the job file"
+                )
+        self._fits_its_levels()
+        ops = [op for phase in self.phases for op in phase.pattern.ops]
+        if len(ops) != len(set(ops)):
+            raise ValueError(
+                "two phases do the same operation, so their figures could not be told apart; "
+                "make them two workloads"
+            )
+        return self
+
+    def _fits_its_levels(self) -> None:
+        driven = any(level.neighbours for level in self.levels)
+        if driven and self.neighbour is None:
+            raise ValueError("levels with neighbours need `neighbour`: what those do meanwhile")
+        if self.neighbour is not None and not driven:
+            raise ValueError("`neighbour` has an effect in levels with neighbours only")
+        closed = not self.levels or any(level.rate is None for level in self.levels)
+        if self.open_loop and not closed:
+            raise ValueError("open_loop needs levels without a rate, whose peak it is shares of")
+        if len(self.phases) > 1 and (self.open_loop or self.density):
+            raise ValueError(
+                "open_loop and density need one pattern; phases that run one after the other have "
+                "a peak each: make them workloads"
+            )
+
+
+# Which of the two a plan's `lab` is; pydantic puts them into the path of an error.
+LAB_TAGS = ("the name of a lab", "the description of a lab")
+
+
+def _lab_tag(value: object) -> str:
+    return LAB_TAGS[isinstance(value, dict)]
+
+
+class ClusterDocument(Model):
+    """One of `lab` (the name of one that is up, or the description of one to bring up for the
+    run), `ceph_conf` with `keyring` and `id` (a name without `client.`), and `kubernetes`."""
+
+    ceph_conf: str | None = None
+    keyring: str | None = None
+    id: str | None = None
+    lab: (
+        Annotated[
+            Annotated[Name, Tag(LAB_TAGS[0])] | Annotated[LabDocument, Tag(LAB_TAGS[1])],
+            Discriminator(_lab_tag),
+        ]
+        | None
+    ) = None
+    kubernetes: KubernetesCluster | None = None
+
+    @field_validator("kubernetes", mode="before")
+    @classmethod
+    def _defaults(cls, value: object) -> object:
+        """`kubernetes:` with nothing behind it is kubectl's own choice of a cluster."""
+        return {} if value is None else value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = (self.lab, self.ceph_conf, self.kubernetes)
+        if sum(one is not None for one in kinds) != 1:
+            raise ValueError("needs exactly one of lab, ceph_conf and kubernetes")
+        if self.ceph_conf is None and (self.keyring or self.id):
+            raise ValueError("keyring and id belong to ceph_conf; a lab has its own")
+        return self
+
+
+def _as_text(value: object) -> object:
+    """YAML makes numbers and truth values of `1` and `yes`; a label is a word."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        str(key): str(one).lower() if isinstance(one, bool | int | float) else one
+        for key, one in value.items()
+    }
+
+
+LabelWord = Annotated[str, Field(pattern=LABEL_WORD)]
+Labels = Annotated[dict[LabelWord, LabelWord], BeforeValidator(_as_text)]
+
+
+class TargetDocument(Model):
+    """A target on each of `clusters`, or on the plan's only one. An `optional` target that cannot
+    be used is left out, with the reason in the archive. `labels` say what sets it apart
+    (`{cores: 1}`), so that `leadline compare --by label` can put one group beside another."""
+
+    target: str
+    name: Name | None = None
+    clusters: tuple[Name, ...] = ()
+    optional: bool = False
+    labels: Labels = Field(default_factory=dict)
+
+    @field_validator("target")
+    @classmethod
+    def _url(cls, value: str) -> str:
+        parse_target_url(value)
+        return value
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _one_cluster(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _on_ceph(self) -> Self:
+        if self.clusters and not parse_target_url(self.target).kind.on_cluster:
+            raise ValueError(f"{self.target!r} lies on this machine, not on a cluster")
+        return self
+
+
+class ProfileDocument(Model):
+    """A built-in profile: a named set of workloads in a data file."""
+
+    name: Name
+    description: str
+    source: str = ""
+    defaults: DefaultsDocument = DefaultsDocument()
+    workloads: tuple[WorkloadDocument, ...] = Field(min_length=1)
+
+
+class PlanDocument(Model):
+    """A plan file. `labels` are those of every target: what sets this run apart from others."""
+
+    leadline: Literal[1] = 1
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
+    description: str = ""
+    clusters: dict[Name, ClusterDocument] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
+    targets: tuple[TargetDocument, ...]
+    profile: tuple[str, ...] = ()
+    defaults: DefaultsDocument = DefaultsDocument()
+    workloads: tuple[WorkloadDocument, ...] = ()
+    repeats: int = Field(default=3, ge=1, le=1000)
+    seed: int | None = Field(default=None, ge=0, le=2**63 - 1)
+    prefill: bool = True
+    drop_caches: bool = True
+    grace: Duration = 10.0
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _short_targets(cls, value: object) -> object:
+        if isinstance(value, list):
+            return [{"target": item} if isinstance(item, str) else item for item in value]
+        return value
+
+    @field_validator("targets")
+    @classmethod
+    def _some_target(cls, value: tuple[TargetDocument, ...]) -> tuple[TargetDocument, ...]:
+        if not value:
+            raise ValueError("names no target")
+        return value
+
+    @model_validator(mode="after")
+    def _labels_agree(self) -> Self:
+        for target in self.targets:
+            own = {key: value for key, value in target.labels.items() if key in self.labels}
+            if own != {key: self.labels[key] for key in own}:
+                raise ValueError(
+                    f"target {target.name or target.target!r} has the labels {labels_text(own)}, "
+                    f"and all targets of the plan {labels_text(self.labels)}"
+                )
+        return self
+
+    @field_validator("profile", mode="before")
+    @classmethod
+    def _one_profile(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value

@@ -1,0 +1,174 @@
+"""What cannot be done of what a workload asks for on a target, whatever is installed: the rules
+that need the plan alone, so that `leadline check` tells what `leadline run` would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leadline.plan.footprint import target_footprint
+from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
+from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.units import format_size
+
+# What a workload of `engine: zfs-stream` may ask for: a snapshot is sent whole by one program and
+# received by another, so that most of what describes I/O has no meaning for it.
+
+
+def stream_faults(workload: Workload) -> Iterator[str]:
+    """What a stream cannot do of what a workload asks, each as the end of a sentence; nothing of
+    a workload of another engine."""
+    if not workload.streams:
+        return
+    patterns = [phase.pattern for phase in workload.phases]
+    if patterns != [Pattern.WRITE]:
+        yield "writes what it receives: it takes `pattern: write` and nothing else"
+        return
+    (phase,) = workload.phases
+    if phase.rate_iops is not None or workload.clients or workload.neighbours:
+        # An open loop has a depth of its own, of which nobody wrote anything.
+        yield "has neither clients nor a rate"
+        return
+    if phase.iodepth > 1 or phase.numjobs > 1:
+        yield "is one sender and one receiver: iodepth and numjobs have no meaning for it"
+    if phase.fsync:
+        yield "has no fsync: a stream is on disk when it has been received"
+
+
+# What `rados bench` writes and reads back, whatever the block size.
+_OBJECT_BYTES = 4 << 20
+_OF_RADOS = (Pattern.WRITE, Pattern.READ, Pattern.RANDREAD)
+# Engines that are for some kinds of target only; all others are fio's on files and devices.
+_FOR = {
+    EngineChoice.RBD: (TargetKind.RBD,),
+    EngineChoice.RBD_BENCH: (TargetKind.RBD,),
+    EngineChoice.RADOS_BENCH: (TargetKind.RADOS,),
+    EngineChoice.ZFS_STREAM: (TargetKind.ZFS, TargetKind.ZFS_ON_RBD),
+}
+
+
+def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
+    """Why a workload cannot be done on a target, each a sentence with the way out."""
+    kind, choice = url.kind, workload.engine
+    fitting = _FOR.get(choice, (kind,))
+    if kind not in fitting:
+        named = " and ".join(f"{one.value}:" for one in fitting)
+        yield (
+            f"the engine {choice.value!r} is for {named} targets, not for {kind.value}: ones; "
+            "`targets:` of a workload names those that it is for"
+        )
+        return
+    if kind.on_kubernetes:
+        yield from _of_volumes(workload, url)
+    if workload.streams:
+        for fault in stream_faults(workload):
+            yield f"the engine {choice.value!r} {fault}"
+    elif kind is TargetKind.RADOS:
+        yield from _of_rados_bench(workload)
+    elif choice is EngineChoice.RBD_BENCH:
+        yield from _of_one_process("rbd bench", workload)
+    elif workload.job_file is not None:
+        yield from _of_job_files(workload, kind)
+    elif choice is EngineChoice.IO_URING and kind is not TargetKind.RBD and not workload.fits_rings:
+        yield (
+            "fio's io_uring rounds a depth up to a power of two and would do more than asked: use "
+            "`engine: auto` or `libaio`, or a depth of 1, 2, 4, 8, 16, ..."
+        )
+
+
+def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
+    """In Kubernetes each client needs a volume of its own."""
+    if workload.neighbours:
+        yield (
+            "volumes of a StorageClass cannot be neighbours yet: use them on dir:, rbd:, cephfs: "
+            "and hosts: targets"
+        )
+    if workload.clients > url.request.count:
+        yield (
+            f"{workload.clients} clients need a volume each, and the target has "
+            f"{url.request.count}: write count={workload.clients} in the target"
+        )
+
+
+def _of_job_files(workload: Workload, kind: TargetKind) -> Iterator[str]:
+    if kind is TargetKind.RBD:
+        yield (
+            "a job file names its I/O engine itself and cannot be used on an RBD image: write it "
+            "as a workload of the plan, or map the image and use device:"
+        )
+    elif kind is TargetKind.HOSTS:
+        yield (
+            "a job file is used as it is, and several clients would write the same files: write "
+            "it as a workload of the plan"
+        )
+
+
+def _of_rados_bench(workload: Workload) -> Iterator[str]:
+    if workload.engine not in (EngineChoice.AUTO, EngineChoice.RADOS_BENCH):
+        yield (
+            f"rados bench is all there is for rados: targets, not {workload.engine.value}: use "
+            "`engine: auto`, which takes what fits each target"
+        )
+        return
+    yield from _of_one_process("rados bench", workload)
+    for phase in workload.phases:
+        yield from _of_objects(phase)
+
+
+def _of_objects(phase: Phase) -> Iterator[str]:
+    if phase.pattern not in _OF_RADOS:
+        yield (
+            f"rados bench cannot do {phase.pattern.value}, since it writes new objects only, one "
+            "behind the other, and never mixes reads with writes: use write, read or randread, or "
+            "an rbd: target of the same pool"
+        )
+        return
+    if phase.size % _OBJECT_BYTES:
+        yield (
+            f"rados bench reads what lies in objects of 4 MiB, and size {phase.size} is no "
+            "multiple of it"
+        )
+    if phase.pattern.reads and _OBJECT_BYTES % phase.block_size:
+        yield (
+            f"rados bench cannot read objects of 4 MiB in blocks of {phase.block_size} bytes: use "
+            "a block size that divides 4M: 4k, 64k, 1M, 4M"
+        )
+
+
+def _of_one_process(tool: str, workload: Workload) -> Iterator[str]:
+    """What neither of Ceph's own tools can do."""
+    if workload.job_file is not None:
+        yield f"{tool} does not read fio's job files: write it as a workload of the plan"
+    if workload.generators or workload.neighbour is not None:
+        yield f"{tool} is one process and has no clients: use `engine: auto` on an rbd: target"
+    for phase in workload.phases:
+        if phase.rate_iops is not None:
+            yield f"{tool} offers no rate: use `engine: auto` on an rbd: target"
+        if phase.numjobs > 1:
+            yield (
+                f"{tool} is one process, so numjobs {phase.numjobs} has no meaning for it: use "
+                f"numjobs 1 and iodepth {phase.iodepth * phase.numjobs}"
+            )
+        if phase.fsync:
+            yield (
+                f"{tool} cannot call fsync between its writes: leave fsync out, RADOS acknowledges "
+                "a write when it is durable"
+            )
+
+
+def offered(workload: Workload) -> Workload:
+    """A workload as a step of an open loop will be."""
+    phases = tuple(one.model_copy(update={"rate_iops": 1.0}) for one in workload.phases)
+    return workload.model_copy(update={"phases": phases})
+
+
+def small_volumes(plan: Plan) -> Iterator[tuple[int, str]]:
+    """Targets whose volumes are too small for the data of their workloads, by their number in the
+    plan. One that is optional would be left out by the run."""
+    for number, target in enumerate(plan.targets):
+        url = target.parsed
+        if not url.kind.on_kubernetes or target.name in plan.optional:
+            continue
+        size, needed = url.request.size_bytes, target_footprint(plan, target.name).span
+        if size is not None and size < needed:
+            fact = f"a volume of {format_size(size)} is too small for the {format_size(needed)}"
+            yield number, f"{fact} of its workloads: ask for more with size=, or make those smaller"

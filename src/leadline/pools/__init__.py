@@ -1,0 +1,1 @@
+"""Pools that a study creates, as recipes for Ceph and for Rook."""

@@ -1,0 +1,312 @@
+"""What a cluster has of the things that make a pool: read anew at every question, for effects are
+believed once they are read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from leadline.inventory.ceph.dumps import Node
+from leadline.inventory.ceph.model import CrushRule
+from leadline.inventory.ceph.topology import read_rules
+from leadline.pools.recipes import (
+    OWNER_KEY,
+    PREFIX,
+    RBD,
+    Kind,
+    Marks,
+    PoolRecipe,
+    marks_of,
+    owner_of,
+)
+
+# The commands that make a pool of the study, in an order in which each has what it needs. Pure.
+
+
+class Effect(StrEnum):
+    """What a step changes in the cluster."""
+
+    PROFILE = "erasure-code profile"
+    RULE = "CRUSH rule"
+    POOL = "pool"
+    SETTING = "setting of the pool"
+    APPLICATION = "application of the pool"
+    DATA_POOL = "data pool of the file system"
+    LABEL = "label"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One monitor command. `name` is what it makes or changes."""
+
+    effect: Effect
+    name: str
+    prefix: str
+    arguments: Mapping[str, object]
+
+    def __str__(self) -> str:
+        """The command as monitors take it: its words, then its arguments by name."""
+        words = [self.prefix]
+        for key, value in self.arguments.items():
+            words.append(f"{key}={','.join(value) if isinstance(value, list) else value}")
+        return " ".join(words)
+
+
+def steps(recipe: PoolRecipe, token: str) -> tuple[Step, ...]:
+    """`token` is the value of the label, which comes last: a pool with it is finished."""
+    name, mark, ground = recipe.name.text, recipe.mark, recipe.ground
+    found = []
+    if recipe.name.kind is Kind.ERASURE:
+        profile = [
+            "plugin=jerasure",
+            "technique=reed_sol_van",
+            f"k={recipe.name.k}",
+            f"m={recipe.name.m}",
+            f"crush-root={ground.root}",
+            f"crush-failure-domain={ground.domain}",
+        ]
+        if ground.device_class:
+            profile.append(f"crush-device-class={ground.device_class}")
+        found.append(
+            _step(Effect.PROFILE, mark, "osd erasure-code-profile set", name=mark, profile=profile)
+        )
+        found.append(
+            _step(Effect.RULE, mark, "osd crush rule create-erasure", name=mark, profile=mark)
+        )
+    else:
+        found.append(
+            _step(
+                Effect.RULE,
+                mark,
+                "osd crush rule create-replicated",
+                **{"name": mark, "root": ground.root, "type": ground.domain}
+                | ({"class": ground.device_class} if ground.device_class else {}),
+            )
+        )
+    found.append(_step(Effect.POOL, name, "osd pool create", **_pool(recipe)))
+    settings = {"min_size": str(recipe.min_size)}
+    if recipe.name.kind is Kind.ERASURE:
+        settings["allow_ec_overwrites"] = "true"
+    for key, value in settings.items():
+        found.append(_step(Effect.SETTING, name, "osd pool set", pool=name, var=key, val=value))
+    if recipe.filesystem:
+        found.append(
+            _step(
+                Effect.DATA_POOL,
+                name,
+                "fs add_data_pool",
+                fs_name=recipe.filesystem,
+                pool=name,
+            )
+        )
+    else:
+        found.append(
+            _step(Effect.APPLICATION, name, "osd pool application enable", pool=name, app=RBD)
+        )
+    found.append(
+        _step(
+            Effect.LABEL,
+            name,
+            "osd pool application set",
+            pool=name,
+            app=recipe.application,
+            key=OWNER_KEY,
+            value=token,
+        )
+    )
+    return tuple(found)
+
+
+def _pool(recipe: PoolRecipe) -> dict[str, object]:
+    arguments: dict[str, object] = {"pool": recipe.name.text}
+    if recipe.pg_num is not None:
+        arguments |= {"pg_num": recipe.pg_num, "pgp_num": recipe.pg_num}
+    if recipe.name.kind is Kind.ERASURE:
+        return arguments | {
+            "pool_type": "erasure",
+            "erasure_code_profile": recipe.mark,
+            "rule": recipe.mark,
+        }
+    return arguments | {"pool_type": "replicated", "rule": recipe.mark, "size": recipe.name.size}
+
+
+def _step(effect: Effect, what: str, prefix: str, /, **arguments: object) -> Step:
+    return Step(effect=effect, name=what, prefix=prefix, arguments=arguments)
+
+
+_ERASURE = 3  # pg_pool_t::TYPE_ERASURE
+
+
+class Commands(Protocol):
+    """What is needed of a `leadline.connect.ceph.Connection`. Commands that are refused raise
+    CommandFailed."""
+
+    def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes: ...
+
+    def mgr(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OurPool:
+    """A pool that Leadline made. `rule` and `profile` are what it stands on, None where they are
+    not ours; `filesystem` the one whose data pool it is. `finished`: it carries the label."""
+
+    id: int
+    name: str
+    application: str
+    pg_num: int
+    rule: str | None
+    profile: str | None
+    filesystem: str | None
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """`osd dump`, `osd crush rule dump` and `fs ls` at one moment."""
+
+    pools: Mapping[str, Mapping[str, Any]]
+    rules: Mapping[str, Mapping[str, Any]]
+    profiles: Mapping[str, Mapping[str, str]]
+    filesystems: Mapping[str, tuple[str, ...]]
+
+    @property
+    def marks(self) -> Marks:
+        return marks_of(self.pools.values(), self.rules.values())
+
+    @property
+    def ours(self) -> tuple[OurPool, ...]:
+        """By name."""
+        marks = self.marks
+        found = marks.finished | marks.unfinished
+        return tuple(self._our_pool(name, name in marks.finished) for name in sorted(found))
+
+    def _our_pool(self, name: str, finished: bool) -> OurPool:
+        pool = self.pools[name]
+        rule = self.rule_of(name)
+        profile = str(pool.get("erasure_code_profile", ""))
+        held_by = (fs for fs, names in self.filesystems.items() if name in names)
+        return OurPool(
+            id=pool["pool"],
+            name=name,
+            application=", ".join(pool.get("application_metadata", {})),
+            pg_num=pool["pg_num"],
+            rule=rule if rule.startswith(PREFIX) else None,
+            profile=profile if profile.startswith(PREFIX) else None,
+            filesystem=next(held_by, None),
+            finished=finished,
+        )
+
+    def rule_of(self, pool: str) -> str:
+        """The name of a pool's rule; empty where there is no such rule."""
+        number = self.pools[pool]["crush_rule"]
+        return next((name for name, one in self.rules.items() if one["rule_id"] == number), "")
+
+    def is_erasure(self, pool: str) -> bool:
+        return bool(self.pools[pool]["type"] == _ERASURE)
+
+    def place_of(self, pool: str) -> CrushRule | None:
+        """What its rule chooses."""
+        rule = self.rules.get(self.rule_of(pool))
+        return _place(rule) if rule else None
+
+    def users_of_rule(self, rule: str) -> list[str]:
+        return [name for name in self.pools if self.rule_of(name) == rule]
+
+    def users_of_profile(self, profile: str) -> list[str]:
+        return [
+            name
+            for name, pool in self.pools.items()
+            if pool.get("erasure_code_profile", "") == profile
+        ]
+
+    @property
+    def stray(self) -> tuple[str, ...]:
+        """Marks of rules and profiles of ours that no pool stands on."""
+        rules = {name for name in self.rules if not self.users_of_rule(name)}
+        profiles = {name for name in self.profiles if not self.users_of_profile(name)}
+        return tuple(sorted(name for name in rules | profiles if name.startswith(PREFIX)))
+
+    def exists(self, step: Step) -> bool:
+        """Whether there is something of the name that the step makes, whatever it is like."""
+        match step.effect:
+            case Effect.PROFILE:
+                return step.name in self.profiles
+            case Effect.RULE:
+                return step.name in self.rules
+            case Effect.DATA_POOL:
+                return step.name in self.filesystems.get(str(step.arguments["fs_name"]), ())
+            case _:
+                return step.name in self.pools
+
+    def shows(self, step: Step) -> bool:
+        """Whether what the step does has been done."""
+        if not self.exists(step):
+            return False
+        given = step.arguments
+        match step.effect:
+            case Effect.PROFILE:
+                profile = given["profile"]
+                assert isinstance(profile, list), "built so"
+                written = dict(str(one).split("=", 1) for one in profile)
+                return written.items() <= self.profiles[step.name].items()
+            case Effect.RULE:
+                return self._places_as(step)
+            case Effect.POOL:
+                sized = given.get("size", self.pools[step.name]["size"])
+                fits = self.pools[step.name]["size"] == sized
+                return fits and self.rule_of(step.name) == given["rule"]
+            case Effect.SETTING:
+                return self._set_to(step.name, str(given["var"]), str(given["val"]))
+            case Effect.APPLICATION:
+                return given["app"] in self._labels(step.name)
+            case Effect.DATA_POOL:
+                return True
+            case Effect.LABEL:
+                return owner_of(self.pools[step.name]) is not None
+
+    def _places_as(self, step: Step) -> bool:
+        """Whether a rule chooses what the step says, or the profile that the step names."""
+        given: Mapping[str, object] = step.arguments
+        if "profile" in given:
+            profile = self.profiles.get(str(given["profile"]), {})
+            given = {
+                "root": profile.get("crush-root"),
+                "type": profile.get("crush-failure-domain"),
+                "class": profile.get("crush-device-class") or None,
+            }
+        place = _place(self.rules[step.name])
+        found = (place.root, place.failure_domain, place.device_class)
+        return found == (given["root"], given["type"], given.get("class"))
+
+    def _set_to(self, pool: str, name: str, value: str) -> bool:
+        if name == "allow_ec_overwrites":
+            return "ec_overwrites" in str(self.pools[pool]["flags_names"]).split(",")
+        return str(self.pools[pool][name]) == value
+
+    def _labels(self, pool: str) -> Mapping[str, Any]:
+        found = self.pools[pool].get("application_metadata", {})
+        assert isinstance(found, dict), "as Ceph writes it"
+        return found
+
+
+def read_state(commands: Commands) -> PoolState:
+    """Raises LeadlineError: `ceph-failed`, `ceph-unreachable`."""
+    dump = json.loads(commands.mon("osd dump", format="json"))
+    rules = json.loads(commands.mon("osd crush rule dump", format="json"))
+    filesystems = json.loads(commands.mon("fs ls", format="json"))
+    return PoolState(
+        pools={pool["pool_name"]: pool for pool in dump["pools"]},
+        rules={rule["rule_name"]: rule for rule in rules},
+        profiles=dump["erasure_code_profiles"],
+        filesystems={one["name"]: tuple(one["data_pools"]) for one in filesystems},
+    )
+
+
+def _place(rule: Mapping[str, Any]) -> CrushRule:
+    listed = read_rules(None, Node("osd_crush_rule_dump.json", "", [dict(rule)]))
+    assert listed is not None, "one was given"
+    return listed[rule["rule_id"]]

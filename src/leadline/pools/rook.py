@@ -1,0 +1,304 @@
+"""Makes the pools of the study through Rook, and removes them: every object is created with
+Leadline's labels, awaited, and undone where the command that wanted it fails or is interrupted.
+
+The labels are on an object from its first moment, so that a killed command leaves nothing that the
+next one does not know as ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from lightkube import ApiError, Client
+from lightkube.generic_resource import create_global_resource, create_namespaced_resource
+
+from leadline import errors
+from leadline.connect.kubernetes.client import TOKEN, Connection, labels_of, new_token, polls
+from leadline.connect.kubernetes.pod_runners import events_of
+from leadline.connect.kubernetes.pods import told
+from leadline.errors import LeadlineError
+from leadline.pools.rook_resources import POOL, Manifest, is_going, is_ours
+
+Note = Callable[[str], None]
+OWNER = "pools"
+WAIT_S = 180.0
+# Rook says Failure and tries again at once; a passing one is none.
+FAILING_S = 10.0
+_POOLS = create_namespaced_resource("ceph.rook.io", "v1", "CephBlockPool", "cephblockpools")
+_CLASSES = create_global_resource("storage.k8s.io", "v1", "StorageClass", "storageclasses")
+_CALLED = {
+    "CephBlockPool": "cephblockpools.ceph.rook.io",
+    "StorageClass": "storageclasses.storage.k8s.io",
+}
+
+
+class RookPools:
+    """The effects on one cluster. `note` is told what goes on; `wait_s` bounds each
+    waiting."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        note: Note,
+        wait_s: float | None = None,
+    ) -> None:
+        self._connection = connection
+        self._note = note
+        self._wait_s = WAIT_S if wait_s is None else wait_s
+
+    def create(self, makes: Sequence[Manifest], awaits: Sequence[Manifest], warn: Note) -> None:
+        """Make objects, pools before classes, and wait until Rook has made the pools and those of
+        `awaits`, which are there already.
+
+        Whatever goes wrong, Ctrl-C included, what this call made is undone. Raises LeadlineError:
+        `kubernetes-denied`, `kubernetes-failed`, `kubernetes-unreachable`.
+        """
+        pools = [one for one in makes if one["kind"] == POOL[1]]
+        classes = [one for one in makes if one["kind"] != POOL[1]]
+        made: list[Manifest] = []
+        try:
+            for one in pools:
+                self._make(one, made)
+            for one in [*awaits, *pools]:
+                self._await_ready(one)
+            # Not before: nobody shall claim volumes of a pool that is not there.
+            for one in classes:
+                self._make(one, made)
+        except BaseException as error:
+            if made:
+                why = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+                self._note(f"{why}: undoing what was made")
+                for problem in self._undo(made):
+                    warn(problem)
+            raise
+
+    def try_out(self, makes: Sequence[Manifest]) -> None:
+        """Have the API server check objects without keeping them: schemas, rights and webhooks.
+        Raises LeadlineError as `create`."""
+        for one in makes:
+            self._created(_labelled(one, new_token()), dry_run=True)
+
+    def remove(self, classes: Sequence[Manifest], pools: Sequence[Manifest], check: Note) -> None:
+        """Remove classes, then pools, each only while it carries the token that it was found with.
+        `check` is called with the name of each pool after the classes are gone, and raises where
+        the pool must stay. Raises LeadlineError as `create`."""
+        for one in classes:
+            self._note(f"removing the StorageClass {one['metadata']['name']}")
+            self._delete(one)
+        for one in pools:
+            check(str(one["metadata"]["name"]))
+        for one in pools:
+            self._note(f"removing the pool {one['metadata']['name']}")
+            self._delete(one)
+        for one in pools:
+            self._await_gone(one)
+
+    def _make(self, wanted: Manifest, made: list[Manifest]) -> None:
+        self._note(f"making the {wanted['kind']} {wanted['metadata']['name']}")
+        labelled = _labelled(wanted, new_token())
+        made.append(labelled)  # before: an interrupted request may still take effect
+        self._created(labelled, dry_run=False)
+
+    def _created(self, wanted: Manifest, *, dry_run: bool) -> None:
+        kind, namespace = _resource(wanted), _namespace(wanted)
+
+        def call(client: Client) -> Any:
+            where = {"namespace": namespace} if namespace else {}
+            return client.create(kind(dict(wanted)), dry_run=dry_run, **where)
+
+        called, name = _CALLED[wanted["kind"]], wanted["metadata"]["name"]
+        try:
+            self._connection.ask("create", called, call, namespace=namespace, name=name)
+        except ApiError as error:
+            there = self._found(wanted)
+            if there is not None and _token(there) == _token(wanted):
+                return  # a lost answer of ours
+            said = str(error.status.message or error)
+            raise LeadlineError(
+                errors.KUBERNETES_FAILED,
+                f"the {wanted['kind']} {name!r} could not be made",
+                context=[said],
+                hint="somebody made or removed one meanwhile: run the command again",
+            ) from error
+
+    def _await_ready(self, wanted: Manifest) -> None:
+        name = wanted["metadata"]["name"]
+        self._note(f"waiting for Rook to make the pool {name}")
+        phase, failing_since = "", None
+        for _ in polls(self._wait_s, lambda: None):
+            found = self._found(wanted)
+            if found is None:
+                raise LeadlineError(
+                    errors.KUBERNETES_FAILED, f"somebody removed the CephBlockPool {name!r}"
+                )
+            phase = str((found.get("status") or {}).get("phase") or "")
+            if phase == "Ready":
+                return
+            if phase != "Failure":
+                failing_since = None
+            else:
+                failing_since = failing_since or time.monotonic()
+                if time.monotonic() - failing_since >= FAILING_S:
+                    raise LeadlineError(
+                        errors.KUBERNETES_FAILED,
+                        f"Rook could not make the pool {name!r}",
+                        context=self._words(found),
+                        hint="the operator's log says more: "
+                        f"kubectl -n {_namespace(wanted)} logs deploy/rook-ceph-operator",
+                    )
+        found = self._found(wanted) or {}
+        raise LeadlineError(
+            errors.KUBERNETES_FAILED,
+            f"after {self._wait_s:g} s the pool {name!r} is not Ready but "
+            f"{phase or 'without a phase'}",
+            context=self._words(found),
+            hint="is Rook's operator running? --wait gives it longer",
+        )
+
+    def _await_gone(self, gone: Manifest) -> None:
+        found: Manifest | None = None
+        for _ in polls(self._wait_s, lambda: None):
+            found = self._found(gone)
+            if found is None or _token(found) != _token(gone):
+                return
+        raise LeadlineError(
+            errors.KUBERNETES_FAILED,
+            f"after {self._wait_s:g} s the pool {gone['metadata']['name']!r} is still there",
+            context=self._words(found or {}),
+            hint="Rook removes a pool when nothing is left in it: images of others, for instance; "
+            "`leadline pools remove --kube` goes on waiting",
+        )
+
+    def _words(self, found: Manifest) -> list[str]:
+        """What the operator says of an object: its status, and the last events."""
+        if not found:
+            return []
+        status = found.get("status") or {}
+        lines = [f"{key}: {value}" for key, value in sorted((status.get("info") or {}).items())]
+        for one in status.get("conditions") or ():
+            if one.get("message"):
+                lines.append(f"{one.get('type')}={one.get('status')}: {one['message']}")
+        events = events_of(self._connection, _namespace(found), str(found["metadata"]["name"]))
+        return [*lines, *told(events)] or ["it says nothing of why"]
+
+    def _found(self, wanted: Manifest) -> Manifest | None:
+        kind, namespace, name = _resource(wanted), _namespace(wanted), wanted["metadata"]["name"]
+
+        def call(client: Client) -> Any:
+            return client.get(kind, name, **({"namespace": namespace} if namespace else {}))
+
+        called = _CALLED[wanted["kind"]]
+        try:
+            answer = self._connection.ask("get", called, call, namespace=namespace, name=name)
+        except ApiError as error:
+            if error.status.code == 404:
+                return None
+            raise
+        return _plain(answer, wanted["kind"])
+
+    def _delete(self, gone: Manifest) -> None:
+        found = self._found(gone)
+        if found is None or not is_ours(found) or _token(found) != _token(gone) or is_going(found):
+            return
+        kind, namespace, name = _resource(gone), _namespace(gone), gone["metadata"]["name"]
+
+        def call(client: Client) -> None:
+            client.delete(kind, name, namespace=namespace or None)
+
+        try:
+            called = _CALLED[gone["kind"]]
+            self._connection.ask("delete", called, call, namespace=namespace, name=name)
+        except ApiError as error:
+            if error.status.code != 404:
+                raise LeadlineError(
+                    errors.KUBERNETES_FAILED,
+                    f"the {gone['kind']} {name!r} could not be removed",
+                    context=[str(error.status.message or error)],
+                ) from error
+
+    def _undo(self, made: Sequence[Manifest]) -> list[str]:
+        """What could not be undone, as sentences: it must not hide why there is something to."""
+        problems = []
+        for one in reversed(made):
+            try:
+                self._delete(one)
+            except LeadlineError as error:
+                problems.append(f"{one['kind']} {one['metadata']['name']} stays: {error.fact}")
+        for one in made:
+            try:
+                if one["kind"] == POOL[1]:
+                    self._await_gone(one)
+            except LeadlineError as error:
+                problems.append("; ".join([error.fact, *error.context]))
+        return problems
+
+
+def _labelled(wanted: Manifest, token: str) -> Manifest:
+    metadata = {**wanted["metadata"], "labels": dict(labels_of(OWNER, token))}
+    return {**wanted, "metadata": metadata}
+
+
+def _resource(wanted: Manifest) -> Any:
+    return _POOLS if wanted["kind"] == POOL[1] else _CLASSES
+
+
+def _namespace(wanted: Manifest) -> str:
+    return str(wanted["metadata"].get("namespace", ""))
+
+
+def _token(found: Manifest) -> str:
+    return str((found["metadata"].get("labels") or {}).get(TOKEN, ""))
+
+
+def _plain(answer: Any, kind: str) -> Mapping[str, Any]:
+    """A resource of lightkube's as plain JSON."""
+    return {**answer, "kind": kind}
+
+
+# Who uses a class or a pool of Rook's: volumes, and classes of others.
+
+_DRIVERS = ("rbd.csi.ceph.com", "cephfs.csi.ceph.com")
+
+
+def list_volumes(connection: Connection) -> list[dict[str, Any]]:
+    """Raises LeadlineError as Connection.ask: without seeing volumes nothing may be removed."""
+    return connection.listed("", "v1", "persistentvolumes", "PersistentVolume")
+
+
+def volumes_of(
+    volumes: Sequence[Manifest],
+    elsewhere: Collection[str],
+    classes: Collection[str],
+    pools: Collection[str],
+) -> list[str]:
+    """PersistentVolumes of classes, or in pools of these names, as sentences. `elsewhere` are the
+    namespaces of other Ceph clusters, which may have pools of the same names."""
+    found = []
+    for one in volumes:
+        spec = one.get("spec") or {}
+        csi = spec.get("csi") or {}
+        attributes: Mapping[str, str] = csi.get("volumeAttributes") or {}
+        inside = {attributes.get("pool"), attributes.get("dataPool")} & set(pools)
+        # A volume of which it is not known that it is elsewhere may be here.
+        here = attributes.get("clusterID") not in elsewhere
+        ceph = str(csi.get("driver", "")).endswith(_DRIVERS)
+        if spec.get("storageClassName") in classes or (ceph and inside and here):
+            claim = spec.get("claimRef") or {}
+            whose = f" of the claim {claim.get('namespace')}/{claim.get('name')}" if claim else ""
+            found.append(f"{one['metadata']['name']}{whose}")
+    return sorted(found)
+
+
+def classes_on(classes: Mapping[str, Manifest], namespace: str, pool: str) -> list[str]:
+    """StorageClasses that make volumes in a pool of the cluster of a namespace."""
+    found = []
+    for name, one in classes.items():
+        given = one.get("parameters") or {}
+        secrets = given.get("csi.storage.k8s.io/provisioner-secret-namespace")
+        here = namespace in (given.get("clusterID"), secrets)
+        if here and pool in (given.get("pool"), given.get("dataPool")):
+            found.append(name)
+    return sorted(found)

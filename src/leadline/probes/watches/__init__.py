@@ -1,0 +1,1 @@
+"""Probes that sample a system during a trial."""

@@ -1,0 +1,1 @@
+"""JSON answers of the verbs."""

@@ -1,0 +1,437 @@
+"""What `leadline inventory --format json` prints."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from leadline.inventory.ceph.model import CephInventory, notes, unfit
+from leadline.inventory.ceph.placement import RootPlacement, explained, placement_of
+from leadline.inventory.diff import Differing
+from leadline.inventory.kubernetes.models import KubernetesInventory
+from leadline.plan.target_url import RunnerKind, VolumeMode
+from leadline.planning.draft import PREFILL_BPS, Cost, Draft, DraftTarget, Load, cost_of, total
+from leadline.report.answers.base import Output
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class PoolPlacementOutput(_Output):
+    """The autoscaler's arithmetic for one pool. `ratio` of `budget` (PG replicas) is its share;
+    divided by size and times bias it is `raw`; `final` is the power of two that follows."""
+
+    pool: str
+    pool_id: int
+    pg_num: int
+    effective_target_ratio: float
+    ratio: float
+    budget: float
+    raw: float
+    final: int
+    acts: bool
+    reason: str
+    explanation: str
+
+
+class RootPlacementOutput(_Output):
+    """`unknown` says why there is no arithmetic, where there is none. `budget` is `osds` times
+    `target_pg_per_osd`; `pg_replicas` is what pools have of it: PGs times size."""
+
+    root: str
+    device_class: str | None
+    osds: int
+    target_pg_per_osd: int
+    budget: int
+    pg_replicas: int
+    capacity_bytes: int
+    threshold: float
+    pools: list[PoolPlacementOutput]
+    unknown: str | None
+
+
+class DisagreementOutput(_Output):
+    pool: str
+    ours: int
+    theirs: int
+
+
+class PlacementOutput(_Output):
+    """`compared` pools were also told by the manager; `disagreements` are those where it told
+    another `final`."""
+
+    rule: str
+    roots: list[RootPlacementOutput]
+    compared: int
+    disagreements: list[DisagreementOutput]
+    doubts: list[str]
+
+
+class InventoryDifferenceOutput(_Output):
+    """`path` is dotted; `target` is the pool or StorageClass that it concerns, or empty;
+    `explains` are sentences on what the difference can account for."""
+
+    path: str
+    topic: str
+    target: str
+    baseline: str
+    candidate: str
+    explains: list[str]
+
+
+class AgainstOutput(_Output):
+    """How the cluster differs from another, the `baseline`. `unknown` is what at least one of the
+    two does not tell."""
+
+    baseline: str
+    differences: list[InventoryDifferenceOutput]
+    identical: list[str]
+    unknown: list[str]
+
+
+class InventoryOutput(_Output):
+    """`source`: the lab, configuration or folder. `unfit` is null where the cluster may be
+    measured; `notes` may bend a measurement. `cluster` and `placement` are of Ceph, and null where
+    there is none; `kubernetes` is null where there is none; `against` where nothing was named."""
+
+    schema_: Literal["leadline/inventory/1"] = Field(default="leadline/inventory/1", alias="schema")
+    source: str
+    unfit: str | None
+    notes: list[str]
+    cluster: CephInventory | None
+    placement: PlacementOutput | None
+    kubernetes: KubernetesInventory | None = None
+    against: AgainstOutput | None = None
+
+
+def inventory_output(inventory: CephInventory, source: str) -> InventoryOutput:
+    reason = unfit(inventory)
+    return InventoryOutput(
+        source=source,
+        unfit=reason.fact if reason else None,
+        notes=list(notes(inventory)),
+        cluster=inventory,
+        placement=_placement(inventory),
+    )
+
+
+def kubernetes_output(inventory: KubernetesInventory, source: str) -> InventoryOutput:
+    """Of a Ceph inside `cluster` holds what `inventory_output` would; it is not told twice."""
+    ceph = inventory.ceph
+    reason = unfit(ceph) if ceph else None
+    return InventoryOutput(
+        source=source,
+        unfit=reason.fact if reason else None,
+        notes=list(notes(ceph)) if ceph else [],
+        cluster=ceph,
+        placement=_placement(ceph) if ceph else None,
+        kubernetes=inventory.model_copy(update={"ceph": None}),
+    )
+
+
+def _placement(inventory: CephInventory) -> PlacementOutput:
+    placement = placement_of(inventory)
+    return PlacementOutput(
+        rule=placement.rule.value,
+        roots=[_root(root) for root in placement.roots],
+        compared=placement.compared,
+        disagreements=[
+            DisagreementOutput(pool=one.pool, ours=one.ours, theirs=one.theirs)
+            for one in placement.disagreements
+        ],
+        doubts=list(placement.doubts),
+    )
+
+
+def against_output(baseline: str, differing: Differing) -> AgainstOutput:
+    return AgainstOutput(
+        baseline=baseline,
+        differences=[
+            InventoryDifferenceOutput(
+                path=one.path,
+                topic=one.topic.value,
+                target=one.target,
+                baseline=one.baseline,
+                candidate=one.candidate,
+                explains=[*([one.meaning] if one.meaning else []), *one.explains],
+            )
+            for one in differing.differences
+        ],
+        identical=list(differing.identical),
+        unknown=list(differing.unknown),
+    )
+
+
+def _root(root: RootPlacement) -> RootPlacementOutput:
+    settings = root.settings
+    return RootPlacementOutput(
+        root=root.root,
+        device_class=root.device_class,
+        osds=settings.osds,
+        target_pg_per_osd=settings.target_pg_per_osd,
+        budget=settings.budget,
+        pg_replicas=root.pg_replicas,
+        capacity_bytes=settings.capacity_bytes,
+        threshold=settings.threshold,
+        pools=[
+            PoolPlacementOutput(
+                pool=one.pool.name,
+                pool_id=one.pool.pool_id,
+                pg_num=one.pool.pg_num,
+                effective_target_ratio=one.effective_target_ratio,
+                ratio=one.ratio,
+                budget=one.budget,
+                raw=one.raw,
+                final=one.final,
+                acts=one.acts,
+                reason=one.reason.value,
+                explanation=explained(one, settings),
+            )
+            for one in root.advice
+        ],
+        unknown=root.unknown,
+    )
+
+
+# What `leadline plan --format json` prints: a contract with other programs.
+
+
+class PlannedTarget(Output):
+    """`size_bytes` is of each of `count` volumes; `why` says why it is in the plan, `doubt`
+    what nothing shows. Times are estimates; `prefill_s` rests on the assumed rate."""
+
+    name: str
+    target: str
+    storage_class: str
+    runner: RunnerKind
+    vm: str | None
+    mode: VolumeMode
+    size_bytes: int
+    count: int
+    doubt: str | None
+    why: str
+    trials: int
+    io_s: float
+    prefill_bytes: int
+    prefill_s: float
+    set_up_s: float
+    total_s: float
+    claimed_bytes: int
+
+
+class LeftOutOutput(Output):
+    """A StorageClass, or a target of one, that is not in the plan."""
+
+    name: str
+    reason: str
+
+
+class PlanOutput(Output):
+    """`path` is null where no file was written; `plan` is its text either way. `claimed_bytes` are
+    claimed at once. `notes` are sentences about what could not be seen."""
+
+    schema_: Literal["leadline/plan/1"] = Field(default="leadline/plan/1", alias="schema")
+    context: str
+    path: str | None
+    targets: list[PlannedTarget]
+    left_out: list[LeftOutOutput]
+    notes: list[str]
+    trials: int
+    io_s: float
+    prefill_s: float
+    set_up_s: float
+    total_s: float
+    prefill_bps_assumed: float
+    claimed_bytes: int
+    claimed_volumes: int
+    plan: str
+
+
+def plan_output(
+    draft: Draft, load: Load, *, context: str, path: str | None, text: str
+) -> PlanOutput:
+    costs = [cost_of(one, load) for one in draft.targets]
+    whole = total(costs)
+    return PlanOutput(
+        context=context,
+        path=path,
+        targets=[_target(*pair) for pair in zip(draft.targets, costs, strict=True)],
+        left_out=[LeftOutOutput(name=one.name, reason=one.reason) for one in draft.left_out],
+        notes=list(draft.notes),
+        trials=whole.trials,
+        io_s=whole.io_s,
+        prefill_s=whole.prefill_s,
+        set_up_s=whole.set_up_s,
+        total_s=whole.total_s,
+        prefill_bps_assumed=PREFILL_BPS,
+        claimed_bytes=whole.claimed_bytes,
+        claimed_volumes=whole.volumes,
+        plan=text,
+    )
+
+
+def _target(target: DraftTarget, cost: Cost) -> PlannedTarget:
+    return PlannedTarget(
+        name=target.name,
+        target=target.url,
+        storage_class=target.storage_class,
+        runner=RunnerKind.VM if target.vm else RunnerKind.POD,
+        vm=target.vm,
+        mode=target.mode,
+        size_bytes=target.size_bytes,
+        count=target.count,
+        doubt=target.doubt or None,
+        why=target.why,
+        trials=cost.trials,
+        io_s=cost.io_s,
+        prefill_bytes=cost.prefill_bytes,
+        prefill_s=cost.prefill_s,
+        set_up_s=cost.set_up_s,
+        total_s=cost.total_s,
+        claimed_bytes=cost.claimed_bytes,
+    )
+
+
+# What `leadline lab up|status|list --format json` prints.
+
+
+class _LabOutputOutput(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class LabZoneOutput(_LabOutputOutput):
+    """A place with a network of its own: a zone, a rack of a single-zone lab, or the one zone of
+    a lab of hosts."""
+
+    name: str
+    address: str
+    namespace: str
+
+
+class LabRoundTripOutput(_LabOutputOutput):
+    """What `received` pings took, in seconds."""
+
+    source: str
+    destination: str
+    sent: int
+    received: int
+    min_s: float
+    median_s: float
+    max_s: float
+
+
+class LabPoolOutput(_LabOutputOutput):
+    """`metadata_pool` is where images or files in this pool have their metadata, if elsewhere."""
+
+    name: str
+    metadata_pool: str | None
+
+
+class LabProcessOutput(_LabOutputOutput):
+    """`pid` is null and `alive` false for one that has died; memory is resident."""
+
+    name: str
+    pid: int | None
+    alive: bool
+    memory_bytes: int
+
+
+class LabStepOutput(_LabOutputOutput):
+    """A step of coming up, and when it was done, in seconds from the beginning."""
+
+    name: str
+    done_s: float
+
+
+class LabCpuGroupOutput(_LabOutputOutput):
+    """The control group that bounds a host's OSDs. `throttled_share` is the share of its periods
+    since the lab came up in which its quota was used up; null where the kernel does not tell."""
+
+    host: str
+    folder: str
+    throttled_share: float | None
+
+
+class OneLabOutput(_LabOutputOutput):
+    """`condition` is `up`, `coming up`, `half up`, `half down`, `broken`, `damaged` or `orphan`.
+    What is not known of a lab that is not whole is null or empty. `inter_zone_rtt_s` was asked
+    for; it is in force where `zones` is not empty, and `round_trips` is what was measured.
+    `cpu_per_host` are the cores that the OSDs of one host may use, null for all there are."""
+
+    name: str
+    folder: str
+    condition: str
+    created_at: str | None
+    topology: str | None
+    domains: int | None
+    osds: int | None
+    store: str | None
+    osd_size_bytes: int | None
+    authentication: bool | None
+    encryption: bool | None
+    inter_zone_rtt_s: float | None
+    cpu_per_host: float | None
+    cpu_groups: list[LabCpuGroupOutput]
+    zones: list[LabZoneOutput]
+    network_note: str
+    round_trips: list[LabRoundTripOutput]
+    pools: list[LabPoolOutput]
+    cephfs: str | None
+    cephfs_note: str
+    conf: str | None
+    keyring: str | None
+    client_location: str | None
+    health: str | None
+    processes: list[LabProcessOutput]
+    steps: list[LabStepOutput]
+
+
+class LabOutput(_LabOutputOutput):
+    """`up` and `status` tell of one lab, `list` of all; `health` is asked for by `status` only."""
+
+    schema_: Literal["leadline/lab/1"] = Field(default="leadline/lab/1", alias="schema")
+    labs: list[OneLabOutput]
+
+
+# What `leadline pools --format json` prints: a contract with other programs.
+
+
+class _PoolsOutputOutput(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class OnePoolOutput(_PoolsOutputOutput):
+    """`outcome` is `made`, `exists`, `exists, not made by Leadline`, `same as another`, `skipped`;
+    of `remove` `removed`, `left`, `none`; with `--dry-run` `would make`, `would remove`. The rest
+    is null where there is no such pool afterwards (with `--dry-run`: now). `type` is `replicated`
+    or `erasure`; `size` is k + m of the latter. `storage_class` is the class by which Kubernetes
+    makes volumes in it, `phase` what Rook says of it; both only with `--kube`."""
+
+    name: str
+    outcome: str
+    reason: str
+    type: str | None = None
+    size: int | None = None
+    min_size: int | None = None
+    pg_num: int | None = None
+    rule: str | None = None
+    failure_domain: str | None = None
+    device_class: str | None = None
+    applications: list[str] | None = None
+    filesystem: str | None = None
+    made_by_leadline: bool | None = None
+    storage_class: str | None = None
+    phase: str | None = None
+
+
+class PoolsOutput(_PoolsOutputOutput):
+    """`cluster` is how it was named; `notes` are sentences about it."""
+
+    schema_: Literal["leadline/pools/1"] = Field(default="leadline/pools/1", alias="schema")
+    action: Literal["create", "remove", "list"]
+    cluster: str
+    dry_run: bool
+    pools: list[OnePoolOutput]
+    notes: list[str]

@@ -1,0 +1,60 @@
+"""Table cells of the pages: names, numbers with their findings, trial counts."""
+
+from __future__ import annotations
+
+import re
+
+from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.metrics import Metric
+from leadline.report.document import (
+    Cell,
+    Marks,
+)
+from leadline.report.words import (
+    MISSING,
+    NOT_SHOWN,
+    value_text,
+    value_with_unit,
+    visible,
+)
+
+# Longer names are cut on a page; pointing at them tells the rest.
+_LONG_NAME = 60
+
+
+def word(text: str) -> Cell:
+    """A cell with a name or a word in it, sorted as it reads."""
+    shown = visible(text)
+    return Cell(text=shown, sort=shown, note=shown if len(shown) > _LONG_NAME else "")
+
+
+def number_cell(
+    figure: CellFigure, metric: MetricFigure, marks: Marks, *, rate: Metric = Metric.IOPS
+) -> Cell:
+    """A number with its doubts; in place of the `rate` stands that the whole row is missing."""
+    doubts = marks.for_number(metric.doubts)
+    if metric.value is None:
+        text = MISSING if figure.missing and metric.metric is rate else NOT_SHOWN
+        return Cell(text=text, note=metric.absence, marks=doubts, missing=True)
+    notes = []
+    if metric.low is not None and metric.high is not None and len(metric.trials) > 1:
+        low = value_text(metric.metric, metric.low)
+        high = value_with_unit(metric.metric, metric.high)
+        notes.append(f"trials from {low} to {high}")
+    if metric.interval:
+        low, high = (value_text(metric.metric, end) for end in metric.interval)
+        notes.append(f"95 % interval {low} to {high}")
+    text = value_text(metric.metric, metric.value)
+    return Cell(text=text, sort=metric.value, marks=doubts, note="; ".join(notes))
+
+
+def trials_cell(figure: CellFigure, marks: Marks) -> Cell:
+    every = [doubt for metric in figure.metrics for doubt in metric.doubts]
+    whole = figure.completed == figure.planned
+    text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"
+    return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(every))
+
+
+def slug(name: str) -> str:
+    """An anchor's part: lower-case ASCII letters, digits and hyphens, at most 40 characters."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-") or "workload"

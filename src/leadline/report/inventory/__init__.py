@@ -1,1 +1,0 @@
-"""What a cluster is, as a document and as an answer for programs."""

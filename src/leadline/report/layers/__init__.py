@@ -1,1 +1,0 @@
-"""Where the I/O goes, shown: tables of layers, what came between them, and why."""

@@ -1,0 +1,1 @@
+"""Pages: one module or package per kind of page."""

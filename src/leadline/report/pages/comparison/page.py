@@ -1,0 +1,474 @@
+"""A comparison as a document: a page of its own, a terminal's answer, a section of a run's page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanation, Side
+from leadline.analysis.figures import TRIALS_FOR_INTERVAL
+from leadline.analysis.verdicts import REPEATS_FACTOR, Verdict
+from leadline.archive.verify import Verification
+from leadline.metrics import Metric
+from leadline.report.cells import slug
+from leadline.report.document import (
+    Block,
+    Bullets,
+    Choices,
+    Code,
+    Document,
+    KeyValues,
+    Marks,
+    Paragraph,
+    Section,
+)
+from leadline.report.pages.comparison.charts import bar_charts, curve_blocks, heat_map, pattern_of
+from leadline.report.pages.comparison.tables import (
+    SideMarks,
+    brief_table,
+    changes_sections,
+    differences_table,
+    matrix_table,
+)
+from leadline.report.pages.comparison.takeaways import (
+    REPEATS,
+    bottom_line,
+    called_by_chance,
+    founded,
+    missing,
+    rates,
+    summary,
+)
+from leadline.report.pages.comparison.totals import (
+    busy_shares,
+    busy_text,
+    columns_block,
+    patterns_table,
+    read_write_table,
+    scorecard,
+)
+from leadline.report.pages.run.conditions import engine_texts, reproduction_blocks
+from leadline.report.words import (
+    band_text,
+    count_text,
+    listed,
+    percent_text,
+    reason_text,
+    reason_words,
+    short,
+    visible,
+    where,
+)
+from leadline.version import __version__
+
+# How a comparison judges, in plain words with its thresholds.
+
+
+def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
+    counts = comparison.counts()
+    told = ", ".join(f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict)
+    judgements = [one.judgement for one in comparison.cells]
+    noisy = [one.band for one in judgements if one.band > comparison.band]
+    band = f"{band_text(comparison.band)} as asked"
+    if noisy:
+        band += (
+            f"; in {len(noisy):,} numbers the noise floor, measured on a target that ran twice, is "
+            f"larger and counts instead, up to {band_text(max(noisy))}"
+        )
+    else:
+        band += "; no larger noise floor was measured"
+    alone = called_by_chance(comparison.band)
+    tested = sum(one.p is not None for one in judgements)
+    few = TRIALS_FOR_INTERVAL - 1
+    codes = dict.fromkeys(code for one in judgements for code in one.reasons)
+    texts = {
+        "verdicts here": f"{told}, of {len(comparison.cells):,} numbers",
+        "change": (
+            "the candidate's figure divided by the baseline's; figures are medians of trials, "
+            "percentiles those of all trials' I/Os together, never averaged"
+        ),
+        "band": band,
+        "better, worse": (
+            "the 95 % interval of the change lies wholly outside of the band and the adjusted p is "
+            "at most 0.05; more is better of rates, less of latencies"
+        ),
+        "same": "the interval lies wholly inside the band",
+        "inconclusive": "everything else: more trials may decide it",
+        "not comparable": (
+            "one side has no number, the audit refuses one (error), or the two did different work"
+        ),
+        "interval": (
+            f"from {TRIALS_FOR_INTERVAL} trials a side on: bootstrap of the medians over trials, "
+            "by block where trials of both sides ran next to each other; from 2 to "
+            f"{few}: Student's t of logarithms, and all trials of one side must lie beyond all of "
+            "the other"
+        ),
+        "one trial": (
+            "measured here: its own seconds, as many as are independent, and a change must exceed "
+            f"{percent_text(REPEATS_FACTOR - 1)}, by which repeats of one thing are known to "
+            "differ; a published number: the band alone, which of cells in which nothing changed "
+            f"calls {percent_text(alone)} changed where repeats scatter as in 180 published groups "
+            f"of three runs (median {percent_text(REPEATS.median)}, 90th percentile "
+            f"{percent_text(REPEATS.ninetieth)}, worst {percent_text(REPEATS.worst)})"
+        ),
+        "p": (
+            f"adjusted over {tested:,} tests: Benjamini-Hochberg over the matrix, Holm over what "
+            "was named before looking (--fail-on)"
+        ),
+        "more trials": (
+            "how many a side would probably decide an open question: 80 % power, if the change is "
+            "what it seems"
+        ),
+        "mean change": (
+            "the geometric mean of the ratios of a target's rates; none where one is missing or "
+            "refused; a total of reads and writes is left out beside its parts"
+        ),
+        "reasons": "; ".join(f"{reason_words(code)}: {reason_text(code)}" for code in codes)
+        or "none",
+        "marks": (
+            "E, W, I: error, warning, info; of two runs, b is the baseline's and c the candidate's"
+        ),
+        "units": (
+            "MiB/s = 1,048,576 bytes/s; us = 0.000001 s; rates are IOPS, and MiB/s of blocks of "
+            "64 KiB and more"
+        ),
+    }
+    return (KeyValues(pairs=tuple(texts.items())),)
+
+
+_CLOSES = {
+    True: "The arithmetic closes.",
+    False: "The arithmetic does not close: something else is at work too.",
+    None: "",
+}
+
+
+def comparison_document(
+    comparison: Comparison, verifications: tuple[Verification, Verification] | None = None
+) -> Document:
+    """The whole page; the same comparison gives the same document."""
+    marks = SideMarks(comparison)
+    return Document(
+        title=_title(comparison),
+        subtitle=_subtitle(comparison),
+        summary=(*summary(comparison), *_verified(comparison, verifications)),
+        sections=(
+            _systems(comparison),
+            *_differences(comparison),
+            *_why(comparison),
+            *(_findings(marks) if comparison.cells else ()),
+            _matrix(comparison),
+            *changes_sections(comparison, marks),
+            *_totals(comparison),
+            *_scorecards(comparison),
+            *_bars(comparison),
+            *_curves(comparison),
+            _bottom_line(comparison),
+            Section(heading="Methods", id="methods", blocks=method_blocks(comparison), folded=True),
+            _reproduce(comparison),
+            Section(heading="Versions", id="versions", blocks=_versions(comparison), folded=True),
+        ),
+        marked=marks.all,
+    )
+
+
+def comparison_summary(comparison: Comparison) -> Document:
+    """What fits a terminal: the key finding, a row for each rate, what differs, what explains."""
+    marks = SideMarks(comparison)
+    changes = (
+        Section(
+            heading="Changes",
+            id="changes",
+            blocks=(brief_table("changes-brief", comparison, marks),),
+        ),
+    )
+    return Document(
+        title=_title(comparison),
+        subtitle=_subtitle(comparison),
+        summary=summary(comparison),
+        sections=(
+            *(changes if comparison.cells else ()),
+            *_why(comparison),
+            # A terminal has no room for what each can account for; the reasons stand above.
+            *_differences(comparison, explained=False),
+            *_findings(marks, doubts_only=True),
+            _bottom_line(comparison),
+        ),
+        marked=marks.all,
+    )
+
+
+def comparison_section(comparison: Comparison, marks: Marks) -> Section:
+    """For the page of the run that both sides are of; `marks` are those of that page."""
+    base, other = short(comparison.baseline.name), short(comparison.candidate.name)
+    busy = busy_shares(comparison)
+    # The key finding stands at the head of that page.
+    said = [*summary(comparison)[1:], busy_text(busy)]
+    blocks: list[Block] = [Bullets(items=tuple(text for text in said if text))]
+    beside = f"beside-{slug(comparison.candidate.name)}"
+    # A label's value may stand beside several others.
+    beside += f"-{slug(comparison.baseline.name)}" if comparison.by is By.LABEL else ""
+    if comparison.cells:
+        blocks.append(
+            brief_table(f"{beside}-changes", comparison, SideMarks(comparison, marks), busy)
+        )
+    if comparison.explanations:
+        told = tuple(_explained(one, comparison) for one in comparison.explanations)
+        blocks.append(Bullets(items=told))
+    return Section(
+        heading=f"{other} beside {base}",
+        id=beside,
+        blocks=tuple(blocks),
+    )
+
+
+def _title(comparison: Comparison) -> str:
+    return f"{short(comparison.candidate.name)} against {short(comparison.baseline.name)}"
+
+
+def _subtitle(comparison: Comparison) -> str:
+    what = {
+        By.RUN: "two runs",
+        By.CLUSTER: "two clusters",
+        By.TARGET: "two targets",
+        By.LABEL: "two labels",
+    }[comparison.by]
+    runs = dict.fromkeys(
+        visible(side.run.id) for side in (comparison.baseline, comparison.candidate)
+    )
+    cells = {(one.target, one.workload, one.level, one.op) for one in comparison.cells}
+    targets = {one.target for one in comparison.cells}
+    of = count_text(len(targets), "target")
+    count = f"{count_text(len(cells), 'cell')} (target, workload, operation) of {of}"
+    return " · ".join(
+        (
+            f"{what} ({' and '.join(runs)})",
+            *([count] if cells else []),
+            f"band {band_text(comparison.band)}",
+        )
+    )
+
+
+def _verified(
+    comparison: Comparison, verifications: tuple[Verification, Verification] | None
+) -> list[str]:
+    """One sentence where all is well; otherwise one for each run."""
+    if verifications is None:
+        return []
+    runs = (comparison.baseline.run, comparison.candidate.run)
+    found = {run.path: (run.id, one) for run, one in zip(runs, verifications, strict=True)}
+    if all(one.ok for _, one in found.values()):
+        names = listed(visible(name) for name, _ in found.values())
+        subject = "archives" if len(found) > 1 else "archive"
+        verb = "are" if len(found) > 1 else "is"
+        told = _checked([one for _, one in found.values()])
+        return [f"The {subject} of {names} {verb} intact: {told}."]
+    return [_verified_text(name, one) for name, one in found.values()]
+
+
+def _checked(given: Sequence[Verification]) -> str:
+    files = count_text(sum(one.files for one in given), "file")
+    numbers = count_text(sum(one.numbers for one in given), "derived number")
+    return f"{files} and {numbers} checked against checksums and raw output"
+
+
+def _verified_text(run: str, found: Verification) -> str:
+    if found.ok:
+        return f"The archive of {visible(run)} is intact: {_checked([found])}."
+    first = found.problems[0]
+    return (
+        f"The archive of {visible(run)} is NOT intact: "
+        f"{count_text(len(found.problems), 'problem')} in {_checked([found])}; "
+        f"first {visible(first.path)}: {visible(first.message)}."
+    )
+
+
+# --- what they are ------------------------------------------------------------------------------
+
+
+def _systems(comparison: Comparison) -> Section:
+    return Section(
+        heading="The two systems",
+        id="systems",
+        blocks=(columns_block(comparison),),
+        folded=True,
+    )
+
+
+def _differences(comparison: Comparison, *, explained: bool = True) -> tuple[Section, ...]:
+    table = differences_table(comparison, explained=explained)
+    blocks: list[Block] = [table] if table else []
+    if comparison.identical:
+        same = listed((visible(one) for one in comparison.identical), 40)
+        blocks.append(Paragraph(text=f"Identical: {same}."))
+    if not blocks:
+        text = "Nothing is known of the systems that could be compared: no inventory of both."
+        blocks.append(Paragraph(text=text))
+    elif table is None:
+        blocks.insert(0, Paragraph(text="Of what is known of the two nothing differs."))
+    if comparison.unknown:
+        unknown = listed((visible(one) for one in comparison.unknown), 12)
+        blocks.append(Paragraph(text=f"Not told of both, so that it may differ: {unknown}."))
+    if not any(map(founded, comparison.explanations)):
+        blocks += [Paragraph(text=_explained(one, comparison)) for one in comparison.explanations]
+    return (Section(heading="What differs", id="what-differs", blocks=tuple(blocks)),)
+
+
+def _why(comparison: Comparison) -> tuple[Section, ...]:
+    """None where all that can be said is what is not known, which stands with the differences."""
+    if not any(map(founded, comparison.explanations)):
+        return ()
+    items = []
+    for one in comparison.explanations:
+        names = listed(dict.fromkeys(where(comparison.cells[index]) for index in one.cells), 3)
+        items.append(_explained(one, comparison) + (f" Concerns {names}." if names else ""))
+    return (Section(heading="Why", id="why", blocks=(Bullets(items=tuple(items)),)),)
+
+
+def _explained(one: Explanation, comparison: Comparison) -> str:
+    """Its text, with long names cut as in every sentence."""
+    text = visible(one.text)
+    for name in dict.fromkeys(cell.target for cell in comparison.cells):
+        if visible(name) != short(name):
+            text = text.replace(visible(name), short(name))
+    closes = "" if "arithmetic" in text.lower() else _CLOSES[one.closes]
+    return " ".join(part for part in (text, closes) if part)
+
+
+def _findings(marks: SideMarks, *, doubts_only: bool = False) -> tuple[Section, ...]:
+    """`doubts_only` leaves context (info) out, and the section where nothing else was found."""
+    lists = marks.lists(doubts_only=doubts_only)
+    if not lists and doubts_only:
+        return ()
+    if not lists:
+        text = "The audit found nothing to say about either side."
+        return (Section(heading="Findings", id="findings", blocks=(Paragraph(text=text),)),)
+    if len(lists) == 1 and not lists[0][0]:
+        return (Section(heading="Findings", id="findings", blocks=(lists[0][1],)),)
+    inner = tuple(
+        Section(heading=f"About {name}", id=f"findings-{number}", blocks=(found,))
+        for number, (name, found) in enumerate(lists, start=1)
+    )
+    return (Section(heading="Findings", id="findings", sections=inner),)
+
+
+def _matrix(comparison: Comparison) -> Section:
+    blocks: list[Block] = []
+    if comparison.cells or comparison.baseline_alone or comparison.candidate_alone:
+        blocks.append(matrix_table(comparison))
+    else:
+        blocks.append(Paragraph(text="There is no cell."))
+    lacking = missing(comparison)
+    if lacking:
+        blocks.append(Paragraph(text=f"Without a number: {'; '.join(lacking)}."))
+    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks))
+
+
+# --- what was found -----------------------------------------------------------------------------
+
+
+def _totals(comparison: Comparison) -> tuple[Section, ...]:
+    patterns = {**pattern_of(comparison.candidate.run), **pattern_of(comparison.baseline.run)}
+
+    def pattern(cell: ComparedCell) -> str:
+        figure = cell.baseline_cell or cell.candidate_cell
+        return patterns.get((figure.planned_workload, figure.level), "") if figure else ""
+
+    tables = (read_write_table(comparison), patterns_table(comparison, pattern))
+    blocks = tuple(table for table in tables if table is not None)
+    if not blocks:
+        return ()
+    return (Section(heading="Reads against writes", id="totals", blocks=blocks),)
+
+
+def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
+    cells = rates(comparison)
+    if not cells:
+        return ()
+    text = (
+        "Shades show changes that have a verdict: the darkest stands for half or twice; what is "
+        "the same has none, what is inconclusive a question mark. A mean change is told only for a "
+        "target whose every cell can be compared."
+    )
+    blocks: list[Block] = [Paragraph(text=text)]
+    tails = [one for one in comparison.cells if one.metric is Metric.LATENCY_P99]
+    for anchor, name, group in (("map-rate", "rate", cells), ("map-p99", "p99 latency", tails)):
+        made = heat_map(anchor, f"Change of {name}", group)
+        blocks += [made] if made else []
+    blocks.append(scorecard("score-target", comparison, lambda one: one.target, "target"))
+    if len({one.workload for one in cells}) > 1:
+        blocks.append(scorecard("score-workload", comparison, lambda one: one.workload, "workload"))
+    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks)),)
+
+
+def _bars(comparison: Comparison) -> tuple[Section, ...]:
+    charts = bar_charts(comparison, rates(comparison))
+    if not charts:
+        return ()
+    blocks: list[Block] = []
+    if len(charts) > 1:
+        options = tuple((choice, name) for choice, name, _ in charts)
+        blocks.append(Choices(id="bars", label="Workload", options=options))
+    blocks += [chart for _, _, chart in charts]
+    return (Section(heading="Both sides, every trial", id="both-sides", blocks=tuple(blocks)),)
+
+
+def _curves(comparison: Comparison) -> tuple[Section, ...]:
+    blocks = curve_blocks(comparison)
+    return (Section(heading="Curves", id="curves-section", blocks=blocks),) if blocks else ()
+
+
+def _bottom_line(comparison: Comparison) -> Section:
+    blocks = tuple(Paragraph(text=text) for text in bottom_line(comparison))
+    return Section(heading="Bottom line", id="bottom-line", blocks=blocks)
+
+
+# --- how to get it again ------------------------------------------------------------------------
+
+
+def command(comparison: Comparison) -> str:
+    """The command that makes this comparison."""
+    base, other = comparison.baseline, comparison.candidate
+    band = f"{comparison.band * 100:g}%"
+    if comparison.by is By.RUN:
+        words = ["leadline", "compare", base.run.id, other.run.id, "--band", band]
+    elif base.run.path != other.run.path:
+        key = base.name.partition("=")[0]
+        words = ["leadline", "compare", base.run.id, other.run.id, "--by", key, "--band", band]
+    else:
+        words = ["leadline", "compare", base.name, other.name, "--by", comparison.by.value]
+        words += ["--run", base.run.id, "--band", band]
+    return visible(shlex.join(words))
+
+
+def _reproduce(comparison: Comparison) -> Section:
+    return Section(
+        heading="How to reproduce",
+        id="reproduce",
+        blocks=(Code(text=command(comparison), caption="This comparison"),),
+        sections=tuple(
+            Section(
+                heading=f"Measuring {short(side.name)}",
+                id=f"reproduce-{number}",
+                blocks=reproduction_blocks(side.run),
+            )
+            for number, side in enumerate(_runs(comparison), start=1)
+        ),
+        folded=True,
+    )
+
+
+def _runs(comparison: Comparison) -> Sequence[Side]:
+    base, other = comparison.baseline, comparison.candidate
+    return (base,) if base.run.path == other.run.path else (base, other)
+
+
+def _versions(comparison: Comparison) -> tuple[Block, ...]:
+    pairs = [("this report by", f"Leadline {__version__}")]
+    for side in _runs(comparison):
+        run = side.run
+        by = dict.fromkeys(visible(one.leadline_version) for one in run.manifest.sessions)
+        name = visible(run.id)
+        pairs.append((f"{name} by", f"Leadline {listed(by)}"))
+        pairs.append((f"engine of {name}", engine_texts(run) or "no trial"))
+    return (KeyValues(pairs=tuple(pairs)),)

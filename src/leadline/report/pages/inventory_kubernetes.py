@@ -1,0 +1,607 @@
+"""A Kubernetes cluster's inventory as a document for a terminal or a wiki."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from leadline.inventory.diff.kubernetes import (
+    between,
+    device_sets_text,
+    failure_domain_text,
+    network_text,
+    redundancy,
+    resources_text,
+)
+from leadline.inventory.kubernetes.models import (
+    CephCluster,
+    CephFilesystem,
+    CephVolumes,
+    DeviceSet,
+    IoEngine,
+    KubernetesInventory,
+    LocalVolumes,
+    LonghornVolumes,
+    MayastorVolumes,
+    Network,
+    Node,
+    PoolSpec,
+    Resources,
+    StorageClass,
+    StorageCluster,
+    ZfsVolumes,
+)
+from leadline.report.document import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Document,
+    KeyValues,
+    Kind,
+    Paragraph,
+    Section,
+    Table,
+)
+from leadline.report.pages.inventory import inventory_document
+from leadline.report.words import count_text, listed, visible
+from leadline.units import format_size
+
+# What makes the volumes of a Kubernetes cluster, as sections of its inventory.
+
+Pairs = list[tuple[str, str]]
+
+
+def storage_sections(inventory: KubernetesInventory) -> tuple[Section, ...]:
+    """One section for each system that is there."""
+    sections = [
+        *(_storage_cluster(n, one) for n, one in enumerate(inventory.storage_clusters, 1)),
+        *(_ceph_cluster(n, one) for n, one in enumerate(inventory.ceph_clusters, 1)),
+        *_pools(inventory),
+        *_mayastor(inventory),
+        *_zfs(inventory),
+        *_longhorn(inventory),
+    ]
+    return tuple(sections)
+
+
+def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
+    name = f"OpenShift Data Foundation {visible(cluster.version)}".rstrip()
+    pairs: Pairs = [
+        ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
+        ("failure domain", failure_domain_text(cluster) or "not told"),
+        ("device sets", device_sets_text(cluster.device_sets)),
+        ("resources of an OSD", _osd(cluster.device_sets)),
+        ("resource profile", visible(cluster.resource_profile) or "not set"),
+        ("encryption at rest", _encrypted(cluster.encrypted, cluster.kms)),
+        ("network", _network(cluster.network, host=cluster.host_network)),
+        ("arbiter", "yes" if cluster.arbiter else ""),
+        ("flexible scaling", "yes" if cluster.flexible_scaling else ""),
+        ("external", "yes" if cluster.external else ""),
+        *_resources(cluster.resources),
+    ]
+    return _section(name, f"odf-{number}", pairs)
+
+
+def _osd(sets: tuple[DeviceSet, ...]) -> str:
+    return "; ".join(dict.fromkeys(resources_text(one.osd) for one in sets if one.osd))
+
+
+def _encrypted(on: bool | None, kms: bool) -> str:
+    if on is None:
+        return "not told"
+    return ("on, keys in a KMS" if kms else "on") if on else "off"
+
+
+def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
+    title = f"Rook's Ceph {visible(cluster.version) or visible(cluster.image)}".rstrip()
+    near = {True: "on", False: "off", None: ""}[cluster.read_affinity]
+    labels = listed(visible(label) for label in cluster.read_affinity_labels)
+    pairs: Pairs = [
+        ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
+        ("health", visible(cluster.health)),
+        ("external", "yes" if cluster.external else ""),
+        ("monitors", "" if cluster.monitors is None else str(cluster.monitors)),
+        ("zones of monitors", listed(visible(zone) for zone in cluster.zones)),
+        ("device sets", device_sets_text(cluster.device_sets)),
+        ("resources of an OSD", _osd(cluster.device_sets)),
+        ("device classes", listed(visible(one) for one in cluster.device_classes)),
+        ("encryption at rest", _encrypted(cluster.encrypted, bool(cluster.kms))),
+        ("network", _network(cluster.network)),
+        ("read affinity", f"{near} ({labels})" if near and labels else near),
+        ("CephFS mounts", visible(cluster.kernel_mount_options or cluster.fuse_mount_options)),
+        *_resources(cluster.resources),
+    ]
+    return _section(title, f"rook-{number}", pairs)
+
+
+def _network(network: Network, *, host: bool = False) -> str:
+    text = network_text(network)
+    if host and not network.provider:
+        text = "host"
+    for what, on in (("encrypted", network.encrypted), ("compressed", network.compressed)):
+        if on is not None:
+            text += f", {what}" if on else f", not {what}"
+    return text + (", messenger v2 only" if network.require_msgr2 else "")
+
+
+def _resources(given: tuple[Resources, ...]) -> Pairs:
+    return [(f"resources of {visible(one.daemon)}", resources_text(one)) for one in given]
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _size(value: int | None) -> str:
+    return "–" if value is None else format_size(value)
+
+
+_POOL_COLUMNS = (
+    Column(title="pool"),
+    Column(title="copies"),
+    Column(title="apart by"),
+    Column(title="class"),
+    Column(title="compression", rank=2),
+    Column(title="for", rank=1),
+    Column(title="phase", rank=3),
+)
+
+
+def _pools(inventory: KubernetesInventory) -> tuple[Section, ...]:
+    rows = [
+        (one.name, *_pool(one.spec), "rbd" + (", mirrored" if one.mirrored else ""), one.phase)
+        for one in inventory.block_pools
+    ]
+    for filesystem in inventory.filesystems:
+        use = f"cephfs {filesystem.name}"
+        rows.append((f"{filesystem.name}-metadata", *_pool(filesystem.metadata_pool), use, ""))
+        rows += [
+            (pool.name, *_pool(pool.spec), use, filesystem.phase) for pool in filesystem.data_pools
+        ]
+    if not rows:
+        return ()
+    cells = tuple(tuple(Cell(text=visible(text) or "–") for text in row) for row in rows)
+    blocks: list[Block] = [Table(id="rook-pools", caption="", columns=_POOL_COLUMNS, rows=cells)]
+    servers = tuple((f"MDS of {visible(one.name)}", _servers(one)) for one in inventory.filesystems)
+    if servers:
+        blocks.append(KeyValues(pairs=servers))
+    heading = "Pools that Rook is told to make"
+    return (Section(heading=heading, id="rook-pools", blocks=tuple(blocks)),)
+
+
+def _servers(filesystem: CephFilesystem) -> str:
+    active = "–" if filesystem.active_mds is None else str(filesystem.active_mds)
+    text = f"{active} active" + (", each with a hot standby" if filesystem.active_standby else "")
+    given = filesystem.mds_resources
+    return text + (f"; {resources_text(given)}" if given else "")
+
+
+def _pool(spec: PoolSpec) -> tuple[str, str, str, str]:
+    domain = spec.failure_domain
+    domain += f", within by {spec.sub_failure_domain}" if spec.sub_failure_domain else ""
+    return redundancy(spec), domain, spec.device_class or "any", spec.compression or "none"
+
+
+_DISK_COLUMNS = (
+    Column(title="disk pool"),
+    Column(title="node"),
+    Column(title="disks", rank=1),
+    Column(title="capacity", kind=Kind.NUMBER),
+    Column(title="used", kind=Kind.NUMBER),
+    Column(title="status"),
+)
+
+
+def _mayastor(inventory: KubernetesInventory) -> tuple[Section, ...]:
+    if not inventory.io_engines and not inventory.disk_pools:
+        return ()
+    blocks: list[Block] = []
+    for engine in inventory.io_engines:
+        blocks.append(KeyValues(pairs=tuple(_engine(engine))))
+    rows = tuple(
+        tuple(
+            Cell(text=visible(text) or "–")
+            for text in (
+                one.name,
+                one.node,
+                listed(one.disks),
+                _size(one.capacity_bytes),
+                _size(one.used_bytes),
+                one.status + (", encrypted" if one.encrypted else ""),
+            )
+        )
+        for one in inventory.disk_pools
+    )
+    if rows:
+        blocks.append(Table(id="disk-pools", caption="", columns=_DISK_COLUMNS, rows=rows))
+    return (Section(heading="OpenEBS Mayastor", id="mayastor", blocks=tuple(blocks)),)
+
+
+def _engine(engine: IoEngine) -> Pairs:
+    cores = listed((str(core) for core in engine.cores), 16)
+    polled = f"{count_text(len(engine.cores), 'core')} ({cores}), polled without pause"
+    version = engine.image.rpartition("/")[2]
+    return [
+        ("io-engine", visible(version)),
+        ("cores", polled if engine.cores else "its arguments do not say"),
+        ("processors", between(_plain(engine.cpu_request), _plain(engine.cpu_limit))),
+        ("huge pages", _size(engine.hugepages_bytes)),
+        ("nodes", f"{engine.ready or 0} of {engine.wanted or 0} ready"),
+    ]
+
+
+_ZFS_COLUMNS = (
+    Column(title="node"),
+    Column(title="pool"),
+    Column(title="free", kind=Kind.NUMBER),
+)
+
+
+def _zfs(inventory: KubernetesInventory) -> tuple[Section, ...]:
+    rows = tuple(
+        tuple(Cell(text=visible(text)) for text in (one.node, one.name, _size(one.free_bytes)))
+        for one in inventory.zfs_pools
+    )
+    if not rows:
+        return ()
+    table = Table(id="zfs-pools", caption="", columns=_ZFS_COLUMNS, rows=rows)
+    return (Section(heading="ZFS LocalPV", id="zfs", blocks=(table,)),)
+
+
+def _longhorn(inventory: KubernetesInventory) -> tuple[Section, ...]:
+    longhorn = inventory.longhorn
+    if longhorn is None:
+        return ()
+    kinds = listed(visible(kind) for kind in longhorn.kinds)
+    disks = f"{count_text(longhorn.disks, 'disk')} ({kinds})" if kinds else "no disks"
+    pairs: Pairs = [
+        ("disks", f"{disks} in {count_text(longhorn.nodes, 'node')}"),
+        *((visible(one.name), visible(one.value) or "not set") for one in longhorn.settings),
+    ]
+    return (_section(f"Longhorn {visible(longhorn.version)}".rstrip(), "longhorn", pairs),)
+
+
+def _named(namespace: str, name: str, phase: str) -> str:
+    text = f"{namespace}/{name}" + (f", {phase}" if phase and phase != "Ready" else "")
+    return visible(text)
+
+
+def _section(heading: str, anchor: str, pairs: Pairs) -> Section:
+    """Facts that are known, and those alone."""
+    known = tuple((key, text) for key, text in pairs if text)
+    return Section(heading=heading, id=anchor, blocks=(KeyValues(pairs=known),))
+
+
+_NODES_SHOWN = 40
+_UNTOLD = "–"
+
+
+def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document:
+    """StorageClasses first, since they are what is asked for; `source` says where the objects are
+    from."""
+    sections = [
+        _classes(inventory),
+        *storage_sections(inventory),
+        _nodes(inventory),
+        *_drivers(inventory),
+        *_ceph(inventory, source),
+        *gaps_section(inventory),
+    ]
+    return Document(
+        title=f"Kubernetes {_version(inventory)} · {_extent(inventory)}",
+        subtitle=f"{_identity(inventory)} · {visible(source)}",
+        summary=summary(inventory),
+        sections=tuple(sections),
+    )
+
+
+def _version(inventory: KubernetesInventory) -> str:
+    """The API server's, else that of the kubelets, which may not be newer."""
+    if inventory.version:
+        text = visible(inventory.version)
+    else:
+        kubelets = sorted({node.kubelet for node in inventory.nodes if node.kubelet})
+        told = listed(visible(one) for one in kubelets)
+        text = f"with kubelets {told}" if told else "of unknown version"
+    return f"{text}, OpenShift {visible(inventory.openshift)}" if inventory.openshift else text
+
+
+def _extent(inventory: KubernetesInventory) -> str:
+    text = count_text(len(inventory.nodes), "node")
+    zones = len(inventory.zones)
+    text += f" in {count_text(zones, 'zone')}" if zones else ""
+    return (
+        f"{text} · {count_text(len(inventory.storage_classes), 'StorageClass', 'StorageClasses')}"
+    )
+
+
+def _identity(inventory: KubernetesInventory) -> str:
+    return (
+        f"cluster {visible(inventory.uid)}" if inventory.uid else "cluster without known identity"
+    )
+
+
+def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
+    """What a reader should know first, as sentences."""
+    found = []
+    if inventory.gaps:
+        number = count_text(len(inventory.gaps), "thing")
+        found.append(f"{number} could not be seen; Not seen, below, says what and why.")
+    away = [node.name for node in inventory.nodes if node.ready is False]
+    if away:
+        found.append(f"Not ready: {listed(visible(name) for name in away)}.")
+    cordoned = [node.name for node in inventory.nodes if not node.schedulable]
+    if cordoned:
+        found.append(f"No new pods on {listed(visible(name) for name in cordoned)}.")
+    default = [one.name for one in inventory.storage_classes if one.default]
+    if len(default) > 1:
+        names = listed(visible(name) for name in default)
+        found.append(f"{names} are all default classes; the newest is taken.")
+    elif inventory.storage_classes:
+        named = visible(default[0]) if default else "none"
+        found.append(f"The default class: {named}.")
+    for what, operator in (("KubeVirt", inventory.kubevirt), ("CDI", inventory.cdi)):
+        if operator:
+            version = visible(operator.version) or "of unknown version"
+            found.append(f"{what} {version}{_phase(operator.phase, 'Deployed')}.")
+    for cluster in inventory.ceph_clusters:
+        if cluster.health and cluster.health != "HEALTH_OK":
+            found.append(f"Ceph in {visible(cluster.namespace)}: {visible(cluster.health)}.")
+    return tuple(found)
+
+
+def _phase(phase: str, usual: str) -> str:
+    return f", {visible(phase)}" if phase and phase != usual else ""
+
+
+# --- StorageClasses ------------------------------------------------------------------------------
+
+_CLASS_COLUMNS = (
+    Column(title="class"),
+    Column(title="volumes"),
+    Column(title="of", rank=1),
+    Column(title="binding", rank=2),
+    Column(title="reclaim", rank=3),
+    Column(title="grows", rank=4),
+)
+
+
+def _classes(inventory: KubernetesInventory) -> Section:
+    rows = tuple(
+        tuple(Cell(text=text or _UNTOLD) for text in _class(one))
+        for one in inventory.storage_classes
+    )
+    if not rows:
+        nothing = Paragraph(text="There are none, or none could be seen.")
+        return Section(heading="StorageClasses", id="storage-classes", blocks=(nothing,))
+    blocks: list[Block] = [
+        Table(id="storage-classes", caption="", columns=_CLASS_COLUMNS, rows=rows)
+    ]
+    told = tuple(
+        (visible(one.name), said)
+        for one in inventory.storage_classes
+        if (said := "; ".join(matters(one)))
+    )
+    if told:
+        blocks += [Paragraph(text="What matters of each:"), KeyValues(pairs=told)]
+    return Section(heading="StorageClasses", id="storage-classes", blocks=tuple(blocks))
+
+
+def _class(item: StorageClass) -> tuple[str, ...]:
+    name = visible(item.name) + (" (default)" if item.default else "")
+    kind = item.volumes.kind
+    return (
+        name,
+        visible(item.provisioner) if kind == "other" else kind,
+        _of(item),
+        {"WaitForFirstConsumer": "first pod", "Immediate": "at once"}.get(
+            item.binding, visible(item.binding)
+        ),
+        visible(item.reclaim).lower(),
+        "yes" if item.expansion else "no",
+    )
+
+
+def _of(item: StorageClass) -> str:
+    """Where the data lies."""
+    volumes = item.volumes
+    if isinstance(volumes, CephVolumes):
+        pool = volumes.data_pool or volumes.pool
+        if volumes.kind == "cephfs":
+            return visible(volumes.fs_name + (f" / {pool}" if pool else ""))
+        return visible(pool)
+    if isinstance(volumes, ZfsVolumes):
+        return visible(volumes.pool)
+    if isinstance(volumes, LocalVolumes):
+        return visible(volumes.path)
+    return ""
+
+
+def matters(item: StorageClass) -> list[str]:
+    """What bears on I/O, in short; the same words for every driver."""
+    volumes = item.volumes
+    found: list[str] = []
+    if isinstance(volumes, CephVolumes):
+        found = _ceph_matters(volumes)
+    elif isinstance(volumes, MayastorVolumes):
+        found = [
+            count_text(volumes.replicas or 1, "replica"),
+            visible(volumes.protocol),
+            "thin" if volumes.thin else "thick",
+            "encrypted" if volumes.encrypted else "",
+        ]
+    elif isinstance(volumes, ZfsVolumes):
+        found = [
+            volumes.layout,
+            visible(f"recordsize {volumes.record_size}") if volumes.record_size else "",
+            visible(f"volblocksize {volumes.block_size}") if volumes.block_size else "",
+            visible(f"compression {volumes.compression}") if volumes.compression else "",
+            "dedup" if volumes.dedup == "on" else "",
+            "thin" if volumes.thin else "",
+        ]
+    elif isinstance(volumes, LonghornVolumes):
+        copies = "" if volumes.replicas is None else count_text(volumes.replicas, "replica")
+        locality = volumes.data_locality
+        found = [
+            f"engine {visible(volumes.data_engine)}",
+            copies,
+            f"data locality {visible(locality)}" if locality else "",
+            "encrypted" if volumes.encrypted else "",
+        ]
+    fs_type = getattr(volumes, "fs_type", "")
+    found.append(visible(fs_type))
+    if item.mount_options:
+        found.append(f"mounted {visible(','.join(item.mount_options))}")
+    if item.default_virt:
+        found.append("default for virtual machines")
+    return [one for one in found if one]
+
+
+def _ceph_matters(volumes: CephVolumes) -> list[str]:
+    affinity = volumes.read_affinity
+    near = "reads near copies" if affinity is not None and affinity.enabled else ""
+    kms = f" (KMS {visible(volumes.kms_id)})" if volumes.kms_id else ""
+    data = f"metadata in {visible(volumes.pool)}" if volumes.data_pool else ""
+    return [
+        volumes.mounter.value,
+        data,
+        visible(", ".join(volumes.image_features.split(","))),
+        visible(volumes.map_options),
+        visible(volumes.stripe),
+        f"encrypted{kms}" if volumes.encrypted else "",
+        near,
+    ]
+
+
+# --- nodes and drivers ---------------------------------------------------------------------------
+
+_NODE_COLUMNS = (
+    Column(title="node"),
+    Column(title="zone"),
+    Column(title="type", rank=2),
+    Column(title="processors", kind=Kind.NUMBER),
+    Column(title="memory", kind=Kind.NUMBER),
+    Column(title="kernel", rank=1),
+    Column(title="kubelet", rank=4),
+    Column(title="state", rank=3),
+)
+
+
+def _nodes(inventory: KubernetesInventory) -> Section:
+    nodes = inventory.nodes
+    if not nodes:
+        text = Paragraph(text="None could be seen.")
+        return Section(heading="Nodes", id="nodes", blocks=(text,))
+    rows = tuple(
+        tuple(Cell(text=text or _UNTOLD) for text in _node(node)) for node in nodes[:_NODES_SHOWN]
+    )
+    table = Table(id="nodes", caption="", columns=_NODE_COLUMNS, rows=rows)
+    pairs = [
+        ("system", _values(nodes, lambda node: node.os_image)),
+        ("container runtime", _values(nodes, lambda node: node.runtime)),
+        ("architecture", _values(nodes, lambda node: node.architecture)),
+        ("huge pages", _values(nodes, _hugepages)),
+    ]
+    known = KeyValues(pairs=tuple((key, text) for key, text in pairs if text))
+    more = len(nodes) - _NODES_SHOWN
+    rest = (Paragraph(text=f"{more:,} more are not listed; --format json does."),)
+    blocks = (table, *(rest if more > 0 else ()), known)
+    return Section(heading="Nodes", id="nodes", blocks=blocks)
+
+
+def _node(node: Node) -> tuple[str, ...]:
+    roles = listed(visible(role) for role in node.roles)
+    states = [{True: "ready", False: "not ready", None: ""}[node.ready], roles]
+    states += [] if node.schedulable else ["no new pods"]
+    return (
+        visible(node.name),
+        visible(node.zone),
+        visible(node.instance_type),
+        _part(node.cpu_allocatable, node.cpu),
+        "" if node.memory_bytes is None else format_size(node.memory_bytes),
+        visible(node.kernel),
+        visible(node.kubelet),
+        ", ".join(one for one in states if one),
+    )
+
+
+def _part(allocatable: float | None, capacity: float | None) -> str:
+    """`15.5 of 16`: what pods may have."""
+    if capacity is None:
+        return ""
+    if allocatable is None or allocatable == capacity:
+        return f"{capacity:g}"
+    return f"{allocatable:g} of {capacity:g}"
+
+
+def _hugepages(node: Node) -> str:
+    return format_size(node.hugepages_bytes) if node.hugepages_bytes else ""
+
+
+def _values(nodes: Sequence[Node], text: Callable[[Node], str]) -> str:
+    """Different values with how many nodes have each, where there are several."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        if text(node):
+            counts[text(node)] = counts.get(text(node), 0) + 1
+    if len(counts) == 1:
+        return visible(next(iter(counts)))
+    return listed(f"{visible(value)} ({count})" for value, count in sorted(counts.items()))
+
+
+def _drivers(inventory: KubernetesInventory) -> tuple[Section, ...]:
+    pairs = [
+        (visible(one.name), _driver(one.nodes, one.attach_required, one.storage_capacity))
+        for one in inventory.csi_drivers
+    ]
+    pairs += [
+        (visible(one.name), listed(_images(one.images)) + _ready(one.ready, one.wanted))
+        for one in inventory.workloads
+    ]
+    if not pairs:
+        return ()
+    blocks = (KeyValues(pairs=tuple(pairs)),)
+    return (Section(heading="Drivers and their versions", id="drivers", blocks=blocks),)
+
+
+def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
+    said = [] if nodes is None else [f"CSI driver on {count_text(nodes, 'node')}"]
+    said += ["volumes are attached"] if attach else ["no attaching"]
+    said += ["tells its free capacity"] if capacity else []
+    return ", ".join(said)
+
+
+def _images(images: Iterable[str]) -> Iterable[str]:
+    return (visible(image.rpartition("/")[2]) for image in images)
+
+
+def _ready(ready: int | None, wanted: int | None) -> str:
+    if wanted is None or ready == wanted:
+        return ""
+    return f", {ready or 0} of {wanted} ready"
+
+
+# --- Ceph itself, and what was not seen ----------------------------------------------------------
+
+
+def _ceph(inventory: KubernetesInventory, source: str) -> tuple[Section, ...]:
+    """Ceph's own inventory as sections of this one."""
+    if inventory.ceph is None:
+        return ()
+    document = inventory_document(inventory.ceph, source)
+    return (
+        Section(
+            heading=document.title,
+            id="ceph",
+            blocks=(Bullets(items=document.summary),),
+            sections=document.sections,
+        ),
+    )
+
+
+def gaps_section(inventory: KubernetesInventory) -> tuple[Section, ...]:
+    """What could not be seen, and why; none where all was."""
+    if not inventory.gaps:
+        return ()
+    items = tuple(f"{visible(one.what)}: {visible(one.reason)}" for one in inventory.gaps)
+    return (Section(heading="Not seen", id="gaps", blocks=(Bullets(items=items),)),)

@@ -1,0 +1,417 @@
+"""Under which conditions a run was carried out: host, targets, times, order, settings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from leadline.archive import layout
+from leadline.archive.reader import Run
+from leadline.archive.records import TrialStatus
+from leadline.errors import LeadlineError
+from leadline.files import read_content
+from leadline.formats.result import EngineOutput
+from leadline.inventory.diff.host import layer_words, way
+from leadline.inventory.host import BlockDevice, HostInventory, TargetInventory
+from leadline.inventory.layer import Layer
+from leadline.plan.models import Cell as PlanCell
+from leadline.plan.target_url import TargetKind
+from leadline.report.cells import word
+from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
+from leadline.report.pages.run.systems import nvme_blocks, runner_blocks
+from leadline.report.words import NOT_SHOWN, count_text, listed, place, share_text, visible
+from leadline.units import format_block_size, format_duration, format_size
+
+_UNKNOWN = "not recorded"
+_LONGEST_PLAN = 20_000
+
+
+def moment(text: str | None) -> str:
+    """An ISO 8601 time as people write it, in UTC; as it stands where it is none."""
+    if not text:
+        return _UNKNOWN
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return visible(text)
+    zone = " UTC" if parsed.utcoffset() is not None and not parsed.utcoffset() else ""
+    return f"{parsed:%Y-%m-%d %H:%M:%S}{zone}"
+
+
+def elapsed(start: str | None, end: str | None) -> str:
+    """The time between two ISO 8601 moments; empty where one is not known."""
+    try:
+        between = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
+    except (ValueError, TypeError):
+        return ""
+    return format_duration(max(0.0, between.total_seconds()))
+
+
+def engine_texts(run: Run) -> str:
+    """The engines of the trials with their versions; empty where no trial was made."""
+    names = []
+    for trial in run.trials:
+        engine, version = trial.record.engine, trial.record.engine_version
+        names.append(visible(version if version.startswith(engine) else f"{engine} {version}"))
+    return listed(sorted(set(names)))
+
+
+def condition_blocks(run: Run) -> tuple[Block, ...]:
+    """Host, procedure, targets and sessions."""
+    if run.plan.imported:
+        return _imported(run)
+    start, end = run.inventory("start"), run.inventory("end")
+    host = start or end
+    blocks: list[Block] = []
+    if host:
+        called = "commanded from" if elsewhere(run) else "host"
+        blocks.append(KeyValues(pairs=((called, visible(host.hostname)), *_host(host, start, end))))
+    else:
+        blocks.append(Paragraph(text="The archive holds no inventory of the host."))
+    blocks.append(KeyValues(pairs=tuple(_procedure(run))))
+    blocks.append(_targets(run, host))
+    blocks += runner_blocks(run)
+    if host and host.block_devices and not elsewhere(run):
+        blocks.append(_devices(host.block_devices))
+        blocks += nvme_blocks(host.nvme)
+    blocks.append(_sessions(run))
+    return tuple(blocks)
+
+
+def elsewhere(run: Run) -> bool:
+    """Whether all I/O was done in clusters, and this machine only said what was to be done."""
+    kinds = [target.kind for target in run.plan.targets]
+    return bool(kinds) and all(kind is not None and kind.on_kubernetes for kind in kinds)
+
+
+def _imported(run: Run) -> tuple[Block, ...]:
+    """What is known of results that others made: the files, and who put them here when."""
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for trial in run.trials:
+        source = trial.record.source
+        if source is None:
+            continue
+        name = ", ".join(source.names)
+        version = trial.record.engine_version or _UNKNOWN
+        texts = (name, source.kind, version, moment(trial.record.ended_at))
+        rows.setdefault(source.files, [word(text) for text in texts])
+    label = run.manifest.cluster_label
+    pairs = [("cluster", visible(label))] if label else []
+    pairs.append(("imported", moment(run.manifest.created_at)))
+    return (
+        Paragraph(
+            text="Others measured this. What they did not write down is not known: the machines, "
+            "what ran beside, what was written and cached before. Percentiles are those that "
+            "their tool printed (fio prints them of completion latency) where it kept no "
+            "histogram."
+        ),
+        KeyValues(pairs=tuple(pairs)),
+        Table(
+            id="files",
+            caption="Files, kept byte for byte in the archive",
+            columns=tuple(Column(title=text) for text in ("file", "kind", "version", "ended")),
+            rows=tuple(tuple(row) for row in rows.values()),
+        ),
+    )
+
+
+def _host(
+    host: HostInventory, start: HostInventory | None, end: HostInventory | None
+) -> Iterable[tuple[str, str]]:
+    system = f"{host.operating_system}, kernel {host.kernel}, {host.architecture}"
+    yield "system", visible(system)
+    yield "virtualization", visible(host.virtualization) or "none found"
+    yield "processor", visible(f"{host.cpu_model}, {count_text(host.cores, 'core')}")
+    yield "memory", format_size(host.memory_bytes)
+    if host.fio_version:
+        yield "fio", visible(host.fio_version)
+    if start and end:
+        ours, theirs = start.model_dump(), end.model_dump()
+        changed = [name for name in ours if name != "taken_at" and ours[name] != theirs[name]]
+        same = "the inventory is the same as at the start"
+        yield "at the end", f"changed: {', '.join(changed)}" if changed else same
+
+
+def _procedure(run: Run) -> Iterable[tuple[str, str]]:
+    plan, manifest = run.plan, run.manifest
+    last = manifest.sessions[-1].ended_at if manifest.sessions else None
+    took = elapsed(manifest.created_at, last)
+    yield "started", moment(manifest.created_at)
+    yield "ended", moment(last) + (f" (after {took})" if took else "")
+    yield (
+        "engine",
+        ", ".join(part for part in (engine_texts(run), _io_engines(run)) if part) or "none",
+    )
+    repeats = count_text(plan.repeats, "randomised block")
+    yield "order", f"{repeats}, each with every cell once; seed {plan.seed}"
+    yield "prefill", _prefill(run)
+    yield "caches", _caches(run)
+    yield "load generator", _processor(run)
+
+
+def _io_engines(run: Run) -> str:
+    """What fio really used, which `auto` in a plan leaves open; one trial of each cell tells."""
+    found: set[str] = set()
+    seen: set[tuple[str, str, str]] = set()
+    for trial in run.trials:
+        record = trial.record
+        cell = (record.target, record.workload, record.level)
+        if record.status is not TrialStatus.COMPLETED or cell in seen:
+            continue
+        seen.add(cell)
+        if isinstance(trial.output, EngineOutput):
+            found |= {visible(job.options.engine or _UNKNOWN) for job in trial.output.jobs}
+    return f"ioengine {listed(sorted(found))}" if found else ""
+
+
+def _prefill(run: Run) -> str:
+    """What the trials recorded of it, not what the plan asked for."""
+    asked = "asked for" if run.plan.prefill else "not asked for"
+    extents = [extent for trial in run.trials if (extent := trial.record.extent)]
+    if not extents:
+        return f"{asked}; no trial recorded what was written before it"
+    whole = sum(extent.written_bytes >= extent.span_bytes for extent in extents)
+    span = format_size(max(extent.span_bytes for extent in extents))
+    of = f"{whole:,} of {count_text(len(extents), 'trial')}"
+    return f"{asked}; {of} had all that they may read written before, up to {span}"
+
+
+def _caches(run: Run) -> str:
+    if not run.plan.drop_caches:
+        return "not dropped, as the plan asks"
+    drops = [drop for trial in run.trials if (drop := trial.record.cache_drop)]
+    in_pools = {TargetKind.RBD, TargetKind.RADOS}
+    if {target.kind for target in run.plan.targets} <= in_pools:
+        return (
+            "this machine had none of the data: librbd's is off; those of the OSDs are not dropped"
+        )
+    if not drops:
+        return "to be dropped before each trial; no drop is recorded"
+    left = max(drop.resident_after_bytes for drop in drops)
+    methods = listed(sorted({visible(drop.method) for drop in drops}))
+    read_back = "nothing stayed resident" if not left else f"up to {format_size(left)} stayed"
+    return f"dropped before {count_text(len(drops), 'trial')} ({methods}); read back: {read_back}"
+
+
+def _processor(run: Run) -> str:
+    busy = [one.busy_share for trial in run.trials if (one := trial.record.processor)]
+    if not busy:
+        return "processor use not recorded"
+    steal = max(one.steal_share for trial in run.trials if (one := trial.record.processor))
+    shares = dict.fromkeys((share_text(min(busy)), share_text(max(busy))))
+    text = f"cores busy {' to '.join(shares)} of the time"
+    return text + (f", up to {share_text(steal)} stolen by the hypervisor" if steal else "")
+
+
+def _targets(run: Run, host: HostInventory | None) -> Table:
+    known = {one.target: one for one in host.targets} if host else {}
+    stacks = _stacks(run)
+    rows = []
+    for target in run.plan.targets:
+        found = known.get(target.name)
+        below = _below(found)
+        layers = stacks.get(target.name, ())
+        if target.kind is not None and (target.kind.on_zfs or target.kind.on_shared_image):
+            below = _of_layers(layers)
+        elif target.cluster and (found is None or found.mount is None):
+            on_kubernetes = target.kind is not None and target.kind.on_kubernetes
+            below = (
+                NOT_SHOWN if on_kubernetes else "Ceph",
+                NOT_SHOWN,
+                f"cluster {target.cluster}",
+                NOT_SHOWN,
+            )
+        named = [target.name, target.url, *below]
+        rows.append(tuple(word(text) for text in named))
+    titles = ("target", "URL", "filesystem", "mount point", "device", "mount options")
+    return Table(
+        id="targets",
+        caption="Targets and what they stand on",
+        columns=tuple(Column(title=text) for text in titles),
+        rows=tuple(rows),
+    )
+
+
+def _stacks(run: Run) -> Mapping[str, tuple[Layer, ...]]:
+    try:
+        return run.stacks
+    except LeadlineError:
+        return {}  # the section on layers says so
+
+
+def _of_layers(layers: tuple[Layer, ...]) -> tuple[str, str, str, str]:
+    """Of a file system that Leadline made itself."""
+    if not layers:
+        return (_UNKNOWN, NOT_SHOWN, NOT_SHOWN, NOT_SHOWN)
+    top = layers[0]
+    place, options = (top.facts.get(key, NOT_SHOWN) for key in ("mount_point", "options"))
+    return (layer_words(top), place, way(layers[1:]) or NOT_SHOWN, options)
+
+
+def _below(found: TargetInventory | None) -> tuple[str, str, str, str]:
+    if found is None:
+        return (_UNKNOWN, NOT_SHOWN, NOT_SHOWN, NOT_SHOWN)
+    if found.mount is None:
+        return ("none", NOT_SHOWN, found.device or _UNKNOWN, NOT_SHOWN)
+    mount = found.mount
+    return (mount.filesystem, mount.mount_point, found.device or mount.source, mount.options)
+
+
+def _devices(devices: Iterable[BlockDevice]) -> Table:
+    rows = []
+    for device in devices:
+        turning = "turning" if device.rotational else "solid state"
+        texts = [device.name, device.kind, device.model or NOT_SHOWN, turning]
+        texts += [device.scheduler or NOT_SHOWN, device.parent or NOT_SHOWN]
+        size = Cell(text=format_size(device.size_bytes), sort=float(device.size_bytes))
+        rows.append((*(word(text) for text in texts), size))
+    titles = ("device", "kind", "model", "medium by the kernel", "scheduler", "part of")
+    columns = tuple(Column(title=text) for text in titles)
+    return Table(
+        id="devices",
+        caption="Block devices of the host",
+        columns=(*columns, Column(title="size", kind=Kind.NUMBER)),
+        rows=tuple(rows),
+    )
+
+
+def _sessions(run: Run) -> Table:
+    rows = []
+    for session in run.manifest.sessions:
+        texts = [moment(session.started_at), moment(session.ended_at), session.hostname]
+        texts += [session.leadline_version, session.python_version]
+        rows.append(tuple(word(text) for text in texts))
+    titles = ("from", "to", "host", "Leadline", "Python")
+    return Table(
+        id="sessions",
+        caption="Sessions: the first, and one for each resume",
+        columns=tuple(Column(title=text) for text in titles),
+        rows=tuple(rows),
+    )
+
+
+def matrix_blocks(run: Run) -> tuple[Block, ...]:
+    """Settings of every workload and level, and users' job files as they are."""
+    if run.plan.imported:
+        return (_recorded_matrix(run),)
+    cells: dict[tuple[str, str], PlanCell] = {}
+    for cell in run.plan.cells:
+        cells.setdefault((cell.workload.name, cell.level), cell)
+    rows = []
+    for cell in cells.values():
+        load = cell.workload
+        for phase in load.phases:
+            share = f"{phase.read_share} % reads" if phase.read_share else NOT_SHOWN
+            fsync = f"every {phase.fsync}" if phase.fsync else NOT_SHOWN
+            texts = [load.name, cell.level, phase.pattern.value, share]
+            direct = NOT_SHOWN if load.streams else "yes" if load.direct else "no"
+            texts += [load.engine.value, direct, fsync]
+            numbers = [
+                (format_block_size(phase.block_size), phase.block_size),
+                (str(phase.iodepth), phase.iodepth),
+                (str(phase.numjobs), phase.numjobs),
+                (format_size(phase.size), phase.size),
+                (format_duration(load.ramp_s), load.ramp_s),
+                (format_duration(load.runtime_s), load.runtime_s),
+            ]
+            if load.streams:  # which have no blocks and no depth
+                numbers[:3] = [(NOT_SHOWN, 0)] * 3
+            shown = [word(text or NOT_SHOWN) for text in texts]
+            shown += [Cell(text=text, sort=float(value)) for text, value in numbers]
+            rows.append(tuple(shown))
+    words = ("workload", "level", "pattern", "share", "engine", "direct", "fsync")
+    numbers_titles = ("block", "depth", "jobs", "size per job", "ramp", "runtime")
+    columns = [Column(title=text) for text in words]
+    columns += [Column(title=text, kind=Kind.NUMBER) for text in numbers_titles]
+    table = Table(id="matrix", caption="", columns=tuple(columns), rows=tuple(rows))
+    files = {
+        cell.workload.name: cell.workload.job_file
+        for cell in cells.values()
+        if cell.workload.job_file
+    }
+    codes = [
+        Code(text=visible_lines(file.text), caption=f"{visible(name)}: {visible(file.path)}")
+        for name, file in files.items()
+    ]
+    return (*((table,) if rows else ()), *codes)
+
+
+def _recorded_matrix(run: Run) -> Table:
+    """What imported results tell of their loads, in fio's words."""
+    rows = []
+    for cell in run.plan.cells:
+        recorded = cell.workload.recorded
+        options = recorded.options if recorded else {}
+        told = " ".join(f"{key}={value}" for key, value in options.items())
+        texts = (cell.target, cell.workload.name, cell.level or NOT_SHOWN, told or _UNKNOWN)
+        rows.append(tuple(word(text) for text in texts))
+    titles = ("target", "workload", "level", "options as told")
+    return Table(
+        id="matrix",
+        caption="",
+        columns=tuple(Column(title=text) for text in titles),
+        rows=tuple(rows),
+    )
+
+
+def unfinished_table(run: Run) -> Table | None:
+    """Trials that did not complete, and why; None where all did."""
+    rows = []
+    for trial in run.trials:
+        record = trial.record
+        if record.status is TrialStatus.COMPLETED:
+            continue
+        cell = place(record.target, record.workload, record.level)
+        reason = ": ".join((record.problem.code, record.problem.fact)) if record.problem else ""
+        texts = (record.trial, cell, record.status.value, visible(reason) or _UNKNOWN)
+        rows.append(tuple(word(text) for text in texts))
+    for planned in run.missing:
+        its = run.plan.cells[planned.cell]
+        cell = place(its.target, its.workload.name, its.level)
+        texts = (planned.id, cell, "not run", "the run ended before")
+        rows.append(tuple(word(text) for text in texts))
+    if not rows:
+        return None
+    return Table(
+        id="unfinished",
+        caption="",
+        columns=tuple(Column(title=text) for text in ("trial", "cell", "status", "reason")),
+        rows=tuple(rows),
+    )
+
+
+def reproduction_blocks(run: Run) -> tuple[Block, ...]:
+    """The commands of the sessions and the plan as it was given."""
+    # Older archives say where the program lay, which repeats nothing.
+    commands = [
+        visible(shlex.join(("leadline", *session.command[1:])))
+        for session in run.manifest.sessions
+        if session.command
+    ]
+    blocks: list[Block] = []
+    if commands:
+        blocks.append(Code(text="\n".join(commands), caption="Commands of the sessions"))
+    else:
+        blocks.append(Paragraph(text="The archive holds no command."))
+    if run.plan.imported:
+        return tuple(blocks)
+    blocks.append(
+        Paragraph(
+            text=f"The seed {run.plan.seed} gives the same order of trials and the same offsets."
+        )
+    )
+    try:
+        content = read_content(run.path / layout.PLAN_AS_GIVEN, 4 * _LONGEST_PLAN + 1)
+        given = content.decode("utf-8", "replace")
+    except OSError:
+        given = ""
+    if given.strip():
+        cut = given[:_LONGEST_PLAN] + ("\n..." if len(given) > _LONGEST_PLAN else "")
+        blocks.append(Code(text=visible_lines(cut), caption="The plan as it was given"))
+    return tuple(blocks)
+
+
+def visible_lines(text: str) -> str:
+    """Like `visible`, with line breaks kept and tabs as spaces."""
+    return "\n".join(visible(line.expandtabs(4)) for line in text.splitlines())

@@ -1,0 +1,585 @@
+"""From an opened run, its figures and findings to the document that renderers show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from leadline.analysis.comparison import Comparison
+from leadline.analysis.figures import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS, CellFigure
+from leadline.analysis.ranking import Ranking
+from leadline.analysis.scaling.study import ScalingStudy
+from leadline.archive.reader import Run
+from leadline.archive.records import RunStatus, TrialStatus
+from leadline.archive.verify import Verification
+from leadline.findings import Finding, Severity
+from leadline.formats.result import JobOptions
+from leadline.metrics import PERCENTILES, Metric
+from leadline.plan.models import Recorded
+from leadline.report.curves import MOST_SERIES
+from leadline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    KeyValues,
+    Kind,
+    Marks,
+    PageBudget,
+    Paragraph,
+    Section,
+    Table,
+    finding_list,
+)
+from leadline.report.pages.comparison.takeaways import CODE, one_of_each_job
+from leadline.report.pages.layers import layers_of_page
+from leadline.report.pages.run.conditions import (
+    condition_blocks,
+    elapsed,
+    elsewhere,
+    engine_texts,
+    matrix_blocks,
+    moment,
+    reproduction_blocks,
+    unfinished_table,
+)
+from leadline.report.pages.run.results import (
+    FEW_TRIALS,
+    load_sentences,
+    result_sections,
+    study_of,
+    told_rate,
+)
+from leadline.report.pages.run.scorecard import (
+    comparison_sections,
+    comparison_sentences,
+    comparisons_of,
+    leading,
+    ranking_of,
+    ranking_sections,
+    read_write_sections,
+    scorecard_sections,
+    undecided,
+)
+from leadline.report.pages.run.stacks import stack_sections
+from leadline.report.pages.run.systems import left_out_section, system_sections
+from leadline.report.pages.scaling.charts import timeline_sections
+from leadline.report.pages.scaling.page import curve_section, evidence_section
+from leadline.report.pages.scaling.tables import named_curves
+from leadline.report.words import count_text, listed, place, share_text, title, visible
+from leadline.stats.histogram import samples_needed
+from leadline.version import __version__
+
+# What an imported run still says whose queue depths were ignored: what one I/O a job gives.
+
+
+def remaining_sentence(run: Run, findings: Sequence[Finding]) -> list[str]:
+    """On the trials that an error refuses for their queue depth alone, and that had one I/O of each
+    job in flight by their own figures; nothing on runs of one's own, which are better repeated."""
+    if not run.plan.imported:
+        return []
+    errors: dict[str, list[Finding]] = {}
+    for one in findings:
+        if one.severity is Severity.ERROR and one.trial:
+            errors.setdefault(one.trial, []).append(one)
+    jobs = {
+        trial.id: _jobs(run.plan.cells[trial.cell].workload.recorded) for trial in run.plan.trials
+    }
+    alone = [
+        trial
+        for trial, found in errors.items()
+        if {one.code for one in found} == {CODE}
+        and all(one_of_each_job(one.evidence.get("in_flight"), jobs.get(trial)) for one in found)
+    ]
+    if not alone:
+        return []
+    text = (
+        f"What remains: {len(alone):,} of {count_text(len(errors), 'trial')} with errors are "
+        "refused for their queue depth alone and had one I/O of each job in flight by their own "
+        "figures. Imported with an iodepth of 1, which is what ran, they stand for that."
+    )
+    return [text]
+
+
+def _jobs(recorded: Recorded | None) -> int | None:
+    return JobOptions(raw=recorded.options, whole=False).numjobs if recorded else None
+
+
+# What a run says in short, computed from its figures and its ranking.
+
+
+def headline(
+    run: Run,
+    figures: Sequence[CellFigure],
+    findings: Sequence[Finding],
+    marks: Marks,
+    verification: Verification | None = None,
+    ranking: Ranking | None = None,
+    comparisons: Sequence[Comparison] = (),
+    loads: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Sentences, the most important first: how clusters compare; which target leads, if the
+    evidence tells; what the load curves say (`loads`); what was measured, what speaks against it,
+    what is not shown and why, how far the trials lie apart, whether the archive is intact."""
+    said = [*comparison_sentences(comparisons)]
+    said += [sentence for sentence in (leading(ranking),) if sentence]
+    said += loads
+    said.append(_measured(run, findings))
+    said += [sentence for sentence in (undecided(ranking),) if sentence]
+    said += _judged(figures, findings, marks)
+    said += remaining_sentence(run, findings)
+    said += _missing(figures)
+    streams = {cell.workload.name for cell in run.plan.cells if cell.workload.streams}
+    said += _not_shown([one for one in figures if one.planned_workload not in streams])
+    said += _spread(figures)
+    if verification is not None:
+        said.append(_verified(verification))
+    return tuple(said)
+
+
+def _measured(run: Run, findings: Sequence[Finding]) -> str:
+    plan = run.plan
+    completed = sum(trial.record.status is TrialStatus.COMPLETED for trial in run.trials)
+    of = f"{completed:,} of {count_text(len(plan.trials), 'trial')} completed"
+    targets = count_text(len(plan.targets), "target")
+    workloads = count_text(len({cell.workload.name for cell in plan.cells}), "workload")
+    extent = f"{count_text(len(plan.cells), 'cell')} ({targets}, {workloads})"
+    state = {
+        RunStatus.COMPLETE: "",
+        RunStatus.INTERRUPTED: " The run was interrupted; `leadline run --resume` goes on with it.",
+        RunStatus.RUNNING: " The run is not sealed: it is still going on, or was killed.",
+    }[run.manifest.status]
+    counts = {
+        severity: sum(finding.severity is severity for finding in findings)
+        for severity in (Severity.ERROR, Severity.WARNING)
+    }
+    found = [
+        count_text(count, f"{severity.value} finding")
+        for severity, count in counts.items()
+        if count
+    ]
+    # Silence of the audit says something only where there was a number to judge.
+    silent = "no error and no warning found" if completed else "there is no number to judge"
+    return f"{of} in {extent}; {listed(found) or silent}.{state}"
+
+
+def _judged(figures: Sequence[CellFigure], findings: Sequence[Finding], marks: Marks) -> list[str]:
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+    said = []
+    for severity, found, meaning in (
+        (Severity.ERROR, errors, "these must not be used"),
+        (Severity.WARNING, warnings, "use these knowing why"),
+    ):
+        if not found:
+            continue
+        touched = sum(
+            any(
+                doubt.severity is severity and not doubt.whole_run
+                for metric in row.metrics
+                for doubt in metric.doubts
+            )
+            for row in figures
+        )
+        codes = listed(
+            f"{mark.code} ({mark.label})" for mark in marks.all if mark.severity is severity
+        )
+        count = count_text(len(found), f"{severity.value} finding")
+        what = "latencies" if all(finding.latency_only for finding in found) else "numbers"
+        rows = f"{touched:,} of {count_text(len(figures), 'row')} of {what}"
+        which = f" {rows} touched; {meaning}." if touched else ""
+        said.append(f"{count}: {codes}.{which}")
+    everywhere = [
+        f"{marks.of(finding).label} ({finding.code})"
+        for finding in [*errors, *warnings]
+        if not (finding.target or finding.workload or finding.level or finding.trial or finding.op)
+    ]
+    if everywhere:
+        labels = listed(dict.fromkeys(everywhere))
+        said.append(f"Every number of the run is touched by {labels}.")
+    return said
+
+
+def _missing(figures: Sequence[CellFigure]) -> list[str]:
+    missing = [figure for figure in figures if figure.missing]
+    if not missing:
+        return []
+    names = listed(
+        dict.fromkeys(place(row.target, row.workload, row.level) for row in missing), limit=3
+    )
+    return [f"Missing, for want of a completed trial: {names}."]
+
+
+def _not_shown(figures: Sequence[CellFigure]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for metric in (Metric.LATENCY_MEAN, *PERCENTILES):
+        without = [
+            figure.metric(metric)
+            for figure in figures
+            if not figure.missing and figure.metric(metric).value is None
+        ]
+        if not without:
+            continue
+        few = [one for one in without if "fewer than" in one.absence]
+        rows = count_text(len(without), "row")
+        text = f"{title(metric)} in {rows}"
+        key = "too few I/Os" if len(few) == len(without) else "not measured"
+        reasons.setdefault(key, []).append(text)
+    return [f"Not shown, {reason}: {listed(texts)}." for reason, texts in reasons.items()]
+
+
+def _spread(figures: Sequence[CellFigure]) -> list[str]:
+    spreads = [
+        (spread, figure)
+        for figure in figures
+        if (spread := figure.metric(told_rate(figure)).spread) is not None
+    ]
+    if not spreads:
+        if any(not figure.missing for figure in figures):
+            return ["One trial of each cell: what a repeat would give is not known."]
+        return []
+    values = [spread for spread, _ in spreads]
+    worst, where = max(spreads, key=lambda pair: pair[0])
+    op = where.op.value if where.op else ""
+    cell = place(where.target, where.workload, where.level, op)
+    rates = dict.fromkeys(title(told_rate(figure)) for _, figure in spreads)
+    said = f"Spread of trials, (highest - lowest) / median {' or '.join(rates)}"
+    usual, most = share_text(median(values)), share_text(worst)
+    if len(spreads) == 1:
+        return [f"{said}: {most} ({cell})."]
+    return [f"{said}: {usual} in the middle row, {most} at most ({cell})."]
+
+
+def _verified(verification: Verification) -> str:
+    checked = (
+        f"{count_text(verification.files, 'file')} and "
+        f"{count_text(verification.numbers, 'derived number')}"
+    )
+    if verification.ok:
+        return f"The archive is intact: {checked} checked against checksums and raw output."
+    count = count_text(len(verification.problems), "problem")
+    first = verification.problems[0]
+    return (
+        f"The archive is NOT intact: {count} in {checked}; first "
+        f"{visible(first.path)}: {visible(first.message)}."
+    )
+
+
+def run_document(
+    run: Run,
+    figures: tuple[CellFigure, ...],
+    findings: tuple[Finding, ...],
+    verification: Verification | None = None,
+    *,
+    charts: bool = True,
+) -> Document:
+    """The whole report of one run; the same input gives the same document. `charts` are for
+    renderers that draw: without them there are no curves and no heat map, but every trial is told.
+    """
+    marks = Marks(findings)
+    ranking = ranking_of(run, figures, findings)
+    comparisons = comparisons_of(run, figures, findings)
+    loads = study_of(run, figures, findings)
+    of_layers, layers = layers_of_page(run, findings)
+    said = (*of_layers, *(load_sentences(loads) if loads else ()))
+    return Document(
+        title=f"Run {visible(run.id)}",
+        subtitle=_subtitle(run),
+        summary=headline(run, figures, findings, marks, verification, ranking, comparisons, said),
+        sections=(
+            *ranking_sections(run, ranking, len(run.plan.targets)),
+            *(scorecard_sections(run, figures) if charts else ()),
+            *comparison_sections(comparisons, marks),
+            *(curve_section(loads, marks, PageBudget()) if loads and charts else ()),
+            _results(run, figures, findings, marks, charts=charts),
+            *read_write_sections(run, figures, marks),
+            *left_out_section(run),
+            *_unfinished(run),
+            _findings(findings, marks),
+            *(layers if charts else ()),
+            *system_sections(run),
+            *stack_sections(run),
+            *(_load_evidence(loads) if loads and charts else ()),
+            Section(
+                heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
+            ),
+            Section(
+                heading="Test matrix", id="test-matrix", blocks=matrix_blocks(run), folded=True
+            ),
+            Section(heading="Methods", id="methods", blocks=_methods(), folded=True),
+            Section(
+                heading="How to reproduce",
+                id="reproduce",
+                blocks=reproduction_blocks(run),
+                folded=True,
+            ),
+            Section(heading="Versions", id="versions", blocks=_versions(run), folded=True),
+        ),
+        marked=marks.all,
+    )
+
+
+def _load_evidence(loads: ScalingStudy) -> tuple[Section, ...]:
+    """What load curves are judged by, to be looked up."""
+    curves = named_curves(loads)
+    named = [(one.name, one.study) for one in curves]
+    return (*evidence_section(curves), *timeline_sections(named, PageBudget()))
+
+
+def findings_document(
+    run: Run, figures: tuple[CellFigure, ...], findings: tuple[Finding, ...]
+) -> Document:
+    """What the audit says of a run, without the run's numbers."""
+    marks = Marks(findings)
+    return Document(
+        title=f"Audit of {visible(run.id)}",
+        subtitle=_subtitle(run),
+        summary=headline(run, figures, findings, marks),
+        sections=(*_unfinished(run), _findings(findings, marks)),
+        marked=marks.all,
+    )
+
+
+def _where(run: Run) -> str:
+    """The machine that did the I/O, or the clusters that it was all done in."""
+    if elsewhere(run):
+        return f"on {listed([visible(cluster.name) for cluster in run.plan.clusters])}"
+    host = run.inventory("start")
+    return f"on {visible(host.hostname)}" if host else ""
+
+
+def _subtitle(run: Run) -> str:
+    plan, manifest = run.plan, run.manifest
+    last = manifest.sessions[-1].ended_at if manifest.sessions else None
+    took = elapsed(manifest.created_at, last)
+    label = run.manifest.cluster_label
+    parts = [
+        visible(plan.description) or visible(plan.name),
+        f"profile {visible(listed(plan.profiles))}" if plan.profiles else "",
+        _where(run),
+        f"cluster {visible(label)}" if label else "",
+        ("imported " if plan.imported else "")
+        + moment(manifest.created_at)
+        + (f", took {took}" if took else ""),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _results(
+    run: Run,
+    figures: tuple[CellFigure, ...],
+    findings: tuple[Finding, ...],
+    marks: Marks,
+    *,
+    charts: bool,
+) -> Section:
+    budget = PageBudget()
+    sections = result_sections(run, figures, findings, marks, budget if charts else None)
+    said = budget.said if figures else "The plan has no cell."
+    return Section(
+        heading="Results",
+        id="results",
+        blocks=(Paragraph(text=said),) if said else (),
+        sections=sections,
+    )
+
+
+def _unfinished(run: Run) -> tuple[Section, ...]:
+    table = unfinished_table(run)
+    if table is None:
+        return ()
+    return (Section(heading="Trials without a result", id="unfinished-trials", blocks=(table,)),)
+
+
+def _findings(findings: tuple[Finding, ...], marks: Marks) -> Section:
+    blocks: tuple[Block, ...] = (
+        (finding_list(findings, marks),)
+        if findings
+        else (Paragraph(text="The audit found nothing to say about this run."),)
+    )
+    return Section(heading="Findings", id="findings", blocks=blocks)
+
+
+def _methods() -> tuple[Block, ...]:
+    needs = ", ".join(
+        f"{title(metric).split()[0]} {samples_needed(metric.quantile):,}"
+        for metric in PERCENTILES
+        if metric.quantile is not None
+    )
+    return (
+        KeyValues(
+            pairs=(
+                (
+                    "value",
+                    (
+                        "IOPS, bandwidth and mean latency of a row: the median of its completed "
+                        "trials; every trial is drawn as a dot"
+                    ),
+                ),
+                (
+                    "percentiles",
+                    (
+                        "from the merged latency histograms of all completed trials of the row "
+                        "(fio json+ bins, relative error at most 1/128); never averaged. In a "
+                        "plot the mark and its label are this value, the dots are the trials' own "
+                        "percentiles"
+                    ),
+                ),
+                ("shown from", f"ten I/Os beyond the percentile on: {needs}"),
+                ("latency", "total latency: submission and completion together"),
+                ("range", "(highest - lowest) / median of the trials' IOPS"),
+                (
+                    "95 % interval",
+                    (
+                        "of the median over trials, by their order statistics (binomial, coverage "
+                        f"at least 95 %), from {TRIALS_FOR_INTERVAL} trials on; with fewer there "
+                        "is none; for a percentile over the trials' own percentiles"
+                    ),
+                ),
+                (
+                    "outliers",
+                    (
+                        f"from {TRIALS_FOR_OUTLIERS} trials on, further than 14.826 x MAD from the "
+                        "median: marked, never removed"
+                    ),
+                ),
+                (
+                    "curves",
+                    (
+                        "percentiles and distributions from the same merged histograms, of up to "
+                        f"{MOST_SERIES} targets; IOPS over time from each trial's own seconds, in "
+                        f"a run of more than {FEW_TRIALS} trials of cells that were not steady only"
+                    ),
+                ),
+                (
+                    "doubts",
+                    (
+                        "E, W, I: error, warning, info; the label beside a number leads to the "
+                        "finding. A number under an error must not be used"
+                    ),
+                ),
+                (
+                    "missing",
+                    "a cell without a completed trial is a row without numbers, never a zero",
+                ),
+                (
+                    "ranking",
+                    (
+                        "every two targets are judged by their trials (better, worse, same or "
+                        "inconclusive); whoever cannot be told apart shares a rank; a target that "
+                        "lacks a number is not ranked"
+                    ),
+                ),
+                (
+                    "units",
+                    (
+                        "k, M, G and KiB, MiB, GiB are powers of 1024; MiB/s = 1,048,576 bytes/s; "
+                        "us = 0.000001 s"
+                    ),
+                ),
+                ("total", "reads and writes that ran at the same time, added"),
+            )
+        ),
+    )
+
+
+def _versions(run: Run) -> tuple[Block, ...]:
+    sessions = run.manifest.sessions
+    measured = listed(dict.fromkeys(visible(one.leadline_version) for one in sessions))
+    pythons = listed(dict.fromkeys(visible(one.python_version) for one in sessions))
+    return (
+        KeyValues(
+            pairs=(
+                ("measured by", f"Leadline {measured}"),
+                ("this report by", f"Leadline {__version__}"),
+                ("engine", engine_texts(run) or "no trial"),
+                ("Python", pythons),
+                ("archive", run.manifest.schema_),
+            )
+        ),
+    )
+
+
+# What an import gave: its runs, and what the audit says of them in a line each.
+
+
+def import_document(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Document:
+    """One row a run, and one a rule that found something."""
+    count = sum(len(run.plan.trials) for run, _ in audited)
+    into = count_text(len(audited), "run")
+    names = listed(visible(run.id) for run, _ in audited)
+    summary = [f"{count_text(count, 'result')} imported into {into}: {names}."]
+    errors = sum(
+        finding.severity is Severity.ERROR for _, findings in audited for finding in findings
+    )
+    summary.append(
+        f"{count_text(errors, 'error finding')}: those numbers must not be used."
+        if errors
+        else "The audit found no error."
+    )
+    summary.append(
+        f"`leadline show {audited[-1][0].id}` shows the numbers, `leadline audit "
+        f"{audited[-1][0].id}` every doubt about them."
+    )
+    blocks: list[Block] = [_runs(audited)]
+    if any(findings for _, findings in audited):
+        blocks.append(_rules(audited))
+    return Document(
+        title="Imported results",
+        subtitle="",
+        summary=tuple(summary),
+        sections=(Section(heading="Runs", id="imported", blocks=tuple(blocks)),),
+        marked=(),
+    )
+
+
+def _runs(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
+    rows = []
+    for run, findings in audited:
+        trials = run.plan.trials
+        read = sum(trial.record.status is TrialStatus.COMPLETED for trial in run.trials)
+        numbers = [
+            len(run.plan.targets),
+            len(run.plan.cells),
+            len(trials),
+            len(trials) - read,
+            _count(findings, Severity.ERROR),
+            _count(findings, Severity.WARNING),
+        ]
+        cluster = visible(run.manifest.cluster_label)
+        rows.append((Cell(text=visible(run.id)), Cell(text=cluster or "–"), *map(_number, numbers)))
+    titles = ("targets", "cells", "results", "unreadable", "errors", "warnings")
+    columns = (Column(title="run"), Column(title="cluster"))
+    return Table(
+        id="runs",
+        caption="",
+        columns=(*columns, *(Column(title=title, kind=Kind.NUMBER) for title in titles)),
+        rows=tuple(rows),
+    )
+
+
+def _rules(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
+    counts: dict[str, dict[Severity, int]] = {}
+    for _, findings in audited:
+        for finding in findings:
+            found = counts.setdefault(finding.code, dict.fromkeys(Severity, 0))
+            found[finding.severity] += 1
+    order = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+    rows = tuple(
+        (Cell(text=code), *(_number(found[severity]) for severity in order))
+        for code, found in counts.items()
+    )
+    titles = ("errors", "warnings", "infos")
+    columns = (
+        Column(title="found by the audit"),
+        *(Column(title=title, kind=Kind.NUMBER) for title in titles),
+    )
+    return Table(id="rules", caption="", columns=columns, rows=rows)
+
+
+def _number(value: int) -> Cell:
+    return Cell(text=f"{value:,}" if value else "–", sort=float(value))
+
+
+def _count(findings: Sequence[Finding], severity: Severity) -> int:
+    return sum(finding.severity is severity for finding in findings)

@@ -1,0 +1,589 @@
+"""The results of a run as tables and dot plots, one section for each workload."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.scaling.curves import load_curves
+from leadline.analysis.scaling.study import ScalingStudy, study
+from leadline.analysis.workloads import rate_told, usual_rate
+from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.records import TrialStatus
+from leadline.findings import Finding, Severity
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import FormatError
+from leadline.metrics import Metric, Op
+from leadline.plan.models import Cell as PlannedCell
+from leadline.plan.models import Workload
+from leadline.report.cells import number_cell, slug, trials_cell, word
+from leadline.report.curves import (
+    MOST_POINTS,
+    MOST_SERIES,
+    RATE_UNITS,
+    TimeRow,
+    distribution_chart,
+    ladder_chart,
+    percentiles_of,
+    rate_over_time_chart,
+)
+from leadline.report.document import (
+    NEXT_TO_ZERO,
+    Block,
+    Bullets,
+    Cell,
+    Choices,
+    Column,
+    Dot,
+    DotPlot,
+    DotRow,
+    Kind,
+    LineChart,
+    Mark,
+    Marks,
+    PageBudget,
+    Paragraph,
+    Section,
+    Table,
+    decades_axis,
+    linear_axis,
+)
+from leadline.report.pages.scaling.page import scaling_sentences
+from leadline.report.words import (
+    MISSING,
+    NOT_SHOWN,
+    chart_labels,
+    count_text,
+    listed,
+    op_text,
+    place,
+    share_text,
+    title,
+    value_text,
+    value_with_unit,
+    visible,
+    workload_text,
+)
+
+# Dot plots of every trial: the spread of repeats as it is, nothing averaged away.
+
+# Beyond this ratio the small values of a linear axis from zero would lie on its first pixels.
+_LOG_FROM_RATIO = 30.0
+
+# A page with more rows in each plot would be too large, and no one looks at so many.
+DRAWN_ROWS = 40
+
+
+def dot_plots(
+    anchor: str,
+    figures: Sequence[CellFigure],
+    rate: Metric,
+    marks: Marks,
+    budget: PageBudget | None = None,
+) -> tuple[DotPlot, ...]:
+    """Two plots for each operation of a workload: its rate and its latency, a row per target.
+
+    With a `budget` only what is worth a place on a page: of very many targets the fastest, which
+    the title then says, and no plot of a single dot, which is the table's number.
+    """
+    plots = []
+    groups: dict[tuple[str, str, object], list[CellFigure]] = {}
+    for figure in figures:
+        groups.setdefault((figure.workload, figure.level, figure.op), []).append(figure)
+    workloads = {figure.workload for figure in figures}
+    levels = {figure.level for figure in figures}
+    for number, rows in enumerate(groups.values(), start=1):
+        first = rows[0]
+        parts = [visible(first.workload)] if len(workloads) > 1 else []
+        parts += [visible(first.level)] if len(levels) > 1 and first.level else []
+        parts += [op_text(first.op)] if first.op else []
+        shown = rows if budget is None else _fastest(rows, rate, DRAWN_ROWS)
+        among = [f"the {len(shown)} fastest of {len(rows)}"] if len(shown) < len(rows) else []
+        for kind, metric in (("rate", rate), ("latency", _latency_metric(shown))):
+            made = _plot(
+                f"plot-{anchor}-{number}-{kind}",
+                " · ".join([*parts, title(metric), *among]),
+                metric,
+                shown,
+                marks,
+            )
+            if made and (budget is None or _worth(made, budget)):
+                plots.append(made)
+    return tuple(plots)
+
+
+def _worth(plot: DotPlot, budget: PageBudget) -> bool:
+    dots = sum(len(row.dots) for row in plot.rows)
+    return dots > 1 and budget.allows("every trial", len(plot.rows) + dots)
+
+
+def _fastest(rows: Sequence[CellFigure], rate: Metric, most: int) -> Sequence[CellFigure]:
+    """Those of the highest rate, in the order given."""
+    values = [row.metric(rate).value for row in rows]
+    order = sorted(
+        range(len(rows)), key=lambda at: -math.inf if (one := values[at]) is None else one
+    )
+    return [rows[at] for at in sorted(order[-most:])]
+
+
+def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
+    """p99, or the mean where a trial has too few I/Os for it."""
+    for figure in figures:
+        values = figure.metric(Metric.LATENCY_P99).trials
+        if any(one.value is None for one in values):
+            return Metric.LATENCY_MEAN
+    return Metric.LATENCY_P99
+
+
+def _plot(
+    anchor: str, heading: str, metric: Metric, figures: Sequence[CellFigure], marks: Marks
+) -> DotPlot | None:
+    """None where no trial has a value: the table says what is missing."""
+    values = [
+        one.value
+        for figure in figures
+        for one in figure.metric(metric).trials
+        if one.value is not None
+    ]
+    if not values:
+        return None
+    positive = [value for value in values if value > NEXT_TO_ZERO]
+    log = len(positive) == len(values) and max(values) / min(values) > _LOG_FROM_RATIO
+    # Round ticks are round in the unit that is read.
+    size = float(1 << 20) if metric is Metric.BANDWIDTH else 1.0
+    scaled = [value / size for value in values]
+    low, high, ticks = decades_axis(min(scaled), max(scaled)) if log else linear_axis(max(scaled))
+    labels = chart_labels(dict.fromkeys(figure.target for figure in figures))
+    unit = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}.get(metric, "")
+    return DotPlot(
+        id=anchor,
+        title=heading,
+        unit=unit,
+        mark="median" if metric.quantile is None else "all trials together",
+        log=log,
+        low=low * size,
+        high=high * size,
+        ticks=tuple((tick * size, value_text(metric, tick * size)) for tick in ticks),
+        rows=tuple(_row(labels[figure.target], figure.metric(metric), marks) for figure in figures),
+    )
+
+
+def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
+    """The mark and its text are the figure of the table: they must never differ from it."""
+    shown = [(one, one.value) for one in metric.trials if one.value is not None]
+    text = NOT_SHOWN if shown else MISSING
+    if metric.value is not None:
+        text = value_text(metric.metric, metric.value)
+        if metric.spread is not None:
+            text += f" (range {share_text(metric.spread)})"
+    return DotRow(
+        label=label,
+        dots=tuple(
+            Dot(
+                trial=one.trial,
+                value=value,
+                text=value_with_unit(metric.metric, value),
+                outlier=one.outlier,
+            )
+            for one, value in shown
+        ),
+        value=metric.value,
+        text=text,
+        marks=marks.for_number(metric.doubts),
+    )
+
+
+# The curves of one workload, of which a reader looks at one at a time.
+
+# Of a larger run only what was not steady is drawn over time: that is where it matters, and every
+# log is a file to read.
+FEW_TRIALS = 100
+_MOST_TIME_LINES = 24
+_MOST_TIME_POINTS = 900
+_Key = tuple[str, str, Op]
+
+
+def workload_curves(
+    run: Run, anchor: str, figures: Sequence[CellFigure], rate: Metric, budget: PageBudget
+) -> tuple[Block, ...]:
+    """Percentiles, distribution and IOPS over time of each level and operation of a workload, the
+    targets as series, and what to choose them by. Totals are left out: their parts are there."""
+    groups: dict[_Key, list[CellFigure]] = {}
+    for figure in figures:
+        if figure.op is not None and figure.op is not Op.TOTAL and not figure.missing:
+            groups.setdefault((figure.workload, figure.level, figure.op), []).append(figure)
+    targets, rest = shown_targets(figures, rate)
+    named = _names(list(groups))
+    charts: list[tuple[str, LineChart]] = []
+    for number, (key, rows) in enumerate(groups.items(), start=1):
+        drawn = [figure for figure in rows if figure.target in targets]
+        name = f" · {named[key]}" if named[key] else ""
+        for label, chart in _charts(run, f"curve-{anchor}-{number}", name, drawn, targets):
+            if budget.allows(label, sum(len(line.points) for line in chart.lines)):
+                charts.append((f"{label}{name}", chart))
+    if not charts:
+        return ()
+    blocks: list[Block] = []
+    if rest:
+        of = count_text(len(targets) + len(rest), "target")
+        text = (
+            f"Drawn: the {len(targets)} fastest of {of} by {title(rate)}; not drawn: "
+            f"{listed(map(visible, rest))}."
+        )
+        blocks.append(Paragraph(text=text))
+    if len(charts) > 1:
+        options = tuple((chart.choice, label) for label, chart in charts)
+        blocks.append(Choices(id=f"curves-{anchor}", label="Curve", options=options))
+    return (*blocks, *(chart for _, chart in charts))
+
+
+def shown_targets(
+    figures: Sequence[CellFigure], rate: Metric
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(drawn, left out): the fastest targets, at most `MOST_SERIES`, both in the plan's order.
+
+    Fastest by the largest rate of any level and operation of the workload.
+    """
+    best: dict[str, float] = {}
+    for figure in figures:
+        value = figure.metric(rate).value
+        if value is not None:
+            best[figure.target] = max(value, best.get(figure.target, value))
+    kept = set(sorted(best, key=lambda target: -best[target])[:MOST_SERIES])
+    return (
+        tuple(target for target in best if target in kept),
+        tuple(target for target in best if target not in kept),
+    )
+
+
+def _names(keys: Sequence[_Key]) -> dict[_Key, str]:
+    """What tells the charts of a workload apart: section, level and operation where they differ."""
+    sections, levels, ops = ({key[part] for key in keys} for part in range(3))
+    return {
+        key: " · ".join(
+            [visible(key[0])] * (len(sections) > 1)
+            + [visible(key[1])] * (len(levels) > 1)
+            + [op_text(key[2])] * (len(ops) > 1)
+        )
+        for key in keys
+    }
+
+
+def _charts(
+    run: Run, anchor: str, name: str, figures: Sequence[CellFigure], targets: tuple[str, ...]
+) -> list[tuple[str, LineChart]]:
+    """(kind, chart) of one level and operation, as far as there is something to draw; the choice
+    of each is its own id."""
+    labels = chart_labels(targets)
+    series = tuple(labels[target] for target in targets)
+    told = [(labels[figure.target], targets.index(figure.target), figure) for figure in figures]
+    ladder, spread, over = (f"{anchor}-{kind}" for kind in ("ladder", "distribution", "time"))
+    found: list[tuple[str, LineChart | None]] = [
+        (
+            "percentiles",
+            ladder_chart(
+                ladder,
+                f"Latency percentiles{name}",
+                [(label, number, percentiles_of(figure)) for label, number, figure in told],
+                series,
+                ladder,
+            ),
+        ),
+        (
+            "distribution",
+            distribution_chart(
+                spread,
+                f"Latency distribution{name}",
+                [
+                    (label, number, figure.histogram)
+                    for label, number, figure in told
+                    if figure.histogram is not None
+                ],
+                series,
+                spread,
+            ),
+        ),
+    ]
+    rows = _time_rows(run, told)
+    if rows:
+        most = max(20, min(MOST_POINTS, _MOST_TIME_POINTS // len(rows)))
+        rate = _rate(figures)
+        heading = f"{RATE_UNITS[rate]} over time{name}{_thinning(rows, most)}"
+        chart = rate_over_time_chart(over, heading, rows, series, over, most=most, rate=rate)
+        found.append(("over time", chart))
+    return [(kind, chart) for kind, chart in found if chart is not None]
+
+
+def _thinning(rows: Sequence[TimeRow], most: int) -> str:
+    longest = max(len(windows) for _, _, windows in rows)
+    together = -(-longest // most)
+    return f", means of {together} windows" if together > 1 else ""
+
+
+def _time_rows(run: Run, told: Sequence[tuple[str, int, CellFigure]]) -> list[TimeRow]:
+    """A row for each trial; of many trials of a target the extremes and some between them."""
+    asked = [one for one in told if _over_time(run, one[2])]
+    each = max(1, _MOST_TIME_LINES // len(asked)) if asked else 0
+    trials = {trial.record.trial: trial for trial in run.trials}
+    rows: list[TimeRow] = []
+    for label, number, figure in asked:
+        for trial in _chosen(figure, each):
+            windows = _windows(trials.get(trial), figure)
+            if windows:
+                rows.append((f"{label} · {visible(trial)}", number, windows))
+    return rows
+
+
+def _over_time(run: Run, figure: CellFigure) -> bool:
+    # The windows are those of the whole job file, whichever of its sections they are of.
+    if figure.workload != figure.planned_workload:
+        return False
+    few = len(run.plan.trials) <= FEW_TRIALS
+    return few or "not-steady" in figure.metric(Metric.IOPS).findings
+
+
+def _rate(figures: Sequence[CellFigure]) -> Metric:
+    """What is told over time: IOPS, or bytes/s of streams, which have no I/Os."""
+    return rate_told(
+        Metric.IOPS, lambda metric: any(one.metric(metric).value is not None for one in figures)
+    )
+
+
+def _chosen(figure: CellFigure, most: int) -> list[str]:
+    """At most `most` of the trials, the slowest and the fastest among them; one is the middle."""
+    values = [
+        (one.value, one.trial)
+        for one in figure.metric(_rate([figure])).trials
+        if one.value is not None
+    ]
+    ordered = [trial for _, trial in sorted(values)]
+    if len(ordered) <= most:
+        return ordered
+    if most == 1:
+        return [ordered[len(ordered) // 2]]
+    step = (len(ordered) - 1) / (most - 1)
+    return [ordered[round(step * place)] for place in range(most)]
+
+
+def _windows(trial: StoredTrial | None, figure: CellFigure) -> tuple[Window, ...]:
+    if trial is None or figure.op is None or trial.record.status is not TrialStatus.COMPLETED:
+        return ()
+    try:
+        if trial.zfs_stream is not None:
+            return trial.zfs_stream.bandwidth_windows()
+        return trial.iops_windows.get(figure.op, ())
+    except FormatError:
+        return ()  # the audit names the log and its line
+
+
+TABLE_METRICS = (
+    Metric.IOPS,
+    Metric.BANDWIDTH,
+    Metric.LATENCY_MEAN,
+    Metric.LATENCY_P50,
+    Metric.LATENCY_P99,
+    Metric.LATENCY_P999,
+)
+# A stream has no requests of its own whose number or latency could be told.
+_OF_STREAMS = (Metric.BANDWIDTH,)
+_NUMBER_COLUMNS = {
+    Metric.IOPS: Column(title="IOPS", kind=Kind.NUMBER),
+    Metric.BANDWIDTH: Column(title="MiB/s", kind=Kind.NUMBER, rank=2),
+    Metric.LATENCY_MEAN: Column(title="mean", kind=Kind.NUMBER, rank=3),
+    Metric.LATENCY_P50: Column(title="p50", kind=Kind.NUMBER, rank=5),
+    Metric.LATENCY_P99: Column(title="p99", kind=Kind.NUMBER),
+    Metric.LATENCY_P999: Column(title="p99.9", kind=Kind.NUMBER, rank=4),
+}
+
+
+def result_sections(
+    run: Run,
+    figures: Sequence[CellFigure],
+    findings: Sequence[Finding],
+    marks: Marks,
+    budget: PageBudget | None = None,
+) -> tuple[Section, ...]:
+    """One section per workload: what the audit says against it, its table and every trial; with a
+    `budget` also curves, and no more than it allows. A run of one target gets one table."""
+    groups: dict[str, list[CellFigure]] = {}
+    for figure in figures:
+        groups.setdefault(figure.planned_workload, []).append(figure)
+    workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
+    together = len({figure.target for figure in figures}) == 1
+    doubted = doubts_of_workloads(run, findings, marks)
+    sections = []
+    if together and figures:
+        every = all(workload.streams for workload in workloads.values())
+        shown = _OF_STREAMS if every else TABLE_METRICS
+        table = results_table("results-all", "", figures, marks, by_target=False, metrics=shown)
+        sections.append(Section(heading="All workloads", id="all", blocks=(table,)))
+    for number, (name, rows) in enumerate(groups.items(), start=1):
+        anchor = f"w{number}-{slug(name)}"
+        workload = workloads.get(name)
+        rate = rate_metric(workload)
+        said: list[Block] = [Paragraph(text=text) for text in _said(workload)]
+        said += [Bullets(items=doubted[name])] if name in doubted else []
+        shown = _OF_STREAMS if workload is not None and workload.streams else TABLE_METRICS
+        table = results_table(f"results-{anchor}", "", rows, marks, by_target=True, metrics=shown)
+        plots: tuple[Block, ...] = dot_plots(anchor, rows, rate, marks, budget)
+        if budget is not None:
+            plots += workload_curves(run, anchor, rows, rate, budget)
+        blocks: tuple[Block, ...] = (*said, *plots) if together else (*said, table, *plots)
+        sections.append(Section(heading=visible(name), id=anchor, blocks=blocks))
+    return tuple(sections)
+
+
+def doubts_of_workloads(
+    run: Run, findings: Sequence[Finding], marks: Marks
+) -> Mapping[str, tuple[str, ...]]:
+    """The errors and warnings about each workload of the plan, a line for each label, the most
+    severe first. What concerns the whole run or a whole target is said at the top of the page."""
+    cells = {trial.id: run.plan.cells[trial.cell] for trial in run.plan.trials}
+    names = {cell.workload.name for cell in run.plan.cells}
+    found: dict[str, dict[Mark, list[Finding]]] = {}
+    for finding in findings:
+        if finding.severity is Severity.INFO:
+            continue
+        cell = cells.get(finding.trial or "")
+        given = finding.workload or (cell.workload.name if cell else "")
+        # A section of a job file is `name/section`.
+        name = given if given in names else given.partition("/")[0]
+        if name:
+            found.setdefault(name, {}).setdefault(marks.of(finding), []).append(finding)
+    return {
+        name: tuple(
+            _doubt(mark, by_mark[mark], cells)
+            for mark in sorted(by_mark, key=lambda mark: marks.all.index(mark))
+        )
+        for name, by_mark in found.items()
+    }
+
+
+def _doubt(mark: Mark, findings: Sequence[Finding], cells: Mapping[str, PlannedCell]) -> str:
+    """`E1 cache-served-reads: disk · read: the message.`, of several the first, and where the
+    others are."""
+    where = dict.fromkeys(_where(finding, cells) for finding in findings)
+    first = findings[0]
+    also = [one for one in where if one != _where(first, cells)]
+    more = f" Also: {listed(also, limit=3)}." if also else ""
+    return f"{mark.label} {mark.code}: {_where(first, cells)}: {visible(first.message)}{more}"
+
+
+def _where(finding: Finding, cells: Mapping[str, PlannedCell]) -> str:
+    cell = cells.get(finding.trial or "")
+    return place(
+        finding.target or (cell.target if cell else ""),
+        finding.level or (cell.level if cell else ""),
+        finding.op.value if finding.op else "",
+    )
+
+
+def _said(workload: Workload | None) -> list[str]:
+    if workload is None:
+        return ["The plan does not hold this workload."]
+    description = visible(workload.description)
+    what = workload_text(workload)
+    return [f"{description[:1].upper()}{description[1:]}: {what}." if description else f"{what}."]
+
+
+def rate_metric(workload: Workload | None) -> Metric:
+    """IOPS, or bandwidth for a workload of large blocks and for streams."""
+    return usual_rate(workload)
+
+
+def results_table(
+    anchor: str,
+    caption: str,
+    figures: Sequence[CellFigure],
+    marks: Marks,
+    *,
+    by_target: bool,
+    metrics: Sequence[Metric] = TABLE_METRICS,
+) -> Table:
+    """A table of figures whose first column names the target, or else the workload; of `metrics`
+    each has a column."""
+    first = "target" if by_target else "workload"
+    sections = by_target and any(one.workload != one.planned_workload for one in figures)
+    levels: dict[str, set[str]] = {}
+    for figure in figures:
+        levels.setdefault(figure.workload, set()).add(figure.level)
+    leveled = any(len(found) > 1 for found in levels.values())
+    rates = [told_rate(figure) for figure in figures]
+    of = f"of {title(rates[0])}" if len(set(rates)) == 1 else "of the rate"
+    intervals = any(
+        figure.metric(rate).interval for figure, rate in zip(figures, rates, strict=True)
+    )
+    columns = [Column(title=first)]
+    columns += [Column(title="section")] if sections else []
+    columns += [Column(title="level")] if leveled else []
+    columns += [Column(title="op"), *(_NUMBER_COLUMNS[metric] for metric in metrics)]
+    columns += [Column(title="trials", kind=Kind.NUMBER)]
+    columns += [Column(title="range", kind=Kind.NUMBER, unit=of, rank=1)]
+    columns += (
+        [Column(title="95 % interval", kind=Kind.NUMBER, unit=of, rank=6)] if intervals else []
+    )
+    rows = []
+    for figure, rate in zip(figures, rates, strict=True):
+        name = figure.target if by_target else figure.workload
+        row = [word(name)]
+        row += [word(figure.workload)] if sections else []
+        row += [word(figure.level)] if leveled else []
+        row += [word(op_text(figure.op))]
+        row += [
+            number_cell(figure, figure.metric(metric), marks, rate=metrics[0]) for metric in metrics
+        ]
+        row += [trials_cell(figure, marks), _range(figure.metric(rate))]
+        row += [_interval(figure.metric(rate))] if intervals else []
+        rows.append(tuple(row))
+    return Table(
+        id=anchor, caption=caption, columns=tuple(columns), rows=tuple(rows), filterable=True
+    )
+
+
+def told_rate(figure: CellFigure) -> Metric:
+    """IOPS, or bandwidth where that alone is told, as of a stream."""
+    return rate_told(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
+
+
+def _range(metric: MetricFigure) -> Cell:
+    spread = metric.spread
+    if spread is None or metric.low is None or metric.high is None:
+        note = "one trial has no range" if metric.trials else metric.absence
+        return Cell(text=NOT_SHOWN, note=note, missing=True)
+    low, high = value_text(metric.metric, metric.low), value_text(metric.metric, metric.high)
+    return Cell(text=share_text(spread), sort=spread, note=f"trials from {low} to {high}")
+
+
+def _interval(metric: MetricFigure) -> Cell:
+    if metric.interval is None:
+        return Cell(text=NOT_SHOWN, note="a 95 % interval needs 6 trials", missing=True)
+    low, high = metric.interval
+    text = f"{value_text(metric.metric, low)} to {value_text(metric.metric, high)}"
+    return Cell(text=text, sort=high - low)
+
+
+# The load curves of a run on its own page.
+
+# A summary is read at once; the section on the curves has them all.
+_MOST_SENTENCES = 4
+
+
+def study_of(
+    run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
+) -> ScalingStudy | None:
+    """None where no workload was measured at two load levels, which most runs are."""
+    curves = load_curves(run, figures)
+    if not any(len(one.closed) + len(one.offered) > 1 or one.disturbed for one in curves):
+        return None
+    judged = (tuple(figures), tuple(findings))
+    found = study((run,), lambda _: judged)
+    return found if found.several_levels else None
+
+
+def load_sentences(loads: ScalingStudy) -> tuple[str, ...]:
+    """What the load curves say, for the summary of a run that is about other things, too."""
+    said = scaling_sentences(loads)
+    if len(said) <= _MOST_SENTENCES:
+        return said
+    return (*said[: _MOST_SENTENCES - 1], "The other load curves: `leadline scale` tells them.")

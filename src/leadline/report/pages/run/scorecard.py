@@ -1,0 +1,592 @@
+"""Targets beside one another over all workloads: a heat map of each metric, and reads beside
+writes with their measured total."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from leadline import errors
+from leadline.analysis.compare import compare
+from leadline.analysis.comparison import (
+    By,
+    Comparison,
+    Judged,
+    places,
+    undecided_pairs,
+    values_of,
+    within_run,
+)
+from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.noise import floor_of_objectives
+from leadline.analysis.objectives import every_rate
+from leadline.analysis.ranking import Ranking, Standing, rank
+from leadline.analysis.verdicts import Evidence, Verdict
+from leadline.archive.reader import Run
+from leadline.errors import LeadlineError
+from leadline.findings import Finding, Severity
+from leadline.metrics import Metric, Op
+from leadline.plan.labels import is_number
+from leadline.report.cells import word
+from leadline.report.document import (
+    Block,
+    Cell,
+    Choices,
+    Column,
+    HeatCell,
+    HeatMap,
+    Kind,
+    Marks,
+    Paragraph,
+    Section,
+    Table,
+)
+from leadline.report.pages.comparison.page import comparison_section
+from leadline.report.pages.comparison.takeaways import key_finding
+from leadline.report.pages.ranking import order_table, times_text
+from leadline.report.pages.run.results import rate_metric
+from leadline.report.render.svg_charts import FULL_RATIO, shade
+from leadline.report.words import (
+    MISSING,
+    NOT_SHOWN,
+    band_text,
+    chart_labels,
+    count_text,
+    listed,
+    op_text,
+    place,
+    short,
+    value_text,
+    value_with_unit,
+    visible,
+)
+
+# What a heat map shows, the first at first; the rate is IOPS, or bandwidth for large blocks.
+_SHOWN = (
+    ("rate", "rate", None),
+    ("p99", "p99 latency", Metric.LATENCY_P99),
+    ("mean", "mean latency", Metric.LATENCY_MEAN),
+)
+# Beyond so many cells the page would be too large for the further metrics, or for any map.
+_MOST_CELLS = 3000
+
+_Subject = tuple[str, str, Op]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Usable and other figures by target and column; `rates` names each column's rate metric."""
+
+    targets: tuple[str, ...]
+    columns: tuple[_Subject, ...]
+    rates: tuple[Metric, ...]
+    at: Mapping[tuple[str, _Subject], CellFigure]
+
+    def baseline(self) -> int:
+        """The first target of which every column has a number without an error, else the first of
+        those with the most: what the others are beside at first."""
+        counts = [
+            sum(
+                self._usable(target, column, rate)
+                for column, rate in zip(self.columns, self.rates, strict=True)
+            )
+            for target in self.targets
+        ]
+        return counts.index(max(counts))
+
+    def telling(self, metric: Metric | None) -> Grid:
+        """Without the columns of which no target tells a metric (None: the rate), such as the
+        latency of a stream."""
+        kept = [
+            number
+            for number, (column, rate) in enumerate(zip(self.columns, self.rates, strict=True))
+            if metric is None or any(self._told(one, column, metric) for one in self.targets)
+        ]
+        return replace(
+            self,
+            columns=tuple(self.columns[number] for number in kept),
+            rates=tuple(self.rates[number] for number in kept),
+        )
+
+    def _told(self, target: str, column: _Subject, metric: Metric) -> bool:
+        figure = self.at.get((target, column))
+        return figure is not None and (figure.missing or figure.metric(metric).value is not None)
+
+    def _usable(self, target: str, column: _Subject, rate: Metric) -> bool:
+        figure = self.at.get((target, column))
+        return figure is not None and usable(figure.metric(rate))
+
+
+def usable(metric: MetricFigure) -> bool:
+    """There is a number and no error beside it."""
+    return metric.value is not None and metric.severity is not Severity.ERROR
+
+
+def grid(run: Run, figures: Sequence[CellFigure]) -> Grid:
+    """Figures by target and by workload, level and operation, both in the order of the plan."""
+    workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
+    rates: dict[_Subject, Metric] = {}
+    at: dict[tuple[str, _Subject], CellFigure] = {}
+    for figure in figures:
+        if figure.op is None:
+            continue
+        subject = (figure.workload, figure.level, figure.op)
+        rates.setdefault(subject, rate_metric(workloads.get(figure.planned_workload)))
+        at[figure.target, subject] = figure
+    return Grid(
+        targets=tuple(dict.fromkeys(figure.target for figure in figures)),
+        columns=tuple(rates),
+        rates=tuple(rates.values()),
+        at=at,
+    )
+
+
+def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section, ...]:
+    """The heat maps; none where there is one target, which has nothing to be beside."""
+    found = grid(run, figures)
+    if len(found.targets) < 2 or not found.columns:
+        return ()
+    size = len(found.targets) * len(found.columns)
+    if size > _MOST_CELLS:
+        text = (
+            f"{count_text(len(found.targets), 'target')} in "
+            f"{count_text(len(found.columns), 'column')} are too many for a map; the tables below "
+            "have every number."
+        )
+        return (Section(heading="Scorecard", id="scorecard", blocks=(Paragraph(text=text),)),)
+    parts = [found] if run.plan.imported else _parts(found)
+    if not parts:
+        return ()  # no workload was done on two targets
+    maps: dict[str, list[HeatMap]] = {}
+    for key, label, metric in _SHOWN[: max(1, _MOST_CELLS // size)]:
+        choice = f"scorecard-{key}"
+        for number, part in enumerate(parts, start=1):
+            told = part.telling(metric)
+            if told.columns:
+                anchor = choice if number == 1 else f"{choice}-{number}"
+                heading = label if len(parts) == 1 else f"{label}, {_workloads(part)}"
+                maps.setdefault(label, []).append(heat_map(anchor, heading, told, metric, choice))
+    choices = Choices(
+        id="scorecard-metric",
+        label="Metric",
+        options=tuple((several[0].choice, label) for label, several in maps.items()),
+    )
+    blocks: list[Block] = [Paragraph(text=_explained(found, parts))]
+    blocks += [choices] if len(maps) > 1 else []
+    drawn = itertools.chain.from_iterable(maps.values())
+    return (Section(heading="Scorecard", id="scorecard", blocks=(*blocks, *drawn)),)
+
+
+def _parts(found: Grid) -> list[Grid]:
+    """A grid for each group of targets that the same workloads are for, without what is for one
+    target alone and has nothing to be beside."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, column in enumerate(found.columns):
+        targets = tuple(one for one in found.targets if (one, column) in found.at)
+        groups.setdefault(targets, []).append(number)
+    return [
+        replace(
+            found,
+            targets=targets,
+            columns=tuple(found.columns[number] for number in numbers),
+            rates=tuple(found.rates[number] for number in numbers),
+        )
+        for targets, numbers in groups.items()
+        if len(targets) > 1
+    ]
+
+
+def _workloads(part: Grid) -> str:
+    return listed(dict.fromkeys(workload for workload, _, _ in part.columns), limit=3)
+
+
+def _explained(found: Grid, parts: Sequence[Grid]) -> str:
+    bases = dict.fromkeys(short(part.targets[part.baseline()]) for part in parts)
+    base = next(iter(bases)) if len(bases) == 1 else f"its map's baseline ({listed(bases)})"
+    refused = any(
+        figure.metric(metric).severity is Severity.ERROR
+        for figure in found.at.values()
+        for metric in (Metric.IOPS, Metric.LATENCY_P99)
+    )
+    struck = (
+        " A number that is struck out has an error beside it and is of no use." if refused else ""
+    )
+    return (
+        f"Each figure beside that of {base}; the shade says how far it lies from it, up to "
+        f"{FULL_RATIO:g} times as good or as bad. Whether a difference is more than chance the "
+        f"shade does not say.{struck}"
+    )
+
+
+def heat_map(
+    anchor: str, heading: str, found: Grid, metric: Metric | None, choice: str = ""
+) -> HeatMap:
+    """One metric of every target and column; None as metric is each column's rate."""
+    metrics = [metric or rate for rate in found.rates]
+    base = found.baseline()
+    bases = [
+        _value(found.at.get((found.targets[base], column)), one)
+        for column, one in zip(found.columns, metrics, strict=True)
+    ]
+    return HeatMap(
+        id=anchor,
+        title=heading,
+        rows=tuple(chart_labels(found.targets).values()),
+        columns=tuple(
+            _column_title(found, column, one if metric is None else None)
+            for column, one in zip(found.columns, metrics, strict=True)
+        ),
+        higher_is_better=tuple(not one.is_latency for one in metrics),
+        cells=tuple(
+            tuple(
+                _cell(found.at.get((target, column)), one, against)
+                for column, one, against in zip(found.columns, metrics, bases, strict=True)
+            )
+            for target in found.targets
+        ),
+        baseline=base,
+        choice=choice,
+    )
+
+
+def _column_title(found: Grid, column: _Subject, rate: Metric | None) -> str:
+    """`randrw-4k · qd32 · read, IOPS`; what is the same in all of a workload is left out."""
+    workload, level, op = column
+    levels = {other[1] for other in found.columns if other[0] == workload}
+    ops = {other[2] for other in found.columns if other[:2] == (workload, level)}
+    named = place(workload, level if len(levels) > 1 else "", op_text(op) if len(ops) > 1 else "")
+    unit = {None: "", Metric.BANDWIDTH: ", MiB/s"}.get(rate, ", IOPS")
+    return named + unit
+
+
+def _value(figure: CellFigure | None, metric: Metric) -> float | None:
+    if figure is None or not usable(figure.metric(metric)):
+        return None
+    return figure.metric(metric).value
+
+
+def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> HeatCell:
+    if figure is None:
+        return HeatCell(text=NOT_SHOWN, shade=None, note="not in the plan")
+    found = figure.metric(metric)
+    if found.value is None:
+        text = MISSING if figure.missing else NOT_SHOWN
+        return HeatCell(text=text, shade=None, note=found.absence)
+    text = value_text(metric, found.value)
+    if not usable(found):
+        codes = listed(
+            dict.fromkeys(one.code for one in found.doubts if one.severity is Severity.ERROR)
+        )
+        return HeatCell(text=text, shade=None, note=f"refused: {codes}", refused=True)
+    return HeatCell(
+        text=text,
+        shade=shade(found.value / base, not metric.is_latency) if base else None,
+        value=found.value,
+    )
+
+
+# --- reads beside writes ------------------------------------------------------------------------
+
+
+def read_write_sections(
+    run: Run, figures: Sequence[CellFigure], marks: Marks
+) -> tuple[Section, ...]:
+    """A table of every cell that reads and writes; none where no cell does."""
+    found = grid(run, figures)
+    loads = dict.fromkeys(column[:2] for column in found.columns)
+    rows = []
+    totals = False
+    for (workload, level), target in itertools.product(loads, found.targets):
+        ops = {
+            op: found.at[target, (workload, level, op)]
+            for op in (Op.READ, Op.WRITE, Op.TOTAL)
+            if (target, (workload, level, op)) in found.at
+        }
+        if Op.READ not in ops or Op.WRITE not in ops:
+            continue
+        totals = totals or Op.TOTAL in ops
+        rate = found.rates[found.columns.index((workload, level, Op.READ))]
+        rows.append(_read_write_row(workload, target, level, rate, ops, marks))
+    if not rows:
+        return ()
+    text = "Reads and writes of the same cell beside each other. The ratio is read / write."
+    if totals:
+        text += " A total was measured as one: it is there only where both ran at the same time."
+    table = Table(
+        id="read-write-table",
+        caption="",
+        columns=(
+            Column(title="workload"),
+            Column(title="target"),
+            Column(title="level", rank=5),
+            Column(title="read", kind=Kind.NUMBER),
+            Column(title="write", kind=Kind.NUMBER),
+            Column(title="ratio", kind=Kind.NUMBER, rank=2),
+            Column(title="total", kind=Kind.NUMBER, rank=1),
+            Column(title="read p99", kind=Kind.NUMBER, rank=3),
+            Column(title="write p99", kind=Kind.NUMBER, rank=3),
+            Column(title="p99 ratio", kind=Kind.NUMBER, rank=4),
+        ),
+        rows=tuple(rows),
+        filterable=True,
+    )
+    return (
+        Section(
+            heading="Read against write", id="read-write", blocks=(Paragraph(text=text), table)
+        ),
+    )
+
+
+def _read_write_row(
+    workload: str,
+    target: str,
+    level: str,
+    rate: Metric,
+    ops: Mapping[Op, CellFigure],
+    marks: Marks,
+) -> tuple[Cell, ...]:
+    read, write = ops[Op.READ], ops[Op.WRITE]
+    total = (
+        _number(ops[Op.TOTAL], rate, marks)
+        if Op.TOTAL in ops
+        else Cell(text=NOT_SHOWN, note="reads and writes ran one after the other", missing=True)
+    )
+    return (
+        word(workload),
+        word(target),
+        word(level),
+        _number(read, rate, marks),
+        _number(write, rate, marks),
+        _ratio(read.metric(rate), write.metric(rate)),
+        total,
+        _number(read, Metric.LATENCY_P99, marks),
+        _number(write, Metric.LATENCY_P99, marks),
+        _ratio(read.metric(Metric.LATENCY_P99), write.metric(Metric.LATENCY_P99)),
+    )
+
+
+def _number(figure: CellFigure, metric: Metric, marks: Marks) -> Cell:
+    found = figure.metric(metric)
+    doubts = marks.for_number(found.doubts)
+    if found.value is None:
+        text = MISSING if figure.missing and not metric.is_latency else NOT_SHOWN
+        return Cell(text=text, note=found.absence, marks=doubts, missing=True)
+    return Cell(text=value_with_unit(metric, found.value), sort=found.value, marks=doubts)
+
+
+def _ratio(read: MetricFigure, write: MetricFigure) -> Cell:
+    if not usable(read) or not usable(write):
+        note = "an error stands beside one of the two" if read.value and write.value else ""
+        return Cell(text=NOT_SHOWN, note=note, missing=True)
+    if read.value is None or not write.value:
+        return Cell(text=NOT_SHOWN, missing=True)
+    ratio = read.value / write.value
+    return Cell(text=f"{ratio:,.3g}" if ratio < 1000 else f"{ratio:,.0f}", sort=ratio)
+
+
+# Numbered labels of one run's targets (cores, replicas), beside each other on the run's page.
+
+# More values are a curve, which the sections on scaling draw.
+_MOST_VALUES = 3
+_MOST_PAIRS = 4
+
+
+def label_comparisons(run: Run, judged: Judged) -> tuple[Comparison, ...]:
+    """Each higher value of a label whose values are numbers against the lowest, with all other
+    labels held fixed. Where a target does not tell a label that its partners have, it stands
+    against each of them, and the difference is told."""
+    found = [
+        compare(*within_run(run, By.LABEL, *names, judged), by=By.LABEL) for names in _pairs(run)
+    ]
+    return tuple(one for one in found if one.cells)
+
+
+def _pairs(run: Run) -> Iterator[tuple[str, str]]:
+    for key in dict.fromkeys(key for one in run.plan.targets for key in one.labels):
+        values = values_of(run, key)
+        if not 1 < len(values) <= _MOST_VALUES or not all(map(is_number, values)):
+            continue
+        for value in values[1:]:
+            names = f"{key}={values[0]}", f"{key}={value}"
+            try:
+                within_run(run, By.LABEL, *names, lambda _: ((), ()))
+            except LeadlineError as error:
+                # Nobody asked for it, so that partners which cannot be told are no fault.
+                if error.kind is errors.NOT_COMPARABLE:
+                    yield from undecided_pairs(run, *names)[:_MOST_PAIRS]
+                continue
+            yield names
+
+
+# The clusters of one run, each beside the first, and its numbered labels, on the run's page.
+
+
+def comparisons_of(
+    run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
+) -> tuple[Comparison, ...]:
+    """Every further cluster, or condition of one, against the plan's first, and every further value
+    of a numbered label against the lowest; none where there is one only."""
+    names = places(run)
+    judged = (tuple(figures), tuple(findings))
+    found = []
+    for name in names[1:]:
+        sides = within_run(run, By.CLUSTER, names[0], name, lambda _: judged)
+        found.append(compare(*sides, by=By.CLUSTER))
+    by_label = label_comparisons(run, lambda _: judged)
+    return (*(one for one in found if one.cells), *by_label)
+
+
+def comparison_sentences(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """The key finding of each."""
+    return tuple(key_finding(one) for one in comparisons)
+
+
+def comparison_sections(comparisons: Sequence[Comparison], marks: Marks) -> tuple[Section, ...]:
+    """One section, with a part for each comparison where there are several."""
+    parts = tuple(comparison_section(one, marks) for one in comparisons)
+    if len(parts) < 2:
+        return parts
+    return (Section(heading="Side by side", id="side-by-side", sections=parts),)
+
+
+# The ranking of a run's targets on its own page: a table, and a sentence where there is one.
+
+# Every pair of targets is judged: of more than these, `leadline rank` is asked for it.
+MOST_TARGETS = 60
+
+
+def ranking_of(
+    run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
+) -> Ranking | None:
+    """By the rate of every workload; None for one target, for very many, where no workload is for
+    all of them, and where no operation has a figure."""
+    targets = {figure.target for figure in figures}
+    if not 2 <= len(targets) <= MOST_TARGETS:
+        return None
+    planned: dict[str, set[str]] = {}
+    for cell in run.plan.cells:
+        planned.setdefault(cell.workload.name, set()).add(cell.target)
+    if not any(targets <= on for on in planned.values()):
+        return None
+    try:
+        question = every_rate(run, figures)
+    except LeadlineError as error:
+        if error.kind is not errors.NOTHING_TO_RANK:
+            raise
+        return None
+    noise = floor_of_objectives(run, tuple(figures), tuple(findings))
+    return rank(run, figures, question, noise=noise)
+
+
+def leading(ranking: Ranking | None) -> str:
+    """A sentence that names who is first, with its numbers; empty unless verdicts and trials say
+    so. Of targets with a missing number nothing is claimed."""
+    whole = ranking.complete if ranking else ()
+    if ranking is None or len(whole) < 2:
+        return ""
+    first = [one for one in whole if one.rank == 1]
+    if any(one.interval is None or one.interval[1] > len(first) for one in first):
+        return ""
+    among = f"{len(whole)} targets"
+    if ranking.incomplete:
+        among += f" with every number ({count_text(len(ranking.incomplete), 'other')} not ranked)"
+    by = _by(ranking)
+    if len(first) == 1:
+        said = _ahead(ranking, whole[0], whole[1])
+        return f"{short(whole[0].target)} is the fastest of {among} by {by}: {said}."
+    if not _alike(ranking, first):
+        return ""
+    names = listed(short(one.target) for one in first)
+    within = f"no more than {band_text(ranking.band)} apart"
+    if len(first) == len(whole):
+        return f"{names} are equally fast by {by}: {within}."
+    ahead = _ahead(ranking, first[-1], whole[len(first)])
+    return (
+        f"{names} are equally fast and the fastest of {among} by {by}: {within}; "
+        f"{short(first[-1].target)} has {ahead}."
+    )
+
+
+def undecided(ranking: Ranking | None) -> str:
+    """A sentence on what the evidence leaves open about the first place; empty where it is clear
+    or there is nothing to rank."""
+    whole = ranking.complete if ranking else ()
+    if ranking is None or leading(ranking):
+        return ""
+    if len(whole) < 2:
+        lack = len(ranking.incomplete)
+        verb = "lacks" if lack == 1 else "lack"
+        return f"No ranking: {lack} of {len(ranking.standings)} targets {verb} a number."
+    contenders = [one for one in whole if one.interval is None or one.interval[0] == 1]
+    names = listed(short(one.target) for one in contenders)
+    judged = ranking.between(whole[0].target, whole[1].target)
+    more = (
+        f"; about {judged.trials_needed} trials each would probably tell the first two apart"
+        if judged.trials_needed
+        else ""
+    )
+    return f"Which target is the fastest is open between {names}{more}."
+
+
+def _by(ranking: Ranking) -> str:
+    count = len(ranking.question.objectives)
+    if count == 1:
+        return visible(ranking.question.name)
+    return f"the geometric mean of its {count} rates"
+
+
+def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
+    """`1.84 times disk, the next (95 % interval 1.62 to 2.04)`."""
+    judged = ranking.between(one.target, other.target)
+    ratio = judged.ratio
+    if ratio is None and one.score and other.score:
+        ratio = one.score / other.score
+    said = f"{times_text(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
+    if judged.evidence is Evidence.ONE_NUMBER:
+        return f"{said} (single figures, which have no interval)"
+    if judged.interval is None:
+        return said
+    low, high = judged.interval
+    return f"{said} (95 % interval {times_text(low)} to {times_text(high)})"
+
+
+def _alike(ranking: Ranking, first: Sequence[Standing]) -> bool:
+    """Every two of them are shown to be the same, which is more than not told apart."""
+    return all(
+        ranking.between(one.target, other.target).verdict is Verdict.SAME
+        for index, one in enumerate(first)
+        for other in first[index + 1 :]
+    )
+
+
+def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[Section, ...]:
+    """The ranking as a table; a word on where to find it for very many targets; else none."""
+    if ranking is None:
+        if targets <= MOST_TARGETS:
+            return ()
+        text = f"{targets} targets are too many to rank here: `leadline rank {visible(run.id)}`."
+        return (Section(heading="Ranking", id="ranking", blocks=(Paragraph(text=text),)),)
+    table = order_table("ranking-table", ranking, whole=True)
+    return (
+        Section(
+            heading="Ranking",
+            id="ranking",
+            blocks=(Paragraph(text=_ranking_explained(ranking)), table),
+        ),
+    )
+
+
+def _ranking_explained(ranking: Ranking) -> str:
+    count = len(ranking.question.objectives)
+    what = (
+        f"the geometric mean of its {count} rates as ratios to those of"
+        if count > 1
+        else "its rate as a ratio to that of"
+    )
+    score = f" Score: {what} {short(ranking.baseline)}." if ranking.baseline else ""
+    return (
+        f"By {visible(ranking.question.name)}.{score} Targets of one rank cannot be told apart by "
+        "their trials; possible ranks: those that the evidence leaves open. Differences within "
+        f"{band_text(ranking.band)} do not count. For a use of yours: `leadline rank --for`."
+    )

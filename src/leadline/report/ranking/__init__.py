@@ -1,1 +1,0 @@
-"""Rankings and recommendations as documents, and the answers for programs."""

@@ -1,0 +1,1 @@
+"""Renderers: terminal, Markdown, HTML, SVG, JUnit."""

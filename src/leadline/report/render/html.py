@@ -1,0 +1,231 @@
+"""The report as one self-contained page: no request leaves it, names stay text."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from jinja2 import DictLoader, Environment, StrictUndefined, Template
+from markupsafe import Markup, escape
+
+from leadline.findings import Severity
+from leadline.report.document import Block, Cell, Document, DotPlot, Kind, LineChart, Mark, Table
+from leadline.report.render.svg_charts import beside, level, line_plot, row_chart
+from leadline.report.render.svg_shapes import DEFINITIONS, verdict_class
+from leadline.version import __version__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A file that the page's reader can save: it lies in the page, compressed. `label` is the
+    button's text; empty: the kind of file by its name, `CSV`."""
+
+    name: str
+    media_type: str
+    text: str
+    label: str = ""
+
+
+def render(
+    document: Document, downloads: Sequence[Download] = (), *, ready_to_print: bool = False
+) -> str:
+    """The page, with what its reader can save from it.
+
+    `ready_to_print`: everything unfolded and shown, in light colours, laid out for paper on the
+    screen already, without script; it holds no downloads.
+
+    The page's script and style are allowed by their hashes alone, so nothing that a name smuggled
+    in would run even if it were not escaped.
+    """
+    paper, script = _source("print.css"), _source("page.js")
+    style = _source("chart.css") + _source("page.css")
+    style += paper if ready_to_print else f"@media print{{{paper}}}\n"
+    return _template(ready_to_print).render(
+        document=document,
+        version=__version__,
+        definitions=Markup(DEFINITIONS),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_source_hash(style),
+        script_hash=_source_hash(script),
+        downloads=() if ready_to_print else downloads,
+    )
+
+
+@cache
+def _source(name: str) -> str:
+    return (resources.files("leadline.report") / "templates" / name).read_text("utf-8")
+
+
+# Compiling takes longer than filling in a small page.
+@cache
+def _template(ready_to_print: bool) -> Template:
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=DictLoader({"page": _source("page.html.j2"), "blocks": _source("blocks.html.j2")}),
+    )
+    environment.globals.update(
+        paper=ready_to_print,
+        cells=_cells,
+        ending=_ending,
+        grouped=_grouped,
+        heat_beside=beside,
+        heat_level=level,
+        isolated=isolated,
+        line_plot=line_plot,
+        file_name=_file_name,
+        packed=_packed,
+        row_chart=row_chart,
+        sentence=sentence,
+        slots=_slots,
+    )
+    return environment.get_template("page")
+
+
+def _source_hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "leadline"
+
+
+def _ending(name: str) -> str:
+    """`CSV` of `run.csv`; a name without an ending as it is."""
+    return name.rpartition(".")[2].upper() if "." in name else name
+
+
+def _packed(text: str) -> str:
+    """gzip in base64: a tenth of the text's size, and no character of it can be markup."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
+    """Blocks that follow one another and are of one kind, together; `plots` are those of which
+    two stand beside each other."""
+
+    def kind(block: Block) -> str:
+        return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
+
+    return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
+
+
+def _slots(table: Table) -> list[int]:
+    """Marks to leave room for in each column, at most four, so that its digits stay in line."""
+    return [
+        min(4, max((len(row[index].marks) for row in table.rows), default=0))
+        for index in range(len(table.columns))
+    ]
+
+
+def _cells(
+    table: Table,
+    row: Sequence[Cell],
+    slots: Sequence[int],
+    marks: Callable[[Sequence[Mark]], Markup],
+) -> Markup:
+    """A row's cells: written here, since a page may have a hundred thousand and templates are
+    slow at it."""
+    parts = []
+    for index, (column, cell, slot) in enumerate(zip(table.columns, row, slots, strict=True)):
+        number = column.kind is Kind.NUMBER
+        classes = ["n"] if number else []
+        if cell.severity is Severity.ERROR:
+            classes.append("bad")
+        if column.title == "verdict" and (verdict := verdict_class(cell.text)) != "v-none":
+            classes += ["verdict", verdict.replace("v-", "is-", 1)]
+        parts.append("<td" if index else '<th scope="row"')
+        if classes:
+            parts.append(f' class="{" ".join(classes)}"')
+        parts.append(_sort_key(cell, number=number))
+        # What is cut is told when pointed at.
+        if told := cell.note or (cell.text if len(cell.text) > _CUT else ""):
+            parts.append(f' title="{escape(told)}"')
+        parts.append(f">{_text(cell)}")
+        if slot:
+            parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
+        parts.append("</td>" if index else "</th>")
+    return Markup("".join(parts))
+
+
+def _sort_key(cell: Cell, *, number: bool) -> str:
+    """Texts are sorted by what is read, without an attribute; an empty one goes last."""
+    if cell.sort is None:
+        return "" if number else ' data-sort=""'
+    if cell.sort == cell.text and not number:
+        return ""
+    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.9g}"
+    return f' data-sort="{escape(key)}"'
+
+
+def _text(cell: Cell) -> str:
+    if cell.missing:
+        word = " word" if len(cell.text) > 1 else ""
+        return f'<bdi class="absent{word}">{sentence(cell.text)}</bdi>'
+    if cell.severity is Severity.ERROR:
+        return f"<bdi>{sentence(cell.text)}</bdi>"
+    return isolated(cell.text)
+
+
+# Scripts that are written from right to left.
+_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_SOME_RIGHT_TO_LEFT = re.compile(f"[{_RIGHT_TO_LEFT}]")
+# A name in them: words that hold such a letter, with digits and signs between. A comma, a middle
+# dot or a Latin word ends it.
+_WORD = rf"[^\s,;·]*[{_RIGHT_TO_LEFT}][^\s,;·]*"
+_NAME = re.compile(rf"{_WORD}(?: (?:[^\sA-Za-z,;·]+ )*{_WORD})*")
+# Longer names are broken or cut, which takes an element.
+_LONG = 28
+_CUT = 60
+
+
+# What a sentence quotes for being typed: a command, an option, a setting. A name of a user's that
+# holds backticks can at most be set in another type.
+_TYPED = re.compile(r"`([^`\s](?:[^`\n]{0,198}[^`\s])?)`")
+
+
+def sentence(text: str) -> Markup:
+    """Escaped text with what stands between backticks as code."""
+    if "`" not in text:
+        return _directed(text)
+    parts, done = [], 0
+    for found in _TYPED.finditer(text):
+        parts += [_directed(text[done : found.start()])]
+        parts += [Markup('<code dir="ltr">{}</code>').format(_directed(found[1]))]
+        done = found.end()
+    return Markup("").join([*parts, _directed(text[done:])])
+
+
+def _directed(text: str) -> Markup:
+    """Escaped text that is read from left to right: each name in it that is not stands by itself,
+    so that it turns neither its neighbours nor the numbers beside it round."""
+    if not _SOME_RIGHT_TO_LEFT.search(text):
+        return escape(text)
+    parts, done = [], 0
+    for found in _NAME.finditer(text):
+        start, end = found.span()
+        name = found.group()
+        if name.count("(") > name.count(")"):
+            start += name.startswith("(")
+        elif name.count(")") > name.count("("):
+            end -= name.endswith(")")
+        end -= len(text[start:end]) - len(text[start:end].rstrip(".:"))
+        parts += [escape(text[done:start]), Markup("<bdi>{}</bdi>").format(text[start:end])]
+        done = end
+    return Markup("").join([*parts, escape(text[done:])])
+
+
+def isolated(text: str) -> Markup:
+    """A name as an element of its own where it is long or written from right to left."""
+    if len(text) > _LONG or _SOME_RIGHT_TO_LEFT.search(text):
+        return Markup('<bdi dir="ltr">{}</bdi>').format(sentence(text))
+    return escape(text)

@@ -1,0 +1,237 @@
+"""The report as Markdown for a wiki or an issue: GitHub's tables, nothing that needs a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from leadline.report.document import (
+    BarChart,
+    Block,
+    Bullets,
+    Cell,
+    Choices,
+    Code,
+    Columns,
+    DeltaChart,
+    Document,
+    DotPlot,
+    FindingGroup,
+    FindingList,
+    HeatMap,
+    KeyValues,
+    Kind,
+    LineChart,
+    Mark,
+    Paragraph,
+    Section,
+    Table,
+    Tree,
+)
+from leadline.report.render.svg import (
+    bar_table,
+    delta_table,
+    draw,
+    heat_table,
+    line_texts,
+    tree_lines,
+    with_symbols,
+)
+from leadline.report.render.terminal import plot_lines
+
+# Characters that a wiki shows in a line of code.
+_PLOT_WIDTH = 80
+Drawn = BarChart | LineChart | DeltaChart | HeatMap | DotPlot
+
+# Characters with which text turns into markup anywhere in a line; `<`, `>` and `&` as HTML.
+_MARKUP = re.compile(r"([\\`*_{}\[\]|~#!$])")
+# A digit cannot be escaped; the mark behind it makes a list where a space follows.
+_LEADING = re.compile(r"^(\s*)(?=[-+=])|^(\s*\d+)(?=[.)](?:\s|$))")
+
+
+def escape(text: str) -> str:
+    """Text that reads as it stands, in a paragraph as in a table cell: no markup, no HTML."""
+    if set(text) == {"-"}:
+        return text
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = _MARKUP.sub(r"\\\1", plain)
+    return re.sub(r"\s+", " ", plain)
+
+
+def _line(text: str) -> str:
+    """Escaped text at the beginning of a line, where lists and headings would start."""
+    return _LEADING.sub(lambda found: f"{found[0]}\\", escape(text))
+
+
+class _Pictures:
+    """The charts' files as they are drawn, in a folder beside the Markdown."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.files: dict[str, str] = {}
+
+    def add(self, chart: Drawn) -> str:
+        """Draw a chart; the link to it."""
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", chart.id).strip("-") or "chart"
+        path, number = f"{self.folder}/{stem}.svg", 2
+        while path in self.files:
+            path, number = f"{self.folder}/{stem}-{number}.svg", number + 1
+        self.files[path] = draw(chart)
+        return f"![{escape(chart.title)}]({quote(path)})"
+
+
+def render(document: Document) -> str:
+    """The whole document with its charts as tables and lists; one line break at the end."""
+    return _render(document, None)
+
+
+def render_with_pictures(document: Document, folder: str) -> tuple[str, dict[str, str]]:
+    """(Markdown, path -> SVG): charts are pictures in `folder`. It and the paths, which begin with
+    it, are relative to the Markdown's own place, with slashes."""
+    pictures = _Pictures(folder)
+    return _render(document, pictures), pictures.files
+
+
+def _render(document: Document, pictures: _Pictures | None) -> str:
+    lines = [f"# {_line(document.title)}", "", _line(document.subtitle), ""]
+    lines += [f"- {_line(text)}" for text in document.summary]
+    for section in document.sections:
+        lines += ["", *_section(section, 2, pictures)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(section: Section, depth: int, pictures: _Pictures | None) -> Iterable[str]:
+    yield f"{_heading(depth)} {_line(section.heading)}"
+    yield from _blocks(section.blocks, depth, pictures)
+    for inner in section.sections:
+        yield ""
+        yield from _section(inner, depth + 1, pictures)
+
+
+def _heading(depth: int) -> str:
+    return "#" * min(depth, 6)
+
+
+def _blocks(blocks: Iterable[Block], depth: int, pictures: _Pictures | None) -> Iterable[str]:
+    for block in blocks:
+        if isinstance(block, Choices):
+            continue  # nobody chooses in a text: all of it is there
+        yield ""
+        if isinstance(block, Columns):
+            for heading, inner in block.parts:
+                yield f"{_heading(depth + 1)} {_line(heading)}"
+                yield from _blocks(inner, depth + 1, pictures)
+                yield ""
+        elif pictures and isinstance(block, Drawn):
+            yield pictures.add(block)
+        else:
+            yield from _block(block)
+
+
+def _block(block: Block) -> Iterable[str]:
+    match block:
+        case Paragraph():
+            yield _line(block.text)
+        case Bullets():
+            yield from (f"- {_line(item)}" for item in block.items)
+        case KeyValues():
+            yield from _grid(("", ""), (False, False), block.pairs)
+        case Code():
+            yield from _code(block)
+        case Table():
+            yield from _table(block)
+        case FindingList():
+            yield from _findings(block)
+        case DotPlot():
+            yield from _plot(block)
+        case BarChart():
+            yield from _table(bar_table(block))
+        case DeltaChart():
+            yield from _table(delta_table(block))
+        case HeatMap():
+            yield from _table(heat_table(block))
+        case LineChart() if block.drawn:
+            plot = "\n".join(line.plain.rstrip() for line in plot_lines(block, _PLOT_WIDTH))
+            yield from _code(Code(text=plot, caption=block.title))
+        case LineChart():
+            yield f"{_line(block.title)}"
+            yield ""
+            for label, points in line_texts(block):
+                yield f"- {_line(label)}" + (f": {escape(points)}" if points else "")
+        case Tree():
+            lines = [
+                f"{lead}{label}{f'  {note}' if note else ''}"
+                for lead, label, note in tree_lines(block)
+            ]
+            yield from _code(Code(text="\n".join(lines), caption=block.caption))
+
+
+def _grid(
+    titles: Iterable[str], right: Iterable[bool], rows: Iterable[Iterable[str]]
+) -> Iterable[str]:
+    """Rows of texts that are not escaped yet."""
+    yield f"| {' | '.join(escape(title) for title in titles)} |"
+    yield f"| {' | '.join('---:' if number else '---' for number in right)} |"
+    for row in rows:
+        yield f"| {' | '.join(escape(text) for text in row)} |"
+
+
+def _table(table: Table) -> Iterable[str]:
+    if table.caption:
+        yield f"**{escape(table.caption)}**"
+        yield ""
+    titles = [
+        f"{column.title} ({column.unit})" if column.unit else column.title
+        for column in table.columns
+    ]
+    right = [column.kind is Kind.NUMBER for column in table.columns]
+    rows = with_symbols(table).rows
+    yield from _grid(titles, right, ([_cell(cell) for cell in row] for row in rows))
+
+
+def _cell(cell: Cell) -> str:
+    return cell.text + _labels(cell.marks)
+
+
+def _labels(marks: Iterable[Mark]) -> str:
+    labels = ",".join(mark.label for mark in marks)
+    return f" ({labels})" if labels else ""
+
+
+def _code(code: Code) -> Iterable[str]:
+    if code.caption:
+        yield f"{_line(code.caption)}:"
+        yield ""
+    # A fence longer than any in the text cannot be closed by it.
+    longest = max((len(run) for run in re.findall(r"`+", code.text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield fence
+    yield code.text
+    yield fence
+
+
+def _findings(findings: FindingList) -> Iterable[str]:
+    for group in findings.groups:
+        yield from _group(group)
+
+
+def _group(group: FindingGroup) -> Iterable[str]:
+    mark = group.mark
+    count = f", {len(group.items)} times" if len(group.items) > 1 else ""
+    yield f"- **{mark.label} {mark.severity.value}: {escape(mark.code)}**{count}"
+    for item in group.items:
+        evidence = ", ".join(f"{name} {value}" for name, value in item.evidence)
+        numbers = f" ({escape(evidence)})" if evidence else ""
+        yield f"  - {escape(item.where)}: {escape(item.message)}{numbers}"
+    for remedy in group.remedies:
+        yield f"  - To do: {escape(remedy)}"
+
+
+def _plot(plot: DotPlot) -> Iterable[str]:
+    """Every trial as text: a wiki draws nothing."""
+    yield f"Every trial: {escape(plot.title)}"
+    yield ""
+    for row in plot.rows:
+        dots = ", ".join(dot.text + (" (outlier)" if dot.outlier else "") for dot in row.dots)
+        yield f"- {_line(row.label)}: {escape(dots) or 'missing'}"

@@ -1,0 +1,290 @@
+"""A chart as an SVG file: for a wiki, beside its Markdown. Light or dark as its reader's system."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib import resources
+
+from leadline.report.document import (
+    BarChart,
+    Branch,
+    Cell,
+    Chart,
+    Column,
+    DeltaChart,
+    DotPlot,
+    HeatCell,
+    HeatMap,
+    Kind,
+    LineChart,
+    Table,
+    Tree,
+)
+from leadline.report.render.svg_charts import TRACK_HEIGHT, Row, beside, level, line_plot, row_chart
+from leadline.report.render.svg_shapes import DEFINITIONS, SYMBOLS, escaped
+
+_WIDTH = 760
+_EDGE = 16
+_TOP = 52
+_PLOT_HEIGHT = 260
+_NAMES, _ENDS = 170, 180
+# Pixels that a character of 12 px takes on average; East Asian ones take nearly two.
+_CHARACTER = 6.7
+
+
+def draw(chart: Chart | DotPlot) -> str:
+    """A whole SVG document, 760 pixels wide, which needs nothing beside itself."""
+    match chart:
+        case LineChart():
+            height, drawing, said = _lines(chart)
+        case HeatMap():
+            height, drawing, said = _heat(chart)
+        case _:
+            height, drawing, said = _rows(chart)
+    style = (resources.files("leadline.report") / "templates" / "chart.css").read_text("utf-8")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"'
+        f' width="{_WIDTH}" height="{height}" role="img" class="picture">'
+        f"<title>{escaped(chart.title)}</title><desc>{escaped(said)}</desc>"
+        f"<style>{style}</style>{DEFINITIONS}"
+        f'<rect class="paper" width="{_WIDTH}" height="{height}"/>{drawing}</svg>\n'
+    )
+
+
+def clipped(text: str, width: float) -> str:
+    """`text` cut in its middle to fit into so many pixels, roughly: names differ at either end."""
+    if _long(text) <= width:
+        return text
+    kept = max(2, int(len(text) * width / _long(text)) - 1)
+    return f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+def _long(text: str) -> float:
+    wide = sum(unicodedata.east_asian_width(one) in "WF" for one in text)
+    return _CHARACTER * (len(text) + 0.8 * wide)
+
+
+def _text(x: float, y: float, text: str, width: float, style: str = "", end: str = "start") -> str:
+    shown = clipped(text, width)
+    full = f"<title>{escaped(text)}</title>" if shown != text else ""
+    return (
+        f'<text class="{style or "name"}" x="{x:g}" y="{y:g}" text-anchor="{end}">'
+        f"{escaped(shown)}{full}</text>"
+    )
+
+
+def _head(title: str, scale: str) -> str:
+    room = _WIDTH - 2 * _EDGE
+    return _text(_EDGE, 24, title, room / 1.15, "title") + _text(_EDGE, 41, scale, room, "soft")
+
+
+def _legend(items: Sequence[tuple[str, str]], y: float) -> tuple[float, str]:
+    """(height, drawing) of a legend that breaks into lines."""
+    if not items:
+        return 0, ""
+    x, top, parts = float(_EDGE), y, []
+    for swatch, text in items:
+        shown = clipped(text, _WIDTH / 2)
+        width = 30 + _long(shown) + 18
+        if x > _EDGE and x + width > _WIDTH - _EDGE:
+            x, top = float(_EDGE), top + 20
+        parts.append(f'<svg x="{x:g}" y="{top:g}" width="24" height="20">{swatch}</svg>')
+        parts.append(_text(x + 30, top + 14, shown, _WIDTH))
+        x += width
+    return top - y + 28, "".join(parts)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def _rows(chart: Chart | DotPlot) -> tuple[int, str, str]:
+    assert not isinstance(chart, LineChart | HeatMap)
+    rows = row_chart(chart)
+    used, legend = _legend(rows.legend, _TOP)
+    parts = [f"<defs>{rows.grid}</defs>", _head(chart.title, rows.scale), legend]
+    left, width = _EDGE + _NAMES, _WIDTH - 2 * _EDGE - _NAMES - _ENDS
+    y = _TOP + used
+    for row in rows.rows:
+        parts.extend(_row(row, y, left, width))
+        y += TRACK_HEIGHT * len(row.tracks) + (6 if len(row.tracks) > 1 else 0)
+    parts.append(
+        f'<svg x="{left}" y="{y:g}" width="{width}" height="18"'
+        f' overflow="visible">{rows.axis}</svg>'
+    )
+    said = "; ".join(f"{row.label}: {track.said}" for row in rows.rows for track in row.tracks)
+    return int(y + 18 + _EDGE), "".join(parts), said
+
+
+def _row(row: Row, y: float, left: float, width: float) -> Iterator[str]:
+    yield _text(_EDGE, y + 14, row.label, _NAMES - 12)
+    for index, track in enumerate(row.tracks):
+        top = y + index * TRACK_HEIGHT
+        yield (
+            f'<svg class="track" x="{left:g}" y="{top:g}" width="{width:g}"'
+            f' height="{TRACK_HEIGHT}" overflow="visible">{track.drawing}</svg>'
+        )
+        marks = "".join(f" {mark.label}" for mark in track.marks)
+        style = "absent" if track.absent else "name"
+        yield _text(left + width + 12, top + 14, track.end + marks, _ENDS - 12, style)
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def _lines(chart: LineChart) -> tuple[int, str, str]:
+    plot = line_plot(chart)
+    used, legend = _legend(plot.legend, _TOP)
+    top = _TOP + used + 8
+    left = _EDGE + 66
+    width = _WIDTH - left - _EDGE - (126 if plot.named else 0)
+    scales = f"{chart.y.title} against {chart.x.title}"
+    drawing = (
+        f"{_head(chart.title, scales)}{legend}"
+        f'<svg x="{left}" y="{top:g}" width="{width}" height="{_PLOT_HEIGHT}" overflow="visible">'
+        f"{plot.drawing}</svg>"
+    )
+    return int(top + _PLOT_HEIGHT + 24 + _EDGE), drawing, plot.said
+
+
+# --- heat maps ----------------------------------------------------------------------------------
+
+
+def _heat(chart: HeatMap) -> tuple[int, str, str]:
+    base = "" if chart.relative or not chart.rows else chart.rows[chart.baseline]
+    width = (_WIDTH - 2 * _EDGE - _NAMES) / max(1, len(chart.columns))
+    parts = [_head(chart.title, f"shades and × against {base}" if base else "")]
+    y = float(_TOP + 24)
+    for index, title in enumerate(chart.columns):
+        x = _EDGE + _NAMES + index * width + width / 2
+        parts.append(_text(x, y - 8, title, width - 8, "soft", "middle"))
+    for label, cells in zip(chart.rows, chart.cells, strict=True):
+        parts.append(_text(_EDGE, y + 18, label, _NAMES - 12))
+        for index, cell in enumerate(cells):
+            shade = level(None if cell.refused else cell.shade, judged=chart.relative)
+            x = _EDGE + _NAMES + index * width
+            parts.append(
+                f'<rect class="heat {shade}" x="{x:g}" y="{y:g}"'
+                f' width="{width - 2:g}" height="26"/>'
+            )
+            text = " ".join(part for part in (cell.text, beside(chart, index, cell)) if part)
+            style = "refused-text" if cell.refused else "" if cell.value else "absent"
+            parts.append(_text(x + width / 2, y + 18, text, width - 8, style, "middle"))
+        y += 28
+    said = "; ".join(
+        f"{label}: {', '.join(cell.text for cell in cells)}"
+        for label, cells in zip(chart.rows, chart.cells, strict=True)
+    )
+    return int(y + _EDGE), "".join(parts), said
+
+
+# Charts in words: tables and lines for where nothing can be drawn, a wiki or a terminal.
+
+# A ladder has so few points; a distribution is no reading.
+_POINTS_TOLD = 12
+
+
+def symbol(verdict: str) -> str:
+    """`▲ better`: a verdict's symbol and its word; other texts as they are."""
+    return f"{SYMBOLS[verdict]} {verdict}" if verdict in SYMBOLS else verdict
+
+
+def with_symbols(table: Table) -> Table:
+    """The table with symbols before the words of a column of verdicts."""
+    columns = [index for index, column in enumerate(table.columns) if column.title == "verdict"]
+    if not columns:
+        return table
+    rows = tuple(
+        tuple(
+            replace(cell, text=symbol(cell.text)) if index in columns else cell
+            for index, cell in enumerate(row)
+        )
+        for row in table.rows
+    )
+    return replace(table, rows=rows)
+
+
+def bar_table(chart: BarChart) -> Table:
+    """A row for each group, a column for each series."""
+    return Table(
+        id=f"{chart.id}-table",
+        caption=chart.title,
+        columns=(Column(title=""), *(Column(title=name) for name in chart.series)),
+        rows=tuple(
+            (
+                Cell(text=group.label),
+                *(
+                    Cell(text="; ".join(one.text for one in group.bars if one.series == index))
+                    for index in range(len(chart.series))
+                ),
+            )
+            for group in chart.groups
+        ),
+    )
+
+
+def delta_table(chart: DeltaChart) -> Table:
+    return Table(
+        id=f"{chart.id}-table",
+        caption=chart.title,
+        columns=(Column(title=""), Column(title="verdict"), Column(title=chart.scale.title)),
+        rows=tuple(
+            (Cell(text=row.label), Cell(text=row.verdict), Cell(text=row.text))
+            for row in chart.rows
+        ),
+    )
+
+
+def heat_table(chart: HeatMap) -> Table:
+    """Each figure, and how many times the baseline's it is."""
+    return Table(
+        id=f"{chart.id}-table",
+        caption=chart.title
+        if chart.relative or not chart.rows
+        else f"{chart.title}; × against {chart.rows[chart.baseline]}",
+        columns=(
+            Column(title=""),
+            *(Column(title=title, kind=Kind.NUMBER) for title in chart.columns),
+        ),
+        rows=tuple(
+            (
+                Cell(text=label),
+                *(
+                    Cell(
+                        text=" ".join(
+                            part for part in (_told(one), beside(chart, index, one)) if part
+                        )
+                    )
+                    for index, one in enumerate(cells)
+                ),
+            )
+            for label, cells in zip(chart.rows, chart.cells, strict=True)
+        ),
+    )
+
+
+def _told(cell: HeatCell) -> str:
+    return f"{cell.text} (refused)" if cell.refused else cell.text
+
+
+def line_texts(chart: LineChart) -> list[tuple[str, str]]:
+    """(line, its points in words), empty where there are too many to be read."""
+    return [
+        (line.label, ", ".join(line.texts) if len(line.texts) <= _POINTS_TOLD else "")
+        for line in chart.lines
+    ]
+
+
+def tree_lines(tree: Tree) -> list[tuple[str, str, str]]:
+    """(branches drawn, label, note) of each place, from the roots down."""
+    return [line for root in tree.roots for line in _branch(root, "", "")]
+
+
+def _branch(branch: Branch, lead: str, below: str) -> Iterator[tuple[str, str, str]]:
+    yield lead, branch.label, branch.note
+    for index, inner in enumerate(branch.below):
+        last = index == len(branch.below) - 1
+        yield from _branch(
+            inner, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")
+        )

@@ -1,0 +1,511 @@
+"""Lines over two axes: percentile ladders, distributions, rates over time, load curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leadline.report.document import (
+    Bar,
+    BarChart,
+    BarGroup,
+    DeltaChart,
+    DeltaRow,
+    DotPlot,
+    DotRow,
+    HeatCell,
+    HeatMap,
+    Line,
+    LineChart,
+    Look,
+    Mark,
+    Pin,
+    Rule,
+    Stroke,
+)
+from leadline.report.render.svg_shapes import (
+    SYMBOLS,
+    Axis,
+    anchor,
+    at,
+    bar,
+    colour,
+    escaped,
+    fitting,
+    mark,
+    percent,
+    shape,
+    share,
+    titled,
+    verdict_mark,
+    within,
+)
+
+_PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
+# Beyond this many points marks would hide their line; a pointer finds them still.
+_MARKED_POINTS = 40
+# A mark's text is 13 pixels high in a plot of about 250.
+_NAME_HEIGHT = 0.055
+_LONGEST_NAME = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinePlot:
+    """`drawing` fills an <svg> of any size; texts of the axes lie outside of it, up to 70 pixels
+    to the left and 20 below, and where `named` the lines' names 130 pixels to the right."""
+
+    drawing: str
+    legend: tuple[tuple[str, str], ...]
+    named: bool
+    said: str
+
+
+def line_plot(chart: LineChart) -> LinePlot:
+    # Where series share lines by the dozen, only a name at its end tells which is which.
+    named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1
+    used = {line.series for line in chart.lines}
+    legend = tuple(
+        (swatch(chart.look(index)), name)
+        for index, name in enumerate(chart.series)
+        if name and index in used and (len(chart.series) > 1 or not named)
+    )
+    return LinePlot(
+        drawing=_axes(chart)
+        + "".join(_rule(chart, rule) for rule in chart.rules)
+        + "".join(_line(chart, line) for line in chart.lines)
+        + "".join(_pin(chart, pin) for pin in chart.pins)
+        + (_names(chart) if named else ""),
+        legend=legend,
+        named=named,
+        said=f"{chart.title}: {chart.y.title} against {chart.x.title}; " + ", ".join(_said(chart)),
+    )
+
+
+def _said(chart: LineChart) -> dict[str, None]:
+    """What is drawn, by name, each once."""
+    names = [line.label for line in chart.lines]
+    names += [rule.label for rule in chart.rules]
+    names += [pin.text for pin in chart.pins]
+    return dict.fromkeys(name for name in names if name)
+
+
+def swatch(look: Look) -> str:
+    """A series' line and mark as the legend shows them, 24 x 20 pixels."""
+    line = f'<line class="{_stroke(look)}" x1="0" x2="24" y1="10" y2="10"/>'
+    point = mark(*_mark(look), "12", "10")
+    match look.stroke:
+        case Stroke.MARKED:
+            return line + point
+        case Stroke.DOTS:
+            return point
+        case Stroke.THIN | Stroke.FAINT:
+            return line
+
+
+def _stroke(look: Look) -> str:
+    thinner = "" if look.stroke is Stroke.MARKED else f" {look.stroke.value}"
+    return f"line {colour(look.hue)} d{look.dash}{thinner}"
+
+
+def _mark(look: Look) -> tuple[str, str]:
+    """Shape and class of a mark."""
+    if look.stroke is Stroke.DOTS:
+        return "speck", f"speck {colour(look.hue)}"
+    return shape(look.hue), f"point {colour(look.hue)}{' hollow' if look.hollow else ''}"
+
+
+def _axes(chart: LineChart) -> str:
+    parts = []
+    narrow = fitting(chart.x, _PHONE_WIDTH)
+    wide = fitting(chart.x, _PAGE_WIDTH)
+    for value, _ in chart.x.ticks:
+        x = at(chart.x, value)
+        parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="100%"/>')
+    for part, text in wide:
+        style = "tick" if (part, text) in narrow else "wide"
+        parts.append(
+            f'<text class="{style}" x="{percent(part)}" y="100%" dy="17"'
+            f' text-anchor="{anchor(part)}">{escaped(text)}</text>'
+        )
+    for value, text in chart.y.ticks:
+        y = percent(1 - share(chart.y, value))
+        parts.append(
+            f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+            f'<text x="0" dx="-8" y="{y}" dy=".34em" text-anchor="end">{escaped(text)}</text>'
+        )
+    parts.append('<line class="base" x1="0" x2="100%" y1="100%" y2="100%"/>')
+    return "".join(parts)
+
+
+def _line(chart: LineChart, line: Line) -> str:
+    """The line in an own stretched viewport, since a path knows no per cent; marks above it."""
+    look = chart.look(line.series)
+    points = [(share(chart.x, x), 1 - share(chart.y, y)) for x, y in line.points]
+    path = " ".join(f"{1000 * x:.4g},{1000 * y:.4g}" for x, y in points)
+    drawn = (
+        ""
+        if look.stroke is Stroke.DOTS
+        else '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%" height="100%">'
+        f'<polyline class="{_stroke(look)}" points="{path}">'
+        f"{titled(line.label)}</polyline></svg>"
+    )
+    marked = look.stroke in (Stroke.MARKED, Stroke.DOTS) and (
+        len(points) <= _MARKED_POINTS or look.stroke is Stroke.DOTS
+    )
+    for index, (x, y) in enumerate(points):
+        told = line.texts[index] if index < len(line.texts) else ""
+        if marked:
+            drawn += mark(*_mark(look), percent(x), percent(y), told)
+        elif told:
+            drawn += mark("hit", "hit", percent(x), percent(y), told)
+    return drawn
+
+
+def _rule(chart: LineChart, rule: Rule) -> str:
+    """A line across the plot with its word at the end where nothing else is likely to be."""
+    text = escaped(rule.label)
+    if rule.upright:
+        x = at(chart.x, rule.value)
+        side, dx = ("end", -4) if share(chart.x, rule.value) > 0.5 else ("start", 4)
+        return (
+            f'<line class="rule" x1="{x}" x2="{x}" y1="0" y2="100%"/>'
+            f'<text class="said" x="{x}" dx="{dx}" y="0" dy="11" text-anchor="{side}">{text}</text>'
+        )
+    part = 1 - share(chart.y, rule.value)
+    y, dy = percent(part), 12 if part < _NAME_HEIGHT else -5
+    return (
+        f'<line class="rule" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+        f'<text class="said" x="0" dx="5" y="{y}" dy="{dy}">{text}</text>'
+    )
+
+
+def _pin(chart: LineChart, pin: Pin) -> str:
+    part, height = share(chart.x, pin.x), 1 - share(chart.y, pin.y)
+    x, y = percent(part), percent(height)
+    side, dx = ("end", -9) if part > 0.5 else ("start", 9)
+    dy = 18 if height < 2 * _NAME_HEIGHT else -8
+    return (
+        f'<use href="#shape-ring" class="ring {colour(pin.hue)}" x="{x}" y="{y}">'
+        f"{titled(pin.text)}</use>"
+        f'<text class="said" x="{x}" dx="{dx}" y="{y}" dy="{dy}" text-anchor="{side}">'
+        f"{escaped(pin.label)}</text>"
+    )
+
+
+def _names(chart: LineChart) -> str:
+    """Names at the lines' ends, moved apart so that none covers another."""
+    ends = sorted(
+        (1 - share(chart.y, line.points[-1][1]), chart.look(line.series).hue, line.label)
+        for line in chart.lines
+        if line.points
+    )
+    below = -1.0
+    placed = []
+    for y, series, label in ends:
+        below = max(y, below + _NAME_HEIGHT)
+        placed.append((below, series, label))
+    # What went over the lower edge goes back up.
+    above = 1.0 + _NAME_HEIGHT
+    texts = []
+    for y, series, label in reversed(placed):
+        above = min(y, above - _NAME_HEIGHT)
+        shown = label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+        texts.append(
+            f'<text class="end {colour(series)}" x="100%" dx="9" y="{percent(above)}" dy=".34em">'
+            f"{escaped(shown)}{titled(label)}</text>"
+        )
+    return "".join(texts)
+
+
+# Charts of rows: every trial as a dot, bars from zero, changes round the line of no change.
+#  Each row has tracks, drawings 20 pixels high; labels and figures stand beside them as text.
+
+TRACK_HEIGHT = 20
+# What goes through all rows reaches over a row's edges, so that it has no gaps.
+_OVER = 4
+# Plots of dots stand two beside each other; the others are as wide as the page or a phone.
+_HALF_WIDTH, _ROWS_PHONE_WIDTH, _ROWS_PAGE_WIDTH = 190.0, 320.0, 600.0
+# Bars on a phone have their figures beside them.
+_PHONE_WIDTH_OF_BARS = 210.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """`drawing` is SVG to be put in an <svg>; `end` the figure as text; `said` all in words."""
+
+    drawing: str
+    end: str
+    said: str
+    absent: bool = False
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    label: str
+    tracks: tuple[Track, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChart:
+    """`grid` is defined once and used by every track; `axis` goes below. `legend` is of
+    (drawing 24 x 20 pixels, text); `scale` says what the axis shows. `half`: two fit on a page;
+    `grouped`: a row may have several tracks."""
+
+    id: str
+    title: str
+    scale: str
+    grid: str
+    axis: str
+    legend: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+    choice: str
+    half: bool
+    grouped: bool
+
+    @property
+    def widths(self) -> str:
+        """Classes that give names and figures the room that their texts need."""
+        names = max((len(row.label) for row in self.rows), default=0)
+        ends = max((len(track.end) for row in self.rows for track in row.tracks), default=0)
+        return f"name-{_size(names)} end-{_size(ends)}"
+
+
+def _size(characters: int) -> str:
+    return "s" if characters <= 16 else "m" if characters <= 30 else "l"
+
+
+def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
+    match chart:
+        case DotPlot():
+            kind = "logarithmic axis" if chart.log else "axis from zero"
+            rows = [_dots(chart, row) for row in chart.rows]
+            return _chart(chart, chart, kind, (), rows, half=True)
+        case BarChart():
+            legend = tuple(
+                (rows_swatch(index), name)
+                for index, name in enumerate(chart.series)
+                if len(chart.series) > 1
+            )
+            rows = [_bars(chart, group) for group in chart.groups]
+            return _chart(chart, chart.scale, chart.scale.title, legend, rows)
+        case DeltaChart():
+            rows = [_delta(chart, row) for row in chart.rows]
+            legend = _delta_legend(chart)
+            return _chart(chart, chart.scale, chart.scale.title, legend, rows)
+
+
+def _chart(
+    chart: DotPlot | BarChart | DeltaChart,
+    axis: Axis,
+    scale: str,
+    legend: tuple[tuple[str, str], ...],
+    rows: Iterable[Row],
+    *,
+    half: bool = False,
+) -> RowChart:
+    phone = _PHONE_WIDTH_OF_BARS if isinstance(chart, BarChart) else _ROWS_PHONE_WIDTH
+    narrow = fitting(axis, _HALF_WIDTH if half else phone)
+    wide = narrow if half else fitting(axis, _ROWS_PAGE_WIDTH)
+    return RowChart(
+        id=chart.id,
+        title=chart.title,
+        scale=scale,
+        grid=f'<g id="{escaped(chart.id)}-grid">'
+        + "".join(
+            f'<line class="grid" x1="{x}" x2="{x}" y1="{-_OVER}" y2="{TRACK_HEIGHT + _OVER}"/>'
+            for x in (at(axis, value) for value, _ in axis.ticks)
+        )
+        + "</g>"
+        + (_banded_grids(chart) if isinstance(chart, DeltaChart) else ""),
+        axis="".join(
+            f'<text class="{"tick" if tick in narrow else "wide"}" x="{percent(tick[0])}" y="13"'
+            f' text-anchor="{anchor(tick[0])}">{escaped(tick[1])}</text>'
+            for tick in wide
+        ),
+        legend=legend,
+        rows=tuple(rows),
+        choice="" if isinstance(chart, DotPlot) else chart.choice,
+        half=half,
+        grouped=isinstance(chart, BarChart),
+    )
+
+
+def _grid(chart: DotPlot | BarChart | DeltaChart) -> str:
+    return f'<use href="#{escaped(chart.id)}-grid"/>'
+
+
+def _rows_line(style: str, x1: str, x2: str, y1: int = 10, y2: int = 10, title: str = "") -> str:
+    told = titled(title)
+    end = f">{told}</line>" if told else "/>"
+    return f'<line class="{style}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}"{end}'
+
+
+def _whisker(axis: Axis, interval: tuple[float, float] | None) -> str:
+    """The interval; where it goes on beyond the axis it has no end."""
+    if interval is None:
+        return ""
+    low, high = interval
+    ends = ("" if within(axis, low) else " from-below") + (
+        "" if within(axis, high) else " to-above"
+    )
+    return _rows_line(f"whisker{ends}", at(axis, low), at(axis, high))
+
+
+# --- every trial as a dot -----------------------------------------------------------------------
+
+
+def _dots(plot: DotPlot, row: DotRow) -> Row:
+    drawing = _grid(plot) + _rows_line("base", "0", "100%")
+    if row.value is not None:
+        x = at(plot, row.value)
+        drawing += _rows_line("mid", x, x, 2, 18, f"{plot.mark} {row.text}")
+    for dot in row.dots:
+        style = "odd" if dot.outlier else "dot"
+        told = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
+        x = at(plot, dot.value)
+        drawing += f'<circle class="{style}" cx="{x}" cy="10" r="4.5">{titled(told)}</circle>'
+    track = Track(
+        drawing=drawing,
+        end=row.text,
+        said="; ".join([row.text, *(f"{dot.trial} {dot.text}" for dot in row.dots)]),
+        absent=row.value is None,
+        marks=row.marks,
+    )
+    return Row(label=row.label, tracks=(track,))
+
+
+# --- bars from zero -----------------------------------------------------------------------------
+
+
+def _bars(chart: BarChart, group: BarGroup) -> Row:
+    return Row(label=group.label, tracks=tuple(_bar(chart, one) for one in group.bars))
+
+
+def _bar(chart: BarChart, one: Bar) -> Track:
+    drawing = _grid(chart)
+    if one.value is not None:
+        drawing += bar(one.series, at(chart.scale, one.value), refused=one.refused)
+    drawing += _rows_line("base", "0", "0", 1, 19)
+    for dot in one.dots:
+        style = f"trial {colour(one.series)}{' outlier' if dot.outlier else ''}"
+        told = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
+        drawing += mark(shape(one.series), style, at(chart.scale, dot.value), "10", told)
+    drawing += _whisker(chart.scale, one.interval)
+    series = chart.series[one.series] if one.series < len(chart.series) else ""
+    name = series if len(chart.series) > 1 else ""
+    return Track(
+        drawing=drawing,
+        end=one.text,
+        said=": ".join(part for part in (name, one.text) if part),
+        absent=one.value is None,
+    )
+
+
+def rows_swatch(series: int) -> str:
+    """A series' bar and dot as the legend shows them, 24 x 20 pixels."""
+    return bar(series, "24", refused=False) + mark(
+        shape(series), f"trial {colour(series)}", "12", "10"
+    )
+
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+def _delta(chart: DeltaChart, row: DeltaRow) -> Row:
+    scale = chart.scale
+    drawing = f'<use href="#{escaped(chart.id)}-grid-{_bands(chart).index(row.band)}"/>'
+    if row.ratio is not None:
+        drawing += _whisker(scale, row.interval)
+        drawing += verdict_mark(row.verdict, at(scale, row.ratio), "10")
+    said = row.text if row.verdict in row.text else f"{row.verdict}: {row.text}"
+    track = Track(drawing=drawing, end=row.text, said=said, absent=row.ratio is None)
+    return Row(label=row.label, tracks=(track,))
+
+
+def _bands(chart: DeltaChart) -> list[float]:
+    """The bands that occur, the narrowest first: each is drawn once and used by its rows."""
+    return sorted({row.band for row in chart.rows})
+
+
+def _banded_grids(chart: DeltaChart) -> str:
+    zero = at(chart.scale, 1.0)
+    line = _rows_line("zero", zero, zero, -_OVER, TRACK_HEIGHT + _OVER)
+    drawn = []
+    for index, band in enumerate(_bands(chart)):
+        low, high = share(chart.scale, 1 - band), share(chart.scale, 1 + band)
+        drawn.append(
+            f'<g id="{escaped(chart.id)}-grid-{index}"><rect class="band" x="{percent(low)}"'
+            f' y="{-_OVER}" width="{percent(high - low)}" height="{TRACK_HEIGHT + 2 * _OVER}"/>'
+            f"{_grid(chart)}{line}</g>"
+        )
+    return "".join(drawn)
+
+
+def _delta_legend(chart: DeltaChart) -> tuple[tuple[str, str], ...]:
+    """The marks that the chart has, and its band."""
+    shown = {row.verdict for row in chart.rows if row.ratio is not None}
+    marks = [
+        (verdict_mark(verdict, "12", "10"), verdict) for verdict in SYMBOLS if verdict in shown
+    ]
+    band = [
+        (
+            '<rect class="band" x="2" y="2" width="20" height="16"/>'
+            + _rows_line("zero", "12", "12", 0, TRACK_HEIGHT),
+            "no change, and the band that counts as the same",
+        )
+    ]
+    return (*marks, *(band if any(_bands(chart)) else []))
+
+
+# Heat maps: how far each figure lies from the baseline's, as a shade and as a text.
+
+# Shades in each direction, and the ratio at which the last one is reached.
+LEVELS = 6
+FULL_RATIO = 4.0
+
+
+def shade(ratio: float, higher_is_better: bool) -> float:
+    """-1 (worst) to 1 (best) of a figure that is `ratio` times the baseline's: its logarithm,
+    with the ends at a fourth and at four times. The page's script computes the same."""
+    if ratio <= 0:
+        return -1.0 if higher_is_better else 1.0
+    part = math.log(ratio) / math.log(FULL_RATIO)
+    return min(max(part if higher_is_better else -part, -1.0), 1.0)
+
+
+def level(value: float | None, *, judged: bool = False) -> str:
+    """The class of a shade: `b6` best, `b0` as the baseline, `w6` worst; empty without one. Where
+    changes were `judged`, what is better or worse has a shade however small it is."""
+    if value is None:
+        return ""
+    step = round(abs(value) * LEVELS)
+    if judged and value:
+        step = max(step, 1)
+    return f"w{step}" if value < 0 and step else f"b{step}"
+
+
+def ratio_text(ratio: float) -> str:
+    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"×{ratio:,.{digits}f}"
+
+
+def ratio(chart: HeatMap, column: int, cell: HeatCell) -> float | None:
+    """The figure against that of the baseline row, None where one of them is missing or of no
+    use."""
+    if not 0 <= chart.baseline < len(chart.cells):
+        return None
+    base = chart.cells[chart.baseline][column]
+    if cell.value is None or cell.refused or not base.value or base.refused:
+        return None
+    return cell.value / base.value
+
+
+def beside(chart: HeatMap, column: int, cell: HeatCell) -> str:
+    """The small text beside a figure: how many times the baseline's it is. None in its own row,
+    nor where the figures are changes already."""
+    if chart.relative or cell is chart.cells[chart.baseline][column]:
+        return ""
+    found = ratio(chart, column, cell)
+    return "" if found is None else ratio_text(found)

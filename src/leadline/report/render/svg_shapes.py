@@ -1,0 +1,179 @@
+"""Marks, hatches and texts of charts. A series has a colour, and a second cue in its shape, dash
+or hatch: whoever sees no colours or prints without them reads the same."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from leadline.text import visible
+
+# What XML cannot hold even escaped, and `visible` lets through.
+_NOT_XML = re.compile("[\ufffe\uffff\ud800-\udfff]")
+
+SHAPES = ("circle", "square", "triangle", "diamond")
+_HATCHES = 4
+_SERIES = 8
+
+_VERDICTS = {
+    "better": "up",
+    "worse": "down",
+    "same": "square",
+    "inconclusive": "circle",
+    "not comparable": "cross",
+}
+SYMBOLS = {
+    "better": "▲",
+    "worse": "▼",
+    "same": "■",
+    "inconclusive": "○",
+    "not comparable": "×",
+}
+
+DEFINITIONS = (
+    "<defs>"
+    '<circle id="shape-circle" r="3.6"/>'
+    '<rect id="shape-square" x="-3.3" y="-3.3" width="6.6" height="6.6"/>'
+    '<path id="shape-triangle" d="M-4 3.2L0-4.2L4 3.2z"/>'
+    '<path id="shape-diamond" d="M-4.4 0L0-4.4L4.4 0L0 4.4z"/>'
+    '<path id="shape-up" d="M-5.2 4L0-5.2L5.2 4z"/>'
+    '<path id="shape-down" d="M-5.2-4L0 5.2L5.2-4z"/>'
+    '<path id="shape-cross" d="M-4-4L4 4M-4 4L4-4"/>'
+    '<circle id="shape-hit" r="6"/>'
+    '<circle id="shape-speck" r="2.2"/>'
+    '<circle id="shape-ring" r="7"/>'
+    '<marker id="cap" markerUnits="userSpaceOnUse" markerWidth="2" markerHeight="10" refX="1"'
+    ' refY="5"><path class="cap" d="M1 1V9"/></marker>'
+    + "".join(
+        f'<pattern id="hatch-{number}" width="6" height="6" patternUnits="userSpaceOnUse"'
+        f' patternTransform="rotate({angle})"><path class="stripe" d="{path}"/></pattern>'
+        for number, angle, path in (
+            (1, 45, "M0 0V6"),
+            (2, 0, "M0 3H6"),
+            (3, 45, "M0 0V6M0 3H6"),
+        )
+    )
+    + "</defs>"
+)
+
+
+def escaped(text: str) -> str:
+    """Text for an element or an attribute of HTML or XML."""
+    return html.escape(_NOT_XML.sub("\ufffd", visible(text)))
+
+
+def titled(text: str) -> str:
+    """What a pointer that rests on a mark is told."""
+    return f"<title>{escaped(text)}</title>" if text else ""
+
+
+def colour(series: int) -> str:
+    """The class that colours a series."""
+    return f"s{series % _SERIES}"
+
+
+def shape(series: int) -> str:
+    return SHAPES[series % len(SHAPES)]
+
+
+def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
+    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class."""
+    told = titled(title)
+    end = f">{told}</use>" if told else "/>"
+    return f'<use href="#shape-{kind}" class="{style}" x="{x}" y="{y}"{end}'
+
+
+def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
+    return mark(_VERDICTS.get(verdict, "circle"), verdict_class(verdict), x, y, title)
+
+
+def verdict_class(verdict: str) -> str:
+    """`v-not-comparable`; `v-none` for what is no verdict."""
+    return f"v-{verdict.replace(' ', '-')}" if verdict in _VERDICTS else "v-none"
+
+
+def bar(series: int, width: str, *, refused: bool) -> str:
+    """A bar from zero in a track: pale, with a firm end; an outline only where it is refused."""
+    style = colour(series)
+    if refused:
+        return f'<rect class="bar {style} refused" x="0" y="4" width="{width}" height="12"/>'
+    hatch = series % _HATCHES
+    over = f'<rect class="hatch-{hatch}" x="0" y="4" width="{width}" height="12"/>' if hatch else ""
+    return (
+        f'<rect class="bar {style}" x="0" y="4" width="{width}" height="12"/>{over}'
+        f'<line class="edge {style}" x1="{width}" x2="{width}" y1="4" y2="16"/>'
+    )
+
+
+# Where values lie on an axis, and which of its ticks have room for their texts.
+
+# Pixels that a character of an axis takes at 11 px, and the least room between two texts.
+_CHARACTER = 6.3
+_GAP = 10.0
+
+
+class Axis(Protocol):
+    """What `Scale` and `DotPlot` have in common."""
+
+    @property
+    def log(self) -> bool: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def ticks(self) -> tuple[tuple[float, str], ...]: ...
+
+
+def share(axis: Axis, value: float) -> float:
+    """Where `value` lies between the axis's ends: 0 to 1; what lies beyond, at that end."""
+    low, high, at = axis.low, axis.high, value
+    if axis.log:
+        if value <= 0 or low <= 0:
+            return 0.0
+        low, high, at = math.log(low), math.log(high), math.log(value)
+    if not high > low:
+        return 0.5
+    return min(max((at - low) / (high - low), 0.0), 1.0)
+
+
+def percent(part: float) -> str:
+    """A share of a plot's width or height as SVG writes it: `42.13%`."""
+    return f"{100 * part:.4g}%"
+
+
+def at(axis: Axis, value: float) -> str:
+    return percent(share(axis, value))
+
+
+def within(axis: Axis, value: float) -> bool:
+    return axis.low <= value <= axis.high
+
+
+def anchor(part: float) -> str:
+    """Texts at an end stay inside the plot."""
+    return "start" if part < 0.02 else "end" if part > 0.98 else "middle"
+
+
+def fitting(axis: Axis, width: float) -> Sequence[tuple[float, str]]:
+    """(share, text) of the ticks whose texts do not touch one another where the axis is `width`
+    pixels wide: every one, every second, every third and so on."""
+    ticks = [(share(axis, value), text) for value, text in axis.ticks]
+    return next(
+        (chosen for step in range(1, len(ticks)) if _apart(chosen := ticks[::step], width)),
+        ticks[:1],
+    )
+
+
+def _apart(ticks: Sequence[tuple[float, str]], width: float) -> bool:
+    taken = -math.inf
+    for part, text in ticks:
+        long = len(text) * _CHARACTER
+        start = part * width - {"start": 0.0, "middle": long / 2, "end": long}[anchor(part)]
+        if start < taken:
+            return False
+        taken = start + long + _GAP
+    return True

@@ -1,0 +1,358 @@
+"""Numbers and names as people read them, the same in every rendering."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
+from leadline.metrics import Metric, Op
+from leadline.plan.models import Phase, Recorded, Workload
+from leadline.text import visible as visible
+from leadline.units import (
+    format_bandwidth,
+    format_block_size,
+    format_duration,
+    format_iops,
+    format_latency,
+    format_size,
+)
+
+MISSING = "missing"
+NOT_SHOWN = "–"
+_TITLES = {
+    Metric.IOPS: "IOPS",
+    Metric.BANDWIDTH: "bandwidth",
+    Metric.LATENCY_MEAN: "mean latency",
+    Metric.LATENCY_P50: "p50 latency",
+    Metric.LATENCY_P95: "p95 latency",
+    Metric.LATENCY_P99: "p99 latency",
+    Metric.LATENCY_P999: "p99.9 latency",
+    Metric.LATENCY_P9999: "p99.99 latency",
+}
+
+
+def title(metric: Metric) -> str:
+    return _TITLES[metric]
+
+
+def value_text(metric: Metric, value: float) -> str:
+    """A value without its unit where the column names it, with it for latencies."""
+    if metric is Metric.IOPS:
+        return format_iops(value)
+    if metric is Metric.BANDWIDTH:
+        return format_bandwidth(value)
+    return format_latency(value)
+
+
+def value_with_unit(metric: Metric, value: float) -> str:
+    unit = {Metric.IOPS: " IOPS", Metric.BANDWIDTH: " MiB/s"}.get(metric, "")
+    return value_text(metric, value) + unit
+
+
+def share_text(share: float) -> str:
+    """A share as per cent with as many decimals as tell something: `0.4 %`, `12 %`."""
+    percent = share * 100
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.1f} %"
+
+
+def count_text(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 trial`, `3 trials`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def listed(items: Iterable[str], limit: int = 5) -> str:
+    """`a, b and c`; past `limit` the rest is counted."""
+    given = list(items)
+    if len(given) > limit:
+        return f"{', '.join(given[:limit])} and {len(given) - limit:,} more"
+    if len(given) < 2:
+        return "".join(given)
+    return f"{', '.join(given[:-1])} and {given[-1]}"
+
+
+def op_text(op: Op | None) -> str:
+    return "–" if op is None else op.value
+
+
+def place(*parts: str) -> str:
+    """Where something was found: the parts that are known."""
+    return " · ".join(visible(part) for part in parts if part) or "whole run"
+
+
+def evidence_text(name: str, value: float) -> str:
+    """A number of evidence, read by the unit in which its name ends."""
+    if name.endswith("_s"):
+        return format_latency(value) if abs(value) < 1 else format_duration(value)
+    if name.endswith("_bps"):
+        return f"{format_bandwidth(value)} MiB/s"
+    if name.endswith("_bytes"):
+        return format_size(value)
+    if name.endswith("_share"):
+        return share_text(value)
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def evidence_name(name: str) -> str:
+    for suffix in ("_s", "_bps", "_bytes"):
+        if name.endswith(suffix):
+            name = name[: -len(suffix)]
+            break
+    return visible(name.replace("_", " "))
+
+
+def phase_text(phase: Phase) -> str:
+    """`randread 4k, depth 32, 4 jobs, 1 GiB each`."""
+    mixed = f" {phase.read_share}/{100 - phase.read_share}" if phase.read_share else ""
+    jobs = count_text(phase.numjobs, "job")
+    each = " each" if phase.numjobs > 1 else ""
+    fsync = f", fsync every {phase.fsync}" if phase.fsync else ""
+    return (
+        f"{phase.pattern.value}{mixed} {format_block_size(phase.block_size)}, "
+        f"depth {phase.iodepth}, {jobs}, {format_size(phase.size)}{each}{fsync}"
+    )
+
+
+# What tells a load, in the order in which people say it.
+_SAID_FIRST = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "ioengine", "direct", "size")
+
+
+def recorded_text(recorded: Recorded) -> str:
+    """What an imported result tells of its load, in fio's words."""
+    told = [
+        f"{key}={visible(recorded.options[key])}"
+        for key in (*_SAID_FIRST, "runtime")
+        if key in recorded.options
+    ]
+    what = " ".join(told) or "its settings are not told"
+    return f"imported from {visible(recorded.tool)}: {what}"
+
+
+def workload_text(workload: Workload) -> str:
+    """What a workload does, in one sentence without a full stop."""
+    if workload.recorded:
+        return recorded_text(workload.recorded)
+    if workload.job_file:
+        what = f"the job file {visible(workload.job_file.path)}"
+        return f"{what}, {format_duration(workload.duration_s)} in all"
+    phases = "; then ".join(phase_text(phase) for phase in workload.phases)
+    ramp = f" after {format_duration(workload.ramp_s)} ramp" if workload.ramp_s else ""
+    if workload.streams:
+        size = format_size(sum(phase.size for phase in workload.phases))
+        lasts = format_duration(workload.runtime_s)
+        return f"zfs send | zfs receive of {size}, whole streams for {lasts}{ramp}"
+    each = " each" if len(workload.phases) > 1 else ""
+    cache = "direct" if workload.direct else "through the page cache"
+    return f"{phases}; {cache}, {format_duration(workload.runtime_s)}{ramp}{each}"
+
+
+# Text in a given number of terminal cells.
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` in at most `width` terminal cells, cut in the middle: names differ at either end."""
+    if cell_len(text) <= width:
+        return text
+    if width < 3:
+        return set_cell_size(text, max(0, width)).rstrip()
+    head = (width - 1) // 2
+    tail = width - 1 - head
+    ending = text
+    while cell_len(ending) > tail:
+        ending = ending[1:]
+    return f"{set_cell_size(text, head).rstrip()}…{ending}"
+
+
+def filled(text: str, width: int) -> str:
+    """`text` in exactly `width` terminal cells, with spaces behind it."""
+    return set_cell_size(shortened(text, width), width)
+
+
+# Changes and verdicts as people read them, the same in every table, chart and sentence.
+
+# Verdicts that say something, in the order in which they are counted.
+JUDGED = (Verdict.WORSE, Verdict.SAME, Verdict.BETTER)
+_COUNTED = (
+    *(verdict.value for verdict in JUDGED),
+    Verdict.INCONCLUSIVE.value,
+    Verdict.NOT_COMPARABLE.value,
+    "missing",
+)
+# From here on a percentage is harder to read than a factor.
+_FACTOR_FROM = 10.0
+# Beside a factor a smaller change is one, too, from here on; below it would be a fraction.
+_DOUBLE = 2.0
+# In a sentence a name may take so much room, and no more.
+_LONGEST_NAME = 48
+EVIDENCE_TEXTS = {
+    Evidence.TRIALS: "bootstrap over six or more trials a side",
+    Evidence.FEW_TRIALS: "fewer than six trials a side",
+    Evidence.WITHIN_RUN: "one trial, by its own seconds",
+    Evidence.ONE_NUMBER: "one number a side, by the band alone",
+    Evidence.NONE: "nothing to judge by",
+}
+_CODES = {reason.value for reason in Reason}
+OP_NOUNS = {
+    Op.WRITE: "writes",
+    Op.READ: "reads",
+    Op.TRIM: "trims",
+    Op.TOTAL: "mixed reads and writes",
+}
+
+
+def short(name: str, most: int = _LONGEST_NAME) -> str:
+    """A name for a sentence: harmless, and cut in the middle where it is very long."""
+    shown = visible(name)
+    if len(shown) <= most:
+        return shown
+    return f"{shown[: most // 2]}…{shown[-most // 2 + 1 :]}"
+
+
+def reason_text(code: str) -> str:
+    """What a reason says; a finding's code stays one, its page explains it."""
+    if code == "workload-differs":
+        return "the two did different work"
+    return Reason(code).text if code in _CODES else f"refused by the audit for {visible(code)}"
+
+
+def reason_words(code: str) -> str:
+    """A reason in a table's cell: `interval crosses band`; a finding's code stays one."""
+    return code.replace("-", " ") if code in _CODES else visible(code)
+
+
+def percent_text(share: float) -> str:
+    """A share as a percentage without its sign: `3.4 %`, `120 %`."""
+    percent = abs(share) * 100
+    return f"{percent:,.0f} %" if percent >= 99.95 else f"{percent:.1f} %"
+
+
+def band_text(band: float) -> str:
+    """A band as somebody asked for it: `5 %`, `7.5 %`."""
+    return f"{band * 100:.3g} %"
+
+
+def change_text(ratio: float) -> str:
+    """A ratio as a change: `-13.7 %`, `+4.0 %`, and `x 12.5` from ten times on."""
+    if ratio >= _FACTOR_FROM:
+        return f"x {ratio:,.0f}" if ratio >= 100 else f"x {ratio:.1f}"
+    text = percent_text(ratio - 1)
+    if text == "0.0 %":
+        return text
+    return ("+" if ratio > 1 else "-") + text
+
+
+def interval_text(interval: tuple[float, float]) -> str:
+    return f"{change_text(interval[0])} to {change_text(interval[1])}"
+
+
+def span_text(ratios: Iterable[float], less: str, more: str) -> str:
+    """From the least to the most as words: `13.7 to 26.9 % slower`, `from 3.0 % slower to 8.1 %
+    faster`. Raises ValueError where there is no ratio."""
+    ordered = sorted(ratios)
+    low, high = ordered[0], ordered[-1]
+    if low < 1 < high:
+        # `less bandwidth` and `more bandwidth` need to say bandwidth once.
+        shared = less.partition(" ")[2]
+        first = less.partition(" ")[0] if shared and more.endswith(f" {shared}") else less
+        return f"from {_size(low)} {first} to {_size(high)} {more}"
+    if low == high == 1:
+        return f"0.0 % {more}"
+    word = less if low < 1 else more
+    near, far = (high, low) if low < 1 else (low, high)
+    texts = list(dict.fromkeys((_size(near), _size(far))))
+    if len(texts) == 1:
+        return f"{texts[0]} {word}"
+    first, second = texts
+    if second.endswith(" %"):
+        first = first.removesuffix(" %")
+    elif near >= _DOUBLE:
+        # Two scales in one span cannot be held against each other.
+        first = f"{near - 1:.1f}" if near < _FACTOR_FROM else first.removesuffix(" times")
+    return f"{first} to {second} {word}"
+
+
+def _size(ratio: float) -> str:
+    """How far a ratio is from 1, the direction left to the word behind it."""
+    if ratio >= _FACTOR_FROM:
+        return f"{ratio - 1:,.0f} times"
+    return percent_text(ratio - 1)
+
+
+def counts_text(cells: Sequence[ComparedCell]) -> str:
+    """How many of the cells have which verdict: `worse in 9 and same in 4 of 13 cells`."""
+    counts: dict[str, int] = dict.fromkeys(_COUNTED, 0)
+    for one in cells:
+        counts["missing" if absent(one) else one.verdict.value] += 1
+    told = [f"{word} in {count:,}" for word, count in counts.items() if count]
+    return f"{listed(told)} of {count_text(len(cells), 'cell')}"
+
+
+def absent(cell: ComparedCell) -> bool:
+    """A side has no number."""
+    return any(one is None or one.value is None for one in (cell.baseline, cell.candidate))
+
+
+def judged(cells: Iterable[ComparedCell]) -> list[ComparedCell]:
+    """The cells of which something can be said."""
+    return [one for one in cells if one.verdict in JUDGED and one.judgement.ratio is not None]
+
+
+def ratios(cells: Iterable[ComparedCell]) -> list[float]:
+    return [one.judgement.ratio for one in cells if one.judgement.ratio is not None]
+
+
+def where(cell: ComparedCell) -> str:
+    """A compared cell's name for a sentence: target, workload, level and operation."""
+    op = cell.op.value if cell.op else ""
+    return place(short(cell.target), short(cell.workload), cell.level, op)
+
+
+def words_of(cells: Iterable[ComparedCell]) -> tuple[str, str]:
+    """The words for less and for more of what the cells have in common."""
+    metrics = {one.metric for one in cells}
+    if all(metric.is_latency for metric in metrics):
+        return "lower", "higher"
+    if metrics == {Metric.IOPS}:
+        return "fewer IOPS", "more IOPS"
+    if metrics == {Metric.BANDWIDTH}:
+        return "less bandwidth", "more bandwidth"
+    return "slower", "faster"
+
+
+def p_text(p: float | None) -> str:
+    if p is None:
+        return NOT_SHOWN
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def needed_text(judgement: Judgement) -> str:
+    """What would decide an open question; empty where that cannot be told."""
+    if judgement.trials_needed is None:
+        return ""
+    return f"about {judgement.trials_needed:,} trials a side would probably decide"
+
+
+# Names at charts: long ones shortened in the middle, since a chart says them many times and its
+# table says them in full.
+
+LONGEST_LABEL = 80
+
+
+def chart_labels(names: Iterable[str]) -> Mapping[str, str]:
+    """What each name is called at a chart; two names never share a label that they need not."""
+    shown = {name: visible(name) for name in names}
+    short = {name: _shortened(text) for name, text in shown.items()}
+    count = Counter(short.values())
+    return {name: text if count[text] == 1 else shown[name] for name, text in short.items()}
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST_LABEL:
+        return text
+    head = LONGEST_LABEL // 2
+    return f"{text[:head]}…{text[head + 1 - LONGEST_LABEL :]}"

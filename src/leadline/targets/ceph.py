@@ -1,0 +1,590 @@
+"""An RBD image: one that Leadline makes, labels and removes, or the user's own by consent."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from leadline import errors
+from leadline.archive.records import CacheDrop, Created, RoundTrip
+from leadline.connect.ceph import INSTALL_CLIENT, CephAccess
+from leadline.engines.ceph_bench import cleanup_command
+from leadline.errors import LeadlineError
+from leadline.inventory.ceph.model import Pool, PoolType
+from leadline.inventory.layer import Layer, LayerKind
+from leadline.plan.footprint import OBJECT_BYTES, Footprint
+from leadline.plan.models import Target
+from leadline.plan.target_url import TargetUrl
+from leadline.probes.mounts import mount_of
+from leadline.probes.stacks import LIBRBD, facts_of_info, image_layers
+from leadline.probes.watches.of_target import watches_of
+from leadline.runner.ports import Journal, RadosPool, RbdImage, Watch
+from leadline.targets.clusters import OpenCluster
+from leadline.targets.local import DirectoryTarget, OneForAll
+from leadline.units import format_size
+
+# What targets on a Ceph cluster have in common: its conditions, its health, its tools.
+
+# An operation that a cluster cannot serve never comes back by itself.
+_OPERATION_S = "20"
+_TOOL_S = 60.0
+
+
+class OnCluster(OneForAll):
+    """A target of the plan on one of its clusters."""
+
+    def __init__(self, target: Target, cluster: OpenCluster) -> None:
+        self.name = target.name
+        self.cluster = cluster
+        self._rtt_s = target.parsed.inter_zone_rtt_s
+
+    def volume(self) -> object:
+        return ("ceph", self.cluster.name)
+
+    def settle(self, written_at_s: float) -> None:
+        self.cluster.settle(written_at_s)
+
+    def prepare(self) -> tuple[RoundTrip, ...]:
+        return self.cluster.put_in_force(self._rtt_s)
+
+    def watch(self, folder: Path) -> Watch | None:
+        return self.cluster.watch(folder, *watches_of(self.layers(), folder))
+
+
+class InPool(OnCluster, ABC):
+    """A target in a pool: what Leadline makes there is noted first, and removed behind the run."""
+
+    def __init__(self, target: Target, cluster: OpenCluster) -> None:
+        super().__init__(target, cluster)
+        self._pool = target.parsed.pool
+        self._created: Created | None = None
+        self._journal: Journal | None = None
+
+    def _note(self, path: str, token: str, journal: Journal) -> None:
+        """Before it is made."""
+        self.cluster.keep(journal)
+        created = Created(target=self.name, cluster=self.cluster.name, path=path, token=token)
+        journal.note_created(created)
+        self._created, self._journal = created, journal
+
+    @abstractmethod
+    def _remove(self, created: Created) -> tuple[str, ...]:
+        """Remove it; what could not be done as sentences."""
+
+    def present(self) -> bool:
+        self.cluster.require_pool(self._pool)
+        return True
+
+    def drop_caches(self) -> CacheDrop | None:
+        return None  # the client has none, and those of the cluster are not ours to drop
+
+    def filesystem(self) -> str:
+        return ""
+
+    def note_files(self) -> None:
+        return
+
+    def release(self) -> tuple[str, ...]:
+        left = self.cluster.restore()
+        if self._created is None or self.cluster.temporary:
+            return left
+        if self.cluster.silent:
+            why = f"the cluster {self.cluster.name!r} did not answer before"
+            return (*left, f"{self._created.path} was not removed: {why}")
+        began = time.monotonic()
+        problems = self._remove(self._created)
+        # Each of many images would wait as long, and in vain.
+        self.cluster.silent = bool(problems) and time.monotonic() - began > float(_OPERATION_S) / 2
+        if not problems and self._journal is not None:
+            self._journal.note_removed(self._created)
+            self._created = None
+        return (*left, *problems)
+
+
+def ask(
+    access: CephAccess, program: str, arguments: Sequence[str], what: str, bound_s: float = _TOOL_S
+) -> str:
+    """stdout of one of Ceph's programs. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
+    patience = ("--rados-osd-op-timeout", _OPERATION_S, "--rados-mon-op-timeout", _OPERATION_S)
+    return asked(access.command(program, *patience, *arguments), program, what, bound_s)
+
+
+def asked(command: Sequence[str], program: str, what: str, bound_s: float) -> str:
+    """stdout of a command. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=bound_s, stdin=subprocess.DEVNULL
+        )
+    except FileNotFoundError as error:
+        raise LeadlineError(
+            errors.CEPH_MISSING,
+            f"there is no {error.filename!r} on this machine",
+            hint=INSTALL_CLIENT,
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise LeadlineError(
+            errors.CEPH_FAILED,
+            f"{what}: {program} gives no answer within {bound_s:g} s",
+            hint="look at the cluster's health: its I/O may not come back",
+        ) from error
+    if done.returncode == 127 and "nsenter" in done.stderr:
+        raise LeadlineError(
+            errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=INSTALL_CLIENT
+        )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise LeadlineError(
+            errors.CEPH_FAILED,
+            f"{what}: {program} ended with status {done.returncode}",
+            context=said[-3:],
+        )
+    return done.stdout
+
+
+# Pools as targets look at them: there, with an application, writable in place, with room.
+
+KEEP_FREE_SHARE = 0.10
+
+
+def find_pool(cluster: OpenCluster, name: str, where: list[str]) -> Pool:
+    """Raises LeadlineError(`pool-missing`) with the pools that there are."""
+    inventory = cluster.inventory()
+    pool = inventory.pool(name)
+    if pool is None:
+        known = ", ".join(one.name for one in inventory.pools)
+        raise LeadlineError(
+            errors.POOL_MISSING,
+            f"the cluster {cluster.name!r} has no pool {name!r}",
+            context=[*where, f"its pools: {known or 'none'}"],
+            hint="`leadline inventory` shows the pools of a cluster",
+        )
+    return pool
+
+
+def require_application(pool: Pool, application: str, where: list[str]) -> None:
+    """Raises LeadlineError(`pool-unsuitable`) for a pool that is meant for something else, or for
+    nothing: Ceph warns of I/O to it."""
+    if application in pool.applications or (pool.applications and application == "rados"):
+        return
+    meant = f"is for {', '.join(pool.applications)}" if pool.applications else "has no application"
+    raise LeadlineError(
+        errors.POOL_UNSUITABLE,
+        f"the pool {pool.name!r} {meant}",
+        context=where,
+        hint="if that is what the pool is for: "
+        f"`ceph osd pool application enable {pool.name} {application}`",
+    )
+
+
+def require_overwrites(pool: Pool, where: list[str]) -> None:
+    """Raises LeadlineError(`pool-unsuitable`) for erasure coding that can only be appended to."""
+    if pool.type is PoolType.ERASURE and not pool.overwrites:
+        raise LeadlineError(
+            errors.POOL_UNSUITABLE,
+            f"the erasure-coded pool {pool.name!r} does not take overwrites",
+            context=where,
+            hint=f"`ceph osd pool set {pool.name} allow_ec_overwrites true` (BlueStore only)",
+        )
+
+
+def require_room(
+    cluster: OpenCluster, pool: str, footprint: Footprint, claimed_bytes: int, where: list[str]
+) -> None:
+    """Raises LeadlineError(`target-no-space`). What other targets of the plan claim counts as if
+    it went into this pool: near enough, since all draw on the same OSDs."""
+    free = cluster.free_bytes(pool)
+    needed = footprint.span + claimed_bytes
+    if needed > free * (1 - KEEP_FREE_SHARE):
+        others = f", {format_size(claimed_bytes)} of it for other targets" if claimed_bytes else ""
+        raise LeadlineError(
+            errors.TARGET_NO_SPACE,
+            f"the pool {pool!r} takes {format_size(free)} more; the plan needs "
+            f"{format_size(needed)}{others}, and leaves 10 %",
+            context=where,
+            hint="make the plan smaller with --size, or make room",
+        )
+
+
+# Objects of our own in a pool, all in a RADOS namespace of the run's own.
+
+_REMOVED_WITHIN_S = 300.0
+
+
+class RadosTarget(InPool):
+    """`rados:POOL`."""
+
+    def __init__(self, target: Target, cluster: OpenCluster) -> None:
+        super().__init__(target, cluster)
+        self._objects = ""
+
+    @property
+    def location(self) -> RadosPool:
+        assert self._objects, "acquire comes first"
+        return RadosPool(pool=self._pool, objects=self._objects, access=self.cluster.access)
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        self.cluster.refuse_unfit()
+        require_application(find_pool(self.cluster, self._pool, where), "rados", where)
+        require_room(self.cluster, self._pool, footprint, claimed_bytes, where)
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        token = secrets.token_hex(8)
+        objects = f"leadline-{run}-{token}"
+        self._note(f"rados:{self._pool}/{objects}", token, journal)
+        self._objects = objects
+
+    def layers(self) -> tuple[Layer, ...]:
+        return (Layer(kind=LayerKind.POOL, name=self._pool),)
+
+    def allocated_bytes(self) -> int | None:
+        return None  # told of a pool only, which others use too
+
+    def _remove(self, created: Created) -> tuple[str, ...]:
+        return remove_objects(self.cluster.access, created)
+
+
+def remove_objects(access: CephAccess, created: Created) -> tuple[str, ...]:
+    """Remove the objects of a run; what could not be done as sentences."""
+    pool, _, objects = created.path.removeprefix("rados:").partition("/")
+    location = RadosPool(pool=pool, objects=objects, access=access)
+    try:
+        asked(cleanup_command(location), "rados", "removing objects", _REMOVED_WITHIN_S)
+    except LeadlineError as error:
+        said = "; ".join([error.fact, *error.context[-1:]])
+        return (f"{created.path} could not be removed: {said}",)
+    return ()
+
+
+OWNER_KEY = "leadline.owner"
+# `layering` alone unless asked: with an exclusive lock several jobs of one trial would take it from
+# each other at every write, and a client that was killed would hold it for a minute.
+_FEATURES = {
+    "layering": "layering",
+    "virtualization": "layering,exclusive-lock,object-map,fast-diff,deep-flatten",
+}
+# A client that was killed counts as a watcher of its image for 30 s (osd_client_watch_timeout).
+_WATCHED_S = 45.0
+# For what walks over all objects of an image, of which a large one has hundreds of thousands.
+_WALK_S = 1800.0
+
+
+class RbdTarget(InPool):
+    """`rbd:POOL[/IMAGE]`. `destroy` is what the user consented to lose, word for word."""
+
+    def __init__(self, target: Target, cluster: OpenCluster, destroy: Sequence[str]) -> None:
+        super().__init__(target, cluster)
+        self._url = target.parsed
+        self._may_write = f"rbd:{self._url.location}" in destroy
+        self._data_pool = self._url.options.get("data_pool", "")
+        self._features = self._url.options.get("features", "layering")
+        self._image = self._url.image
+        self._writes = True
+        self._span = 0
+        self._settings: tuple[tuple[str, str], ...] = ()
+        self._access: CephAccess | None = None
+        self._allocated: int | None = None
+        self._facts: Mapping[str, str] = {}
+
+    @property
+    def location(self) -> RbdImage:
+        assert self._access is not None, "acquire comes first"
+        return RbdImage(
+            pool=self._pool,
+            image=self._image,
+            access=self._access,
+            settings=self._settings,
+            read_only=not self._writes,
+        )
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        where = [f"target {self.name!r}"]
+        here = self.cluster.lab.client_location if self.cluster.lab else ""
+        self._settings = client_settings(self._url, here, where)
+        self.cluster.refuse_unfit()
+        self._choose_pools(where)
+        metadata = find_pool(self.cluster, self._pool, where)
+        require_application(metadata, "rbd", where)
+        data = find_pool(self.cluster, self._data_pool or self._pool, where)
+        require_overwrites(data, where)
+        self._writes = footprint.writes or prefill
+        if self._features == "virtualization" and len(footprint.files) > 1:
+            raise LeadlineError(
+                errors.TARGET_UNSUITABLE,
+                "an image with an exclusive lock takes one client at a time; the plan has "
+                f"workloads of {len(footprint.files)} jobs",
+                context=where,
+                hint="use numjobs: 1 with more iodepth, as one virtual machine does",
+            )
+        if self._url.image:
+            self._inspect_image(footprint, where)
+        else:
+            require_room(self.cluster, data.name, footprint, claimed_bytes, where)
+
+    def _choose_pools(self, where: list[str]) -> None:
+        """A lab knows in which pool the metadata of images on its erasure-coded pool lies."""
+        pool = find_pool(self.cluster, self._url.pool, where)
+        if pool.type is not PoolType.ERASURE:
+            return
+        beside = self.cluster.lab.metadata_pool(pool.name) if self.cluster.lab else None
+        if beside is None or self._url.image or "data_pool" in self._url.options:
+            raise LeadlineError(
+                errors.POOL_UNSUITABLE,
+                f"the pool {pool.name!r} is erasure-coded and cannot hold an image's metadata",
+                context=where,
+                hint=f"name the replicated pool for that: rbd:POOL?data_pool={pool.name}",
+            )
+        self._pool, self._data_pool = beside, pool.name
+
+    def _inspect_image(self, footprint: Footprint, where: list[str]) -> None:
+        """The user's own image: there, large enough, and to be written only by consent."""
+        spec = f"{self._pool}/{self._url.image}"
+        try:
+            told = self._rbd("looking at the image", "info", "--format", "json", spec)
+        except LeadlineError as error:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"the image {spec!r} cannot be used",
+                context=[*where, *error.context],
+                hint=f"leave the image out (rbd:{self._pool}) for one that Leadline makes itself",
+            ) from error
+        if self._writes and not self._may_write:
+            raise LeadlineError(
+                errors.IMAGE_NOT_CONSENTED,
+                f"the plan would destroy what is in the image {spec!r}",
+                context=where,
+                hint=f"if that is meant, say so: --destroy-data rbd:{spec}; or leave the image "
+                f"out (rbd:{self._pool}) for one that Leadline makes and removes itself",
+            )
+        size = int(json.loads(told)["size"])
+        if size < footprint.span:
+            raise LeadlineError(
+                errors.TARGET_NO_SPACE,
+                f"the image {spec!r} has {format_size(size)}; "
+                f"the plan spans {format_size(footprint.span)}",
+                context=where,
+                hint="make the plan smaller with --size",
+            )
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self._access = self.cluster.client(dict(self._settings))
+        self._span = footprint.span
+        if self._url.image:
+            self.cluster.keep(journal)
+            self._look()
+            return
+        token = secrets.token_hex(8)
+        image = f"leadline-{run}-{token}"
+        self._note(f"rbd:{self._pool}/{image}", token, journal)
+        objects = -(-footprint.span // OBJECT_BYTES)
+        data = ("--data-pool", self._data_pool) if self._data_pool else ()
+        features = (f"--image-feature={one}" for one in _FEATURES[self._features].split(","))
+        spec = f"{self._pool}/{image}"
+        size = f"{objects * OBJECT_BYTES}B"
+        self._rbd("making an image", "create", "--size", size, *features, *data, spec)
+        self._rbd("labelling an image", "image-meta", "set", spec, OWNER_KEY, f"{run} {token}")
+        self._image = image
+        self._look()
+
+    def settle(self, written_at_s: float) -> None:
+        spec = f"{self._pool}/{self._image}"
+        self._allocated = self._held()
+        if self._allocated < self._span:
+            raise LeadlineError(
+                errors.PREFILL_FAILED,
+                f"the image {spec} holds {format_size(self._allocated)} of the "
+                f"{format_size(self._span)} that were written",
+                hint="reads of what it does not hold would be answered without I/O",
+            )
+        if "rbd_read_from_replica_policy" in dict(self._settings) and not self._data_pool:
+            self._write_others()
+        super().settle(written_at_s)
+
+    def _held(self) -> int:
+        """Bytes of the image that are allocated."""
+        spec = f"{self._pool}/{self._image}"
+        told = self._rbd("looking at what is written", "du", "--format", "json", spec)
+        return int(json.loads(told)["images"][0]["used_size"])
+
+    def _write_others(self) -> None:
+        """Small objects into every placement group, and away again. A replica answers reads of an
+        object only once a later write in its placement group has told it that the object's own
+        last write is stable (can_serve_replica_read in Ceph's PGLog); behind a prefill there is
+        none, and every localized read would go to the primary after all."""
+        names = f"{self._image}-{secrets.token_hex(4)}"
+        created = Created(
+            target=self.name,
+            cluster=self.cluster.name,
+            path=f"rados:{self._pool}/{names}",
+            token=names,
+        )
+        if self._journal is not None:
+            self._journal.note_created(created)
+        write = ("--pool", self._pool, "--namespace", names, "bench", "2", "write")
+        small = ("-b", "4096", "-t", "16", "--no-cleanup")
+        ask(self.cluster.access, "rados", (*write, *small), "writing other objects")
+        problems = remove_objects(self.cluster.access, created)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(created)
+
+    def layers(self) -> tuple[Layer, ...]:
+        told = {**self._facts, "admin_socket": str(self.cluster.sockets)}
+        return image_layers(self._pool, self._image, LIBRBD, told)
+
+    def _look(self) -> None:
+        """Keep what the cluster tells of the image; that it does not answer shows soon enough."""
+        with suppress(LeadlineError):
+            spec = f"{self._pool}/{self._image}"
+            told = self._rbd("looking at the image", "info", "--format", "json", spec)
+            self._facts = facts_of_info(told)
+
+    def allocated_bytes(self) -> int | None:
+        return self._allocated
+
+    def _remove(self, created: Created) -> tuple[str, ...]:
+        return remove_image(self.cluster.access, created)
+
+    def _rbd(self, what: str, *arguments: str) -> str:
+        return ask(self.cluster.access, "rbd", arguments, what, _WALK_S)
+
+
+def client_settings(
+    url: TargetUrl, here: str, where: Sequence[str] = ()
+) -> tuple[tuple[str, str], ...]:
+    """What the client is told over the cluster's own configuration; `here` is its place in the
+    CRUSH tree, where a lab knows it. Raises LeadlineError(`target-invalid`)."""
+    # The client's cache would answer reads and take writes in the cluster's stead, as the page
+    # cache does for files; direct I/O on a mapped image has none either.
+    settings = {"rbd_cache": "false"}
+    policy = url.options.get("read_policy", "default")
+    if policy != "default":
+        settings["rbd_read_from_replica_policy"] = policy
+    if policy == "localize":
+        given = url.options.get("crush_location", "").replace(":", "=").replace("|", ",")
+        if not (given or here):
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                "read_policy=localize needs to know where this client is",
+                context=where,
+                hint="add &crush_location=zone:NAME (TYPE:NAME, more of them with |)",
+            )
+        settings["crush_location"] = given or here
+    return tuple(settings.items())
+
+
+def remove_image(access: CephAccess, created: Created) -> tuple[str, ...]:
+    """Remove an image that carries our token; what could not be done as sentences."""
+    spec = created.path.removeprefix("rbd:")
+    pool, _, image = spec.partition("/")
+    try:
+        there = ask(access, "rbd", ("ls", "--format", "json", pool), "listing images")
+        if image not in json.loads(there):
+            return ()
+        label = ask(
+            access, "rbd", ("image-meta", "ls", "--format", "json", spec), "reading its labels"
+        )
+        owner = str(json.loads(label or "{}").get(OWNER_KEY, ""))
+        # Killed between making and labelling: its name holds the token that only we know.
+        if not owner.endswith(created.token) and created.token not in image:
+            return (f"{created.path} carries another owner's mark and was left alone",)
+        _remove(access, spec)
+    except LeadlineError as error:
+        said = "; ".join([error.fact, *error.context[-1:]])
+        return (f"{created.path} could not be removed: {said}",)
+    return ()
+
+
+def _remove(access: CephAccess, spec: str) -> None:
+    """`rbd rm`, as long as a client that was killed counts as one that watches the image."""
+    end = time.monotonic() + _WATCHED_S
+    while True:
+        try:
+            ask(access, "rbd", ("rm", "--no-progress", spec), "removing an image", _WALK_S)
+        except LeadlineError as error:
+            watched = any("watchers" in line for line in error.context)
+            if not watched or time.monotonic() > end:
+                raise
+            time.sleep(2.0)
+        else:
+            return
+
+
+# A folder on a mounted CephFS, checked to be one before anything is written.
+
+FILESYSTEMS = frozenset({"ceph", "fuse.ceph", "fuse.ceph-fuse"})
+
+
+class CephfsTarget(OnCluster, DirectoryTarget):
+    """`cephfs:/mounted/path`, or `cephfs:FOLDER` of the mount that a lab makes itself."""
+
+    def __init__(self, target: Target, cluster: OpenCluster) -> None:
+        DirectoryTarget.__init__(self, target)
+        OnCluster.__init__(self, target, cluster)
+        self._named = target.parsed.location
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        self.cluster.refuse_unfit()
+        if not self._named.startswith("/"):
+            self.parent = self._lab_mount() / self._named
+        self._refuse_other_filesystems()
+        DirectoryTarget.inspect(self, footprint, prefill=prefill, claimed_bytes=claimed_bytes)
+
+    def _lab_mount(self) -> Path:
+        lab = self.cluster.lab
+        if lab is None or lab.cephfs is None:
+            raise LeadlineError(
+                errors.NOT_CEPHFS,
+                f"the cluster {self.cluster.name!r} has no mount of its own for {self._named!r}",
+                context=[f"target {self.name!r}"],
+                hint="name the mounted path: cephfs:/mounted/path",
+            )
+        return lab.cephfs
+
+    def _refuse_other_filesystems(self) -> None:
+        mount = mount_of(self.parent) if self.parent.exists() else None
+        found = mount.filesystem if mount else ""
+        if self.parent.exists() and found not in FILESYSTEMS:
+            at = f" (mounted at {mount.mount_point})" if mount else ""
+            raise LeadlineError(
+                errors.NOT_CEPHFS,
+                f"{str(self.parent)!r} lies on {found or 'an unknown filesystem'}{at}, not on "
+                "CephFS",
+                context=[f"target {self.name!r}"],
+                hint="mount the filesystem (mount -t ceph, or ceph-fuse) and look again; "
+                f"to measure what is there: dir:{self.parent}",
+            )
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self.cluster.keep(journal)
+        DirectoryTarget.acquire(self, footprint, run, journal)
+
+    def _look_below(self) -> tuple[Layer, ...]:
+        """The mount, and the pool that the folder's data goes to, where the cluster tells it."""
+        mount = super()._look_below()
+        pool = self._data_pool()
+        return (*mount, Layer(kind=LayerKind.POOL, name=pool)) if mount and pool else mount
+
+    def _data_pool(self) -> str:
+        """By the layout of the nearest folder that has one (ceph.dir.layout.pool)."""
+        for folder in (self.parent, *self.parent.parents):
+            try:
+                return os.getxattr(folder, "ceph.dir.layout.pool").decode("utf-8", "replace")
+            except OSError:
+                continue
+        return ""
+
+    def release(self) -> tuple[str, ...]:
+        left = self.cluster.restore()
+        # A mount that goes with its lab may not answer any more.
+        return left if self.cluster.temporary else (*left, *DirectoryTarget.release(self))
+
+    def present(self) -> bool:
+        mount = mount_of(self.parent)
+        return bool(mount and mount.filesystem in FILESYSTEMS) and DirectoryTarget.present(self)

@@ -1,0 +1,54 @@
+"""Text that may be a stranger's, made harmless to whoever reads it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+# Directional formatting characters could make a name read as another one.
+_HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+def visible(text: str) -> str:
+    """`text` with control and direction characters spelled out (`\\x1b`), the rest untouched."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in _HIDDEN
+        else character
+        for character in text
+    )
+
+
+# Counts and lists as people say them.
+
+_PLURALS = {"region": "regions", "osd": "OSDs", "chassis": "chassis", "copy": "copies"}
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 zone`, `3 zones`, `1 OSD`."""
+    if count == 1:
+        return f"1 {'OSD' if noun == 'osd' else noun}"
+    return f"{count:,} {_PLURALS.get(noun, noun + 's')}"
+
+
+def listed(items: Iterable[str], limit: int = 5) -> str:
+    """`a, b and c`; past `limit` the rest is counted; `none` of nothing."""
+    given = list(items)
+    if not given:
+        return "none"
+    if len(given) > limit:
+        return f"{', '.join(given[:limit])} and {len(given) - limit:,} more"
+    if len(given) == 1:
+        return given[0]
+    return f"{', '.join(given[:-1])} and {given[-1]}"
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def sentence(clause: str) -> str:
+    """A clause with a capital and a full stop; empty of nothing."""
+    return f"{clause[:1].upper()}{clause[1:]}." if clause else ""

@@ -1,0 +1,151 @@
+"""The shell over a console that loses and garbles: a link with an agent of a few lines behind it,
+which does what it is asked each time it is asked."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from leadline import errors
+from leadline.connect.kubernetes import console
+from leadline.connect.kubernetes.console import Answer, ConsoleShell
+from leadline.errors import LeadlineError
+
+
+@dataclass
+class _Task:
+    parts: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    begun: int = 0
+
+    def whole(self, part: str) -> bytes:
+        pieces = self.parts.get(part, {})
+        return b"".join(pieces[number] for number in sorted(pieces))
+
+
+@dataclass
+class _Link:
+    """`losses`: for each request in turn whether it is lost, or its answer, or damaged."""
+
+    stdout: bytes = b""
+    losses: list[str] = field(default_factory=list)
+    boots: list[str] = field(default_factory=lambda: ["one"])
+    tasks: dict[str, _Task] = field(default_factory=dict)
+    damaged: int = 0
+    why_not: str = ""
+    sizes: list[int] = field(default_factory=list)
+    verbs: list[str] = field(default_factory=list)
+
+    def open(self) -> None: ...
+
+    def last_lines(self) -> list[str]:
+        return ["Kernel panic - \x07not syncing"]
+
+    def wait_for_beacon(self, bound_s: float) -> bool:
+        return True
+
+    def ask(self, nonce: str, line: bytes, bound_s: float) -> Answer | None:
+        loss = self.losses.pop(0) if self.losses else ""
+        if loss == "request":
+            return None
+        answer = self._do(line)
+        if loss == "damage":
+            self.damaged += 1
+        return None if loss else answer
+
+    def _do(self, line: bytes) -> Answer:
+        nonce, verb, name, part, number, payload, _ = line.decode().split()[1:]
+        self.verbs.append(verb)
+        if verb == "hello":
+            return Answer(nonce=nonce, status="one", payload=b"")
+        task = self.tasks.setdefault(name, _Task())
+        status, said = "ok", b""
+        match verb:
+            case "put":
+                task.parts.setdefault(part, {})[int(number)] = base64.b64decode(payload)
+            case "run":
+                task.begun = 1
+            case "get":
+                self.sizes.append(int(payload))
+                whole = self.stdout if part == "out" else task.whole("given")
+                said = whole[int(number) : int(number) + int(payload)]
+                status = "3"
+        return Answer(nonce=nonce, status=status, payload=said)
+
+
+def _shell(link: _Link, require: Callable[[], None] = lambda: None) -> ConsoleShell:
+    shell = ConsoleShell(link, "guest", require, answer_s=0.0, silence_s=0.05)  # type: ignore[arg-type]
+    shell.meet(1, lambda: None)
+    return shell
+
+
+@pytest.mark.parametrize("loss", ["request", "answer", "damage"])
+def test_every_request_may_be_lost_once(loss: str) -> None:
+    link = _Link(stdout=bytes(range(256)) * 200)
+    shell = _shell(link)
+    link.losses = [loss, ""] * 100
+    given = b"stdin " * 1000
+    said = shell.run("script", "argument with 'quotes'", given=given, bound_s=10)
+    assert (said.stdout, said.stderr, said.status) == (link.stdout, given, 3)
+    (task,) = link.tasks.values()
+    assert task.whole("command") == (b"exec sh -c script sh 'argument with '\"'\"'quotes'\"'\"''\n")
+
+
+def test_a_console_that_damages_gets_shorter_lines() -> None:
+    link = _Link(stdout=bytes(20000))
+    shell = _shell(link)
+    link.losses = ["", "", "damage"]
+    assert shell.run("x", bound_s=10).stdout == link.stdout
+    assert link.sizes[0] > 4096
+    assert all(size < 1024 for size in link.sizes[1:])
+
+
+def test_output_goes_to_who_listens_and_not_into_the_answer() -> None:
+    link = _Link(stdout=b"x" * 30000)
+    heard: list[bytes] = []
+    said = _shell(link).run("x", bound_s=10, output=heard.append)
+    assert said.stdout == b""
+    assert b"".join(heard) == link.stdout
+    assert link.verbs[-1] == "drop"
+
+
+def test_a_silent_agent_is_told_with_the_guests_last_words() -> None:
+    link = _Link()
+    shell = _shell(link)
+    link.losses = ["request"] * 10**6
+    with pytest.raises(LeadlineError, match="says nothing") as raised:
+        shell.run("x", bound_s=10)
+    assert raised.value.kind is errors.SHELL_LOST
+    assert list(raised.value.context)[-1] == "Kernel panic - \\x07not syncing"
+
+
+def test_a_guest_that_booted_again_is_told() -> None:
+    link = _Link()
+    shell = _shell(link)
+    link.boots.append("two")
+    with pytest.raises(LeadlineError, match="booted again") as raised:
+        shell.run("x", bound_s=10)
+    assert raised.value.kind is errors.RUNNER_FAILED
+
+
+def test_a_machine_that_is_gone_goes_before_a_lost_shell() -> None:
+    gone = LeadlineError(errors.RUNNER_FAILED, "the machine ended")
+
+    def require() -> None:
+        raise gone
+
+    link = _Link()
+    shell = _shell(link, require)
+    link.losses = ["request"] * 10**6
+    with pytest.raises(LeadlineError, match="the machine ended"):
+        shell.run("x", bound_s=10)
+
+
+def test_a_long_command_is_asked_about_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that was moved meanwhile measured two nodes."""
+    monkeypatch.setattr(console, "_LONG_S", -1.0)
+    asked: list[int] = []
+    _shell(_Link(), lambda: asked.append(1)).run("x", bound_s=10)
+    assert asked

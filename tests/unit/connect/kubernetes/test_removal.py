@@ -1,0 +1,202 @@
+"""What is removed, what is let be, and what is told where it does not go."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline import errors
+from leadline.connect.kubernetes import client
+from leadline.connect.kubernetes.cleanup import Removal
+from leadline.connect.kubernetes.client import MANAGED_BY, TOKEN
+from leadline.errors import LeadlineError
+from tests.unit.connect.kubernetes.api_double import ApiDouble, World
+
+MINE = {TOKEN: "t1", MANAGED_BY: "leadline"}
+OTHERS = {TOKEN: "t2", MANAGED_BY: "leadline"}
+
+
+@pytest.fixture
+def world(api: ApiDouble) -> World:
+    """A Job with a pod, a claim and a volume of ours, and one of another run."""
+    world = World()
+    for labels, name in ((MINE, "mine"), (OTHERS, "other")):
+        world.add("jobs", name, "ns", labels=labels)
+        world.add("pods", name, "ns", labels=labels)
+        world.add(
+            "persistentvolumeclaims",
+            name,
+            "ns",
+            labels=labels,
+            spec={"volumeName": f"pv-{name}"},
+        )
+        world.add("persistentvolumes", f"pv-{name}")
+    world.add("namespaces", "ns", labels=MINE)
+    api.say = world
+    return world
+
+
+def removal(api: ApiDouble, folder: Path, bound_s: float = 0.2) -> Removal:
+    return Removal(connection=api.connection(folder), bound_s=bound_s)
+
+
+def cascade(world: World, *, keep: tuple[str, ...] = ()) -> None:
+    """The garbage collector: what a Job owns goes with it, and a volume behind its claim."""
+
+    def deleting(plural: str, name: str) -> bool:
+        for below in ("pods", "persistentvolumeclaims"):
+            if below not in keep:
+                world.drop(below, name)
+        if "persistentvolumes" not in keep and "persistentvolumeclaims" not in keep:
+            world.drop("persistentvolumes", f"pv-{name}")
+        return plural not in keep
+
+    world.deleting = deleting
+
+
+def test_a_job_goes_with_all_that_is_its_own_and_nothing_else(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    cascade(world)
+    assert removal(api, tmp_path).job("ns", "mine", "t1") == ()
+    for plural in ("jobs", "pods", "persistentvolumeclaims"):
+        assert world.there(plural) == ["other"]
+    assert world.there("persistentvolumes") == ["pv-other"]
+
+
+def test_removing_again_is_nothing(api: ApiDouble, world: World, tmp_path: Path) -> None:
+    cascade(world)
+    again = removal(api, tmp_path)
+    assert again.job("ns", "mine", "t1") == ()
+    before = dict(world.objects)
+    assert again.job("ns", "mine", "t1") == ()
+    assert world.objects == before
+
+
+def test_a_job_of_the_same_name_and_another_token_is_let_be(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    cascade(world)
+    assert removal(api, tmp_path).job("ns", "other", "t9") == ()
+    assert "other" in world.there("jobs")
+    assert not any(asked.method == "DELETE" for asked in api.asked)
+
+
+@pytest.mark.parametrize(
+    ("stays", "said"),
+    [
+        ("pods", "in the namespace 'ns' are still: pod mine"),
+        ("persistentvolumeclaims", "in the namespace 'ns' are still: claim mine"),
+        ("persistentvolumes", "volumes that are not gone: pv-mine (Slow: the driver is busy)"),
+    ],
+)
+def test_what_does_not_go_is_told(
+    api: ApiDouble, world: World, tmp_path: Path, stays: str, said: str
+) -> None:
+    cascade(world, keep=(stays,))
+    world.add(
+        "events",
+        "e",
+        "default",
+        involvedObject={"name": "pv-mine"},
+        type="Warning",
+        reason="Slow",
+        message="the driver is busy",
+    )
+    assert removal(api, tmp_path).job("ns", "mine", "t1") == (said,)
+
+
+def test_a_volume_is_waited_for_behind_its_claim(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    cascade(world, keep=("persistentvolumes",))
+    seen: list[int] = []
+
+    def go_on() -> None:
+        seen.append(1)
+        if len(seen) == 6:
+            world.drop("persistentvolumes", "pv-mine")
+
+    connection = api.connection(tmp_path)
+    assert Removal(connection=connection, bound_s=30, go_on=go_on).job("ns", "mine", "t1") == ()
+    assert len(seen) >= 6
+
+
+def test_a_volume_that_is_made_while_its_claim_goes_is_waited_for_too(
+    api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock:
+        """Goes on by an hour once it has been looked often enough."""
+
+        sleep = staticmethod(time.sleep)
+
+        @staticmethod
+        def monotonic() -> float:
+            return time.monotonic() + (3600 if len(turns) >= 8 else 0)
+
+    monkeypatch.setattr(client, "time", Clock)
+    claim = world.objects[("persistentvolumeclaims", "ns", "mine")]
+    claim["spec"] = {}
+    cascade(world, keep=("persistentvolumeclaims", "persistentvolumes"))
+    turns: list[int] = []
+
+    def go_on() -> None:
+        turns.append(1)
+        if len(turns) == 2:
+            claim["spec"] = {"volumeName": "pv-mine"}
+        if len(turns) == 4:
+            world.drop("persistentvolumeclaims", "mine")
+
+    found = Removal(connection=api.connection(tmp_path), bound_s=60, go_on=go_on)
+    told = found.job("ns", "mine", "t1")
+    assert told == ("volumes that are not gone: pv-mine",)
+
+
+def test_where_volumes_may_not_be_seen_their_claims_must_do(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    cascade(world, keep=("persistentvolumes",))
+    world.denied.add(("get", "persistentvolumes"))
+    assert removal(api, tmp_path).job("ns", "mine", "t1") == ()
+
+
+def test_a_namespace_of_ours_goes_and_its_volumes_are_waited_for(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    def deleting(plural: str, name: str) -> bool:
+        world.drop("persistentvolumeclaims", "mine", "other")
+        world.drop("persistentvolumes", "pv-other")
+        return True
+
+    world.deleting = deleting
+    told = removal(api, tmp_path).namespace("ns", "t1")
+    assert told == ("volumes that are not gone: pv-mine",)
+    assert world.there("namespaces") == []
+
+
+def test_a_namespace_that_is_not_ours_is_let_be(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    assert removal(api, tmp_path).namespace("ns", "t9") == ()
+    assert removal(api, tmp_path).namespace("nowhere", "t1") == ()
+    assert world.there("namespaces") == ["ns"]
+
+
+def test_a_namespace_that_stays_says_why(api: ApiDouble, world: World, tmp_path: Path) -> None:
+    world.deleting = lambda plural, name: False
+    condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "1 pod is left"}
+    world.objects[("namespaces", "", "ns")]["status"] = {"conditions": [condition]}
+    (told,) = removal(api, tmp_path).namespace("ns", "t1")
+    assert told == "the namespace 'ns' is still there; it says: 1 pod is left"
+
+
+def test_somebody_may_call_it_off(api: ApiDouble, world: World, tmp_path: Path) -> None:
+    cascade(world, keep=("pods",))
+
+    def go_on() -> None:
+        raise LeadlineError(errors.INTERRUPTED, "stopped")
+
+    with pytest.raises(LeadlineError, match="stopped"):
+        Removal(connection=api.connection(tmp_path), go_on=go_on).job("ns", "mine", "t1")

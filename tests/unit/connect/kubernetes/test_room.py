@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadline.connect.kubernetes.survey import (
+    ZONE,
+    _room_number,
+    require_capacity,
+    require_place,
+    require_quota,
+)
+from leadline.errors import LeadlineError
+from tests.unit.connect.kubernetes.api_double import ApiDouble, listing, refusal
+
+GIB = 1 << 30
+DENIED = 'x is forbidden: User "bob" cannot list resource "x" in API group ""'
+
+
+def node(name: str, zone: str = "", **labels: str) -> dict[str, object]:
+    given = {**labels, **({ZONE: zone} if zone else {})}
+    return {"metadata": {"name": name, "labels": given}}
+
+
+def quota(hard: dict[str, str], used: dict[str, str]) -> dict[str, object]:
+    return {"metadata": {"name": "q"}, "status": {"hard": hard, "used": used}}
+
+
+def capacity(name: str, storage_class: str, **sizes: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "storageClassName": storage_class, **sizes}
+
+
+def raised(call: Callable[[], object]) -> LeadlineError:
+    with pytest.raises(LeadlineError) as caught:
+        call()
+    return caught.value
+
+
+def test_a_place_that_is_there(api: ApiDouble, tmp_path: Path) -> None:
+    api.say = lambda asked: listing(node("n1", "a", disk="ssd"), node("n2", "b"))
+    with api.connection(tmp_path) as connection:
+        require_place(connection, "n1", "", {}, [])
+        require_place(connection, "", "b", {}, [])
+        require_place(connection, "", "", {"disk": "ssd"}, [])
+
+
+def test_nobody_is_asked_where_no_place_is_named(api: ApiDouble, tmp_path: Path) -> None:
+    with api.connection(tmp_path) as connection:
+        require_place(connection, "", "", {}, [])
+    assert api.asked == []
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (("n9", "", {}), "no node 'n9'"),
+        (("", "z", {}), "in a zone 'z'"),
+        (("", "", {"disk": "hdd"}), "labels disk=hdd"),
+    ],
+)
+def test_a_place_that_is_not_there_is_told_with_those_that_are(
+    api: ApiDouble, tmp_path: Path, place: tuple[str, str, dict[str, str]], said: str
+) -> None:
+    api.say = lambda asked: listing(node("n1", "a", disk="ssd"), node("n2", "b"))
+    with api.connection(tmp_path) as connection:
+        error = raised(lambda: require_place(connection, *place, ["target 't'"]))
+    assert error.kind.code == "target-invalid"
+    assert said in error.fact
+    assert "target 't'" in error.context
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "needs", "said"),
+    [
+        (
+            {"requests.storage": "100Gi"},
+            {"requests.storage": "90Gi"},
+            11 * GIB,
+            "10 GiB of requests",
+        ),
+        ({"requests.storage": "1Ti"}, {}, 2000 * GIB, "requests.storage"),
+    ],
+)
+def test_a_quota_that_leaves_too_little_is_told(
+    api: ApiDouble,
+    tmp_path: Path,
+    hard: dict[str, str],
+    used: dict[str, str],
+    needs: int,
+    said: str,
+) -> None:
+    api.say = lambda asked: listing(quota(hard, used))
+    with api.connection(tmp_path) as connection:
+        error = raised(lambda: require_quota(connection, "ns", {"requests.storage": needs}, []))
+    assert error.kind.code == "quota-exceeded"
+    assert said in error.fact
+    assert "'q'" in error.fact
+
+
+def test_a_quota_that_is_just_enough_or_of_something_else_lets_pass(
+    api: ApiDouble, tmp_path: Path
+) -> None:
+    api.say = lambda asked: listing(
+        quota({"pods": "3", "requests.cpu": "1500m", "secrets": "0"}, {"pods": "1"})
+    )
+    with api.connection(tmp_path) as connection:
+        require_quota(connection, "ns", {"pods": 2, "requests.cpu": 1, "requests.memory": 9}, [])
+        error = raised(lambda: require_quota(connection, "ns", {"requests.cpu": 2}, []))
+    assert "leaves 1.5 of requests.cpu; 2 are needed" in error.fact
+
+
+def test_what_may_not_be_seen_is_no_obstacle(api: ApiDouble, tmp_path: Path) -> None:
+    api.say = lambda asked: refusal(403, DENIED)
+    with api.connection(tmp_path) as connection:
+        require_quota(connection, "ns", {"pods": 2}, [])
+        require_capacity(connection, "fast", GIB, [])
+
+
+def test_a_driver_without_room_is_told_with_what_it_has(api: ApiDouble, tmp_path: Path) -> None:
+    api.say = lambda asked: listing(
+        capacity("one", "fast", capacity="5Gi"),
+        capacity("two", "fast", capacity="50Gi", maximumVolumeSize="8Gi"),
+        capacity("three", "other", capacity="500Gi"),
+    )
+    with api.connection(tmp_path) as connection:
+        require_capacity(connection, "fast", 8 * GIB, [])
+        error = raised(lambda: require_capacity(connection, "fast", 9 * GIB, []))
+        require_capacity(connection, "unpublished", 9 * GIB, [])
+    assert error.kind.code == "target-no-space"
+    assert "room for 8 GiB at most; a volume is 9 GiB" in error.fact
+
+
+@given(st.integers(0, 1 << 50))
+def test_quantities_in_binary_units_are_bytes(number: int) -> None:
+    assert _room_number(str(number)) == number
+    assert _room_number(f"{number}Ki") == number * 1024
+    assert _room_number(f"{number}m") * 1000 == number

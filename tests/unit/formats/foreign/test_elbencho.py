@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadline.formats.foreign.elbencho import IMPORTER, parse_elbencho
+from leadline.formats.importer import Result
+from leadline.formats.result import FormatError, NoteKind
+from leadline.metrics import Op
+from tests.unit.formats.foreign.samples import (
+    IMPORTS,
+    is_total,
+    job_of,
+    latency_of,
+    only,
+    output_of,
+    refused,
+    shared,
+    spoiled,
+)
+
+RECORDED = IMPORTS / "elbencho"
+CSV = (RECORDED / "mixed-phases.csv").read_bytes()
+JSON = (RECORDED / "phases.json").read_bytes()
+LIVE = (RECORDED / "live.csv").read_bytes()
+_MIB = 1 << 20
+
+
+def by_name(content: bytes) -> dict[str, Result]:
+    return {one.workload: one for one in parse_elbencho(content)}
+
+
+def test_the_last_finisher_is_taken() -> None:
+    write = by_name(CSV)["WRITE"]
+    operation = only(write)
+    assert (operation.op, operation.iops) == (Op.WRITE, 1024)
+    assert operation.bandwidth_bps == 1024 * _MIB
+    # Its sum of MiB is cut, and no count of bytes.
+    assert operation.io_bytes is None
+    assert operation.runtime_s == 8
+    latency = latency_of(operation)
+    assert (latency.min_s, latency.mean_s, latency.max_s) == (
+        pytest.approx(402e-6),
+        pytest.approx(62e-3),
+        pytest.approx(90e-3),
+    )
+    assert output_of(write).version == "elbencho 3.0-1"
+
+
+def test_options_are_those_of_the_row() -> None:
+    options = job_of(by_name(CSV)["WRITE"]).options
+    assert (options.pattern, options.size("bs"), options.direct) == ("write", _MIB, True)
+    # Four hosts with two threads each.
+    assert (options.iodepth, options.numjobs, options.size("size")) == (8, 8, 1 << 30)
+    assert options.flag("group_reporting")
+    assert options.engine is None
+
+
+def test_rows_of_one_phase_are_named_by_what_differs() -> None:
+    assert list(by_name(CSV)) == ["WRITE", "READ threads=2", "READ threads=4", "RWMIX70"]
+    assert only(by_name(CSV)["READ threads=4"]).iops == 60000
+
+
+def test_a_mixed_phase_has_both_directions() -> None:
+    mixed = job_of(by_name(CSV)["RWMIX70"])
+    read, write = mixed.operations
+    assert (read.op, read.iops, read.bandwidth_bps) == (Op.READ, 7000, 27 * _MIB)
+    assert (write.op, write.iops, write.bandwidth_bps) == (Op.WRITE, 3000, 11 * _MIB)
+    assert latency_of(read).mean_s == pytest.approx(500e-6)
+    assert latency_of(write).mean_s == pytest.approx(700e-6)
+    assert (mixed.options.pattern, mixed.options.text("rwmixread")) == ("randrw", "70")
+
+
+def test_phases_that_move_no_data_are_left_out_and_told() -> None:
+    first, *_ = parse_elbencho(CSV)
+    (note,) = output_of(first).notes
+    assert (note.kind, note.where) == (NoteKind.LEFT_OUT, "line 2")
+    assert "MKDIRS" in note.fact
+
+
+def test_json_tells_exact_bytes() -> None:
+    (mixed,) = parse_elbencho(JSON)
+    assert mixed.workload == "night RWMIX70"
+    read, write = job_of(mixed).operations
+    assert (read.iops, read.bandwidth_bps, read.io_bytes) == (7000, 28672000, 143360000)
+    assert (write.iops, write.bandwidth_bps, write.runtime_s) == (3000, 12288000, 5)
+    assert latency_of(read).max_s == pytest.approx(8e-3)
+    assert latency_of(write).min_s == pytest.approx(1e-4)
+    options = job_of(mixed).options
+    assert (options.direct, options.numjobs, options.iodepth) == (True, 2, 8)
+
+
+def test_a_cut_row_keeps_the_rows_before() -> None:
+    cut = parse_elbencho(CSV[: CSV.index(b"7200")])
+    assert [one.workload for one in cut[:3]] == ["WRITE", "READ threads=2", "READ threads=4"]
+    assert refused(cut[3]).condition == "truncated-result"
+    assert refused(cut[3]).context == ("line 6",)
+
+
+@pytest.mark.parametrize(
+    ("content", "condition", "fact"),
+    [
+        (b"\n", "empty-result", "empty"),
+        (LIVE, "unreadable-result", "live statistics"),
+        (b"ISO DATE: x\nOPERATION RESULT TYPE  FIRST DONE\n", "unreadable-result", "csvfile"),
+        (b"what", "unreadable-result", "neither"),
+        (b"\n".join(CSV.splitlines()[:1]), "empty-result", "no phase"),
+        (b"\n".join(CSV.splitlines()[:2]), "empty-result", "MKDIRS"),
+        (CSV.replace(b"3.0-1,", b"3.0-1,more,"), "unreadable-result", "cells"),
+        (CSV.replace(b",1024,1300", b",1024.x,1300"), "unreadable-result", "IOPS"),
+        (JSON[:-100], "truncated-result", "cut off"),
+        (JSON.replace(b'{"phase_type":"RWMIX', b'"phase_type":"RWMIX'), "unreadable-result", ""),
+        (JSON.replace(b'"last_done":{', b'"last_done":3,"x":{'), "unreadable-result", "object"),
+    ],
+)
+def test_what_is_not_understood_is_refused(content: bytes, condition: str, fact: str) -> None:
+    with pytest.raises(FormatError) as told:
+        parse_elbencho(content)
+    assert told.value.condition == condition
+    assert fact in told.value.fact
+
+
+def test_an_impossible_figure_is_left_out_and_told() -> None:
+    (mixed,) = parse_elbencho(JSON.replace(b'"iops":"7000"', b'"iops":"-7000"'))
+    assert job_of(mixed).operations[0].iops is None
+    assert NoteKind.IMPOSSIBLE_VALUE in [note.kind for note in output_of(mixed).notes]
+
+
+def test_its_files_are_recognised() -> None:
+    assert all(IMPORTER.recognises("any", content) for content in (CSV, JSON, LIVE))
+    assert not IMPORTER.recognises("any", b"a,b\n1,2\n")
+
+
+def test_the_corpus() -> None:
+    (write,) = parse_elbencho(shared("elbencho/cgpu-bw.01threads.csv").read_bytes())
+    operation = only(write)
+    assert (operation.iops, operation.bandwidth_bps) == (2788, 2788 * _MIB)
+    assert operation.runtime_s == pytest.approx(110.109)
+    assert len(output_of(write).notes) == 3
+    for name in ("cgpu-bw.01threads.live.csv", "cgpu-bw.01threads.out"):
+        content = shared(f"elbencho/{name}").read_bytes()
+        assert IMPORTER.recognises(name, content)
+        with pytest.raises(FormatError):
+            parse_elbencho(content)
+
+
+@given(st.sampled_from([CSV, JSON]).flatmap(spoiled))
+def test_it_is_total(content: bytes) -> None:
+    is_total(parse_elbencho, content)

@@ -1,0 +1,47 @@
+"""Which pool a target lies in, on the recorded clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.plan.target_url import parse_target_url
+from tests.conftest import RECORDED
+
+
+@pytest.fixture(scope="module")
+def inventory() -> CephInventory:
+    """One filesystem with two data pools, cephfs_r3 and cephfs_r2."""
+    folder = RECORDED.parent / "ceph-multi-az"
+    return cluster_inventory({path.name: path.read_bytes() for path in folder.iterdir()})
+
+
+@pytest.mark.parametrize(
+    ("url", "pool"),
+    [
+        ("rbd:rbd_r3", "rbd_r3"),
+        ("rbd:rbd_r3/image", "rbd_r3"),
+        ("rbd:rbd_r3?data_pool=ec21_data", "ec21_data"),
+        ("rados:rbd_r2", "rbd_r2"),
+        ("rbd:gone", None),
+        ("cephfs:cephfs_r2", "cephfs_r2"),
+        ("cephfs:cephfs_r2/below", "cephfs_r2"),
+        ("cephfs:cephfs_meta", None),
+        ("cephfs:rbd_r3", None),
+        ("cephfs:/mnt/cephfs_r2", None),
+    ],
+)
+def test_the_pool_that_holds_the_data(inventory: CephInventory, url: str, pool: str | None) -> None:
+    found = pool_of(inventory, parse_target_url(url))
+    assert (found.name if found else None) == pool
+
+
+def test_a_path_lies_in_the_only_data_pool_that_there_is(inventory: CephInventory) -> None:
+    assert inventory.filesystems is not None
+    (filesystem,) = inventory.filesystems
+    one = filesystem.model_copy(update={"data_pools": ("cephfs_r3",)})
+    alone = inventory.model_copy(update={"filesystems": (one,)})
+    found = pool_of(alone, parse_target_url("cephfs:/mnt/anywhere"))
+    assert found is not None
+    assert found.name == "cephfs_r3"

@@ -1,0 +1,160 @@
+"""JSON outputs against their own schemas, and the contract's field names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from archive_builder import make_run, some_findings
+from pydantic import BaseModel
+
+from leadline.analysis.compare import compare
+from leadline.analysis.comparison import By, two_runs
+from leadline.analysis.figures import figures
+from leadline.analysis.layers.study import layer_study
+from leadline.analysis.objectives import every_rate, find_use_case
+from leadline.analysis.ranking import rank
+from leadline.analysis.recommend import protections, recommend
+from leadline.analysis.scaling.study import study
+from leadline.archive.reader import Run
+from leadline.archive.verify import verify
+from leadline.formats.importer import Refused
+from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.models import parse_latency_limit
+from leadline.plan.target_url import VolumeMode
+from leadline.planning.draft import Draft, DraftTarget, LeftOut, Load
+from leadline.report.answers import run as contracts
+from leadline.report.answers.comparison import compare_output
+from leadline.report.answers.layers import layers_output
+from leadline.report.answers.ranking import rank_output, recommend_output
+from leadline.report.answers.scaling import scale_output
+from leadline.report.answers.systems import (
+    LabOutput,
+    OnePoolOutput,
+    PoolsOutput,
+    inventory_output,
+    plan_output,
+)
+from tests.unit.analysis.layers.streams import stack, stream_run
+from tests.unit.inventory.conftest import dumps_of
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Streams on ZFS on an image: every kind of figure of `leadline layers` is there."""
+    slow = {"throughput_bps": 1e7, "size": 1e4, "latency_s": 1e-3}
+    cells = {f"zfs-{size}": (stack(size), [slow]) for size in (8192, 131072)}
+    return stream_run(tmp_path_factory.mktemp("layers") / "r", cells)
+
+
+def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
+    findings = some_findings()
+    cells = figures(run, findings)
+    ranking = rank(run, cells, every_rate(run, cells))
+    sides = two_runs(run, run, lambda one: (cells, findings))
+    return {
+        "audit": contracts.audit_output(run, findings),
+        "check": contracts.check_output(run.plan),
+        "compare": compare_output(compare(*sides, by=By.RUN), "the same"),
+        "import": contracts.import_output(
+            [(run, findings)], [Refused(file="README", reason="is no result", context=("line 1",))]
+        ),
+        "inventory": inventory_output(cluster_inventory(dumps_of("ceph-multi-az")), "dumps"),
+        "lab": LabOutput(labs=[]),
+        "layers": layers_output(layer_study(layers)),
+        "list": contracts.list_output([run]),
+        "plan": plan_output(
+            Draft(
+                targets=(
+                    DraftTarget(
+                        name="fast",
+                        url="storageclass:fast?size=20Gi",
+                        storage_class="fast",
+                        mode=VolumeMode.BLOCK,
+                        size_bytes=20 << 30,
+                        count=1,
+                        vm=None,
+                        cpu=2.0,
+                        memory_bytes=1 << 30,
+                        doubt="",
+                        labels={},
+                        why="the default class",
+                    ),
+                ),
+                left_out=(LeftOut(name="slow", reason="no room"),),
+                notes=("quotas could not be seen",),
+                cpu=None,
+            ),
+            Load(trials=12, io_s=90.0, span_bytes=1 << 30, files_bytes=1 << 30, prefill=True),
+            context="lab",
+            path=None,
+            text="leadline: 1",
+        ),
+        "pools": PoolsOutput(
+            action="create",
+            cluster="lab mine",
+            dry_run=True,
+            pools=[OnePoolOutput(name="rep2", outcome="would make", reason="")],
+            notes=[],
+        ),
+        "rank": rank_output(run, ranking),
+        "recommend": recommend_output(
+            run, recommend(ranking, find_use_case("virtual-machines"), protections(run), ())
+        ),
+        "run": contracts.run_output(run, findings),
+        "scale": scale_output(
+            study([run], lambda one: (cells, findings), limit=parse_latency_limit("p99<5ms"))
+        ),
+        "show": contracts.show_output(run, cells, findings, trials=True),
+        "verify": contracts.verify_output(verify(run)),
+    }
+
+
+@pytest.mark.parametrize("verb", sorted(contracts.SCHEMAS))
+def test_outputs_fit_their_schemas(run: Run, layers: Run, verb: str) -> None:
+    schema = contracts.SCHEMAS[verb].model_json_schema(by_alias=True)
+    output = json.loads(outputs(run, layers)[verb].model_dump_json(by_alias=True))
+    assert output["schema"] == f"leadline/{verb}/1"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(output, schema)
+
+
+def test_show_has_the_contracts_fields(run: Run) -> None:
+    row = contracts.show_output(run, figures(run, ())).model_dump(by_alias=True)["measurements"][0]
+    names = "target workload level op metric value unit trials interval findings"
+    assert " ".join(row) == f"{names} values"
+    assert row["trials"] == 3
+    assert row["unit"] == "1/s"
+
+
+def test_findings_and_trust(run: Run) -> None:
+    output = contracts.audit_output(run, some_findings())
+    assert output.trusted is False
+    fields = "code severity target workload level op trial evidence message remedy"
+    assert " ".join(output.findings[0].model_dump()) == fields
+    warnings = [one for one in some_findings() if one.severity.value != "error"]
+    assert contracts.audit_output(run, warnings).trusted is True
+
+
+def test_a_damaged_archive_does_not_hide_the_others(run: Run, tmp_path: Path) -> None:
+    damaged = tmp_path / "perf-broken"
+    damaged.mkdir()
+    (damaged / "manifest.json").write_text("{")
+    listed = contracts.list_output([Run(damaged), run]).runs
+    assert [one.status for one in listed] == ["damaged", "complete"]
+    assert listed[1].trials == listed[1].trials_planned == 24
+
+
+def test_check_says_what_a_device_loses() -> None:
+    plan = load_plan(None, Overrides(targets=["device:/dev/x", "dir:/y"], profiles=["quick"]))
+    output = contracts.check_output(plan)
+    assert [write.destroys for write in output.writes] == [True, False]
+    assert output.prefill_bytes == sum(write.bytes for write in output.writes) > 0

@@ -1,0 +1,234 @@
+"""Sentences of a comparison: their numbers are those of its cells, and no more is said."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadline.analysis.comparison import Comparison, Explanation
+from leadline.analysis.verdicts import Evidence, Verdict
+from leadline.inventory.diff import Difference, Topic
+from leadline.metrics import Metric, Op
+from leadline.report.pages.comparison.takeaways import (
+    MOST_TAKEAWAYS,
+    bottom_line,
+    key_finding,
+    summary,
+)
+from leadline.report.words import change_text, span_text
+from tests.unit.report.pages.comparison.builder import cell, comparison, study
+
+JUDGED = {Verdict.BETTER, Verdict.SAME, Verdict.WORSE}
+PERCENT = re.compile(r"(\d[\d,]*(?:\.\d+)?)(?= %)|(\d[\d,]*(?:\.\d+)?)(?= to \d[\d,.]* %)")
+
+
+def changes(one: Comparison) -> set[str]:
+    """Every percentage that a cell with a verdict gives, recomputed from both figures."""
+    found = set()
+    for each in one.cells:
+        if each.verdict in JUDGED and each.baseline and each.candidate:
+            ours, theirs = each.baseline.value, each.candidate.value
+            assert ours is not None
+            assert theirs is not None
+            share = abs(theirs - ours) / ours * 100
+            found.add(f"{share:,.0f}" if share >= 99.95 else f"{share:.1f}")
+    return found
+
+
+def percentages(text: str) -> set[str]:
+    return {first or second for first, second in PERCENT.findall(text)}
+
+
+def test_every_percentage_of_the_study_is_a_cells(tmp_path: Path) -> None:
+    found = study(tmp_path)
+    said = [*summary(found), *bottom_line(found)]
+    told = percentages(" ".join(said))
+    assert {"13.7", "26.9", "39.9", "26.4"} <= told
+    # The band and the share that it calls by chance are no cell's.
+    assert told - {"5", "24"} <= changes(found), "a number that no cell has"
+
+
+def test_the_study_has_the_published_range_and_not_the_published_headline(tmp_path: Path) -> None:
+    found = study(tmp_path)
+    assert key_finding(found) == (
+        "Against single-zone, multi-zone writes 13.7 to 26.9 % fewer IOPS in small blocks "
+        "(worse in 6 of 7 cells); single trials."
+    )
+    assert "missing on both sides: rep3-virt · random-rw-4k" in " ".join(summary(found))
+    assert 4 <= len(summary(found)) <= 1 + MOST_TAKEAWAYS
+
+
+def test_nothing_is_said_twice(tmp_path: Path) -> None:
+    said = summary(study(tmp_path))
+    ranges = [told for text in said for told in re.findall(r"\d[\d.]* to \d[\d.]* %", text)]
+    assert len(ranges) == len(set(ranges)), "a range that was told before"
+
+
+def test_reads_and_writes_are_never_put_together() -> None:
+    one = comparison(
+        cell([100], [50], Verdict.WORSE, op=Op.WRITE),
+        cell([100], [150], Verdict.BETTER, op=Op.READ),
+        cell([0.010], [0.020], Verdict.WORSE, metric=Metric.LATENCY_P99, op=Op.WRITE),
+        cell([0.010], [0.005], Verdict.BETTER, metric=Metric.LATENCY_P99, op=Op.READ),
+    )
+    said = " ".join(summary(one))
+    assert key_finding(one) == (
+        "Against old, new writes 50.0 % fewer IOPS (worse in 1 of 1 cell) but reads 50.0 % more "
+        "IOPS (better in 1 of 1 cell)."
+    )
+    assert "p99 latency of writes is 100 % higher" in said
+    assert "of reads is 50.0 % lower" in said
+
+
+def test_inconclusive_cells_give_no_number_but_what_would_decide() -> None:
+    one = comparison(
+        cell([100, 110, 90], [80, 120, 70], Verdict.INCONCLUSIVE, needed=14),
+        cell([100, 110, 90], [70, 120, 60], Verdict.INCONCLUSIVE, needed=9, target="rep2"),
+    )
+    headline = key_finding(one)
+    assert not percentages(" ".join(summary(one)))
+    assert headline == (
+        "No difference between old and new could be shown in 2 cells; 2 need more repeats."
+    )
+    (last,) = bottom_line(one)
+    assert last == (
+        "These numbers give no reason to prefer old or new; about 9 to 14 trials a side (3 now) "
+        "would probably decide them."
+    )
+
+
+def test_an_inconclusive_cell_is_left_out_of_the_range_and_counted() -> None:
+    one = comparison(
+        cell([100, 100], [80, 80], Verdict.WORSE),
+        cell([100, 100], [30, 30], Verdict.INCONCLUSIVE, needed=7, target="rep2"),
+    )
+    assert "writes 20.0 % fewer IOPS (worse in 1 of 2 cells)" in summary(one)[0]
+    assert "70.0" not in percentages(" ".join(summary(one)))
+    assert (
+        "1 of 2 rates open; about 7 trials a side (2 now) would probably decide it"
+        in summary(one)[-1]
+    )
+
+
+def test_ties_are_ties() -> None:
+    one = comparison(
+        cell([100], [101], Verdict.SAME, evidence=Evidence.TRIALS),
+        cell([100], [99], Verdict.SAME, target="rep2", evidence=Evidence.TRIALS),
+    )
+    assert key_finding(one) == "new and old are the same within 5 % in 2 of 2 cells."
+    assert "Of 2 rates judged by 1 trial a side, all are ties within 5 %." in summary(one)
+    assert "writes (the same within the band in 2 of 2 cells)" in bottom_line(one)[0]
+    assert not any("faster" in text for text in bottom_line(one))
+
+
+def test_refused_by_the_audit() -> None:
+    one = comparison(
+        cell([100], [50], Verdict.NOT_COMPARABLE, reasons=("cache-served-reads",), op=Op.READ),
+        cell([100], [60], Verdict.NOT_COMPARABLE, reasons=("cache-served-reads",), op=Op.WRITE),
+    )
+    assert key_finding(one) == (
+        "No verdict on new against old: none of 2 cells can be compared (refused by the audit for "
+        "cache-served-reads)."
+    )
+    assert not percentages(" ".join(summary(one)))
+
+
+def test_nothing_in_common() -> None:
+    one = comparison(alone=(("rep3",), ("disk",)))
+    assert key_finding(one) == (
+        "Nothing can be compared: old and new have no target in common "
+        "(old has rep3; new has disk)."
+    )
+    other = comparison(
+        cell([100], None, Verdict.NOT_COMPARABLE, reasons=("missing-candidate",)),
+        cell(None, [100], Verdict.NOT_COMPARABLE, reasons=("missing-baseline",), workload="other"),
+    )
+    assert key_finding(other) == (
+        "Nothing can be compared: old and new share rep3, but no workload on it."
+    )
+
+
+def test_missing_cells_are_named_with_their_side() -> None:
+    one = comparison(
+        cell([100], [50], Verdict.WORSE),
+        cell([100], [], Verdict.NOT_COMPARABLE, target="rep2", reasons=("missing-candidate",)),
+        cell([], [100], Verdict.NOT_COMPARABLE, target="ec", reasons=("missing-baseline",)),
+        alone=(("gone",), ()),
+    )
+    last = summary(one)[-1]
+    assert "missing on old: ec · randwrite-4k" in last
+    assert "missing on new: rep2 · randwrite-4k" in last
+    assert "only on old: gone" in last
+
+
+def test_only_differences_that_were_found_are_explained() -> None:
+    explained = Explanation(
+        paths=("network",), cells=(0,), text="One round trip more.", closes=True
+    )
+    open_ = comparison(cell([1, 2], [2, 3], Verdict.INCONCLUSIVE), explanations=(explained,))
+    found = comparison(cell([100], [50], Verdict.WORSE), explanations=(explained,))
+    assert "One round trip more." not in summary(open_)
+    assert "One round trip more." in summary(found)
+
+
+def test_less_protection_is_always_said() -> None:
+    difference = Difference(
+        path="pools.fast.size", topic=Topic.REDUNDANCY, baseline="3", candidate="2", target="fast"
+    )
+    one = comparison(cell([100], [150], Verdict.BETTER), differences=(difference,))
+    assert bottom_line(one)[-1] == "They do not protect data alike: fast size 2 instead of 3."
+
+
+def test_a_chosen_metric_that_is_no_rate() -> None:
+    one = comparison(cell([0.010], [0.015], Verdict.WORSE, metric=Metric.LATENCY_P999))
+    assert key_finding(one) == (
+        "On new, against old, p99.9 latency of writes is 50.0 % higher (worse in 1 of 1 cell)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ((0.731, 0.863), "13.7 to 26.9 % slower"),
+        ((1.02, 1.5), "2.0 to 50.0 % faster"),
+        ((0.97, 1.08), "from 3.0 % slower to 8.0 % faster"),
+        ((0.9,), "10.0 % slower"),
+        ((1.0,), "0.0 % faster"),
+        ((2.5, 3.0), "150 to 200 % faster"),
+        ((2.13, 16.0), "1.1 to 15 times faster"),
+        ((1.05, 16.0), "5.0 % to 15 times faster"),
+        ((12.0, 30.0), "11 to 29 times faster"),
+    ],
+)
+def test_spans(ratios: tuple[float, ...], said: str) -> None:
+    assert span_text(ratios, "slower", "faster") == said
+
+
+def test_a_shared_word_is_said_once() -> None:
+    assert span_text((0.9, 1.1), "less bandwidth", "more bandwidth") == (
+        "from 10.0 % less to 10.0 % more bandwidth"
+    )
+
+
+@given(st.floats(1e-4, 1e4))
+def test_a_change_reads_as_its_ratio(ratio: float) -> None:
+    text = change_text(ratio)
+    if text.startswith("x "):
+        assert float(text[2:].replace(",", "")) == pytest.approx(ratio, rel=0.006)
+    else:
+        percent = float(text.removesuffix(" %").replace(",", ""))
+        assert percent == pytest.approx((ratio - 1) * 100, abs=0.051 if percent < 99.9 else 0.51)
+
+
+def test_the_bottom_line_says_how_many_cells_are_open() -> None:
+    one = comparison(
+        cell([100], [50], Verdict.WORSE),
+        cell([100], [90], Verdict.INCONCLUSIVE, target="rep2"),
+    )
+    assert bottom_line(one) == (
+        "By these numbers old is faster than new for writes (in 1 of 2 cells; 1 is open).",
+    )

@@ -1,0 +1,190 @@
+"""The first sentence names a leader only where the evidence does, with numbers that add up."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from archive_builder import make_run, small_plan, some_findings
+
+from leadline.analysis.figures import figures
+from leadline.analysis.objectives import Objective, Question
+from leadline.analysis.ranking import Missing, Ranking, Standing
+from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.archive.reader import Run
+from leadline.metrics import Metric, Op
+from leadline.report.document import Document, Table
+from leadline.report.pages.run.page import run_document
+from leadline.report.pages.run.scorecard import leading, undecided
+
+OBJECTIVE = Objective(workload="w", level="qd1", op=Op.READ, metric=Metric.IOPS, weight=1.0)
+
+
+def made(
+    places: dict[str, tuple[int, tuple[int, int]]],
+    verdict: Verdict,
+    *,
+    evidence: Evidence = Evidence.FEW_TRIALS,
+    incomplete: tuple[str, ...] = (),
+) -> Ranking:
+    """Targets by rank and interval; `verdict` is that of those of the same rank."""
+    whole = tuple(
+        Standing(target=name, rank=rank, interval=interval, score=1 / rank, values=(1 / rank,))
+        for name, (rank, interval) in places.items()
+    )
+    rest = tuple(
+        Standing(
+            target=name, values=(None,), missing=(Missing(objective=OBJECTIVE, reason="none"),)
+        )
+        for name in incomplete
+    )
+    return Ranking(
+        question=Question(name="w read iops", objectives=(OBJECTIVE,)),
+        baseline=whole[0].target if whole else None,
+        band=0.05,
+        standings=(*whole, *rest),
+        tiers=(),
+        judgements={
+            (one.target, other.target): Judgement(
+                verdict=verdict if one.rank == other.rank else Verdict.BETTER,
+                evidence=evidence,
+                band=0.05,
+                ratio=(one.score or 0) / (other.score or 1),
+                interval=None if evidence is Evidence.ONE_NUMBER else (1.9, 2.1),
+                trials_needed=7 if verdict is Verdict.INCONCLUSIVE else None,
+            )
+            for one, other in combinations(whole, 2)
+        },
+        resampled=True,
+    )
+
+
+def test_a_leader_is_named_with_its_numbers() -> None:
+    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.SAME)
+    assert leading(ranking) == (
+        "a is the fastest of 2 targets by w read iops: 2.00 times b, the next "
+        "(95 % interval 1.90 to 2.10)."
+    )
+    assert undecided(ranking) == ""
+
+
+def test_a_leader_that_may_be_second_is_not_named() -> None:
+    ranking = made({"a": (1, (1, 2)), "b": (2, (1, 2))}, Verdict.SAME)
+    assert leading(ranking) == ""
+    assert "open between a and b" in undecided(ranking)
+
+
+def test_those_not_told_apart_are_no_tie() -> None:
+    ranking = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.INCONCLUSIVE)
+    assert leading(ranking) == ""
+    assert undecided(ranking) == (
+        "Which target is the fastest is open between a and b; about 7 trials each would "
+        "probably tell the first two apart."
+    )
+
+
+def test_a_tie_is_shown_by_verdicts_of_the_same() -> None:
+    both = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.SAME)
+    assert leading(both) == "a and b are equally fast by w read iops: no more than 5 % apart."
+    third = made({"a": (1, (1, 2)), "b": (1, (1, 2)), "c": (3, (3, 3))}, Verdict.SAME)
+    assert leading(third).startswith("a and b are equally fast and the fastest of 3 targets")
+    assert "b has 3.00 times c, the next" in leading(third)
+
+
+def test_of_incomplete_targets_nothing_is_claimed() -> None:
+    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.SAME, incomplete=("c",))
+    assert "of 2 targets with every number (1 other not ranked)" in leading(ranking)
+    alone = made({"a": (1, (1, 1))}, Verdict.SAME, incomplete=("c",))
+    assert leading(alone) == ""
+    assert undecided(alone) == "No ranking: 1 of 2 targets lacks a number."
+
+
+def test_single_figures_have_no_interval() -> None:
+    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.SAME, evidence=Evidence.ONE_NUMBER)
+    assert "(single figures, which have no interval)" in leading(ranking)
+    assert "95 %" not in leading(ranking)
+
+
+def document_of(run: Run) -> Document:
+    return run_document(run, figures(run, ()), ())
+
+
+def table_of(document: Document) -> dict[str, dict[str, str]]:
+    (section,) = (one for one in document.sections if one.id == "ranking")
+    (table,) = (block for block in section.blocks if isinstance(block, Table))
+    titles = [column.title for column in table.columns]
+    return {
+        row[1].text: dict(zip(titles, (cell.text for cell in row), strict=True))
+        for row in table.rows
+    }
+
+
+def test_the_first_sentence_of_a_run_agrees_with_its_table(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    document = document_of(run)
+    assert document.summary[0].startswith("memory is the fastest of 2 targets")
+    values = {
+        (one.target, one.workload, one.op): one.metric(
+            Metric.BANDWIDTH if one.workload == "sequential-1m" else Metric.IOPS
+        ).value
+        for one in figures(run, ())
+        if one.op is not Op.TOTAL
+    }
+    logs = [
+        math.log(value / other)
+        for (target, workload, op), value in values.items()
+        if target == "memory" and value and (other := values["disk", workload, op])
+    ]
+    assert len(logs) == 6
+    score = f"{math.exp(sum(logs) / 6):.2f}"
+    assert f": {score} times disk, the next" in document.summary[0]
+    rows = table_of(document)
+    assert (rows["memory"]["rank"], rows["memory"]["score"]) == ("1", score)
+    assert (rows["disk"]["rank"], rows["disk"]["score"]) == ("2", "1.00")
+
+
+def test_the_same_recording_under_two_names_has_no_leader(tmp_path: Path) -> None:
+    run = make_run(tmp_path, small_plan(["one", "two"]), recorded_for=lambda _: "disk")
+    document = document_of(run)
+    assert "fastest of" not in document.summary[0]
+    assert {row["rank"] for row in table_of(document).values()} == {"1="}
+
+
+def test_single_trials_name_no_leader(tmp_path: Path) -> None:
+    run = make_run(tmp_path, small_plan(["one", "two"], repeats=1), recorded_for=lambda _: "disk")
+    said = document_of(run).summary
+    assert said[0].startswith("8 of 8 trials completed")
+    assert not any("fastest of" in sentence for sentence in said)
+
+
+def test_what_lacks_a_number_has_no_rank(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path,
+        fails=lambda target, workload, block: (target, workload) == ("memory", "mixed-70-30-4k"),
+    )
+    document = document_of(run)
+    assert document.summary[0].startswith("21 of 24 trials completed")
+    rows = table_of(document)
+    assert [row["rank"] for row in rows.values()] == ["–", "–"]
+    assert "mixed-70-30-4k@qd32 read iops: no completed trial" in rows["memory"]["lacks"]
+    assert rows["memory"]["first or equal in"].endswith("of 4"), "where both were measured"
+
+
+def test_a_refused_number_is_a_missing_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    findings = some_findings()
+    document = run_document(run, figures(run, findings), findings)
+    assert "refused by the audit: cache-served-reads" in table_of(document)["memory"]["lacks"]
+    assert not any("fastest of" in sentence for sentence in document.summary)
+
+
+@pytest.mark.parametrize(("count", "sections"), [(1, 0), (61, 1)])
+def test_one_target_is_not_ranked_and_very_many_elsewhere(
+    tmp_path: Path, count: int, sections: int
+) -> None:
+    run = make_run(tmp_path, small_plan([f"t{number}" for number in range(count)], repeats=1))
+    found = [one for one in document_of(run).sections if one.id == "ranking"]
+    assert len(found) == sections
+    assert not any(isinstance(block, Table) for one in found for block in one.blocks)
