@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--uri", required=True, help="where the archive will be published")
     parser.add_argument("--homepage", required=True)
-    parser.add_argument("--version", default=project["version"], help="default: the version of the project")
+    parser.add_argument("--version", default=project["version"], help="default: project version")
     parser.add_argument("--to", type=Path, default=ROOT / "dist" / "krew")
     asked = parser.parse_args()
     version = asked.version.removeprefix("v")
