@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import contextlib
 import shutil
 from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.audit.gathering import of_output
 from leadline.audit.registry import RULES
@@ -213,11 +210,3 @@ def test_the_plain_text_is_refused() -> None:
 def test_output_of_another_job_is_refused(other: BenchRequest) -> None:
     with pytest.raises(FormatError):
         parse_rados_bench(WRITE, other)
-
-
-@given(st.integers(0, len(WRITE) - 1), st.integers(0, 255))
-def test_it_is_total(position: int, byte: int) -> None:
-    broken = WRITE[:position] + bytes([byte]) + WRITE[position + 1 :]
-    for content in (broken, WRITE[:position]):
-        with contextlib.suppress(FormatError):
-            assert parse_rados_bench(content, request(Pattern.WRITE, 6)).jobs

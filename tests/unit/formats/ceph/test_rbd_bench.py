@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import contextlib
 import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.ceph.rbd_bench import (
     parse_bench,
@@ -125,11 +122,3 @@ def test_a_tool_that_died_left_a_part() -> None:
     with pytest.raises(FormatError, match="no summary") as told:
         parse_bench((RECORDED / "rbd_bench_signalled_twice.txt").read_bytes())
     assert told.value.condition == "truncated-result"
-
-
-@given(st.integers(0, len(MIXED) - 1), st.integers(0, 255))
-def test_it_is_total(position: int, byte: int) -> None:
-    broken = MIXED[:position] + bytes([byte]) + MIXED[position + 1 :]
-    for content in (broken, MIXED[:position]):
-        with contextlib.suppress(FormatError):
-            assert parse_rbd_bench(content).jobs

@@ -156,12 +156,6 @@ def test_whatever_is_in_a_field_is_read_or_refused(data: st.DataObject) -> None:
         status_of(document)
 
 
-@given(content=st.binary(max_size=200))
-def test_whatever_bytes_are_read_or_refused(content: bytes) -> None:
-    with suppress(FormatError):
-        parse_cluster_log(content)
-
-
 def test_a_line_with_same_has_the_status_before() -> None:
     full = line(status=recorded("multi-az-6osd"))
     same = line(elapsed_s=2.0, same=True, io={"write_op_per_sec": 7})

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.fio.text_output import IMPORTER, scaled, size
 from leadline.formats.importer import Result
@@ -325,27 +322,3 @@ def test_many_jobs_take_time_that_grows_with_them() -> None:
         job % (at, at) for at in range(count)
     )
     assert len(read(text)) == count
-
-
-HOSTILE = [b"\n", b"\r", b"(", b"9" * 400, b"nan", b"-1", b"\xff", b"\x1b[2J", b"msec", b" ", b""]
-
-
-@given(
-    st.sampled_from([FIO_2, TWO, REFUSED, MERGED, BOTH, REPEATED]),
-    st.lists(
-        st.tuples(st.integers(0, 8000), st.integers(0, 20), st.sampled_from(HOSTILE)), max_size=8
-    ),
-)
-def test_nothing_but_a_format_error_is_raised(
-    content: bytes, edits: list[tuple[int, int, bytes]]
-) -> None:
-    for place, length, text in edits:
-        at = place % (len(content) + 1)
-        content = content[:at] + text + content[at + length :]
-    IMPORTER.recognises("x", content)
-    with contextlib.suppress(FormatError):
-        for result in read(content):
-            if isinstance(result.output, EngineOutput):
-                for operation in result.output.jobs[0].operations:
-                    assert (operation.iops or 0) >= 0
-                    assert (operation.bandwidth_bps or 0) >= 0
