@@ -30,8 +30,10 @@ from leadline.formats.watch_records import (
     parse_zfs_record,
     request_sizes,
 )
-from leadline.formats.zfs.iostat import parse_request_sizes, parse_zpool_iostat
-from leadline.formats.zfs.status import parse_kstat, parse_pool_status, parse_properties, parse_txgs
+from leadline.formats.zfs.iostat import parse_zpool_iostat
+from leadline.formats.zfs.iostat_sizes import parse_request_sizes
+from leadline.formats.zfs.kstat import parse_kstat, parse_txgs
+from leadline.formats.zfs.status import parse_pool_status, parse_properties
 from leadline.formats.zfs.stream import (
     RECORD_FILE,
     SAMPLES_FILE,
@@ -121,7 +123,7 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "properties": ("zfs/*-get-*.txt",),
     "kstat": ("zfs/arcstats.txt", "zfs/telegraf-kstat-*.txt"),
     "txgs": ("zfs/txgs.txt",),
-    "nvme-list": ("nvme/nvme-list-uml.*",),
+    "nvme-list": ("nvme/nvme-list-uml.json",),
     "rados-bench": ("ceph-bench/rados_bench_*.json",),
     "rbd-bench": ("ceph-bench/rbd_bench_write_*.txt", "ceph-bench/rbd_bench_rw*.txt"),
     "resources": ("bottleneck/*/resources.jsonl", "throttled/*/resources.jsonl"),

@@ -42,7 +42,9 @@ NOT_READ = ("docs/examples/",)
 
 
 def texts() -> Iterator[Path]:
-    yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"))
+    yield from (
+        ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")
+    )
     for folder in SOURCES:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in ENDINGS and path.is_file():

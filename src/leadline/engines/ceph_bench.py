@@ -23,16 +23,16 @@ from leadline.archive.records import Problem, TrialStatus
 from leadline.connect.ceph import INSTALL_CLIENT
 from leadline.engines.process import LADDER, Ended, supervise
 from leadline.errors import ErrorKind, LeadlineError
-from leadline.formats.ceph.rados_bench import OUTPUT_FILE as RADOS_BENCH_OUTPUT_FILE
-from leadline.formats.ceph.rados_bench import parse_pass
-from leadline.formats.ceph.rbd_bench import OUTPUT_FILE
-from leadline.formats.result import (
+from leadline.formats.ceph.bench_request import (
     REQUEST_FILE,
     BenchRequest,
-    FormatError,
     fill_phase,
     parse_bench_request,
 )
+from leadline.formats.ceph.rados_bench import OUTPUT_FILE as RADOS_BENCH_OUTPUT_FILE
+from leadline.formats.ceph.rados_bench import parse_pass
+from leadline.formats.ceph.rbd_bench import OUTPUT_FILE
+from leadline.formats.result import FormatError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.plan.target_url import TargetKind

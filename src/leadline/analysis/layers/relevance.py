@@ -15,7 +15,7 @@ from leadline.analysis.layers.explain import RecordSweep, apart, object_size
 from leadline.analysis.layers.model import Flow, LayerFlow, percent
 from leadline.analysis.layers.trial import TrialLayers
 from leadline.analysis.layers.zfs import Queue, queues, vdev_devices, written_times
-from leadline.formats.zfs.status import Txg
+from leadline.formats.zfs.kstat import Txg
 from leadline.inventory.layer import LayerKind
 from leadline.inventory.zfs import PARAMETERS_PARAMETERS
 from leadline.metrics import Op

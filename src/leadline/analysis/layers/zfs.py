@@ -18,8 +18,9 @@ from leadline.analysis.layers.model import (
     added,
     by_little,
 )
-from leadline.formats.zfs.iostat import IostatReport, IostatRow, RequestSizes
-from leadline.formats.zfs.status import Txg
+from leadline.formats.zfs.iostat import IostatReport, IostatRow
+from leadline.formats.zfs.iostat_sizes import RequestSizes
+from leadline.formats.zfs.kstat import Txg
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.units import format_bandwidth

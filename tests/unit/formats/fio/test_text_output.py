@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.formats.fio.text_output import IMPORTER, scaled, size
+from leadline.formats.fio.text_lines import parse_scaled, parse_size
+from leadline.formats.fio.text_output import IMPORTER
 from leadline.formats.importer import Result
 from leadline.formats.result import EngineOutput, FormatError, JobResult, NoteKind
 from leadline.metrics import Op
@@ -254,11 +255,11 @@ def test_iops_that_contradict_the_ios_issued() -> None:
     ],
 )
 def test_sizes(text: str, old: bool, expected: float | None) -> None:
-    assert size(text, old=old) == (pytest.approx(expected) if expected is not None else None)
+    assert parse_size(text, old=old) == (pytest.approx(expected) if expected is not None else None)
 
 
 def test_scaled_counts() -> None:
-    assert [scaled(text) for text in ("1277", "12.3k", "3038.4k", "1.2M", "x")] == [
+    assert [parse_scaled(text) for text in ("1277", "12.3k", "3038.4k", "1.2M", "x")] == [
         1277,
         12300,
         pytest.approx(3038400),
