@@ -431,7 +431,7 @@ def test_a_pod_that_is_lost_in_the_middle(
         loss(leadline.cluster, path)
         ended = running.ended()
     says(ended.failed("runner-failed", 4), *words, "--retry-failed")
-    assert [one["status"] for one in leadline.trials()] == ["failed"]
+    assert [trial["status"] for trial in leadline.trials()] == ["failed"]
 
 
 def test_an_api_server_that_restarts_does_not_touch_a_trial(leadline: Leadline) -> None:

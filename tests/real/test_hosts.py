@@ -318,13 +318,14 @@ def test_many_servers_are_begun_at_once_though_sshd_takes_few(
     host = SshHost(host="a", path=str(tmp_path), shell=shell)
     sockets = [hosts.folder / f"s{number}" for number in range(16)]
     servers = [
-        subprocess.Popen(host.serving(one, (), {}), stdin=subprocess.DEVNULL) for one in sockets
+        subprocess.Popen(host.serving(socket, (), {}), stdin=subprocess.DEVNULL)
+        for socket in sockets
     ]
-    wait_for(lambda: all(one.exists() for one in sockets), timeout_s=60)
+    wait_for(lambda: all(socket.exists() for socket in sockets), timeout_s=60)
     for server in servers:
         server.terminate()
         server.wait()
-    wait_for(lambda: not any(one.exists() for one in sockets))
+    wait_for(lambda: not any(socket.exists() for socket in sockets))
     shell.close()
 
 
@@ -403,7 +404,7 @@ def test_a_target_on_two_hosts_is_used_and_left_as_it_was(hosts: SshHosts) -> No
         (told,) = target.release()
     assert told.startswith(f"hosts:b:{at}/leadline-run-")
     assert "could not be removed: the host 'b' refuses the connection" in told
-    assert [one.path.partition(":/")[0] for one in journal.entries] == ["hosts:b"]
+    assert [entry.path.partition(":/")[0] for entry in journal.entries] == ["hosts:b"]
     port = int(hosts.config.read_text().split("Host b")[1].split("Port ")[1].split()[0])
     hosts.start("b", port=port, at=at)
     assert target.release() == ()
@@ -436,10 +437,10 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts) -> None
     journal.entries += left
     run: Any = SimpleNamespace(left_behind=left, plan=None)
     done, problems = remove_leftovers(run, journal)
-    assert done == [f"removed what a killed session left: {one.path}" for one in left]
+    assert done == [f"removed what a killed session left: {item.path}" for item in left]
     assert problems == []
     assert journal.entries == []
-    assert not [one for name in ("a", "b") for one in hosts.root(name).iterdir()]
+    assert not [path for name in ("a", "b") for path in hosts.root(name).iterdir()]
 
 
 def test_hosts_that_share_their_path_share_the_folder(hosts: SshHosts) -> None:

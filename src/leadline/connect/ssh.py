@@ -94,7 +94,7 @@ class NotReached(Exception):
         self._host = host
         self._said = [line.strip() for line in said.splitlines() if line.strip()]
         self._complaint = next(
-            (one for one in _KNOWN if re.search(one.pattern, said, re.IGNORECASE)), _OTHER
+            (item for item in _KNOWN if re.search(item.pattern, said, re.IGNORECASE)), _OTHER
         )
         self.lasting = self._complaint.lasting
 
@@ -171,7 +171,7 @@ def ssh(destination: str, options: Sequence[str], command: str) -> tuple[str, ..
     `user@name`, `[IPv6]`); the user's configuration gives port, key and jump hosts. `options` go
     before those that all calls have."""
     config = os.environ.get(CONFIG)
-    given = [argument for one in (*options, *_FIXED) for argument in ("-o", one)]
+    given = [argument for option in (*options, *_FIXED) for argument in ("-o", option)]
     user, at, name = destination.rpartition("@")
     bare = user + at + name.removeprefix("[").removesuffix("]")
     return ("ssh", *(("-F", config) if config else ()), *given, "--", bare, command)

@@ -115,7 +115,7 @@ def _of_module(module: Path) -> dict[str, bytes]:
     """Version and parameters of the kernel's module; of zfs-fuse there is neither."""
     try:
         version = (module / "version").read_bytes().strip()
-        names = sorted(one.name for one in (module / "parameters").iterdir())
+        names = sorted(path.name for path in (module / "parameters").iterdir())
     except OSError as error:
         reason = f"{module}: {error.strerror}".encode()
         return {VERSION + ERROR: reason, PARAMETERS + ERROR: reason}

@@ -52,7 +52,9 @@ class Cluster:
         self.asked.append(("list", resource, namespace or ""))
         if resource in self.refused:
             raise self.refused[resource]
-        return [one for one in self.objects.get(resource, []) if one.pop("v", version) == version]
+        return [
+            item for item in self.objects.get(resource, []) if item.pop("v", version) == version
+        ]
 
     def ask(
         self,
@@ -117,7 +119,7 @@ def rook() -> Cluster:
 
 
 def gaps(dumps: Any) -> list[tuple[str, str]]:
-    return [(one["what"], one["reason"]) for one in json.loads(dumps.get(kinds.GAPS, "[]"))]
+    return [(load["what"], load["reason"]) for load in json.loads(dumps.get(kinds.GAPS, "[]"))]
 
 
 def test_what_a_cluster_answers_is_what_is_read() -> None:
@@ -125,8 +127,8 @@ def test_what_a_cluster_answers_is_what_is_read() -> None:
     dumps = capture(cluster.connection)
     found = kubernetes_inventory(dumps)
     assert (found.version, found.uid) == ("v1.34.4", "the-uid")
-    assert [one.name for one in found.nodes] == ["a"]
-    assert [one.name for one in found.storage_classes] == ["c"]
+    assert [node.name for node in found.nodes] == ["a"]
+    assert [storage_class.name for storage_class in found.storage_classes] == ["c"]
     assert "configmaps.json" in dumps
     assert b"hunter2" not in b"".join(dumps.values())
     assert b"images" not in dumps["nodes.json"]
@@ -171,7 +173,7 @@ def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
         "Ceph",
     }
     found = kubernetes_inventory(dumps)
-    assert [one.name for one in found.storage_classes] == ["c"]
+    assert [storage_class.name for storage_class in found.storage_classes] == ["c"]
     assert len(found.gaps) == 5
 
 

@@ -49,8 +49,8 @@ class Removal:
         own, and wait until they and their volumes are gone; as `job`."""
         volumes = self._volumes(namespace, token)
         left = machines_of(self.connection, namespace, token)
-        for one in left:
-            self._delete(VirtualMachine, MACHINES, name_of(one), namespace)
+        for item in left:
+            self._delete(VirtualMachine, MACHINES, name_of(item), namespace)
         for _ in polls(self.bound_s, self.go_on):
             left = [
                 *machines_of(self.connection, namespace, token),
@@ -58,7 +58,7 @@ class Removal:
             ]
             if not left:
                 return self._until_gone(namespace, token, volumes)
-        said = [line for one in left[:2] for line in conditions_told(one, 2)]
+        said = [line for item in left[:2] for line in conditions_told(item, 2)]
         return (f"the virtual machines {name}-* are still there: {'; '.join(said)}",)
 
     def owner(
@@ -104,8 +104,8 @@ class Removal:
             # A claim may get its volume while it is being removed.
             bound |= dict.fromkeys(_bound(claims))
             left = [
-                *(f"pod {one.metadata.name}" for one in pods if one.metadata),
-                *(f"claim {one.metadata.name}" for one in claims if one.metadata),
+                *(f"pod {pod.metadata.name}" for pod in pods if pod.metadata),
+                *(f"claim {claim.metadata.name}" for claim in claims if claim.metadata),
             ]
             if not left:
                 break
@@ -194,12 +194,16 @@ def _token(found: Any) -> str:
 
 
 def _bound(claims: Iterable[PersistentVolumeClaim]) -> list[str]:
-    return [one.spec.volumeName for one in claims if one.spec and one.spec.volumeName]
+    return [claim.spec.volumeName for claim in claims if claim.spec and claim.spec.volumeName]
 
 
 def _conditions(found: Any) -> str:
     conditions = (found.status.conditions if found.status else None) or ()
-    said = [one.message for one in conditions if one.status == "True" and one.message]
+    said = [
+        condition.message
+        for condition in conditions
+        if condition.status == "True" and condition.message
+    ]
     return "; ".join(said) or "nothing"
 
 
@@ -262,12 +266,12 @@ def _listed(
     return [
         Leftover(
             kind=called,
-            namespace="" if kind is Namespace else str(one.metadata.namespace),
-            name=str(one.metadata.name),
-            run=str((one.metadata.labels or {}).get(RUN, "")),
-            token=str((one.metadata.labels or {}).get(TOKEN, "")),
+            namespace="" if kind is Namespace else str(item.metadata.namespace),
+            name=str(item.metadata.name),
+            run=str((item.metadata.labels or {}).get(RUN, "")),
+            token=str((item.metadata.labels or {}).get(TOKEN, "")),
         )
-        for one in objects
+        for item in objects
     ]
 
 
@@ -288,20 +292,20 @@ def remove(found: Iterable[Leftover], removal: Removal) -> tuple[list[str], list
     done: list[str] = []
     problems: list[str] = []
     gone: set[str] = set()
-    for one in found:
-        if one.namespace in gone:
+    for item in found:
+        if item.namespace in gone:
             continue
         try:
-            if one.kind == "namespace":
-                left = removal.namespace(one.name, one.token)
-                gone.add(one.name)
-            elif one.kind == "job":
-                left = removal.job(one.namespace, one.name, one.token)
+            if item.kind == "namespace":
+                left = removal.namespace(item.name, item.token)
+                gone.add(item.name)
+            elif item.kind == "job":
+                left = removal.job(item.namespace, item.name, item.token)
             else:
-                left = removal.machine(one.namespace, one.name, one.token)
+                left = removal.machine(item.namespace, item.name, item.token)
         except LeadlineError as error:
-            left = (f"{one} could not be removed: {error.fact}",)
+            left = (f"{item} could not be removed: {error.fact}",)
         problems += left
         if not left:
-            done.append(f"removed the {one}")
+            done.append(f"removed the {item}")
     return done, problems

@@ -63,12 +63,12 @@ def configuration(access: KubernetesAccess) -> tuple[SingleConfig, str | None]:
     only then the account of the pod that this may run in. Raises ConfigError, OSError, ValueError,
     KeyError, TypeError or yaml.YAMLError for what is none.
     """
-    named = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    named = [Path(word) for word in os.environ.get("KUBECONFIG", "").split(os.pathsep) if word]
     usual = Path("~/.kube/config").expanduser()
     if access.kubeconfig is not None:
         files = [access.kubeconfig.expanduser()]
     elif named:
-        files = [one for one in named if one.is_file()]
+        files = [item for item in named if item.is_file()]
         if not files:
             raise ConfigError(f"KUBECONFIG names no file that is there: {named[0]}")
     elif usual.is_file():
@@ -81,9 +81,9 @@ def configuration(access: KubernetesAccess) -> tuple[SingleConfig, str | None]:
     document = _merged([_read(file) for file in files])
     config = _known(KubeConfig.from_dict(document), access.context)
     _require_login(config)
-    for one in document["clusters"]:
-        if one["name"] == config.context.cluster:
-            return config, one["cluster"].get("proxy-url") or None
+    for cluster in document["clusters"]:
+        if cluster["name"] == config.context.cluster:
+            return config, cluster["cluster"].get("proxy-url") or None
     return config, None
 
 
@@ -113,8 +113,8 @@ def _read(file: Path) -> dict[str, Any]:
     document = yaml.safe_load(file.read_text("utf-8"))
     if not isinstance(document, dict):
         raise ConfigError(f"{file} is no kubeconfig")
-    for one in (*_entries(document, "clusters"), *_entries(document, "users")):
-        for part in one.values():
+    for entry in (*_entries(document, "clusters"), *_entries(document, "users")):
+        for part in entry.values():
             if isinstance(part, dict):
                 _locate(part, file.parent)
     return document
@@ -134,7 +134,7 @@ def _locate(part: dict[str, Any], folder: Path) -> None:
 def _entries(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     entries = document.get(key) or []
     if not isinstance(entries, list) or not all(
-        isinstance(one, dict) and "name" in one for one in entries
+        isinstance(entry, dict) and "name" in entry for entry in entries
     ):
         raise ConfigError(f"{key!r} of a kubeconfig is a list of entries with names")
     return entries
@@ -146,15 +146,15 @@ def _merged(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for key in ("clusters", "contexts", "users"):
         by_name: dict[str, dict[str, Any]] = {}
         for document in documents:
-            for one in _entries(document, key):
+            for entry in _entries(document, key):
                 # An entry may be there by its name alone.
-                by_name.setdefault(one["name"], {**one, key[:-1]: one.get(key[:-1]) or {}})
+                by_name.setdefault(entry["name"], {**entry, key[:-1]: entry.get(key[:-1]) or {}})
         merged[key] = list(by_name.values())
     current = (document.get("current-context") for document in documents)
-    merged["current-context"] = next((one for one in current if one), None)
-    for one in merged["users"]:
-        if isinstance(one["user"].get("exec"), dict):
-            one["user"]["exec"] = _login(one["user"]["exec"])
+    merged["current-context"] = next((item for item in current if item), None)
+    for user in merged["users"]:
+        if isinstance(user["user"].get("exec"), dict):
+            user["user"]["exec"] = _login(user["user"]["exec"])
     return merged
 
 
@@ -341,7 +341,7 @@ class Connection:
 
         def call(client: Client) -> list[dict[str, Any]]:
             try:
-                return [dict(one) for one in client.list(resource, namespace=inside)]
+                return [dict(item) for item in client.list(resource, namespace=inside)]
             except httpx2.HTTPStatusError as error:
                 # Of an API group that it does not know the server says so in plain text.
                 if error.response.status_code == 404:
@@ -497,9 +497,9 @@ def require(connection: Connection, rules: Iterable[Rule], namespace: str) -> No
     """Ask the server about each rule. Raises LeadlineError(`kubernetes-denied`) with all that are
     missing; says nothing where the server does not tell."""
     missing = [
-        one
-        for one in rules
-        if one.called not in OPTIONAL and allowed(connection, one, namespace) is False
+        item
+        for item in rules
+        if item.called not in OPTIONAL and allowed(connection, item, namespace) is False
     ]
     if not missing:
         return
@@ -517,8 +517,8 @@ def require(connection: Connection, rules: Iterable[Rule], namespace: str) -> No
 def _together(rules: Iterable[Rule]) -> list[str]:
     """A line for each kind, with all its verbs."""
     verbs: dict[str, list[str]] = {}
-    for one in rules:
-        verbs.setdefault(one.called, []).append(one.verb)
+    for item in rules:
+        verbs.setdefault(item.called, []).append(item.verb)
     return [rule('", "'.join(found), called) for called, found in verbs.items()]
 
 

@@ -100,7 +100,7 @@ class Console:
         *lines, self._rest = (self._rest + piece).split(b"\n")
         self._rest = self._rest[-_MOST_BYTES:]
         found = [self._read(line) for line in lines]
-        return [one for one in found if one is not None]
+        return [item for item in found if item is not None]
 
     def _read(self, line: bytes) -> Answer | Beacon | None:
         beacon = _BEACON.search(line)
@@ -110,7 +110,9 @@ class Console:
         if match is None:
             self.damaged += b"@A " in line
             return None
-        nonce, status, payload, told = (one.decode("ascii", "replace") for one in match.groups())
+        nonce, status, payload, told = (
+            group.decode("ascii", "replace") for group in match.groups()
+        )
         if _sum(f"{nonce} {status} {payload}") != told:
             self.damaged += 1
             return None

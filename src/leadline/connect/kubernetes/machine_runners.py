@@ -93,11 +93,11 @@ def create_machine(
         )
     owner = str(found.metadata.uid)
     # The claim last: KubeVirt makes the machine's pod when it sees it, which needs the Secret.
-    for resource, one in (
+    for resource, item in (
         ("secrets", seed(asked, settings, owner)),
         ("persistentvolumeclaims", claim(asked, owner)),
     ):
-        _create(connection, resource, one, namespace)
+        _create(connection, resource, item, namespace)
 
 
 def await_machines(
@@ -114,7 +114,7 @@ def await_machines(
     seen: list[Object] = []
     for _ in polls(bound_s, go_on):
         seen = instances_of(connection, namespace, token)
-        if len(seen) == count and all(running(one) for one in seen):
+        if len(seen) == count and all(running(item) for item in seen):
             return tuple(seen)
         for found in _troubles(connection, namespace, token, seen):
             if found.final:
@@ -130,13 +130,13 @@ def _troubles(
     imports = _imports(connection, namespace, token, machines)
     pods = pods_of(connection, namespace, token)
     found = [
-        *(lost(one) for one in instances),
-        *(import_trouble(one) for one in imports),
-        *(trouble(one) for one in pods),
-        *(machine_trouble(one) for one in machines),
-        *(waiting(one) for one in instances),
+        *(lost(instance) for instance in instances),
+        *(import_trouble(item) for item in imports),
+        *(trouble(pod) for pod in pods),
+        *(machine_trouble(item) for item in machines),
+        *(waiting(instance) for instance in instances),
     ]
-    return [one for one in found if one is not None]
+    return [item for item in found if item is not None]
 
 
 def _imports(
@@ -145,8 +145,8 @@ def _imports(
     """The DataVolumes of machines that boot from one."""
     names = [
         template["metadata"]["name"]
-        for one in machines
-        for template in one.get("spec", {}).get("dataVolumeTemplates") or ()
+        for item in machines
+        for template in item.get("spec", {}).get("dataVolumeTemplates") or ()
     ]
     found = []
     for name in names:
@@ -175,22 +175,22 @@ def _why_not(
 ) -> LeadlineError:
     """Why machines did not come to run in time."""
     found = _troubles(connection, namespace, token, instances)
-    for one in claims_of(connection, namespace, token):
-        if one.metadata is None or (one.status and one.status.phase == "Bound"):
+    for item in claims_of(connection, namespace, token):
+        if item.metadata is None or (item.status and item.status.phase == "Bound"):
             continue
-        name = str(one.metadata.name)
+        name = str(item.metadata.name)
         said = told(events_of(connection, namespace, name))
         return LeadlineError(
             errors.VOLUME_PENDING,
             f"the volume claim {name!r} is still pending after {bound_s:g} s",
-            context=[*said, *(one.fact for one in found)]
+            context=[*said, *(item.fact for item in found)]
             or ["no event says why; the class's provisioner may not be running"],
             hint="look at the provisioner of the StorageClass; `ready:` of the cluster in the plan "
             "sets how long to wait",
         )
     if found:
         return _told(connection, namespace, token, found[0], instances)
-    names = [name_of(one) for one in machines_of(connection, namespace, token)]
+    names = [name_of(item) for item in machines_of(connection, namespace, token)]
     first = names[0] if names else "NAME"
     return LeadlineError(
         errors.RUNNER_FAILED,
@@ -219,10 +219,10 @@ def _context(
     connection: Connection, namespace: str, token: str, instances: Sequence[Object]
 ) -> list[str]:
     """What the machines and the cluster's events say: of those that do not run, a few."""
-    concerned = [one for one in instances if not running(one)][:2]
+    concerned = [instance for instance in instances if not running(instance)][:2]
     machines = [] if concerned else machines_of(connection, namespace, token)[:2]
-    lines = [line for one in (*concerned, *machines) for line in conditions_told(one)]
-    names = [name_of(one) for one in (*concerned, *machines)]
+    lines = [line for item in (*concerned, *machines) for line in conditions_told(item)]
+    names = [name_of(item) for item in (*concerned, *machines)]
     lines += [line for name in names for line in told(events_of(connection, namespace, name), 3)]
     return list(dict.fromkeys(lines))[:10]
 
@@ -240,7 +240,7 @@ def _listed(
 ) -> list[Object]:
     def call(client: Client) -> list[Object]:
         return [
-            one.to_dict() for one in client.list(kind, namespace=namespace, labels={TOKEN: token})
+            item.to_dict() for item in client.list(kind, namespace=namespace, labels={TOKEN: token})
         ]
 
     try:

@@ -126,7 +126,9 @@ def _instance(
     placed: dict[str, Any] = {
         "nodeSelector": node_selector(asked.request, cluster),
         "affinity": _on(asked.request.node),
-        "tolerations": [one.model_dump(exclude_none=True) for one in cluster.tolerations],
+        "tolerations": [
+            toleration.model_dump(exclude_none=True) for toleration in cluster.tolerations
+        ],
         "priorityClassName": cluster.priority_class,
     }
     return {
@@ -389,9 +391,9 @@ def import_trouble(volume: Object) -> Trouble | None:
     status = _status(volume)
     phase = status.get("phase")
     said = [
-        _said(one)
-        for one in _conditions(volume)
-        if one.get("status") == "False" and one.get("message")
+        _said(condition)
+        for condition in _conditions(volume)
+        if condition.get("status") == "False" and condition.get("message")
     ]
     if phase == "Succeeded" or (phase != "Failed" and not said):
         return None
@@ -407,9 +409,9 @@ def import_trouble(volume: Object) -> Trouble | None:
 def conditions_told(found: Object, most: int = 6) -> list[str]:
     """The conditions of an object as lines, for the context of an error."""
     lines = [
-        f"{one.get('type')} is {one.get('status')}: {_said(one)}"
-        for one in _conditions(found)
-        if one.get("message") or one.get("reason")
+        f"{condition.get('type')} is {condition.get('status')}: {_said(condition)}"
+        for condition in _conditions(found)
+        if condition.get("message") or condition.get("reason")
     ]
     phase = _status(found).get("phase") or _status(found).get("printableStatus")
     first = [f"{name_of(found)}: {phase}"] if phase else []
@@ -420,7 +422,7 @@ def _end(instance: Object) -> str:
     status = _status(instance)
     ready = _condition(instance, "Ready") or {}
     parts = [status.get("phase"), status.get("reason"), ready.get("reason"), ready.get("message")]
-    return ", ".join(dict.fromkeys(str(one) for one in parts if one))
+    return ", ".join(dict.fromkeys(str(part) for part in parts if part))
 
 
 def _status(found: Object) -> Object:
@@ -432,7 +434,9 @@ def _conditions(found: Object) -> Sequence[Object]:
 
 
 def _condition(found: Object, kind: str) -> Object | None:
-    return next((one for one in _conditions(found) if one.get("type") == kind), None)
+    return next(
+        (condition for condition in _conditions(found) if condition.get("type") == kind), None
+    )
 
 
 def _said(condition: Object) -> str:
@@ -488,8 +492,8 @@ def _groups(connection: Connection) -> dict[str, Sequence[str]]:
     """The API groups that the server knows, with their versions."""
     found: Any = connection.ask("get", "/apis", lambda client: _discovered(client))
     return {
-        str(one["name"]): [str(version["version"]) for version in one.get("versions", ())]
-        for one in found.get("groups", ())
+        str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
+        for group in found.get("groups", ())
     }
 
 
@@ -509,6 +513,8 @@ def _too_old(connection: Connection) -> bool:
         if error.kind is errors.KUBERNETES_DENIED:
             return False  # it then refuses what it does not know
         raise
-    told = [str((one.get("status") or {}).get("observedKubeVirtVersion", "")) for one in found]
-    versions = [re.match(r"v?(\d+)\.(\d+)", one) for one in told]
-    return any(one is not None and (int(one[1]), int(one[2])) < _LEAST for one in versions)
+    told = [str((item.get("status") or {}).get("observedKubeVirtVersion", "")) for item in found]
+    versions = [re.match(r"v?(\d+)\.(\d+)", item) for item in told]
+    return any(
+        version is not None and (int(version[1]), int(version[2])) < _LEAST for version in versions
+    )

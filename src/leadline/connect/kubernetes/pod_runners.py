@@ -88,7 +88,9 @@ def await_pods(
 def _growing(connection: Connection, namespace: str, pod: Pod) -> bool:
     """Whether an autoscaler says that it makes a node for the pod."""
     name = str(pod.metadata.name) if pod.metadata else ""
-    return any(one.reason == "TriggeredScaleUp" for one in events_of(connection, namespace, name))
+    return any(
+        event.reason == "TriggeredScaleUp" for event in events_of(connection, namespace, name)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,9 +342,9 @@ class PodShell:
             node = self._connection.ask("get", "nodes", lambda client: client.get(Node, name))
         except (ApiError, LeadlineError):
             return ""
-        for one in (node.status.conditions if node.status else None) or ():
-            if one.type == "Ready" and one.status != "True":
-                said = (one.message or one.reason or "").rstrip(".")
+        for condition in (node.status.conditions if node.status else None) or ():
+            if condition.type == "Ready" and condition.status != "True":
+                said = (condition.message or condition.reason or "").rstrip(".")
                 return f" on the node {name!r}, which is not ready ({said}),"
         return f" on the node {name!r}"
 

@@ -190,8 +190,13 @@ def node_selector(request: VolumeRequest, cluster: KubernetesCluster) -> dict[st
 
 def tolerations(cluster: KubernetesCluster) -> list[Toleration]:
     return [
-        Toleration(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
-        for one in cluster.tolerations
+        Toleration(
+            key=toleration.key,
+            operator=toleration.operator,
+            value=toleration.value,
+            effect=toleration.effect,
+        )
+        for toleration in cluster.tolerations
     ]
 
 
@@ -255,8 +260,8 @@ def lost(pod: Pod) -> Trouble | None:
             final=True,
             hint=_end_hint(pod),
         )
-    for one in status.containerStatuses or ():
-        if one.state and one.state.terminated:
+    for container_status in status.containerStatuses or ():
+        if container_status.state and container_status.state.terminated:
             return Trouble(
                 kind=errors.RUNNER_FAILED,
                 fact=f"{name} ended: {_end(pod)}{_disruption(pod)}",
@@ -272,8 +277,12 @@ def explained(pod: Pod) -> bool:
     status = pod.status
     if status is None or (pod.metadata and pod.metadata.deletionTimestamp):
         return True
-    ends = [one.state.terminated for one in status.containerStatuses or () if one.state]
-    own = [one.reason for one in ends if one and one.reason not in ("Completed", "Error")]
+    ends = [
+        container_status.state.terminated
+        for container_status in status.containerStatuses or ()
+        if container_status.state
+    ]
+    own = [end.reason for end in ends if end and end.reason not in ("Completed", "Error")]
     return bool(status.reason or _disruption(pod) or own)
 
 
@@ -289,8 +298,8 @@ def _end(pod: Pod) -> str:
     status = pod.status
     assert status is not None
     parts = [status.reason, status.message]
-    for one in status.containerStatuses or ():
-        ended = one.state.terminated if one.state else None
+    for container_status in status.containerStatuses or ():
+        ended = container_status.state.terminated if container_status.state else None
         if ended:
             parts += [ended.reason, f"exit status {ended.exitCode}", ended.message]
     return ", ".join(dict.fromkeys(part for part in parts if part)) or str(status.phase)
@@ -315,14 +324,14 @@ def _waiting(pod: Pod) -> Trouble | None:
     name = f"the pod {pod.metadata.name!r}" if pod.metadata else "the pod"
     status = pod.status
     statuses: Sequence[ContainerStatus] = (status.containerStatuses if status else None) or ()
-    for one in statuses:
-        waiting = one.state.waiting if one.state else None
+    for item in statuses:
+        waiting = item.state.waiting if item.state else None
         if waiting is None:
             continue
         if waiting.reason in _NO_IMAGE:
             return Trouble(
                 kind=errors.RUNNER_FAILED,
-                fact=f"{name} gets no image {one.image!r}: {waiting.message or waiting.reason}",
+                fact=f"{name} gets no image {item.image!r}: {waiting.message or waiting.reason}",
                 final=waiting.reason != "ErrImagePull",
                 hint="name an image that the nodes can pull (`--runner-image`), give "
                 "`pull_secrets`, or load it (docs/guides/kubernetes-air-gapped.md)",
@@ -353,13 +362,13 @@ def running(pod: Pod) -> bool:
     if status is None or status.phase != "Running" or lost(pod):
         return False
     statuses = status.containerStatuses or ()
-    return bool(statuses) and all(one.ready for one in statuses)
+    return bool(statuses) and all(status.ready for status in statuses)
 
 
 def told(events: Sequence[Event], most: int = 4) -> list[str]:
     """The last events of an object, the warnings first, as lines."""
-    ordered = sorted(events, key=lambda one: (one.type != "Warning", -_when(one)))
-    lines = [f"{one.reason}: {one.message}" for one in ordered]
+    ordered = sorted(events, key=lambda event: (event.type != "Warning", -_when(event)))
+    lines = [f"{item.reason}: {item.message}" for item in ordered]
     return list(dict.fromkeys(lines))[:most]
 
 

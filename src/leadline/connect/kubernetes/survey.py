@@ -81,18 +81,18 @@ def _listed(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
         if items:
             # The items of a list do not always say what they are.
             api_version = f"{kind.group}/{version}" if kind.group else version
-            return [{"apiVersion": api_version, "kind": kind.kind, **one} for one in items]
+            return [{"apiVersion": api_version, "kind": kind.kind, **item} for item in items]
     return []
 
 
 def _published(connection: Connection) -> dict[str, Published]:
     listed = connection.listed("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
     found: dict[str, Published] = {}
-    for one in listed:
-        name = str(one.get("storageClassName", ""))
-        capacity = _number(one.get("capacity"))
+    for item in listed:
+        name = str(item.get("storageClassName", ""))
+        capacity = _number(item.get("capacity"))
         # `capacity` bounds a volume too where the driver gives no bound of its own.
-        largest = _number(one.get("maximumVolumeSize")) or capacity
+        largest = _number(item.get("maximumVolumeSize")) or capacity
         before = found.get(name, Published(largest=0, total=0))
         found[name] = Published(
             largest=max(before.largest, int(largest)), total=before.total + int(capacity)
@@ -104,11 +104,11 @@ def _quotas(connection: Connection, namespace: str | None) -> tuple[Quota, ...]:
     if not namespace:
         return ()
     found = []
-    for one in connection.listed("", "v1", "resourcequotas", "ResourceQuota", namespace):
-        status = one.get("status") or {}
+    for item in connection.listed("", "v1", "resourcequotas", "ResourceQuota", namespace):
+        status = item.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
         left = {key: _number(most) - _number(used.get(key)) for key, most in hard.items()}
-        found.append(Quota(name=str(one["metadata"]["name"]), left=left))
+        found.append(Quota(name=str(item["metadata"]["name"]), left=left))
     return tuple(sorted(found, key=lambda quota: quota.name))
 
 
@@ -152,7 +152,7 @@ def find_class(connection: Connection, name: str, where: list[str]) -> StorageCl
             name=name,
         )
     except ApiError as error:
-        known = [named(one) for one in list_classes(connection)]
+        known = [named(list_class) for list_class in list_classes(connection)]
         near = difflib.get_close_matches(name, known, n=1)
         raise LeadlineError(
             errors.CLASS_UNSUITABLE,
@@ -169,7 +169,7 @@ def named(found: StorageClass) -> str:
 def folders_only(found: StorageClass) -> bool:
     """Whether the class is known to give no raw block devices."""
     provisioner = found.provisioner
-    return any(provisioner == one or provisioner.endswith(f".{one}") for one in FOLDERS_ONLY)
+    return any(provisioner == item or provisioner.endswith(f".{item}") for item in FOLDERS_ONLY)
 
 
 def mode_for(found: StorageClass, asked: VolumeMode | None, where: list[str]) -> VolumeMode:
@@ -210,21 +210,21 @@ def require_place(
     if not node and not zone and not selector:
         return
     known = nodes(connection)
-    names = [_name(one) for one in known]
+    names = [_name(item) for item in known]
     if node and node not in names:
         raise LeadlineError(
             errors.TARGET_INVALID,
             f"the cluster has no node {node!r}",
             context=[*where, f"nodes: {_few(names)}"],
         )
-    zones = sorted({_labels(one)[ZONE] for one in known if ZONE in _labels(one)})
+    zones = sorted({_labels(item)[ZONE] for item in known if ZONE in _labels(item)})
     if zone and zone not in zones:
         raise LeadlineError(
             errors.TARGET_INVALID,
             f"no node of the cluster is in a zone {zone!r}",
             context=[*where, f"zones: {_few(zones) or 'none of the nodes has the label ' + ZONE}"],
         )
-    if selector and not any(selector.items() <= _labels(one).items() for one in known):
+    if selector and not any(selector.items() <= _labels(item).items() for item in known):
         wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
         raise LeadlineError(
             errors.TARGET_INVALID, f"no node has the labels {wanted}", context=where
@@ -266,10 +266,10 @@ def require_capacity(
 
     def call(client: Client) -> list[CSIStorageCapacity]:
         found = client.list(CSIStorageCapacity, namespace="*")
-        return [one for one in found if one.storageClassName == storage_class]
+        return [item for item in found if item.storageClassName == storage_class]
 
     published = _if_allowed(connection, "csistoragecapacities.storage.k8s.io", call, "")
-    largest = [_room_number(one.maximumVolumeSize or one.capacity or "0") for one in published]
+    largest = [_room_number(item.maximumVolumeSize or item.capacity or "0") for item in published]
     if largest and max(largest) < size_bytes:
         raise LeadlineError(
             errors.TARGET_NO_SPACE,

@@ -42,7 +42,7 @@ TIRED = refusal(429, "too many requests", "TooManyRequests")
 
 def nodes(connection: Connection) -> list[str]:
     found = connection.ask("list", "nodes", lambda client: list(client.list(Node)))
-    return [str(one.metadata.name) for one in found if one.metadata]
+    return [str(item.metadata.name) for item in found if item.metadata]
 
 
 def pods(connection: Connection) -> object:
@@ -348,7 +348,7 @@ def test_files_of_kubeconfig_count_together_and_the_first_counts_most(
         },
     )
     authority.write_bytes(Path(api.certificate).read_bytes())
-    files = [str(one) for one in (first, missing, second, third)]
+    files = [str(item) for item in (first, missing, second, third)]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
     with Connection(KubernetesAccess()) as connection:
         assert nodes(connection) == ["n1"]

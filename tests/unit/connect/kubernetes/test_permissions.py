@@ -55,7 +55,7 @@ def test_only_what_is_of_a_namespace_is_asked_with_one(api: ApiDouble, tmp_path:
     with api.connection(tmp_path) as connection:
         require(connection, (*NAMESPACE_RULES, *RUN_RULES), "mine")
     found = [asked.body["spec"]["resourceAttributes"] for asked in api.asked]
-    of_all = {one["resource"] for one in found if not one.get("namespace")}
+    of_all = {item["resource"] for item in found if not item.get("namespace")}
     assert {"nodes", "namespaces", "storageclasses"} <= of_all
     assert not of_all & {"pods", "jobs", "persistentvolumeclaims"}
 

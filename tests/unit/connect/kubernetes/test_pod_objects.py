@@ -82,7 +82,7 @@ def test_as_many_pods_as_volumes_at_once_and_none_is_replaced() -> None:
 def test_each_pod_claims_a_volume_of_its_own(mode: VolumeMode, written: str) -> None:
     found = made(asked(volume_request({"access": "rwx"}), mode))
     pod = pod_of(found)
-    template = next(one for one in pod["volumes"] if one["name"] == "volume")["ephemeral"]
+    template = next(volume for volume in pod["volumes"] if volume["name"] == "volume")["ephemeral"]
     claim = template["volumeClaimTemplate"]
     assert claim["spec"]["storageClassName"] == "fast"
     assert claim["spec"]["volumeMode"] == written
@@ -91,18 +91,20 @@ def test_each_pod_claims_a_volume_of_its_own(mode: VolumeMode, written: str) -> 
     (container,) = pod["containers"]
     block = mode is VolumeMode.BLOCK
     assert ("volumeDevices" in container) is block
-    assert ("volume" in [one["name"] for one in container["volumeMounts"]]) is not block
+    assert (
+        "volume" in [volume_mount["name"] for volume_mount in container["volumeMounts"]]
+    ) is not block
 
 
 def test_everything_carries_the_labels_of_the_run() -> None:
     found = made(asked())
-    claim = next(one for one in pod_of(found)["volumes"] if "ephemeral" in one)
+    claim = next(volume for volume in pod_of(found)["volumes"] if "ephemeral" in volume)
     labelled = (
         found["metadata"],
         found["spec"]["template"]["metadata"],
         claim["ephemeral"]["volumeClaimTemplate"]["metadata"],
     )
-    assert all(LABELS.items() <= one["labels"].items() for one in labelled)
+    assert all(LABELS.items() <= item["labels"].items() for item in labelled)
 
 
 def test_a_pod_is_placed_as_the_plan_and_the_target_say() -> None:

@@ -87,7 +87,7 @@ def awaited(
 ) -> list[str]:
     with api.connection(folder) as connection:
         found = await_pods(connection, "ns", "job", "t1", count, bound_s=bound_s, go_on=go_on)
-    return [str(one.metadata.name) for one in found if one.metadata]
+    return [str(item.metadata.name) for item in found if item.metadata]
 
 
 def raised(api: ApiDouble, folder: Path, count: int = 1, **more: Any) -> LeadlineError:
