@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from leadline.connect.kubernetes import client
+from leadline.connect.kubernetes import permissions
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.shipped import CHART, KREW, PLAN, RBAC, Helm, clients
 
@@ -237,7 +237,7 @@ class TestRbac:
     def test_who_holds_run_in_namespace_may_do_it_there_and_nowhere_else(
         self, api_server: Cluster, account: str
     ) -> None:
-        rules = client.RUN_RULES
+        rules = permissions.RUN_RULES
         assert not any(_may(api_server, account, rule, "rbac-try") for rule in rules)
         roles = list(yaml.safe_load_all((RBAC / "run-in-namespace.yaml").read_text("utf-8")))
         made = []
@@ -258,7 +258,7 @@ class TestRbac:
             )
             elsewhere = [rule for rule in rules if rule.namespaced]
             assert not any(_may(api_server, account, item, "default") for item in elsewhere)
-            other = (*client.NAMESPACE_RULES, *client.RETAIN_RULES)
+            other = (*permissions.NAMESPACE_RULES, *permissions.RETAIN_RULES)
             assert not any(_may(api_server, account, item, "rbac-try") for item in other)
         finally:
             root = "/apis/rbac.authorization.k8s.io/v1"
@@ -293,7 +293,7 @@ def _binding(role: dict[str, Any], namespace: str | None) -> dict[str, Any]:
     }
 
 
-def _may(cluster: Cluster, user: str, asked: client.Rule, namespace: str) -> bool:
+def _may(cluster: Cluster, user: str, asked: permissions.Rule, namespace: str) -> bool:
     resource, _, sub = asked.resource.partition("/")
     review = {
         "apiVersion": "authorization.k8s.io/v1",

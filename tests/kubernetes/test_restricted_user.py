@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from leadline.connect.kubernetes.client import (
+from leadline.connect.kubernetes.client import Connection, KubernetesAccess
+from leadline.connect.kubernetes.permissions import (
     NAMESPACE_RULES,
     OPTIONAL,
     RUN_RULES,
-    Connection,
-    KubernetesAccess,
     Rule,
     require,
 )
@@ -132,7 +131,7 @@ def test_one_namespace_is_enough(cluster: Cluster, tmp_path: Path) -> None:
 def test_what_is_optional_is_not_needed(cluster: Cluster, tmp_path: Path) -> None:
     leadline = as_user(cluster, tmp_path, "runner")
     roles = shipped("run.yaml")
-    optional = [run_rule for run_rule in RUN_RULES if run_rule.called in OPTIONAL]
+    optional = [run_rule for run_rule in RUN_RULES if run_rule.qualified in OPTIONAL]
     assert len(optional) == 3
     for item in optional:
         roles = without(roles, item)
@@ -163,7 +162,7 @@ def test_nobody_is_told_every_rule(cluster: Cluster, tmp_path: Path) -> None:
     wanted = {
         namespace_rule
         for namespace_rule in (*NAMESPACE_RULES, *RUN_RULES)
-        if namespace_rule.called not in OPTIONAL
+        if namespace_rule.qualified not in OPTIONAL
     }
     assert told_rules(ended.err) == {(item.group, item.resource, item.verb) for item in wanted}
 
@@ -195,9 +194,9 @@ def asking(api_server: Cluster) -> Iterator[Connection]:
     [
         namespace_rule
         for namespace_rule in (*NAMESPACE_RULES, *RUN_RULES)
-        if namespace_rule.called not in OPTIONAL
+        if namespace_rule.qualified not in OPTIONAL
     ],
-    ids=lambda item: f"{item.verb}-{item.called}",
+    ids=lambda item: f"{item.verb}-{item.qualified}",
 )
 def test_a_verb_that_is_missing_is_named(
     api_server: Cluster, asking: Connection, lacking: Rule
@@ -207,14 +206,14 @@ def test_a_verb_that_is_missing_is_named(
         with pytest.raises(LeadlineError) as raised:
             require(asking, (*NAMESPACE_RULES, *RUN_RULES), "")
         told = str(raised.value)
-    assert f"may not {lacking.verb} {lacking.called}" in told
+    assert f"may not {lacking.verb} {lacking.qualified}" in told
     assert told.count("apiGroups") == 1
     assert yaml_rule(lacking) in told
 
 
 def test_the_command_names_it(cluster: Cluster, tmp_path: Path) -> None:
     leadline = as_user(cluster, tmp_path, "runner")
-    lacking = next(run_rule for run_rule in RUN_RULES if run_rule.called == "pods/exec")
+    lacking = next(run_rule for run_rule in RUN_RULES if run_rule.qualified == "pods/exec")
     with (
         applied(cluster, *bound("runner", *without(shipped("run.yaml"), lacking))),
         nothing_left(cluster),

@@ -342,7 +342,7 @@ def test_images_that_kubernetes_does_not_know_keep_a_pool_and_rook_says_so(
     path = f"/apis/ceph.rook.io/v1/namespaces/{ODF}/cephblockpools/rep2"
 
     def until_rook_says_so(bound_s: float, go_on: Callable[[], None]) -> Iterator[None]:
-        for _ in client.polls(60.0, go_on, pause_s=0.1):
+        for _ in client.poll(60.0, go_on, pause_s=0.1):
             said_so = "conditions" in odf.request(path)["status"]
             yield
             if said_so:

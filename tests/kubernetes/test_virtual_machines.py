@@ -18,7 +18,7 @@ import yaml
 
 from leadline import errors
 from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
-from leadline.connect.kubernetes.machines import RunnerMachine, machine
+from leadline.connect.kubernetes.machines import RunnerMachine, build_machine
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -103,7 +103,7 @@ def test_a_virtual_machine_has_no_field_that_kubevirt_does_not_know(
     )
     kind = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine"}
     made = kind | json.loads(
-        json.dumps(dict(machine(asked, lab, settings)), default=lambda item: item.to_dict())
+        json.dumps(dict(build_machine(asked, lab, settings)), default=lambda item: item.to_dict())
     )
     back = api_server.request(
         "/apis/kubevirt.io/v1/namespaces/default/virtualmachines?dryRun=All&fieldValidation=Strict",
@@ -458,7 +458,7 @@ class TestShell:
         (link,) = target._links
         shell = ConsoleShell(link, "guest", lambda: None, answer_s=0.5, silence_s=2)
         began = time.monotonic()
-        with pytest.raises(LeadlineError, match="says nothing") as raised:
+        with pytest.raises(LeadlineError, match="does not answer") as raised:
             shell.run("true", bound_s=60)
         assert raised.value.kind is errors.SHELL_LOST
         assert time.monotonic() - began < 30

@@ -53,7 +53,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
         path = tmp_path / "plan.yaml"
         path.write_text(
             f"clusters: {{here: {{lab: {lab}}}}}\n"
-            f"targets: {json.dumps([json.loads(target) if target[0] == '{' else target for target in targets])}"
+            f"targets: {json.dumps([json.loads(url) if url[0] == '{' else url for url in targets])}"
             f"\nworkloads: [{workload}]\n"
             "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
         )

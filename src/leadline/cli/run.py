@@ -20,7 +20,7 @@ from leadline.cli.archives import this_session
 from leadline.cli.options import format_option, plan_options, runs_option
 from leadline.cli.progress import progress
 from leadline.connect.ceph import CephAccess
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
@@ -358,7 +358,7 @@ class _Unmade:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def run(self, script: str, *arguments: str, **settings: object) -> Said:
+    def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
         raise AssertionError("nothing is run to print commands")
 
 

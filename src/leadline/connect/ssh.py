@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from leadline import errors, files
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.errors import ErrorKind, LeadlineError
 
 # What the OpenSSH client complains of, in Leadline's words.
@@ -340,7 +340,7 @@ class SshShell:
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         """As Shell.run says. A host that was never reached is `host-unreachable` at once."""
         began = time.monotonic()
         end = began + bound_s
@@ -367,7 +367,7 @@ class SshShell:
         given: bytes,
         end: float,
         output: Callable[[bytes], None] | None,
-    ) -> Said | None:
+    ) -> CommandResult | None:
         """None where the time is over. Raises NotReached where the command was not begun."""
         host = self._connection.host
         mark = f"leadline-{secrets.token_hex(8)}"
@@ -411,9 +411,9 @@ class SshShell:
                 last = told.strip().splitlines()[-1:] or ["the host closed it"]
                 raise lost(host, last[0])
             raise NotReached(host, told)
-        said = Said(stdout=bytes(begun.stdout), stderr=talk, status=status)
+        said = CommandResult(stdout=bytes(begun.stdout), stderr=talk, status=status)
         if not begun:
-            raise no_shell(host, said.complaint)
+            raise no_shell(host, said.error_line)
         return said
 
 

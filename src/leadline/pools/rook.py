@@ -15,9 +15,14 @@ from lightkube import ApiError, Client
 from lightkube.generic_resource import create_global_resource, create_namespaced_resource
 
 from leadline import errors
-from leadline.connect.kubernetes.client import TOKEN, Connection, labels_of, new_token, polls
-from leadline.connect.kubernetes.pod_runners import events_of
-from leadline.connect.kubernetes.pods import told
+from leadline.connect.kubernetes.client import Connection, poll
+from leadline.connect.kubernetes.objects import (
+    TOKEN,
+    events_of,
+    format_events,
+    labels_of,
+    new_token,
+)
 from leadline.errors import LeadlineError
 from leadline.pools.rook_resources import POOL, Manifest, is_going, is_ours
 
@@ -128,7 +133,7 @@ class RookPools:
         name = wanted["metadata"]["name"]
         self._note(f"waiting for Rook to make the pool {name}")
         phase, failing_since = "", None
-        for _ in polls(self._wait_s, lambda: None):
+        for _ in poll(self._wait_s, lambda: None):
             found = self._found(wanted)
             if found is None:
                 raise LeadlineError(
@@ -160,7 +165,7 @@ class RookPools:
 
     def _await_gone(self, gone: Manifest) -> None:
         found: Manifest | None = None
-        for _ in polls(self._wait_s, lambda: None):
+        for _ in poll(self._wait_s, lambda: None):
             found = self._found(gone)
             if found is None or _token(found) != _token(gone):
                 return
@@ -184,7 +189,7 @@ class RookPools:
                     f"{condition.get('type')}={condition.get('status')}: {condition['message']}"
                 )
         events = events_of(self._connection, _namespace(found), str(found["metadata"]["name"]))
-        return [*lines, *told(events)] or ["it says nothing of why"]
+        return [*lines, *format_events(events)] or ["it says nothing of why"]
 
     def _found(self, wanted: Manifest) -> Manifest | None:
         kind, namespace, name = _resource(wanted), _namespace(wanted), wanted["metadata"]["name"]

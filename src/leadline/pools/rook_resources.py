@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline import errors
-from leadline.connect.kubernetes.client import LEADLINE, MANAGED_BY, TOKEN, Connection, dns_label
+from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.kinds import Kind as StateKind
@@ -254,9 +255,10 @@ def _device_class(inventory: KubernetesInventory, cluster: CephCluster, given: s
 def _template(inventory: KubernetesInventory, cluster: CephCluster) -> StorageClass:
     """The class for RBD volumes of that cluster that says least of its own."""
     fitting = [
-        storage_class for storage_class in inventory.storage_classes if storage_class.provisioner.endswith(_RBD)
-        and of_cluster(storage_class, cluster)
-    ]  # fmt: skip
+        storage_class
+        for storage_class in inventory.storage_classes
+        if storage_class.provisioner.endswith(_RBD) and of_cluster(storage_class, cluster)
+    ]
     if not fitting:
         raise LeadlineError(
             errors.CLASS_UNSUITABLE,

@@ -166,4 +166,4 @@ def refuse_suspended(path: Path, where: list[str]) -> None:
     """Raises LeadlineError(`zpool-unfit`) for a path in a suspended pool."""
     pool = suspended_below(path)
     if pool:
-        raise programs.suspended(pool, where)
+        raise programs.suspended_error(pool, where)

@@ -16,7 +16,7 @@ from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
@@ -218,17 +218,17 @@ class CephShell:
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         assert script == 'exec ceph --connect-timeout 15 "$@"'
         assert arguments[-2:] == ("--format", "json")
         command = " ".join(arguments[:-2])
         self.commands.append(command)
         if self.status and (not self.only or command == self.only):
-            return Said(stdout=b"", stderr=self.complaint, status=self.status)
+            return CommandResult(stdout=b"", stderr=self.error_line, status=self.status)
         path = CEPH / (command.replace(" ", "_").replace("-", "_") + ".json")
         nothing = b"100" if command.startswith("config get") else b"[]"
         content = path.read_bytes() if path.is_file() else nothing
-        return Said(stdout=content, stderr=b"", status=0)
+        return CommandResult(stdout=content, stderr=b"", status=0)
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_cephs_answers_are_joined(shell: CephShell) -> None:
 
 
 def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
-    shell.status, shell.complaint, shell.only = 13, b"Error EACCES: access denied", "config dump"
+    shell.status, shell.error_line, shell.only = 13, b"Error EACCES: access denied", "config dump"
     dumps = capture(with_toolbox().connection)
     assert gaps(dumps) == [("parts of Ceph", "the toolbox got no answer to config dump")]
     assert "config_dump.json" not in dumps
@@ -277,7 +277,7 @@ def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
 def test_a_toolbox_that_does_not_work(
     shell: CephShell, status: int, complaint: bytes, told: str
 ) -> None:
-    shell.status, shell.complaint = status, complaint
+    shell.status, shell.error_line = status, complaint
     dumps = capture(with_toolbox().connection)
     ((what, reason),) = gaps(dumps)
     assert what == "Ceph"
@@ -312,7 +312,7 @@ def test_a_connection_that_is_lost_is_made_again(
     """Nothing is changed by what is asked; after three times it is told."""
     run, failures = shell.run, [2]
 
-    def flaky(script: str, *arguments: str, **rest: Any) -> Said:
+    def flaky(script: str, *arguments: str, **rest: Any) -> CommandResult:
         if failures[0] > 0 and arguments[0] == "status":
             failures[0] -= 1
             raise LeadlineError(errors.SHELL_LOST, "the connection was lost")

@@ -340,7 +340,7 @@ class RemoteMachine:
         except _Enough:
             return
         raise LeadlineError(
-            errors.SHELL_LOST, f"the sampler on {self.name} ended: {said.complaint}"
+            errors.SHELL_LOST, f"the sampler on {self.name} ended: {said.error_line}"
         )
 
 

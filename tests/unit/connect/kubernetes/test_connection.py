@@ -13,7 +13,7 @@ import yaml
 from lightkube import ApiError
 from lightkube.resources.core_v1 import Node, Pod
 
-from leadline.connect.kubernetes.client import Connection, KubernetesAccess, rule
+from leadline.connect.kubernetes.client import Connection, KubernetesAccess, format_rule
 from leadline.errors import LeadlineError
 from tests.unit.connect.kubernetes.api_double import (
     CLOSED,
@@ -430,7 +430,7 @@ def test_a_login_program_that_fails_is_told_at_once(
     ],
 )
 def test_a_rule_is_written_as_in_a_manifest(resource: str, written_rule: str) -> None:
-    assert rule("get", resource) == written_rule
+    assert format_rule("get", resource) == written_rule
     assert yaml.safe_load(written_rule)["verbs"] == ["get"]
 
 

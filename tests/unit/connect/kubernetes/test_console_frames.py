@@ -14,7 +14,7 @@ from leadline.connect.kubernetes.console import (
     Beacon,
     Console,
     Request,
-    packed,
+    encode_payload,
 )
 
 _NONCES = st.text("0123456789abcdef", min_size=12, max_size=12)
@@ -84,7 +84,7 @@ def test_a_request_is_short_enough_for_any_terminal() -> None:
         task="b" * 12,
         part="command",
         number=10**9,
-        payload=packed(bytes(PIECE_BYTES)),
+        payload=encode_payload(bytes(PIECE_BYTES)),
     )
     assert len(request.line) < 4096
     body = request.line.decode().strip().removeprefix("@L ").rpartition(" ")

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from leadline.connect.kubernetes.client import labels_of
-from leadline.connect.kubernetes.pods import ROOT, USER, PodSecurity, RunnerJob, job, namespace
+from leadline.connect.kubernetes.objects import labels_of
+from leadline.connect.kubernetes.pods import (
+    ROOT,
+    USER,
+    PodSecurity,
+    RunnerJob,
+    build_job,
+    build_namespace,
+)
 from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest, volume_request
 
 LABELS = labels_of("perf-1", "abc", 1)
@@ -32,7 +39,7 @@ def asked(
 
 
 def made(runner: RunnerJob, **cluster: Any) -> dict[str, Any]:
-    found: dict[str, Any] = job(runner, KubernetesCluster(**cluster)).to_dict()
+    found: dict[str, Any] = build_job(runner, KubernetesCluster(**cluster)).to_dict()
     return found
 
 
@@ -135,6 +142,6 @@ def test_a_pod_is_placed_as_the_plan_and_the_target_say() -> None:
 
 @pytest.mark.parametrize("level", PodSecurity)
 def test_a_namespace_enforces_what_its_pods_keep(level: PodSecurity) -> None:
-    found = namespace("leadline-x", LABELS, level).to_dict()
+    found = build_namespace("leadline-x", LABELS, level).to_dict()
     assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level.value
     assert LABELS.items() <= found["metadata"]["labels"].items()

@@ -18,7 +18,7 @@ import pytest
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.formats.host_rates import machine_rates
 from leadline.formats.watch_records import HostSample, MissedHostSample, Role
@@ -243,8 +243,8 @@ def test_a_shell_whose_loop_ends_too_soon_is_told(tmp_path: Path) -> None:
     class Refusing:
         name: str = "far"
 
-        def run(self, script: str, *arguments: str, **rest: Any) -> Said:
-            return Said(stdout=b"", stderr=b"sh: not found\n", status=127)
+        def run(self, script: str, *arguments: str, **rest: Any) -> CommandResult:
+            return CommandResult(stdout=b"", stderr=b"sh: not found\n", status=127)
 
     with ResourceWatch([RemoteMachine(name="far", shell=Refusing())], tmp_path):
         wait_for(lambda: told(tmp_path, "far"))
@@ -255,7 +255,7 @@ def test_what_a_shell_says_in_pieces_is_put_together(tmp_path: Path) -> None:
     """As connections cut it: anywhere, and with less than a line at a time."""
 
     class Chopped(LocalShell):
-        def run(self, script: str, *arguments: str, **rest: Any) -> Said:
+        def run(self, script: str, *arguments: str, **rest: Any) -> CommandResult:
             output = rest.pop("output")
 
             def chopped(chunk: bytes) -> None:
@@ -274,7 +274,7 @@ def test_what_a_shell_says_in_pieces_is_put_together(tmp_path: Path) -> None:
 
 def test_the_loop_behind_a_shell_ends_with_the_watch(tmp_path: Path) -> None:
     class Seen(LocalShell):
-        def run(self, script: str, *arguments: str, **rest: Any) -> Said:
+        def run(self, script: str, *arguments: str, **rest: Any) -> CommandResult:
             return super().run(f"echo $$ > {tmp_path}/pid; {script}", *arguments, **rest)
 
     machine = RemoteMachine(name="far", shell=Seen(tmp_path))
