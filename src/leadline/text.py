@@ -1,4 +1,4 @@
-"""Text that may be a stranger's, made harmless to whoever reads it."""
+"""Escape control and direction characters in untrusted text."""
 
 from __future__ import annotations
 

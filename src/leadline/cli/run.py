@@ -1,4 +1,4 @@
-"""`leadline run`: carry out a plan into an archive, audit it, show it."""
+"""`leadline run`: runs a plan into an archive, audits it and shows it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def command(
     output: str,
     **given: object,
 ) -> Exit:
-    """Carry out a plan, or profiles on targets, into an archive; then audit and show it.
+    """Run a plan, or profiles on targets, into an archive; then audit and show it.
 
     Every trial is kept raw. Ctrl-C stops cleanly and says how to resume. Directories, CephFS and
     pools get a folder, dataset, image or objects of Leadline's own, removed on every way out; a
@@ -124,7 +124,7 @@ def command(
         raise LeadlineError(
             errors.USAGE,
             "--dry-run prints commands and job files, which have no JSON form",
-            hint="`leadline check --format json` tells of a plan in JSON",
+            hint="`leadline check --format json` describes a plan in JSON",
         )
     if resume is not None:
         if plan or any(value not in (None, ()) for value in given.values()):
@@ -273,7 +273,7 @@ def _reopened(
 
 
 def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:
-    """What a resume would carry out. Raises LeadlineError(`run-not-resumable`) for nothing."""
+    """The trials that a resume runs. Raises LeadlineError(`run-not-resumable`) for nothing."""
     to_do = run.to_do(retry_failed=retry_failed)
     if not to_do and not waiting_targets(run.plan, outcomes(run)):
         again = run.to_do(retry_failed=True)
@@ -417,7 +417,7 @@ def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
             "still to do",
             hint=f"go on with {_resume(run)}",
         )
-    # A rate that the target cannot do is an answer, which the audit tells.
+    # A rate that the target cannot do is a result, which the audit reports.
     failed = [
         one
         for one in outcome.records
