@@ -6,6 +6,7 @@ import difflib
 import json
 
 import click
+from pydantic import TypeAdapter
 
 from leadline import errors
 from leadline.errors import Exit, LeadlineError
@@ -32,5 +33,5 @@ def command(verb: str | None) -> Exit:
             context=[f"verbs: {', '.join(SCHEMAS)}"],
             hint=f"did you mean {near[0]!r}?" if near else None,
         )
-    click.echo(json.dumps(SCHEMAS[verb].model_json_schema(by_alias=True), indent=2))
+    click.echo(json.dumps(TypeAdapter(SCHEMAS[verb]).json_schema(by_alias=True), indent=2))
     return Exit.ANSWERED

@@ -1,0 +1,65 @@
+"""The JSON contracts: what `leadline schema VERB` publishes, held against the committed schemas.
+
+Names of classes and descriptions may change; fields, types, bounds and enumerations may not.
+`uv run python -m tests.architecture.test_schemas` writes the committed files anew, for a change
+that is meant: it is a new version of the contract and belongs into the changelog.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from leadline.report.answers.run import SCHEMAS
+from tests.conftest import ROOT
+
+COMMITTED = ROOT / "tests" / "golden" / "schemas"
+
+
+def normalised(schema: dict[str, Any]) -> Any:
+    """A schema with its references resolved and without titles and descriptions."""
+    definitions = schema.get("$defs", {})
+
+    def resolve(node: Any, within: tuple[str, ...] = (), *, names: bool = False) -> Any:
+        if isinstance(node, list):
+            return [resolve(item, within) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            name = node["$ref"].rsplit("/", 1)[1]
+            if name in within:
+                return {"recursive": within.index(name)}
+            return resolve(definitions[name], (*within, name))
+        if names:
+            return {key: resolve(value, within) for key, value in sorted(node.items())}
+        kept = {k: v for k, v in node.items() if k not in ("title", "description", "$defs")}
+        return {
+            key: sorted(value)
+            if key == "required"
+            else resolve(value, within, names=key == "properties")
+            for key, value in sorted(kept.items())
+        }
+
+    return resolve(schema)
+
+
+def text(verb: str) -> str:
+    schema = normalised(TypeAdapter(SCHEMAS[verb]).json_schema(by_alias=True))
+    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+@pytest.mark.parametrize("verb", sorted(SCHEMAS))
+def test_the_published_schema_is_the_committed_one(verb: str) -> None:
+    assert text(verb) == (COMMITTED / f"{verb}.json").read_text("utf-8")
+
+
+def test_every_committed_schema_is_of_a_verb() -> None:
+    assert {path.stem for path in COMMITTED.glob("*.json")} == set(SCHEMAS)
+
+
+if __name__ == "__main__":
+    for name in SCHEMAS:
+        (COMMITTED / f"{name}.json").write_text(text(name), "utf-8")
