@@ -10,7 +10,7 @@ import click
 from leadline import errors
 from leadline.archive.runs import find_run, list_runs, runs_folder
 from leadline.archive.writer import RunWriter
-from leadline.cli.options import kubernetes_access, kubernetes_options, runs_option
+from leadline.cli.options import echo_line, kubernetes_access, kubernetes_options, runs_option
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
 from leadline.targets.open import remove_leftovers
@@ -80,12 +80,12 @@ def command(
     for one in left:
         if dry_run:
             for created in one.left_behind:
-                click.echo(f"{one.id}: would remove {created.path}")
+                echo_line(f"{one.id}: would remove {created.path}")
             continue
         with RunWriter.tidying(one.path) as writer:
             done, problems = remove_leftovers(one, writer)
         for sentence in done:
-            click.echo(f"{one.id}: {sentence}")
+            echo_line(f"{one.id}: {sentence}")
         stays += [f"{one.id}: {sentence}" for sentence in problems]
     if not left:
         click.echo("nothing was left behind")
@@ -118,13 +118,13 @@ def _in_cluster(
     with Connection(kubernetes_access(kubeconfig=kubeconfig, context=context)) as connection:
         found = leftovers(connection, run=run, namespace=namespace)
         if not found:
-            click.echo(f"nothing of Leadline's is in {connection.context}")
+            echo_line(f"nothing of Leadline's is in {connection.context}")
         elif dry_run:
             for one in found:
-                click.echo(f"{one.run}: would remove the {one}")
+                echo_line(f"{one.run}: would remove the {one}")
         else:
             done, stays = remove(found, Removal(connection=connection))
             for sentence in done:
-                click.echo(sentence)
+                echo_line(sentence)
             _raise_if_any(stays)
     return Exit.ANSWERED

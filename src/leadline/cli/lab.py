@@ -247,7 +247,7 @@ def list_labs(labs: Path | None, output: str) -> Exit:
         return Exit.ANSWERED
     if not found.labs:
         click.echo(f"no labs in {where}", err=True)
-    from leadline.report.answers.run import render_rows
+    from leadline.report.render.rows import render_rows
 
     columns = ("lab", "condition", "topology", "OSDs", "store", "memory", "since")
     rows = [

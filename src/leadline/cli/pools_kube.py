@@ -87,7 +87,7 @@ def print_answer(
     if not pools:
         click.echo("there are no such pools", err=True)
         return
-    from leadline.report.answers.run import render_rows
+    from leadline.report.render.rows import render_rows
 
     columns = ["pool", "outcome", "PGs", "failure domain", "application", "why"]
     rows = [

@@ -106,7 +106,7 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
 def _print(run: Run, ranking: Ranking, output: str) -> None:
     if output in ("json", "csv"):
         from leadline.report.answers.ranking import rank_output, rank_rows
-        from leadline.report.answers.run import render_rows
+        from leadline.report.render.rows import render_rows
 
         answer = rank_output(run, ranking)
         if output == "json":

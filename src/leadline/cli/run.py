@@ -17,7 +17,7 @@ from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.writer import RunWriter
 from leadline.cli.archives import this_session
-from leadline.cli.options import format_option, plan_options, runs_option
+from leadline.cli.options import echo_line, format_option, plan_options, runs_option
 from leadline.cli.progress import progress
 from leadline.connect.ceph import CephAccess
 from leadline.connect.shell import Said
@@ -268,7 +268,7 @@ def _reopened(
     writer = RunWriter.reopen(run.path, session=session)
     done, problems = remove_leftovers(run, writer)
     for sentence in (*done, *problems):
-        click.echo(f"note: {sentence}", err=True)
+        echo_line(f"note: {sentence}", err=True)
     return writer, to_do
 
 
@@ -378,7 +378,7 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
 
         print_run(run, figures(run, findings), findings)
     if not quiet:
-        click.echo(f"archive: {run.path}", err=True)
+        echo_line(f"archive: {run.path}", err=True)
     problem = _stopped(run, outcome.problem) if outcome.problem else _unfinished(run, outcome)
     problems = [one for one in (problem, _left_behind(run, outcome)) if one is not None]
     for one in problems:

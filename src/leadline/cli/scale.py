@@ -81,8 +81,8 @@ def command(
 
 def _print(studied: ScalingStudy, output: str) -> None:
     if output in ("json", "csv"):
-        from leadline.report.answers.run import render_rows
         from leadline.report.answers.scaling import SCALE_COLUMNS, scale_output, scale_rows
+        from leadline.report.render.rows import render_rows
 
         answer = scale_output(studied)
         if output == "json":
