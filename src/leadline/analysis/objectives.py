@@ -71,7 +71,8 @@ class UseCase:
 
 def use_cases() -> tuple[UseCase, ...]:
     """Return the built-in use cases, in the order in which they are listed."""
-    return load_table("use_cases", tuple[UseCase, ...])
+    cases: tuple[UseCase, ...] = load_table("use_cases", tuple[UseCase, ...])
+    return cases
 
 
 def find_use_case(name: str) -> UseCase:
