@@ -1,19 +1,19 @@
-# Two commands for a stranger: `make demo` and `make test`. Each does all of its own set-up.
+# The two main commands are `make demo` and `make test`. Both include the set-up.
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 
 .PHONY: help demo test test-thorough test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz clean
 
 help:
-	@echo "make demo       two real Ceph clusters, single-zone beside multi-zone, in five minutes"
+	@echo "make demo       two real Ceph clusters, single-zone and multi-zone, in five minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
-	@echo "make test-thorough  adversaries and simulations in large numbers, five minutes"
-	@echo "make test-ceph  what is real but slower: failure drills, pools, labs, engines"
+	@echo "make test-thorough  property tests and simulations in large numbers, five minutes"
+	@echo "make test-ceph  slower tests of real Ceph: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
-	@echo "make test-deep  what takes longer: guests with OpenZFS and NVMe/TCP, a bare Debian 12"
-	@echo "make bench      Leadline's own speed and memory, as ratios"
-	@echo "make audit-bench  what the audit finds and misses on labelled results"
+	@echo "make test-deep  the longest tests: guests with OpenZFS and NVMe/TCP, a bare Debian 12"
+	@echo "make bench      speed and memory of Leadline, as ratios"
+	@echo "make audit-bench  recall and false alarms of the audit on labelled results"
 	@echo "make fuzz       a fuzzer for each parser of foreign files, some seconds each"
-	@echo "make setup      only the set-up; afterwards 'uv run leadline ...' works"
+	@echo "make setup      only the set-up, for 'uv run leadline ...'"
 	@echo "make check      only the static checks"
 
 setup:

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# A bare Debian 12 from nothing, in a folder of its own, that follows the README alone:
-# apt-get install git make, git clone, make demo, make test. Prints how long each took.
-# Needs root. Leaves nothing behind; LEADLINE_KEEP=1 keeps the logs' folder.
+# Builds a bare Debian 12 in a separate folder and follows the README:
+# apt-get install git make, git clone, make demo, make test. Prints the duration of each step.
+# Needs root. Removes all files at the end; LEADLINE_KEEP=1 keeps the folder of the logs.
 #
-# The new machine gets this machine's package sources and certificates, as any machine of the same
-# network would have them; no package, cache or file of the checkout's environment goes in.
+# The new machine gets the package sources and certificates of this machine, like any machine of the
+# same network. It gets no package, cache or file of the environment of the checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ "$(id -u)" = 0 ] || { echo "error[environment]: a bare machine is made with root" >&2; exit 3; }
-[ -z "$(git status --porcelain)" ] || echo "note: uncommitted changes are not in what is tested" >&2
+[ "$(id -u)" = 0 ] || { echo "error[environment]: building a bare machine needs root" >&2; exit 3; }
+[ -z "$(git status --porcelain)" ] || echo "note: uncommitted changes are not tested" >&2
 if ! command -v mmdebstrap >/dev/null; then
     apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null
 fi
@@ -17,9 +17,9 @@ work=$(mktemp -d -p "${LEADLINE_DEEP_DIR:-/var/tmp}" leadline-bare-XXXXXX)
 machine=$work/machine
 tidy() {
     trap - EXIT
-    # A mount that is left would let rm reach into the host: stop instead.
+    # rm could reach the host through a remaining mount: stop instead.
     if grep -q " $machine" /proc/self/mounts; then
-        echo "error: mounts are left below $machine; nothing was removed" >&2
+        echo "error: mounts remain below $machine; nothing was removed" >&2
         exit 4
     fi
     rm -rf --one-file-system "$machine"
@@ -36,10 +36,10 @@ step() { # name, command...
     if [ $status != 0 ]; then tail -n 40 "$work/$name.log"; exit 4; fi
 }
 
-within() { # a command in the new machine, with its own processes, mounts and devices
+within() { # run a command in the new machine, with separate processes, mounts and devices
     unshare --mount --pid --fork --kill-child --propagation private bash -c '
         machine=$1; shift
-        mount --bind "$machine" "$machine"  # so that its root is a mount, as on a machine
+        mount --bind "$machine" "$machine"  # the root must be a mount, as on a real machine
         mount -t proc proc "$machine/proc"
         mount --rbind /dev "$machine/dev"
         mount --rbind /sys "$machine/sys"

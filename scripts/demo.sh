@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The main job on the embedded default: two real Ceph clusters on this machine, single-zone beside
-# multi-zone. Where that cannot be had: a directory, and where root a loop-backed block device.
-# Everything made here is removed on every way out, except the archive and the pages.
+# The demo: two real Ceph clusters on this machine, single-zone and multi-zone. Without Ceph: a
+# directory and, as root, a loop-backed block device.
+# Everything except the archive and the pages is removed after success, failure and interruption.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:$PWD/.tools/bin:/usr/sbin:/sbin
@@ -22,26 +22,26 @@ tidy() {
 trap tidy EXIT
 trap 'tidy; exit 130' INT TERM HUP
 
-measure() { # what `leadline run` takes
+measure() { # arguments of `leadline run`
     local status=0
     uv run --frozen leadline run "$@" --runs "$runs" &
     child=$!
     wait "$child" || status=$?
     child=""
-    # 1 says that the audit refuses some numbers: a result all the same, and the page tells which.
+    # 1: the audit refuses some numbers. That is a result, and the page lists them.
     [ "$status" -le 1 ] || exit "$status"
 }
 
 no_lab=$(uv run --frozen leadline doctor | sed -n 's/^\(lacking\|missing\) *lab  *//p') || true
 left_out=()
 if [ -z "$no_lab" ]; then
-    echo "Two real Ceph clusters come up on this machine: the replicas of one lie in three racks of one"
+    echo "Two real Ceph clusters start on this machine. The replicas of one are in three racks of one"
     echo "zone, those of the other in three zones with 1 ms between them. Three pools are measured on"
-    echo "both, interleaved, three times. About five minutes."
+    echo "both, interleaved, three times. Duration: about five minutes."
     plan=plans/demo.yaml
     available=$(awk '/^MemAvailable:/ {print int($2 / 1048576)}' /proc/meminfo)
     if [ "$available" -lt 12 ]; then
-        echo "Their stores are on disk, since $available GiB of memory are free and 12 are wanted: writes are slower."
+        echo "Their stores are on disk, because $available GiB of memory are free and 12 are required. Writes are slower."
         work=$(mktemp -d -p "${LEADLINE_DEMO_DIR:-$PWD}" .leadline-demo-XXXXXX)
         plan=$work/demo.yaml
         sed 's/bluestore-in-memory/bluestore/' plans/demo.yaml >"$plan"
@@ -55,12 +55,12 @@ else
     targets=(--target "directory=dir:$work/directory")
     consent=()
     if [ "$(id -u)" != 0 ]; then
-        left_out+=("the block device: setting up a loop device needs root")
+        left_out+=("the block device: a loop device needs root")
     elif ! command -v losetup >/dev/null; then
         left_out+=("the block device: there is no losetup (Debian: mount)")
     else
         truncate --size 320M "$work/disk"
-        # direct-io, so that the host's page cache does not stand in for the disk
+        # direct-io bypasses the page cache of the host
         if loop=$(losetup --find --show --direct-io=on "$work/disk" 2>"$work/losetup.err"); then
             targets+=(--target "block-device=device:$loop")
             consent=(--destroy-data "$loop")
@@ -70,33 +70,33 @@ else
         fi
     fi
     printf 'Left out: %s\n' "${left_out[@]}"
-    echo "Measuring, a minute and a half at most: $((${#targets[@]} / 2)) real target(s), three workloads, three repeats."
+    echo "Measuring $((${#targets[@]} / 2)) real target(s), three workloads, three repeats. Duration: at most 90 seconds."
     echo
     measure plans/demo-directory.yaml "${targets[@]}" "${consent[@]}"
 fi
 
 page=$runs/demo.html
 uv run --frozen leadline report @latest --runs "$runs" -o "$page" --force >/dev/null
-of_the_run=""
+run_page=""
 if [ -z "$no_lab" ]; then
-    of_the_run=$page
+    run_page=$page
     page=$runs/demo-comparison.html
     two=(single-zone multi-zone --by cluster --run @latest --runs "$runs")
     uv run --frozen leadline report "${two[@]}" -o "$page" --force >/dev/null
     echo
-    # The end of the answer, which is on the page too. That nothing can be compared is told there.
+    # Print the end of the answer. The page has the whole answer, also if nothing is comparable.
     uv run --frozen leadline compare "${two[@]}" 2>/dev/null | sed -n '/^Bottom line$/,$p' || true
 fi
 echo
 echo "The page:      $page"
-[ -z "$of_the_run" ] || echo "Of the run:    $of_the_run"
-echo "Go on with:    uv run leadline show @latest --runs $runs"
-if [ -n "$of_the_run" ]; then
+[ -z "$run_page" ] || echo "Page of run:   $run_page"
+echo "Next:          uv run leadline show @latest --runs $runs"
+if [ -n "$run_page" ]; then
     echo "               uv run leadline recommend @latest --for database --runs $runs"
 else
     echo "               uv run leadline rank @latest --runs $runs"
 fi
 echo "               uv run leadline explain client-saturated"
-echo "               uv run leadline lab up mine          (a Ceph cluster to try things on)"
-echo "               uv run leadline run --target dir:/where/you/want --profile quick"
+echo "               uv run leadline lab up mine          (an ephemeral Ceph cluster)"
+echo "               uv run leadline run --target dir:/your/path --profile quick"
 [ ${#left_out[@]} -eq 0 ] || printf 'Left out:      %s\n' "${left_out[@]}"

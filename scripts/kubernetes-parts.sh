@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What tests/kubernetes needs beside the checkout: a container runtime by apt, the programs of
-# Kubernetes from Go modules (minutes at first, then at once). `make test-kubernetes` calls it;
-# with the argument `guest`, which adds QEMU, `make test-deep`.
-# Without them the tests say loudly what is missing (tests/kubernetes/probe.py).
+# Installs the requirements of tests/kubernetes: a container runtime by apt, the programs of Kubernetes
+# from Go modules (minutes the first time, then immediate). `make test-kubernetes` calls it;
+# `make test-deep` calls it with the argument `guest`, which adds QEMU.
+# Without them the tests report the missing programs (tests/kubernetes/probe.py).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin
@@ -25,8 +25,8 @@ if [ ${#wanted[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "installing ${wanted[*]}"
         export DEBIAN_FRONTEND=noninteractive
-        apt-get update -qq >&2 || say "the package lists cannot be had"
-        # The packages would start a container daemon of the machine's own, which nobody asked for.
+        apt-get update -qq >&2 || say "the package lists cannot be downloaded"
+        # Prevent the packages from starting a container daemon of the machine.
         policy=/usr/sbin/policy-rc.d
         if [ ! -e "$policy" ]; then
             printf '#!/bin/sh\nexit 101\n' >"$policy"
@@ -36,7 +36,7 @@ if [ ${#wanted[@]} -gt 0 ]; then
         apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null ||
             say "apt-get install ${wanted[*]} failed"
     else
-        say "no pods here: this machine lacks ${wanted[*]}"
+        say "no pods on this machine: it lacks ${wanted[*]}"
     fi
 fi
 tests/kubernetes/build.sh >/dev/null

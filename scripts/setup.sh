@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Everything this checkout needs: system packages by apt, uv by pip, the Python environment by uv.
+# Installs the requirements of this checkout: system packages by apt, uv by pip, the Python environment by uv.
 # Usage: scripts/setup.sh run|test     (test adds a browser)
-# Installs by package name only, and only what is missing. Quiet when there is nothing to do.
+# Installs by package name only, and only missing packages. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-run}
-PATH=$PATH:/usr/sbin:/sbin # where util-linux lies, and which a user's path may lack
+PATH=$PATH:/usr/sbin:/sbin # util-linux is there; the PATH of a user may lack it
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -25,7 +25,7 @@ find_python() { # the first Python that is new enough
     done
 }
 
-find_uv() { # also where an earlier set-up put it
+find_uv() { # also in the folder of an earlier set-up
     if command -v uv >/dev/null; then
         uv=uv
     elif [ -x .tools/bin/uv ]; then
@@ -35,7 +35,7 @@ find_uv() { # also where an earlier set-up put it
     fi
 }
 
-no_services() { # to install sshd must not let anybody in, nor zfs-fuse import pools: no start
+no_services() { # do not start sshd (remote access) or zfs-fuse (imports pools) at installation
     for unit in "$@"; do
         [ ! -d /etc/systemd/system ] || [ -e "/etc/systemd/system/$unit" ] ||
             ln -s /dev/null "/etc/systemd/system/$unit"
@@ -45,7 +45,7 @@ no_services() { # to install sshd must not let anybody in, nor zfs-fuse import p
         chmod 755 /usr/sbin/policy-rc.d
         trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     fi
-    say "these services stay off, until 'systemctl unmask': $*"
+    say "these services stay disabled until 'systemctl unmask': $*"
 }
 
 missing=()
@@ -61,26 +61,26 @@ if [ -z "$uv" ] && ! { [ -n "$python" ] && "$python" -c 'import ensurepip, venv'
 fi
 if [ "$purpose" = test ]; then
     command -v bindfs >/dev/null || missing+=(bindfs)
-    # what the scripts for pods and guests are checked with
+    # for the checks of the scripts for pods and guests
     command -v shellcheck >/dev/null || missing+=(shellcheck)
     command -v busybox >/dev/null || missing+=(busybox)
     command -v openssl >/dev/null || missing+=(openssl)
-    # hosts that generate load; the tests start sshd by themselves, on loopback
+    # load generators; the tests start sshd themselves, on loopback
     command -v ssh >/dev/null || missing+=(openssh-client)
     command -v sshd >/dev/null || missing+=(openssh-server)
-    # ZFS in user space, where the kernel has none, on images of Ceph
+    # ZFS in user space on RBD images, for kernels without ZFS
     command -v zpool >/dev/null || missing+=(zfs-fuse)
     command -v rbd-fuse >/dev/null || missing+=(rbd-fuse)
     command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
-    # the browser driver's library, which a minimal Debian lacks
+    # a library of the browser driver that a minimal Debian lacks
     compgen -G '/usr/lib/*/libatomic.so.1' >/dev/null || missing+=(libatomic1)
 fi
 if [ "$purpose" = test ] && [ "${LEADLINE_TEST_WITHOUT_BROWSER:-}" != 1 ]; then
     command -v chromium >/dev/null || missing+=(chromium)
 fi
 
-# What the lab needs: a real Ceph cluster in user space, and a compiler for its network. Without
-# them all but the lab works, so that their absence is told and no failure, but for the tests.
+# Requirements of the lab: a real Ceph cluster in user space, and a compiler for its network. They are
+# optional: without them only the lab is missing, which is reported. The tests require them.
 wanted=()
 for pair in ceph-mon:ceph-mon ceph-mgr:ceph-mgr ceph-osd:ceph-osd ceph-mds:ceph-mds rbd:ceph-common \
     ceph-fuse:ceph-fuse nsenter:util-linux ping:iputils-ping cc:gcc; do
@@ -91,15 +91,15 @@ done
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
         fail "this machine lacks: ${missing[*]}" \
-            "as root: apt-get install ${missing[*]}   (or your distribution's packages of these names)"
+            "as root: apt-get install ${missing[*]}   (or the packages of these names in your distribution)"
     fi
     say "installing ${missing[*]}"
     case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
     case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq >&2 || fail "the package lists cannot be had" "check the network and the apt sources"
+    apt-get update -qq >&2 || fail "the package lists cannot be downloaded" "check the network and the apt sources"
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-        fail "apt-get install ${missing[*]} failed" "run it by hand and look at what it says"
+        fail "apt-get install ${missing[*]} failed" "run it by hand and read its output"
     find_python
     [ -n "$python" ] || fail "there is no Python 3.11 or newer" "install one; Debian 12 has it as python3"
 fi
@@ -114,7 +114,7 @@ if [ ${#wanted[@]} -gt 0 ]; then
         lab_lacks="installing them needs root and apt"
     fi
     if [ -n "${lab_lacks:-}" ]; then
-        say "without ${wanted[*]} there is no lab: $lab_lacks"
+        say "no lab without ${wanted[*]}: $lab_lacks"
         [ "$purpose" != test ] || fail "the tests need a real Ceph cluster" \
             "as root: apt-get install ${wanted[*]}"
     fi
@@ -124,11 +124,11 @@ if [ -z "$uv" ]; then
     say "installing uv"
     "$python" -m venv .tools
     .tools/bin/pip install --quiet --disable-pip-version-check uv ||
-        fail "uv cannot be installed" "check the network and pip's configuration"
+        fail "uv cannot be installed" "check the network and the configuration of pip"
     uv=.tools/bin/uv
 fi
 if ! command -v uv >/dev/null; then
-    # `uv run leadline ...` is how the README goes on, so put uv where a shell finds it.
+    # The README continues with `uv run leadline ...`, so a shell must find uv.
     if [ "$(id -u)" = 0 ]; then bin=/usr/local/bin; else bin=$HOME/.local/bin; fi
     mkdir -p "$bin"
     [ -e "$bin/uv" ] || ln -s "$PWD/.tools/bin/uv" "$bin/uv"
@@ -139,8 +139,8 @@ if ! command -v uv >/dev/null; then
     hash -r
 fi
 
-# The system's certificates, as a company's network may have its own; the second name is for an
-# older uv.
+# Use the certificates of the system, because a company network may have its own. The second name is
+# for an older uv.
 export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
 UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --compile-bytecode --python "${python:-python3}" ||
-    fail "the Python environment cannot be made" "run '$uv sync --frozen' and look at what it says"
+    fail "the Python environment cannot be created" "run '$uv sync --frozen' and read its output"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Tests of real systems, with one second chance (docs/adr/0022): what failed is run once more in a
-# process and on clusters of its own. Both runs are printed, and who needed it is named at the end.
+# Runs tests of real systems with one second chance (docs/adr/0022): failed tests run once more in a
+# separate process and on separate clusters. Both runs are printed. Tests that passed only the second
+# time are listed at the end.
 # Usage: scripts/test-real.sh PYTEST-ARGUMENTS...
 set -euo pipefail
 cd "$(dirname "$0")/.."
-most=3 # more than that is no chance
-cache=$(mktemp -d) # of its own: two of these run side by side
+most=3 # more failures than that are not chance
+cache=$(mktemp -d) # separate: two of these scripts run in parallel
 trap 'rm -rf "$cache"' EXIT
 
 run() {
@@ -14,7 +15,7 @@ run() {
 }
 
 run "$@"
-# 0: all passed; 2 and more, or none that failed: interrupted, broken, or nothing was run
+# 0: all passed; 2 and more, or no failed test: interrupted, broken, or no test was run
 [ "$status" -eq 1 ] && [ -e "$cache/v/cache/lastfailed" ] || exit "$status"
 failed=$(uv run --frozen python -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' \
     "$cache/v/cache/lastfailed")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Build the Containerfile where no registry is: the base image is a Debian made by mmdebstrap from
-# the package mirror, everything else is as in any build. Needs root and Debian's buildah.
+# Build the Containerfile without a registry. mmdebstrap builds the Debian base image from the package
+# mirror; all other steps are those of any build. Needs root and buildah of Debian.
 #
 # Usage: build-offline.sh DIRECTORY [runner|leadline ...]     (both by default)
-# Writes DIRECTORY/leadline-runner.tar and DIRECTORY/leadline.tar (OCI archives, to be loaded as
-# docs/guides/kubernetes-air-gapped.md says) and prints the digest of each. What it keeps for the
-# next time is the base, below $XDG_CACHE_HOME/leadline/image (else ~/.cache).
+# Writes DIRECTORY/leadline-runner.tar and DIRECTORY/leadline.tar (OCI archives; to load them, see
+# docs/guides/kubernetes-air-gapped.md) and prints the digest of each. The base image is cached in
+# $XDG_CACHE_HOME/leadline/image (else ~/.cache).
 set -euo pipefail
 
 fail() { # fact, hint
@@ -19,7 +19,7 @@ out=$(cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- runner leadline
 cd "$(dirname "$0")/../.."
-[ "$(id -u)" = 0 ] || fail "a base image is made with root" "run it with sudo, or with unshare --map-auto"
+[ "$(id -u)" = 0 ] || fail "building a base image needs root" "run it with sudo, or with unshare --map-auto"
 for program in mmdebstrap buildah; do
     command -v $program >/dev/null || fail "there is no $program" "apt-get install --no-install-recommends $program"
 done
@@ -37,7 +37,7 @@ if [ ! -e "$base" ]; then
     mv "$base.new" "$base"
 fi
 
-# Storage and layers of its own: nothing of this stays in the machine's.
+# Separate storage and layers: nothing stays in the storage of the machine.
 work=$(mktemp -d -p "${TMPDIR:-/var/tmp}" leadline-image-XXXXXX)
 trap 'buildah rm --all >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -49,8 +49,8 @@ buildah add --quiet "$container" "$base" / >/dev/null
 buildah commit --quiet "$container" localhost/leadline-base >/dev/null
 buildah rm "$container" >/dev/null
 
-# A network that looks into TLS has certificates of its own; the build sees them, the image does not
-# keep them.
+# A network with TLS inspection has certificates of its own. The build uses them; the image does not
+# contain them.
 certificates=()
 if [ -n "${SSL_CERT_FILE:-}" ]; then
     certificates=(--volume "$SSL_CERT_FILE:/run/network-certificates.pem:ro"

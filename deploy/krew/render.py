@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plugin's archive and its krew manifest, for a release.
+"""Write the archive of the plugin and its krew manifest, for a release.
 
     deploy/krew/render.py --uri URL --homepage URL [--version VERSION] [--to dist/krew]
 
@@ -27,10 +27,10 @@ _PLACE = re.compile(r"@[A-Z0-9]+@")
 
 
 def archive(version: str) -> bytes:
-    """The launcher of this version and the licence, as a gzipped tar."""
+    """Return the launcher of this version and the licence as a gzipped tar."""
     launcher = (HERE / "kubectl-leadline").read_text("utf-8").replace("@VERSION@", version)
     stream = io.BytesIO()
-    # Neither times nor owners: who builds it again gets the same checksum.
+    # No times and no owners: every build has the same checksum.
     with (
         gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
@@ -46,7 +46,7 @@ def archive(version: str) -> bytes:
 
 
 def manifest(version: str, uri: str, homepage: str, packed: bytes) -> str:
-    """The template filled in. Raises ValueError where it has a place that nothing fills."""
+    """Return the template with its values. Raise ValueError if a placeholder has no value."""
     filled = (HERE / MANIFEST).read_text("utf-8").partition("apiVersion:")
     text = filled[1] + filled[2]
     for place, value in {
@@ -57,7 +57,7 @@ def manifest(version: str, uri: str, homepage: str, packed: bytes) -> str:
     }.items():
         text = text.replace(place, value)
     if left := _PLACE.findall(text):
-        raise ValueError(f"nothing fills {', '.join(left)}")
+        raise ValueError(f"no value for {', '.join(left)}")
     return text
 
 
@@ -66,12 +66,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--uri", required=True, help="where the archive will be published")
     parser.add_argument("--homepage", required=True)
-    parser.add_argument("--version", default=project["version"], help="else the project's")
+    parser.add_argument("--version", default=project["version"], help="default: project version")
     parser.add_argument("--to", type=Path, default=ROOT / "dist" / "krew")
     asked = parser.parse_args()
     version = asked.version.removeprefix("v")
     if not _VERSION.fullmatch(version):
-        parser.error(f"krew wants a version of three numbers, and not {asked.version!r}")
+        parser.error(f"krew needs a version of three numbers, not {asked.version!r}")
     packed = archive(version)
     asked.to.mkdir(parents=True, exist_ok=True)
     (asked.to / ARCHIVE).write_bytes(packed)

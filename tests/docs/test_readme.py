@@ -1,4 +1,4 @@
-"""The commands of the README's one minute are run, in order, with the real fio."""
+"""Run the commands of the README and of docs/tutorial/tour.md, with the real fio."""
 
 from __future__ import annotations
 
@@ -16,26 +16,52 @@ from tests.conftest import ROOT
 from tests.docs.console import hold_against
 
 pytestmark = pytest.mark.real
-# What ends otherwise than with 0, and why.
+README = ROOT / "README.md"
+TOUR = ROOT / "docs" / "tutorial" / "tour.md"
+MAXIMUM_LINES = 120
 PUBLISHED = "tests/recorded/imports/table/openebs-and-rook-fio.csv"
+# Commands with an exit status other than 0, and the reason.
 STATUS = {
     "run --resume @latest": 2,  # the run of the page is complete
-    f"audit {PUBLISHED}": 1,  # whose numbers are refused
+    f"audit {PUBLISHED}": 1,  # the audit refuses numbers of this table
 }
 
 
-def commands() -> list[str]:
-    """`leadline` command lines below "One minute", comments left off."""
-    text = (ROOT / "README.md").read_text("utf-8").partition("## One minute")[2]
+def commands(text: str) -> list[str]:
+    """Return the arguments of each `$ uv run leadline` line, without comments."""
     lines = re.findall(r"^\$ uv run leadline (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
-    assert len(lines) >= 5
     return [str(line) for line in lines]
+
+
+def test_the_readme_is_short_and_has_its_picture() -> None:
+    text = README.read_text("utf-8")
+    assert len(text.splitlines()) <= MAXIMUM_LINES
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
+    assert pictures
+    for picture in pictures:
+        assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
+        assert (ROOT / picture).stat().st_size < 300_000
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    lines = commands(README.read_text("utf-8"))
+    assert [line.split()[0] for line in lines] == ["import", "compare", "recommend", "audit"]
+    for line in lines:
+        done = subprocess.run(
+            [sys.executable, "-m", "leadline", *shlex.split(line)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100"},
+        )
+        assert done.returncode == STATUS.get(line, 0), f"{line}: {done.stderr}"
 
 
 def test_the_section_on_pools_prints_what_it_shows(tmp_path: Path) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")
-    section = (ROOT / "README.md").read_text("utf-8").partition("## Which pool")[2]
-    page = tmp_path / "README.md"
+    section = TOUR.read_text("utf-8").partition("## Which pool")[2]
+    page = tmp_path / "tour.md"
     page.write_text(section.partition("\n## ")[0].replace("$ uv run leadline", "$ leadline"))
     hold_against(page, tmp_path, least=4)
 
@@ -46,7 +72,9 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     printed = ""
     refused = False
-    for line in commands():
+    lines = commands(TOUR.read_text("utf-8").partition("## One minute")[2])
+    assert len(lines) >= 5
+    for line in lines:
         # The page's three seconds are for people; one is enough to see that it works.
         call = line.replace("/mnt/pool", str(tmp_path / "pool")).replace("3s", "1s")
         done = subprocess.run(
@@ -67,7 +95,7 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
         printed += done.stdout
     assert (tmp_path / "result.html").stat().st_size > 10_000
     assert list((tmp_path / "pool").iterdir()) == []
-    minute = (ROOT / "README.md").read_text("utf-8").partition("## One minute")[2]
+    minute = TOUR.read_text("utf-8").partition("## One minute")[2]
     shown = minute.partition("```text\n")[2].partition("```")[0]
     for row in re.findall(r"^(\S+) +(read|write|total) +[\d,]+", shown, re.MULTILINE):
         assert re.search(rf"^{row[0]} +{row[1]} +[\d,]+", printed, re.MULTILINE), row
@@ -77,9 +105,9 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_the_lines_about_ceph_do_what_they_say(tmp_path: Path) -> None:
     if os.geteuid() != 0:
-        pytest.skip("needs root: the README's lines about Ceph do NOT get tested")
-    text = (ROOT / "README.md").read_text("utf-8").partition("And Ceph, yours")[2]
-    text = text.partition("And Kubernetes")[0]
+        pytest.skip("needs root: the lines of the tour about Ceph do NOT get tested")
+    text = TOUR.read_text("utf-8").partition("## Ceph")[2]
+    text = text.partition("## Kubernetes")[0]
     lines = re.findall(r"^uv run leadline (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
     assert [line.split()[0] for line in lines] == ["lab", "inventory", "run", "lab"]
     with tempfile.TemporaryDirectory(prefix="ll-readme-") as labs:

@@ -1,4 +1,4 @@
-"""The README's lines about Kubernetes, on a real cluster."""
+"""Run the commands about Kubernetes of docs/tutorial/tour.md on a real cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SHORTER = ("--runtime", "1s", "--ramp", "0", "--size", "16M")
 
 
 def test_its_lines_do_what_they_say(cluster: Cluster, tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text("utf-8").partition("And Kubernetes, ")[2]
+    page = ROOT / "docs" / "tutorial" / "tour.md"
+    text = page.read_text("utf-8").partition("## Kubernetes")[2]
     lines = re.findall(r"^uv run leadline (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
     calls = [shlex.split(line) for line in lines]
     assert [call[0] for call in calls] == ["plan", "run", "run", "inventory"]

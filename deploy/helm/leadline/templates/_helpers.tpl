@@ -11,7 +11,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/name: leadline
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-{{/* Never "leadline": that label says that an object belongs to a run and may be removed. */ -}}
+{{/* Never "leadline": that label marks an object of a run, which may be removed. */ -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
@@ -31,7 +31,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* What `leadline` needs to run in a container, whichever verb. */}}
+{{/* The environment of `leadline` in a container, for every verb. */}}
 {{- define "leadline.environment" -}}
 - {name: HOME, value: /tmp}
 - {name: LEADLINE_RUNS, value: /results}

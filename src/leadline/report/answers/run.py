@@ -5,8 +5,6 @@ Values are in base units (operations, bytes and seconds); names are as the plan 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -30,8 +28,7 @@ from leadline.report.answers.layers import LayersOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.scaling import ScaleOutput
 from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutput, PoolsOutput
-from leadline.report.render.markdown import escape
-from leadline.report.words import visible
+from leadline.report.render.rows import Row, render_rows
 
 
 class FindingOutput(Output):
@@ -438,38 +435,11 @@ def _completed(run: Run) -> int:
 
 # Plain tables for `--format text|csv|markdown`.
 
-Row = Sequence[object]
 SHOW_COLUMNS = (
     "target", "workload", "level", "op", "metric", "value", "unit", "trials",
     "interval_low", "interval_high", "findings",
 )  # fmt: skip
 TRIAL_COLUMNS = ("target", "workload", "level", "op", "metric", "unit", "trial", "value")
-
-
-def render_rows(columns: Sequence[str], rows: Iterable[Row], output: str) -> str:
-    """A table as `text`, `csv` or `markdown`, without a line break at the end.
-
-    Raises ValueError for another format. CSV holds the exact texts (RFC 4180 but with LF);
-    text and Markdown spell control characters out.
-    """
-    texts = [["" if value is None else str(value) for value in row] for row in rows]
-    if output == "csv":
-        stream = io.StringIO()
-        csv.writer(stream, lineterminator="\n").writerows([list(columns), *texts])
-        return stream.getvalue().rstrip("\n")
-    if output == "markdown":
-        lines = [list(columns), ["---"] * len(columns), *texts]
-        cells = [[escape(visible(text)) for text in line] for line in lines]
-        return "\n".join(f"| {' | '.join(line)} |" for line in cells)
-    if output == "text":
-        shown = [list(columns), *([visible(text) for text in line] for line in texts)]
-        widths = [max(len(line[index]) for line in shown) for index in range(len(columns))]
-        shown.insert(1, ["-" * width for width in widths])
-        return "\n".join(
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in shown
-        )
-    raise ValueError(f"no table format {output!r}; there are text, csv and markdown")
 
 
 def show_rows(shown: ShowOutput) -> list[Row]:
