@@ -44,13 +44,13 @@ def command(
     folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
     machines and volumes, and labs that were brought up for the run.
 
-    Only what the archive tells of and carries the run's own mark is touched; files that Leadline
-    did not make stay. Without a run, all runs are looked at. The archive itself keeps all its
-    results. With --kubernetes the cluster itself is asked, for runs whose archive is elsewhere;
-    with --all that takes also runs of others that are going on: look first with --dry-run.
-    Folders of sockets that killed processes left in the temporary folder go as well.
+    Only what the archive records and what carries the run's own mark is touched; files that
+    Leadline did not make stay. Without a run, all runs are looked at. The archive itself keeps
+    all its results. With --kubernetes the cluster itself is asked, for runs whose archive is
+    elsewhere; with --all that takes also runs of others that are going on: look first with
+    --dry-run. Folders of sockets that killed processes left in the temporary folder go as well.
 
-    What could not be removed is told, with status 4.
+    What could not be removed is reported, with exit status 4.
 
     \b
     Example:
@@ -68,7 +68,7 @@ def command(
             raise LeadlineError(
                 errors.USAGE,
                 "what is to be removed from the cluster needs a name",
-                hint="`--run ID` for one run, or `--all` for every run that anybody made there",
+                hint="`--run ID` for one run, or `--all` for every run of every user there",
             )
         return _in_cluster(kubeconfig, context, namespace, asked, dry_run=dry_run)
     folder = runs_folder(runs)

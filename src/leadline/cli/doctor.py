@@ -102,7 +102,7 @@ def _lab() -> Check:
         found=f"without zones and delay: {no_zones}" if no_zones else "can be brought up here",
         ok=no_zones is None,
         needed=False,
-        hint="the zones of a lab are network namespaces, joined by a small program of ours",
+        hint="the zones of a lab are network namespaces, joined by a small C program",
     )
 
 

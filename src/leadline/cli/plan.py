@@ -324,7 +324,7 @@ def _print_summary(draft: Draft, load: Load, path: Path | None) -> None:
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     try:
-        # `x` also where somebody made the file meanwhile.
+        # `x`: another process may have made the file since the check.
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:

@@ -102,7 +102,7 @@ def _once_more(
 
     by = By(asked.by)
     words = page.runs if len(page.runs) > 1 else (asked.baseline, asked.candidate)
-    # Runs that a label tells apart are compared by its key.
+    # Runs that a label distinguishes are compared by its key.
     asked_by = asked.baseline.partition("=")[0] if by is By.LABEL and len(page.runs) > 1 else by
     sides = find_sides(words[0], words[-1], asked_by, page.runs[0], runs, judge)
     return of_two(*sides, by, asked.band, ".html", verified)

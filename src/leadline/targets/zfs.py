@@ -403,7 +403,7 @@ class ZfsTarget(InDataset, OnThisMachine):
         whole = programs.properties(self._pool)
         keep = int((int(whole["used"]) + int(whole["available"])) * KEEP_FREE_SHARE)
         free = int(programs.properties(self._parent)["available"])
-        needed = footprint.room_bytes * copies
+        needed = footprint.capacity_bytes * copies
         if free - needed - claimed_bytes < keep:
             beside = ", with room to receive a copy" if footprint.streams else ""
             others = f"; other targets there need {format_size(claimed_bytes)}"
@@ -443,11 +443,6 @@ class ZfsTarget(InDataset, OnThisMachine):
             self._journal.note_removed(self._created)
             self._created = None
         return problems
-
-
-def likely_dataset(parent: str) -> Dataset:
-    """Where a target will do its I/O, with words for what only the run will know."""
-    return Dataset(name=f"{parent}/leadline-RUN-TOKEN", path=Path("/run/leadline-TOKEN"))
 
 
 # Daemons that were started for a stand: found by their command lines, which name its folder, and

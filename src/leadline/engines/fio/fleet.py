@@ -69,7 +69,7 @@ def clients_of(job: Job, here: str) -> Clients:
     names = names_of(job)
     location = job.location
     if isinstance(location, Hosts):
-        used = {number: location.of(number) for number in range(1, len(names) + 1)}
+        used = {number: location.host_for(number) for number in range(1, len(names) + 1)}
         known = {one.host: one for one in ask(tuple(used.values()))}
         told = (known[used[number].name] for number in range(1, len(names) + 1))
         clients = tuple(
@@ -449,7 +449,7 @@ class FleetEngine(FioEngine):
         starts = []
         for number, name in enumerate(names_of(job), start=1):
             if isinstance(location, Hosts):
-                host = location.of(number)
+                host = location.host_for(number)
                 start = Start(
                     name=name,
                     host=host.name,
