@@ -17,7 +17,7 @@ from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.writer import RunWriter
 from leadline.cli.archives import this_session
-from leadline.cli.options import format_option, plan_options, runs_option
+from leadline.cli.options import echo_line, format_option, plan_options, runs_option
 from leadline.cli.progress import progress
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
@@ -113,7 +113,7 @@ def command(
         raise LeadlineError(
             errors.USAGE,
             "--dry-run prints commands and job files, which have no JSON form",
-            hint="`leadline check --format json` tells of a plan in JSON",
+            hint="`leadline check --format json` describes a plan in JSON",
         )
     if resume is not None:
         if plan or any(value not in (None, ()) for value in given.values()):
@@ -256,7 +256,7 @@ def _reopened(run: Run, targets: Sequence[PreparedTarget], session: Session) -> 
     writer = RunWriter.reopen(run.path, session=session)
     done, problems = remove_leftovers(run, writer)
     for sentence in (*done, *problems):
-        click.echo(f"note: {sentence}", err=True)
+        echo_line(f"note: {sentence}", err=True)
     return writer
 
 
@@ -308,7 +308,7 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
 
         print_run(run, figures(run, findings), findings)
     if not quiet:
-        click.echo(f"archive: {run.path}", err=True)
+        echo_line(f"archive: {run.path}", err=True)
     problem = _stopped(run, outcome.problem) if outcome.problem else _unfinished(run, outcome)
     problems = [one for one in (problem, _left_behind(run, outcome)) if one is not None]
     for one in problems:
@@ -347,7 +347,7 @@ def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
             "still to do",
             hint=f"go on with {_resume(run)}",
         )
-    # A rate that the target cannot do is an answer, which the audit tells.
+    # A rate that the target cannot do is a result, which the audit reports.
     failed = [
         one
         for one in outcome.records

@@ -73,7 +73,7 @@ def with_suspension(problem: Problem, location: Location) -> Problem:
     pool = suspended_below(location.path) if isinstance(location, Folder) else ""
     if not pool:
         return problem
-    error = programs.suspended(pool)
+    error = programs.suspended_error(pool)
     return problem.model_copy(update={"fact": f"{problem.fact}; {error.fact}", "hint": error.hint})
 
 

@@ -79,7 +79,7 @@ class ZfsStreamEngine:
         status, out, _ = programs.run(path, "version", bound_s=_LEAST_BOUND_S)
         if status == 0 and out.strip():
             return out.splitlines()[0].strip()
-        return "zfs-fuse" if programs.in_user_space() else ""
+        return "zfs-fuse" if programs.is_zfs_fuse() else ""
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         if programs.find("zfs") is None:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 
 from leadline import errors
-from leadline.connect.shell import Shell, insist
+from leadline.connect.shell import Shell, run_repeatable
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE
 from leadline.plan.models import EngineChoice, Workload
@@ -105,7 +105,7 @@ def try_in_shell(
     script = f'cd "$1" && timeout {TRY_S:g} {shlex.join(["fio", "--name=try", *options])}'
     if remove:
         script += f"; status=$?; rm -f {shlex.quote(remove)}; exit $status"
-    said = insist(shell, script, folder, bound_s=TRY_S + _CONNECT_S)
+    said = run_repeatable(shell, script, folder, bound_s=TRY_S + _CONNECT_S)
     if said.status == 0:
         return None
     output = (said.stderr + said.stdout).decode("utf-8", "replace")

@@ -18,7 +18,7 @@ from leadline import errors, files
 from leadline.archive import layout
 from leadline.archive.raw import read_whole_fleet
 from leadline.archive.records import ClientRecord, Clients, Problem, TrialStatus
-from leadline.connect.shell import insist
+from leadline.connect.shell import run_repeatable
 from leadline.engines.fio.choice import TRY_FILE, prefill_choice, try_in_shell, try_options
 from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.local import FioEngine
@@ -91,13 +91,13 @@ def _query_host(host: Host) -> ClientRecord:
     best: ClientRecord | None = None
     for _ in range(_CLOCK_TRIES):
         before = time.time()
-        said = insist(host.shell, _QUERY, bound_s=_QUERY_S)
+        said = run_repeatable(host.shell, _QUERY, bound_s=_QUERY_S)
         after = time.time()
         lines = said.text.splitlines()
         if said.status or len(lines) != 3:
             raise LeadlineError(
                 errors.FIO_MISSING,
-                f"fio does not answer on the host {host.name!r}: {said.complaint}",
+                f"fio does not answer on the host {host.name!r}: {said.error_line}",
                 hint="install fio there: it is what generates the load",
             )
         found = ClientRecord(

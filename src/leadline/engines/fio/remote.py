@@ -21,7 +21,7 @@ from pathlib import Path
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Problem, Processor, TrialStatus
-from leadline.connect.shell import Shell, insist
+from leadline.connect.shell import Shell, run_repeatable
 from leadline.engines.fio.choice import (
     REPORT_OPTIONS,
     TRY_FILE,
@@ -155,11 +155,13 @@ class Part:
     def _begin(self, start_ms: int) -> None:
         text = self.job.text.encode()
         arguments = (self.at, digest(text), str(start_ms), f"{self.job.bound_s:g}", *self.command)
-        said = insist(self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S)
+        said = run_repeatable(
+            self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S
+        )
         if said.status:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
-                f"fio could not be started in the {self.volume.shell.name}: {said.complaint}",
+                f"fio could not be started in the {self.volume.shell.name}: {said.error_line}",
                 hint="the runner needs GNU coreutils, and free space in its scratch volume",
             )
 
@@ -181,7 +183,7 @@ class Part:
             if said.status == _NO_FOLDER:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"the output of fio in the {self.volume.shell.name} is gone: {said.complaint}",
+                    f"the output of fio in the {self.volume.shell.name} is gone: {said.error_line}",
                     hint="was the runner restarted? `leadline run --resume --retry-failed` does "
                     "the trial again",
                 )
@@ -191,7 +193,7 @@ class Part:
     def _collect(self, bound_s: float) -> dict[str, bytes]:
         damage = ""
         for _ in range(_ATTEMPTS):
-            said = insist(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
+            said = run_repeatable(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
             try:
                 files = dict(unpack(said.stdout))
             except DamagedTransfer as error:
@@ -327,7 +329,9 @@ class RemoteFioEngine:
     def _query(self, shell: Shell) -> _Fio:
         """Raises LeadlineError: `fio-too-old`, `runner-failed`."""
         if shell.name not in self._known:
-            said = insist(shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S)
+            said = run_repeatable(
+                shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S
+            )
             lines = said.text.splitlines()
             if said.status == KILLED:
                 raise LeadlineError(
@@ -336,7 +340,7 @@ class RemoteFioEngine:
             if said.status or not lines:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"there is no fio in the {shell.name}: {said.complaint}",
+                    f"there is no fio in the {shell.name}: {said.error_line}",
                     hint="use an image with fio, as Containerfile makes it",
                 )
             require_version(lines[0], shell.name)
