@@ -153,6 +153,19 @@ class LayerFlow:
         """`engine fio`, `block loop1`, `pool rep3`."""
         return f"{self.kind.value if self.kind else 'engine'} {self.name}"
 
+    @property
+    def short_name(self) -> str:
+        """`fio`, `ext4`, `loop1`, `rbd-fuse`, `image`, `zfs`; else the kind and the name."""
+        match self.kind:
+            case None | LayerKind.FILESYSTEM | LayerKind.BLOCK:
+                return self.name
+            case LayerKind.IMAGE | LayerKind.ZFS:
+                return self.kind.value  # a stack has one, and its name may be long
+            case LayerKind.FUSE:
+                return self.facts.get("program") or f"fuse {self.name}"
+            case _:
+                return f"{self.kind.value} {self.name}"
+
     def moved_bps(self, op: Op) -> float:
         """Bytes per second of one direction, 0 if unknown."""
         flow = self.flows.get(op)

@@ -341,7 +341,7 @@ def _why_less(between: Between, evidence: Evidence) -> Iterator[Fact]:
 
 def _why_more(between: Between, evidence: Evidence) -> Iterator[Fact]:
     lower, write, zfs = between.lower, between.op is Op.WRITE, between.zfs
-    others = fact(Code.OTHER_USERS, layer=lower.label)
+    others = fact(Code.OTHER_USERS, layer=lower.short_name)
     if between.ratio is None and lower.shared:
         yield others
         return
@@ -414,8 +414,8 @@ def _why_windows(between: Between) -> Iterator[Fact]:
     if bounds is not None and upper.seconds is not None:
         yield fact(
             Code.WINDOWS_EXPLAIN if between.explained else Code.WINDOWS_TOO_SMALL,
-            upper=upper.label,
-            lower=lower.label,
+            upper=upper.short_name,
+            lower=lower.short_name,
             length_s=upper.seconds.length_s,
             late_s=upper.seconds.late_s,
             least=bounds[0],

@@ -14,9 +14,9 @@ from leadline.analysis.layers.explain import (
     explain,
     find_little,
 )
-from leadline.analysis.layers.facts import Code, Fact, fact
+from leadline.analysis.layers.facts import Code, Fact, Setting, fact
 from leadline.analysis.layers.model import find_layer
-from leadline.analysis.layers.relevance import Setting, find_settings
+from leadline.analysis.layers.relevance import find_settings
 from leadline.analysis.layers.trial import TrialLayers, trial_layers
 from leadline.analysis.layers.zfs import vdev_devices
 from leadline.archive.reader import Run, StoredTrial

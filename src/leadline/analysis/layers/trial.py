@@ -23,6 +23,7 @@ from leadline.analysis.layers.windows import (
 from leadline.analysis.layers.zfs import ZfsSamples, zfs_flow
 from leadline.archive.reader import StoredTrial
 from leadline.formats.ceph.counters import (
+    CounterSample,
     ImageSample,
     MissedCounters,
     MissedImage,
@@ -104,18 +105,16 @@ def read_records(trial: StoredTrial) -> TrialRecords:
             errors[error.fact] = None
             return nothing
 
-    machines = read(lambda: trial.resources, ())
-    requests = _traced_requests(read(lambda: trial.block_requests, ()))
-    report, answers = read(lambda: trial.zpool_iostat, None), read(lambda: trial.zfs, ())
-    zfs = _zfs_samples(report, answers, errors)
-    image = read(lambda: trial.image_counters, ())
-    counters = read(lambda: trial.ceph_counters, ())
+    requests: Sequence[BlockSample | MissedBlock] = read(lambda: trial.block_requests, ())
+    answers: Sequence[ZfsAnswer | MissedZfs] = read(lambda: trial.zfs, ())
+    counters: tuple[CounterSample, ...] = read(lambda: trial.ceph_counters, ())
     missed = (sample.reason for sample in counters if isinstance(sample, MissedCounters))
+    zfs = _zfs_samples(read(lambda: trial.zpool_iostat, None), answers, errors)
     return TrialRecords(
-        machines=machines,
-        requests=requests,
+        machines=read(lambda: trial.resources, ()),
+        requests=_traced_requests(requests),
         zfs=zfs,
-        image=image,
+        image=read(lambda: trial.image_counters, ()),
         pool=PoolSamples(
             samples=counters,
             sizes=operation_sizes(counters),

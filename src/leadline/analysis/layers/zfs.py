@@ -133,7 +133,7 @@ def queues(samples: ZfsSamples, windows: Mapping[Op, Window]) -> Mapping[str, Qu
     leaves = [row for row in _leaves(samples.report) if row.group not in _NO_DATA]
     inside = _inside(leaves, window, _clock(leaves, samples.watched_s))
     found: dict[str, Queue] = {}
-    for vdev in {row.name for row in inside}:
+    for vdev in dict.fromkeys(row.name for row in inside):
         rows = [row for row in inside if row.name == vdev]
         for column in rows[0].values:
             name = column.removesuffix("_activ")

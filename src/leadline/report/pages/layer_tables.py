@@ -22,7 +22,7 @@ from leadline.report.document import (
     Table,
     linear_axis,
 )
-from leadline.report.pages.layer_words import layer_name, words
+from leadline.report.pages.layer_words import words
 from leadline.report.words import NOT_SHOWN, share_text, value_text
 from leadline.units import format_bandwidth, format_latency, format_size
 
@@ -79,7 +79,7 @@ def layers_table(anchor: str, cell: CellLayers) -> Table:
 def _layer_rows(layer: LayerFlow) -> list[tuple[Cell, ...]]:
     notes = (words(note) for note in (layer.shared, *layer.notes))
     note = "; ".join(part for part in (layer.name, *notes) if part)
-    name = _word(layer_name(layer) + (" *" if layer.shared else ""), note)
+    name = _word(layer.short_name + (" *" if layer.shared else ""), note)
     if layer.flows:
         return [(name, _word(flow.op.value), *_flow_cells(flow)) for flow in layer.flows.values()]
     absent = words(layer.unobserved) or "no I/O"
@@ -153,8 +153,8 @@ def _step_row(step: Step, cell: CellLayers) -> tuple[Cell, ...]:
         return _number(value, lambda times: f"x {times:.3g}", only or absent)
 
     return (
-        _word(layer_name(above), through),
-        _word(layer_name(below), through),
+        _word(above.short_name, through),
+        _word(below.short_name, through),
         _word(step.op.value),
         ratio(step.bytes_ratio, ""),
         ratio(step.operations_ratio, "one of the layers counts no operations"),
@@ -266,7 +266,7 @@ def sizes_chart(anchor: str, cell: CellLayers) -> LineChart | None:
     sizes, in the main direction; None if no layer below the engine has sizes."""
     op = cell.median.main_op
     found = [
-        (layer_name(layer), flow.sizes)
+        (layer.short_name, flow.sizes)
         for layer in cell.median.layers
         if op is not None and (flow := layer.flows.get(op)) is not None and flow.sizes is not None
     ]
@@ -330,13 +330,11 @@ def _line(number: int, name: str, sizes: Sizes, first: int, last: int) -> Line:
 def _size_scale(smallest: float, largest: float) -> Scale:
     """A log axis with ticks at powers of two."""
     first, last = math.floor(math.log2(smallest)), math.ceil(math.log2(largest))
-    every = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
+    octaves = range(first, last + 1, max(1, math.ceil((last - first + 1) / _MOST_TICKS)))
     return Scale(
         title="request size",
         log=True,
         low=2.0**first / 1.15,
         high=2.0**last * 1.15,
-        ticks=tuple(
-            (2.0**octave, format_size(2**octave)) for octave in range(first, last + 1, every)
-        ),
+        ticks=tuple((2.0**octave, format_size(2**octave)) for octave in octaves),
     )

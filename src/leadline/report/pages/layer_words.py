@@ -8,12 +8,9 @@ from string import Formatter
 from typing import Any
 
 from leadline.analysis.layers.explain import Little, Stalls
-from leadline.analysis.layers.facts import Code, Fact, Relevance, Setting
-from leadline.analysis.layers.model import LayerFlow
+from leadline.analysis.layers.facts import Code, Fact
 from leadline.analysis.layers.study import CellLayers
-from leadline.inventory.layer import LayerKind
 from leadline.metrics import Op
-from leadline.report.words import share_text
 from leadline.units import format_bandwidth, format_latency, format_size
 
 # How a template shows a number: `{size_bytes:size}`.
@@ -21,7 +18,7 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
     "size": format_size,
     "latency": format_latency,
     "rate": lambda value: _rate(value),
-    "percent": share_text,
+    "percent": lambda value: _percent(value),
     "count": lambda value: f"{value:,.0f}",
     "number": lambda value: f"{value:.3g}",
 }
@@ -241,25 +238,6 @@ def words(cause: Fact | None) -> str:
     return _Templates().format(TEMPLATES[cause.code], **values)
 
 
-def setting_words(setting: Setting) -> str:
-    """Return the sentence of a setting as published."""
-    prefix = "Unknown: " if setting.relevance is Relevance.NOT_KNOWN else ""
-    return f"{prefix}{words(setting.cause)}"
-
-
-def layer_name(layer: LayerFlow) -> str:
-    """Return `fio`, `ext4`, `loop1`, `rbd-fuse`, `image`, `zfs`; else the kind and the name."""
-    match layer.kind:
-        case None | LayerKind.FILESYSTEM | LayerKind.BLOCK:
-            return layer.name
-        case LayerKind.IMAGE | LayerKind.ZFS:
-            return layer.kind.value  # a stack has one, and its name may be long
-        case LayerKind.FUSE:
-            return layer.facts.get("program") or f"fuse {layer.name}"
-        case _:
-            return f"{layer.kind.value} {layer.name}"
-
-
 def explanation(cell: CellLayers) -> Iterator[str]:
     """Yield why the cell has its throughput, the most important sentence first."""
     causes, found = cell.causes, cell.median
@@ -270,7 +248,7 @@ def explanation(cell: CellLayers) -> Iterator[str]:
         reasons = "".join(f" {words(reason)}" for reason in step.reasons[:1])
         yield (
             f"{found.engine.name} {_did(step.op)} {_rate(found.engine.moved_bps(step.op))}; "
-            f"nothing of it reached {layer_name(found.layers[step.below])}.{reasons}"
+            f"nothing of it reached {found.layers[step.below].short_name}.{reasons}"
         )
     if causes.stalls:
         yield _stall_words(causes.stalls)
@@ -284,7 +262,7 @@ def explanation(cell: CellLayers) -> Iterator[str]:
         between = found.layers[step.above + 1 : step.below]
         programs = [name for layer in between if (name := layer.facts.get("program"))]
         yield (
-            f"Concurrency is lost between {layer_name(above)} and {layer_name(below)}"
+            f"Concurrency is lost between {above.short_name} and {below.short_name}"
             + (f" (program {programs[0]})" if programs else "")
             + f": {many:.3g} in flight above, {few:.3g} below."
         )
@@ -297,7 +275,7 @@ def explanation(cell: CellLayers) -> Iterator[str]:
 
 def _little_words(cell: CellLayers, little: Little) -> str:
     found = cell.median
-    layer = layer_name(found.layers[little.layer])
+    layer = found.layers[little.layer].short_name
     sentences = []
     agreement = ""
     reasons: tuple[Fact, ...] = ()
@@ -306,11 +284,11 @@ def _little_words(cell: CellLayers, little: Little) -> str:
         sentences.append(f"{who}: {_rate(little.throughput)}.")
         within = max(1, math.ceil(abs(little.difference) * 100)) / 100
         if little.closes:
-            agreement = f", within {share_text(within)}"
+            agreement = f", within {_percent(within)}"
         else:
             ratio = 1 + little.difference
-            shown = share_text(ratio) if ratio < 1 else f"{ratio:.3g} times"
-            agreement = f", {shown} of that"
+            shown = f"{_percent(ratio)} of" if ratio < 1 else f"{ratio:.3g} times"
+            agreement = f", {shown} the engine's"
             reasons = next(
                 (
                     step.reasons[:1]
@@ -326,7 +304,7 @@ def _little_words(cell: CellLayers, little: Little) -> str:
     )
     sentences += map(words, reasons)
     if little.median_size is not None and little.median_at is not None:
-        at = layer_name(found.layers[little.median_at])
+        at = found.layers[little.median_at].short_name
         sentences.append(f"The median size at {at} is {format_size(little.median_size)}.")
     if little.object_bytes and (little.requests_per_object or 0) >= 1:
         sentences.append(
@@ -338,8 +316,8 @@ def _little_words(cell: CellLayers, little: Little) -> str:
 
 def _stall_words(stalls: Stalls) -> str:
     waits = (
-        f"the pipe waited for the receiver {share_text(stalls.for_receiver_share)} of the time, "
-        f"for the sender {share_text(stalls.for_sender_share)}"
+        f"the pipe waited for the receiver {_percent(stalls.for_receiver_share)} of the time, "
+        f"for the sender {_percent(stalls.for_sender_share)}"
     )
     if stalls.slower:
         return f"The {stalls.slower} limits the stream: {waits}."
@@ -348,6 +326,12 @@ def _stall_words(stalls: Stalls) -> str:
 
 def _did(op: Op) -> str:
     return "wrote" if op is Op.WRITE else "read"
+
+
+def _percent(share: float) -> str:
+    """`4 %`, `0.3 %`, `120 %`."""
+    value = share * 100
+    return f"{value:.0f} %" if abs(value) >= 9.95 or value == round(value) else f"{value:.1f} %"
 
 
 def _rate(bytes_per_second: float) -> str:

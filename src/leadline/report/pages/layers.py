@@ -21,7 +21,7 @@ from leadline.report.pages.layer_tables import (
     steps_table,
     sweep_table,
 )
-from leadline.report.pages.layer_words import explanation, layer_name, words
+from leadline.report.pages.layer_words import explanation, words
 from leadline.report.words import count_text
 from leadline.text import sentence
 
@@ -145,7 +145,7 @@ def _reasons(cell: CellLayers) -> tuple[str, ...]:
     for step in shown_steps(cell):
         if not step.reasons:
             continue
-        above, below = (layer_name(cell.median.layers[at]) for at in (step.above, step.below))
+        above, below = (cell.median.layers[at].short_name for at in (step.above, step.below))
         size = (
             f"{signed_share(step.difference)} of the bytes"
             if step.difference is not None
@@ -170,10 +170,10 @@ def _notes(cell: CellLayers) -> Iterator[str]:
     yield from (text for basis, text in texts.items() if basis in bases)
     for layer in found.layers:
         if layer.unobserved:
-            yield f"Not observed: {layer_name(layer)}: {words(layer.unobserved)}."
+            yield f"Not observed: {layer.short_name}: {words(layer.unobserved)}."
         if layer.shared and layer.flows:
             yield f"* {sentence(words(layer.shared))}"
-        yield from (f"{layer_name(layer)}: {words(note)}." for note in layer.notes)
+        yield from (f"{layer.short_name}: {words(note)}." for note in layer.notes)
     yield from map(words, found.notes)
 
 
