@@ -123,22 +123,23 @@ def test_the_page_shows_some_cells_and_refers_to_the_others(run: Run, study: Lay
 
 
 def test_words_of_an_explanation(study: LayerStudy) -> None:
-    assert list(explanation(study.cells[1])) == [
-        (
-            "receive: 11.4 MiB/s. Writes at image: 10.7 KiB x 1.31 in flight / 1.2 ms = 11.4 MiB/s, "
-            "within 1 % (Little's law). The median size at loop7 is 8 KiB. An object of 4 MiB holds "
-            "381 requests."
-        ),
-        (
-            "The receiver limits the stream: the pipe waited for the receiver 70 % of the time, for "
-            "the sender 2 %."
-        ),
-        (
-            "Concurrency is lost between loop7 and image (program rbd-fuse): 8 in flight above, 1.31 "
-            "below."
-        ),
-        "Each client write becomes 2 OSD writes: copies, or chunks of an erasure-coded object.",
-    ]
+    little, stalls, loss, copies = explanation(study.cells[1])
+    assert little == (
+        "receive: 11.4 MiB/s. Writes at image: 10.7 KiB x 1.31 in flight / 1.2 ms = 11.4 MiB/s, "
+        "within 1 % (Little's law). The median size at loop7 is 8 KiB. An object of 4 MiB holds "
+        "381 requests."
+    )
+    assert stalls == (
+        "The receiver limits the stream: the pipe waited for the receiver 70 % of the time, for "
+        "the sender 2 %."
+    )
+    assert loss == (
+        "Concurrency is lost between loop7 and image (program rbd-fuse): 8 in flight above, 1.31 "
+        "below."
+    )
+    assert copies == (
+        "Each client write becomes 2 OSD writes: copies, or chunks of an erasure-coded object."
+    )
 
 
 def test_the_page_renders(run: Run, study: LayerStudy) -> None:
