@@ -553,7 +553,7 @@ def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
                     finding.op.value if finding.op else "",
                     f"trial {finding.trial}" if finding.trial else "",
                 ),
-                message=visible(finding.message),
+                message=finding.message,
                 evidence=tuple(
                     (evidence_name(name), evidence_text(name, value))
                     for name, value in finding.evidence.items()
@@ -561,7 +561,7 @@ def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
             )
             for finding in findings
         ),
-        remedies=tuple(dict.fromkeys(visible(finding.remedy) for finding in findings)),
+        remedies=tuple(dict.fromkeys(finding.remedy for finding in findings)),
     )
 
 
