@@ -364,8 +364,14 @@ def _measured(table: _Table, keys: Sequence[Key]) -> str:
     return ", ".join(metric_word(one) for one in found) or "nothing"
 
 
+def key_name(key: Key) -> str:
+    """Return `random-rw-4k@qd16 write`."""
+    workload, level, op = key
+    return f"{workload}{f'@{level}' if level else ''} {op.value}"
+
+
 def _names(keys: Iterable[Key]) -> list[str]:
-    return [f"{workload}{f'@{level}' if level else ''} {op.value}" for workload, level, op in keys]
+    return [key_name(key) for key in keys]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -341,9 +341,9 @@ _NAMES_SHOWN = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A target's place. `rank`, `interval` (the rank interval: lowest and highest rank that the
-    trials allow), `score` (1 = the baseline) and its 95 % interval are None where a number is missing; the score's
-    interval also of the baseline, and where there are too few trials. `values` are those of the
-    objectives, in base units, None where missing or refused."""
+    trials allow), `score` (1 = the baseline) and its 95 % interval are None where a number is
+    missing; the score's interval also for the baseline and with too few trials. `values` are those
+    of the objectives, in base units, None where missing or refused."""
 
     target: str
     rank: int | None = None

@@ -26,7 +26,7 @@ from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.plan.models import Target
-from leadline.report.pages.ranking import answer, changes, not_measured, trade_offs
+from leadline.report.pages.recommendation import answer, changes, not_measured, trade_offs
 from tests.conftest import RECORDED
 from tests.unit.analysis.ranked import READS, Trials, iops, make
 
