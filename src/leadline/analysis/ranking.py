@@ -515,7 +515,7 @@ def _baseline(
     if wanted not in missing:
         raise _no_target(names, wanted)
     if missing[wanted]:
-        lacks = [f"{gap.objective.name}: {gap.cause}" for gap in missing[wanted]]
+        lacks = [f"{gap.objective.name}: {gap.cause.replace('-', ' ')}" for gap in missing[wanted]]
         raise LeadlineError(
             errors.USAGE,
             f"{wanted} cannot be the baseline: it lacks a number",
