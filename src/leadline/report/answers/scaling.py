@@ -1,16 +1,16 @@
 """JSON answer of `leadline scale` (contract `leadline/scale/1`), and the levels as CSV.
 
-The models declare the contract. Pydantic fills each from the attributes of the analysis' dataclass
-with the same names; words come from the templates of the page.
+The models declare the contract. Their fields are read from the dataclasses of the analysis; words
+come from the templates of the page.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from leadline.analysis.scaling.clients import Disturbance
 from leadline.analysis.scaling.curves import LATENCIES, LoadCurve, LoadPoint, refused
@@ -42,30 +42,11 @@ Client = Annotated[str | None, BeforeValidator(lambda one: one and one.client)]
 Count = Annotated[int, BeforeValidator(len)]
 
 
-class Facts:
-    """Attributes of several objects as one object; values given by name come first."""
-
-    def __init__(self, *sources: object, **values: object) -> None:
-        self._sources, self._values = sources, values
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._values:
-            return self._values[name]
-        for source in self._sources:
-            if hasattr(source, name):
-                return getattr(source, name)
-        raise AttributeError(name)
-
-
 def _finite_numbers(numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-class ScaleModel(Output):
-    model_config = ConfigDict(from_attributes=True)
-
-
-class PointOutput(ScaleModel):
+class PointOutput(Output):
     """A level. `load` is in the curve's `axis`; `in_flight` is the requested number of I/Os;
     `offered_iops` of an open loop is of all clients together. Latencies in seconds. Missing values
     are null. Values refused by an `error` finding are present but used nowhere (`iops_refused`,
@@ -97,7 +78,7 @@ class PointOutput(ScaleModel):
     bottleneck: list[str]
 
 
-class PeakOutput(ScaleModel):
+class PeakOutput(Output):
     """The closed-loop level with the highest throughput; `ties` do not differ significantly from
     it; `last`: no higher load was measured."""
 
@@ -109,7 +90,7 @@ class PeakOutput(ScaleModel):
     last: bool
 
 
-class KneeOutput(ScaleModel):
+class KneeOutput(Output):
     """`interval` (95 %) is cut to the measured levels; it goes on at the end where `before` or
     `beyond` is true. `load` is null where `absence` is set, `level` between levels."""
 
@@ -122,7 +103,7 @@ class KneeOutput(ScaleModel):
     absence: Words
 
 
-class UslOutput(ScaleModel):
+class UslOutput(Output):
     """The fitted Universal Scalability Law X(N) = rate N / (1 + contention (N - 1) + coherence
     N (N - 1)); `absence` is set where there is none. A null end of an interval is unbounded.
     `peak_load` is null where the law's peak lies outside the measured levels. `misfit_p` below
@@ -143,7 +124,7 @@ class UslOutput(ScaleModel):
     absence: str
 
 
-class StandingOutput(ScaleModel):
+class StandingOutput(Output):
     """A level against a limit: `kept`, `kept in some trials`, `broken` or `unknown`. `value` in
     seconds; `kept` of `trials` trials keep it; `why` is set where there is no usable value."""
 
@@ -156,7 +137,7 @@ class StandingOutput(ScaleModel):
     why: Words
 
 
-class LimitOutput(ScaleModel):
+class LimitOutput(Output):
     """The limit lies between `last_kept` and `first_broken`; null: not among the levels.
     `iops` is the throughput of the last level that keeps it."""
 
@@ -171,7 +152,7 @@ class LimitOutput(ScaleModel):
     levels: list[StandingOutput]
 
 
-class SuspectOutput(ScaleModel):
+class SuspectOutput(Output):
     """`strength` is `named`, `suspected`, `not measured` or `excluded`; `evidence` in base units
     and shares."""
 
@@ -181,7 +162,7 @@ class SuspectOutput(ScaleModel):
     sentence: str
 
 
-class BottleneckOutput(ScaleModel):
+class BottleneckOutput(Output):
     """The bottlenecks of a level, the most certain first, by the evidence of one trial."""
 
     level: str
@@ -190,7 +171,7 @@ class BottleneckOutput(ScaleModel):
     notes: list[str]
 
 
-class FairnessOutput(ScaleModel):
+class FairnessOutput(Output):
     """The clients of a level: the slowest client's rate over the median client's, the worst p99
     over the median client's; null where a client has no value. `lost` clients have no figures in
     some trial."""
@@ -204,7 +185,7 @@ class FairnessOutput(ScaleModel):
     lost: int
 
 
-class CurveOutput(ScaleModel):
+class CurveOutput(Output):
     """One target, workload and operation over load. `axis` is the unit of load, `clients` or
     `I/Os in flight`; `numjobs` and `iodepth` are set where clients vary. `saturated` is null where
     it is inconclusive. `knee` is the level from which on a doubling of the load gives less than a
@@ -232,7 +213,7 @@ class CurveOutput(ScaleModel):
     left_out: list[str]
 
 
-class DensityStepOutput(ScaleModel):
+class DensityStepOutput(Output):
     clients: int
     level: str
     standing: str
@@ -240,7 +221,7 @@ class DensityStepOutput(ScaleModel):
     fairness: list[FairnessOutput]
 
 
-class DensityOutput(ScaleModel):
+class DensityOutput(Output):
     """Clients at `rate_iops` each: `kept` is the largest number within the limit, `broken` the
     smallest above it, null where none was measured. `unsure` are inconclusive."""
 
@@ -258,7 +239,7 @@ class DensityOutput(ScaleModel):
     steps: list[DensityStepOutput]
 
 
-class EffectOutput(ScaleModel):
+class EffectOutput(Output):
     """One metric; `ratio` to the level without neighbours."""
 
     metric: str
@@ -269,7 +250,7 @@ class EffectOutput(ScaleModel):
     verdict: str
 
 
-class NeighbourOutput(ScaleModel):
+class NeighbourOutput(Output):
     """One level with neighbours; `alone` names the level without them."""
 
     run: str
@@ -282,7 +263,7 @@ class NeighbourOutput(ScaleModel):
     effects: list[EffectOutput]
 
 
-class ResourceOutput(ScaleModel):
+class ResourceOutput(Output):
     """`kind` is `capacity`, or `copies`, which divide no speed-up."""
 
     name: str
@@ -293,7 +274,7 @@ class ResourceOutput(ScaleModel):
     told_by: str
 
 
-class SpeedupLevelOutput(ScaleModel):
+class SpeedupLevelOutput(Output):
     """Throughput of two levels, I/Os per second, null where missing or refused. `efficiency` =
     `ratio` / the ratio of the resource that grew most. `evidence` and `reasons` as in `compare`."""
 
@@ -311,7 +292,7 @@ class SpeedupLevelOutput(ScaleModel):
     reasons: list[str]
 
 
-class EqualLatencyOutput(ScaleModel):
+class EqualLatencyOutput(Output):
     """Highest throughput of both within `limit`, between levels measured. `bound` is `at least` or
     `at most` where one side's levels do not reach the limit, else empty. `absence` says why there
     is no ratio."""
@@ -331,7 +312,7 @@ class EqualLatencyOutput(ScaleModel):
     absence: Words
 
 
-class SpeedupOutput(ScaleModel):
+class SpeedupOutput(Output):
     """One curve on two systems. `by` is `run`, `cluster` or `label`; `divisor` names the resource
     that grew most, null where none is known."""
 
@@ -353,7 +334,7 @@ class SpeedupOutput(ScaleModel):
     equal_latency: EqualLatencyOutput
 
 
-class CauseOutput(ScaleModel):
+class CauseOutput(Output):
     """`stance` is `supported`, `open` or `contradicted` by the archives."""
 
     code: str
@@ -362,7 +343,7 @@ class CauseOutput(ScaleModel):
     paths: list[str]
 
 
-class ScaleFindingOutput(ScaleModel):
+class ScaleFindingOutput(Output):
     """A finding as the audit's, with its candidate causes."""
 
     code: str
@@ -378,7 +359,7 @@ class ScaleFindingOutput(ScaleModel):
     causes: list[CauseOutput]
 
 
-class ScaleOutput(ScaleModel):
+class ScaleOutput(Output):
     """Values in base units. `limit` is as requested, else null."""
 
     schema_: Literal["leadline/scale/1"] = Field(default="leadline/scale/1", alias="schema")
@@ -397,12 +378,16 @@ class ScaleOutput(ScaleModel):
 
 def scale_output(study: ScalingStudy) -> ScaleOutput:
     """Return the answer for a study."""
-    facts = Facts(
+    return ScaleOutput(
         runs=[one.run.id for one in study.runs],
         limit=str(study.limit) if study.limit else None,
         band=study.band,
         curves=[_curve(one) for one in study.curves],
-        density=[Facts(answer, run=one.run.id) for one in study.runs for answer in one.densities],
+        density=[
+            DensityOutput.from_records(answer, run=one.run.id)
+            for one in study.runs
+            for answer in one.densities
+        ],
         neighbours=[
             row
             for one in study.curves
@@ -412,17 +397,16 @@ def scale_output(study: ScalingStudy) -> ScaleOutput:
         speedups=[_speedup(growth, row) for growth in study.growths for row in growth.rows],
         findings=[_finding(found) for found in study.superlinear],
     )
-    return ScaleOutput.model_validate(facts)
 
 
-def _curve(study: CurveStudy) -> Facts:
+def _curve(study: CurveStudy) -> CurveOutput:
     curve, shape = study.curve, study.shape
     leading = {
         part.point.cell: [suspect.bottleneck for suspect in part.leading]
         for part in study.bottlenecks
     }
     points = (*curve.closed, *curve.offered, *curve.disturbed)
-    return Facts(
+    return CurveOutput.from_records(
         curve,
         shape,
         run=study.run.id,
@@ -437,11 +421,11 @@ def _curve(study: CurveStudy) -> Facts:
     )
 
 
-def _point(curve: LoadCurve, point: LoadPoint, bottleneck: Sequence[str]) -> Facts:
+def _point(curve: LoadCurve, point: LoadPoint, bottleneck: Sequence[str]) -> PointOutput:
     rate = point.throughput
     latencies = [point.latency(metric) for metric in LATENCIES]
     codes = [code for figure in (rate, *latencies) for code in figure.findings]
-    return Facts(
+    return PointOutput.from_records(
         point.load,
         level=point.level,
         loop="open" if point.open_loop else "closed",
@@ -459,7 +443,7 @@ def _point(curve: LoadCurve, point: LoadPoint, bottleneck: Sequence[str]) -> Fac
     )
 
 
-def _usl(shape: Shape) -> Facts:
+def _usl(shape: Shape) -> UslOutput:
     law, top = shape.law, shape.law_peak
     peak = {
         "peak_load": top.load if top else None,
@@ -467,8 +451,10 @@ def _usl(shape: Shape) -> Facts:
         "peak_load_interval": top.range.interval if top else None,
     }
     if isinstance(law, Unfitted):
-        return Facts(**dict.fromkeys(UslOutput.model_fields) | {"absence": text(law)})
-    return Facts(
+        return UslOutput.from_records(
+            **dict.fromkeys(UslOutput.model_fields) | {"absence": text(law)}
+        )
+    return UslOutput.from_records(
         law,
         law.curve,
         rate_interval=_ends(law.rate_interval),
@@ -484,29 +470,33 @@ def _ends(interval: UslInterval) -> tuple[float | None, float | None]:
     return _finite(interval.low), _finite(interval.high)
 
 
-def _bottleneck(found: LevelBottleneck) -> Facts:
-    return Facts(
+def _bottleneck(found: LevelBottleneck) -> BottleneckOutput:
+    return BottleneckOutput.from_records(
         found,
-        suspects=[Facts(one, sentence=suspect_text(one)) for one in found.suspects],
+        suspects=[
+            SuspectOutput.from_records(one, sentence=suspect_text(one)) for one in found.suspects
+        ],
         notes=found.evidence.notes if found.trial else ["no trial of the level was completed"],
     )
 
 
-def _neighbours(study: CurveStudy, part: Disturbance) -> Iterable[Facts]:
+def _neighbours(study: CurveStudy, part: Disturbance) -> Iterable[NeighbourOutput]:
     for row in part.rows:
-        yield Facts(
+        yield NeighbourOutput.from_records(
             study.curve,
             run=study.run.id,
             alone=part.alone.level,
             level=row.point.level,
             neighbours=row.neighbours,
-            effects=[Facts(one, one.metric, one.judgement) for one in row.effects],
+            effects=[
+                EffectOutput.from_records(one, one.metric, one.judgement) for one in row.effects
+            ],
         )
 
 
-def _speedup(growth: Growth, row: GrowthRow) -> Facts:
+def _speedup(growth: Growth, row: GrowthRow) -> SpeedupOutput:
     one = row.speedup
-    return Facts(
+    return SpeedupOutput.from_records(
         one,
         one.candidate,
         by=growth.by,
@@ -520,8 +510,8 @@ def _speedup(growth: Growth, row: GrowthRow) -> Facts:
     )
 
 
-def _level(one: LevelSpeedup) -> Facts:
-    return Facts(
+def _level(one: LevelSpeedup) -> SpeedupLevelOutput:
+    return SpeedupLevelOutput.from_records(
         one.judgement,
         baseline_level=one.baseline.level,
         candidate_level=one.candidate.level,
@@ -534,8 +524,8 @@ def _level(one: LevelSpeedup) -> Facts:
     )
 
 
-def _equal_latency(one: EqualLatency) -> Facts:
-    return Facts(
+def _equal_latency(one: EqualLatency) -> EqualLatencyOutput:
+    return EqualLatencyOutput.from_records(
         one,
         one.judgement,
         limit=str(one.limit) if one.limit else None,
@@ -548,9 +538,9 @@ def _equal_latency(one: EqualLatency) -> Facts:
     )
 
 
-def _finding(found: Superlinear) -> Facts:
-    causes = [Facts(cause, text=cause_text(cause)) for cause in found.causes]
-    return Facts(superlinear_finding(found), causes=causes)
+def _finding(found: Superlinear) -> ScaleFindingOutput:
+    causes = [CauseOutput.from_records(cause, text=cause_text(cause)) for cause in found.causes]
+    return ScaleFindingOutput.from_records(superlinear_finding(found), causes=causes)
 
 
 SCALE_COLUMNS = (

@@ -90,7 +90,7 @@ def test_an_own_single_trial_could_be_at_most() -> None:
     one = found(simulate(closed(8, 100.0)), simulate(closed(8, 195.0)))
     assert one is not None
     assert not one.certain
-    assert one.at.judgement.evidence is Evidence.WITHIN_RUN
+    assert one.at.judgement.evidence is Evidence.NONE
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.6, 5 / 3, 1.70])
