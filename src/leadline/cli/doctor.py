@@ -135,7 +135,7 @@ def _zfs() -> Check:
             found=f"of the kernel; SUSPENDED: {', '.join(lost)}, of which all I/O waits",
             ok=False,
             needed=False,
-            hint=programs.suspended(lost[0]).hint or "",
+            hint=programs.suspended_error(lost[0]).hint or "",
         )
     elif Path("/dev/zfs").exists():
         found = "of the kernel"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.connect.ceph import CephAccess
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.plan.models import Plan, Target
 from leadline.plan.target_url import TargetKind, VolumeMode, VolumeRequest
 from leadline.runner.ports import (
@@ -84,5 +84,5 @@ class _FutureShell:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def run(self, script: str, *arguments: str, **settings: object) -> Said:
+    def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
         raise AssertionError("a dry run executes nothing")
