@@ -17,7 +17,7 @@ from leadline.analysis.layers.trial import TrialLayers
 from leadline.analysis.layers.zfs import Queue, queues, vdev_devices, written_times
 from leadline.formats.zfs.status import Txg
 from leadline.inventory.layer import LayerKind
-from leadline.inventory.zfs import PARAMETERS_PARAMETERS
+from leadline.inventory.zfs import zfs_parameters
 from leadline.metrics import Op
 from leadline.units import format_bandwidth, format_latency, format_size
 
@@ -73,7 +73,6 @@ def not_known(name: str, value: str, fact: str, **evidence: float) -> Setting:
 
 # A share of the requests below it is noise.
 SOME = 0.01
-_PARAMETERS = {one.name: one for one in PARAMETERS_PARAMETERS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ class Given:
 
     def _default(self, name: str) -> int | None:
         """In the version that there is, else in the newest known."""
-        one = _PARAMETERS[name]
+        one = next(one for one in zfs_parameters() if one.name == name)
         default = one.default(self.zfs.facts.get("version", ""))
         return one.default("") if default is None else default
 

@@ -9,13 +9,13 @@ from leadline.inventory.diff.model import Collector, Differing, Topic, merged
 from leadline.inventory.host import BlockDevice, HostInventory, TargetInventory
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
-    PARAMETERS_PARAMETERS,
-    PROPERTIES,
     DatasetProperty,
     Parameter,
     Unit,
     ZfsInventory,
     ZfsPool,
+    dataset_properties,
+    zfs_parameters,
 )
 from leadline.text import counted, percent, visible
 from leadline.units import format_size
@@ -326,7 +326,7 @@ def zfs_differences(pairs: Pairs) -> Differing:
         return found.result()
     # One machine has one ZFS: what any target tells of it is said of all.
     _module(found, *both[0])
-    for fact in (*_DATASET, *_POOL):
+    for fact in (*map(_property, dataset_properties()), *_POOL):
         compare_below(found, pairs, fact)
     return found.result()
 
@@ -363,7 +363,7 @@ def _module(found: Collector, ours: ZfsInventory, theirs: ZfsInventory) -> None:
         visible(theirs.version) or None,
         what="ZFS",
     )
-    for one in PARAMETERS_PARAMETERS:
+    for one in zfs_parameters():
         left, right = ours.parameters.get(one.name), theirs.parameters.get(one.name)
         # Another release may have no such parameter.
         if left is not None and right is not None and not _alike(one, left, right):
@@ -434,7 +434,6 @@ def _fragmentation(pool: ZfsPool) -> str:
     return "below 20 %" if share < 0.2 else f"from {percent(int(share * 5 + 1e-9) / 5)} on"
 
 
-_DATASET = tuple(_property(one) for one in PROPERTIES)
 _POOL = (
     _pool("layout", lambda pool: visible(pool.layout), "vdevs"),
     _pool("ashift", lambda pool: str(pool.ashift or ""), "ashift"),

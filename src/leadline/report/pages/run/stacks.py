@@ -10,11 +10,11 @@ from leadline.formats.zfs.status import VdevGroup
 from leadline.inventory.diff.host import layer_words, value_text
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
-    PARAMETERS_PARAMETERS,
-    PROPERTIES,
     ZfsInventory,
     ZfsPool,
+    dataset_properties,
     zfs_inventory,
+    zfs_parameters,
 )
 from leadline.report.cells import word
 from leadline.report.document import (
@@ -200,7 +200,7 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
     datasets = {target: one.dataset for target, one in found.items() if one.dataset is not None}
     known = [
         one
-        for one in PROPERTIES
+        for one in dataset_properties()
         if any(dataset.value(one.name) not in ("", "-") for dataset in datasets.values())
     ]
     rows = []
@@ -231,7 +231,7 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
 def _parameters(told: ZfsInventory) -> Table:
     """Those of the module that bear on I/O, what was changed first."""
     rows = []
-    for one in PARAMETERS_PARAMETERS:
+    for one in zfs_parameters():
         value = told.parameters.get(one.name)
         if value is None:
             continue
