@@ -681,8 +681,8 @@ def zfs() -> str:
         "# ZFS: properties and parameters",
         prose(
             "Leadline stores, shows and compares this configuration of ZFS below a target: the",
-            "properties of its dataset, and the parameters of the kernel module that affect writes,",
-            "reads and received streams. zfs-fuse has no such parameters.",
+            "properties of its dataset, and the parameters of the kernel module that affect",
+            "writes, reads and received streams. zfs-fuse has no such parameters.",
         ),
         "## Properties of a dataset",
         table(
@@ -694,8 +694,8 @@ def zfs() -> str:
         ),
         "## Parameters of the module",
         prose(
-            "Each default names the version that introduced it. The last column is the evidence in a",
-            "measurement that the value is the limit; kstats are files below `/proc/spl/kstat/zfs`.",
+            "Each default names the version that introduced it. The last column is the evidence in",
+            "a measurement that the value is the limit; kstats are files in `/proc/spl/kstat/zfs`.",
             "Sources: OpenZFS's manual page zfs(4) and its source.",
         ),
     ]
