@@ -28,7 +28,7 @@ from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, Tria
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS, cli
 from leadline.findings import Severity
-from leadline.inventory.diff.host import value_text
+from leadline.inventory.diff.host import format_parameter
 from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_parameters
 from leadline.plan import document as written
 from leadline.plan import expand, models, target_url
@@ -714,7 +714,7 @@ def zfs() -> str:
 def _defaults(one: Parameter) -> str:
     """`128 KiB; from 0.8 on 1 MiB`."""
     texts = [
-        f"from {first} on {value_text(one, str(value))}" for first, value in one.defaults.items()
+        f"from {first} on {format_parameter(one, str(value))}" for first, value in one.defaults.items()
     ]
     # The first default is as old as the parameter.
     texts[:1] = [text.partition(" on ")[2] for text in texts[:1]]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.formats.zfs.status import VdevGroup
-from leadline.inventory.diff.host import layer_words, value_text
+from leadline.inventory.diff.host import format_layer, format_parameter
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
     ZfsInventory,
@@ -89,7 +89,7 @@ def _layers(stacks: Mapping[str, tuple[Layer, ...]]) -> Table:
                 (
                     word(shown),
                     Cell(text=str(depth), sort=float(depth)),
-                    word(layer_words(layer)),
+                    word(format_layer(layer)),
                     word(_name(layer)),
                     word(", ".join(layer.devices) or NOT_SHOWN),
                     word(_facts(layer)),
@@ -237,8 +237,8 @@ def _parameters(told: ZfsInventory) -> Table:
             continue
         changed = one.changed(value, told.version)
         default = one.default(told.version)
-        usual = value_text(one, str(default)) if default is not None else one.computed
-        texts = (one.name, value_text(one, value), usual or NOT_SHOWN)
+        usual = format_parameter(one, str(default)) if default is not None else one.computed
+        texts = (one.name, format_parameter(one, value), usual or NOT_SHOWN)
         state = "changed" if changed else "default" if default is not None else NOT_SHOWN
         cells = (*map(word, texts), word(state), word(one.does), word(one.evidence))
         rows.append((not changed, cells))
