@@ -42,7 +42,8 @@ NOT_READ = ("docs/examples/",)
 
 
 def texts() -> Iterator[Path]:
-    yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"))
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"):
+        yield ROOT / name
     for folder in SOURCES:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in ENDINGS and path.is_file():

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline import errors
-from leadline.cli.options import KUBERNETES_OPTIONS, Command, format_option
+from leadline.cli.options import KUBERNETES_OPTIONS, Command, echo_line, format_option
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
 from leadline.planning.draft import Wish
-from leadline.text import visible
 from leadline.units import parse_size
 
 if TYPE_CHECKING:
@@ -313,19 +312,19 @@ def _print_summary(draft: Draft, load: Load, path: Path | None) -> None:
     from leadline.planning.text import told_cost
 
     for one in draft.left_out:
-        click.echo(f"left out: {visible(one.name)}: {visible(one.reason)}", err=True)
+        echo_line(f"left out: {one.name}: {one.reason}", err=True)
     for note in draft.notes:
-        click.echo(f"not seen: {visible(note)}", err=True)
+        echo_line(f"not seen: {note}", err=True)
     if path is not None:
         targets = "1 target" if len(draft.targets) == 1 else f"{len(draft.targets)} targets"
-        click.echo(f"{path} written: {targets}", err=True)
+        echo_line(f"{path} written: {targets}", err=True)
     for line in told_cost(total([cost_of(one, load) for one in draft.targets])):
-        click.echo(line, err=True)
+        echo_line(line, err=True)
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     try:
-        # `x` also where somebody made the file meanwhile.
+        # `x`: another process may have made the file since the check.
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:

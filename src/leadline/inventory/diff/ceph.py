@@ -222,7 +222,10 @@ def _compare_encryption(found: Collector, base: CephInventory, candidate: CephIn
     else:
         for key, what, *both in wires:
             found.compare(f"encryption.wire.{key}", Topic.ENCRYPTION, *both, what=f"wire {what}")
- *texts, same="dm-crypt on all OSDs")
+    crypts = [_at_rest(inventory) for inventory in (base, candidate)]
+    if any(crypts):
+        rest = [text or "on no OSD that the cluster knows of" for text in crypts]
+        found.compare("encryption.at_rest", Topic.ENCRYPTION, *rest, same="dm-crypt on all OSDs")
     else:
         found.unknown.append("encryption at rest")
 

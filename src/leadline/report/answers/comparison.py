@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import PurePath
 from typing import Literal
 
@@ -12,6 +10,7 @@ from pydantic import Field
 from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
 from leadline.analysis.figures import MetricFigure
 from leadline.report.answers.base import Output
+from leadline.report.render.rows import render_rows
 
 
 class ComparedOutput(Output):
@@ -226,9 +225,7 @@ _COLUMNS = (
 
 def compare_csv(answer: CompareOutput) -> str:
     """A row for each compared number; empty where there is none."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    rows = []
     for cell in answer.cells:
         low, high = cell.interval or (None, None)
         told = cell.model_dump() | {
@@ -236,5 +233,5 @@ def compare_csv(answer: CompareOutput) -> str:
             "interval_high": high,
             "reasons": " ".join(cell.reasons),
         }
-        writer.writerow("" if told[key] is None else told[key] for key in _COLUMNS)
-    return out.getvalue()
+        rows.append([told[key] for key in _COLUMNS])
+    return render_rows(_COLUMNS, rows, "csv") + "\n"
