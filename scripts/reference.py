@@ -699,13 +699,8 @@ def zfs() -> str:
             "Sources: OpenZFS's manual page zfs(4) and its source.",
         ),
     ]
-<<<<<<< HEAD
     for concern in Concern:
         chosen = [one for one in zfs_parameters() if one.concern is concern]
-=======
-    for concern in parameters.Concern:
-        chosen = [one for one in parameters.PARAMETERS_PARAMETERS if one.concern is concern]
->>>>>>> main
         parts.append(f"### {concern.value[0].upper()}{concern.value[1:]}")
         parts.append(
             table(
@@ -718,20 +713,13 @@ def zfs() -> str:
 
 def _defaults(one: Parameter) -> str:
     """`128 KiB; from 0.8 on 1 MiB`."""
-<<<<<<< HEAD
     texts = [
-        f"from {first} on {format_parameter(one, str(value))}" for first, value in one.defaults.items()
+        f"from {first} on {format_parameter(one, str(value))}"
+        for first, value in one.defaults.items()
     ]
     # The first default is as old as the parameter.
     texts[:1] = [text.partition(" on ")[2] for text in texts[:1]]
     return "; ".join(texts) or one.computed
-=======
-    shown = [value_text(one, str(value)) for _, value in one.defaults]
-    since = [f"from {first} on " for first, _ in one.defaults]
-    # The first is as old as the parameter.
-    shown_text = [text if not at else since[at] + text for at, text in enumerate(shown)]
-    return "; ".join(shown_text) or one.computed
->>>>>>> main
 
 
 # --- all ----------------------------------------------------------------------------------------

@@ -65,17 +65,10 @@ def read_rook(connection: Connection) -> RookState:
             {item.dump: dump_of(items) for item, items in listed.items()}
         ),
         pools={
-<<<<<<< HEAD
-            (str(one["metadata"].get("namespace", "")), str(one["metadata"]["name"])): one
-            for one in listed[ObjectKind.CEPH_BLOCK_POOL]
-        },
-        classes={str(one["metadata"]["name"]): one for one in listed[ObjectKind.STORAGE_CLASS]},
-=======
             (str(item["metadata"].get("namespace", "")), str(item["metadata"]["name"])): item
-            for item in listed[kinds.CEPH_BLOCK_POOL]
+            for item in listed[ObjectKind.CEPH_BLOCK_POOL]
         },
-        classes={str(item["metadata"]["name"]): item for item in listed[kinds.STORAGE_CLASS]},
->>>>>>> main
+        classes={str(item["metadata"]["name"]): item for item in listed[ObjectKind.STORAGE_CLASS]},
     )
 
 

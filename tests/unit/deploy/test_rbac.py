@@ -9,15 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-<<<<<<< HEAD
-from leadline.connect.kubernetes import client
-from leadline.connect.kubernetes.client import Rule
-from leadline.inventory.kubernetes.kinds import ObjectKind, config_map_names
-=======
 from leadline.connect.kubernetes import permissions
 from leadline.connect.kubernetes.permissions import Rule
-from leadline.inventory.kubernetes import kinds
->>>>>>> main
+from leadline.inventory.kubernetes.kinds import ObjectKind, config_map_names
 from leadline.pools import rook as rook_pools
 from leadline.pools import rook_resources as rook_state
 from tests.conftest import ROOT

@@ -101,13 +101,8 @@ def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
         ("health", cluster.health),
         ("external", "yes" if cluster.external else ""),
         ("monitors", "" if cluster.monitors is None else str(cluster.monitors)),
-<<<<<<< HEAD
-        ("zones of monitors", listed(visible(zone) for zone in cluster.zones)),
-        ("device sets", format_device_sets(cluster.device_sets)),
-=======
         ("zones of monitors", listed(cluster.zones)),
-        ("device sets", device_sets_text(cluster.device_sets)),
->>>>>>> main
+        ("device sets", format_device_sets(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
         ("device classes", listed(cluster.device_classes)),
         ("encryption at rest", _encrypted(cluster.encrypted, bool(cluster.kms))),
@@ -130,11 +125,7 @@ def _network(network: Network, *, host: bool = False) -> str:
 
 
 def _resources(given: tuple[Resources, ...]) -> Pairs:
-<<<<<<< HEAD
-    return [(f"resources of {visible(one.daemon)}", format_resources(one)) for one in given]
-=======
-    return [(f"resources of {one.daemon}", resources_text(one)) for one in given]
->>>>>>> main
+    return [(f"resources of {one.daemon}", format_resources(one)) for one in given]
 
 
 def _plain(value: float | None) -> str:
