@@ -15,12 +15,12 @@ from pydantic import BeforeValidator
 
 from leadline.data import load_table
 from leadline.errors import LeadlineError
+from leadline.formats.zfs.lines import nice_count
 from leadline.formats.zfs.status import (
     PoolStatus,
     Property,
     VdevGroup,
     VdevStatus,
-    nice_count,
     parse_pool_status,
     parse_properties,
 )
