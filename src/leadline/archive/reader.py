@@ -33,9 +33,9 @@ from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.ceph.counters import (
     parse_ceph_counters,
-    parse_cluster_log,
     parse_image_counters,
 )
+from leadline.formats.ceph.status import parse_cluster_log
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import (

@@ -65,9 +65,9 @@ from leadline.report.pages.run.systems import (
     stack_sections,
     system_sections,
 )
-from leadline.report.pages.scaling.charts import timeline_sections
 from leadline.report.pages.scaling.page import curve_section, evidence_section
-from leadline.report.pages.scaling.tables import named_curves
+from leadline.report.pages.scaling.sentences import named_curves
+from leadline.report.pages.scaling.timeline import timeline_sections
 from leadline.report.words import count_text, listed, place, share_text, title
 from leadline.stats.histogram import samples_needed
 from leadline.version import __version__
