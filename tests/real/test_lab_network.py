@@ -377,7 +377,8 @@ def test_without_the_right_to_unshare_the_reason_says_so(tmp_path: Path) -> None
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.stdout.strip() == (
-        "network namespaces are unavailable: cannot make a network namespace: Operation not permitted"
+        "network namespaces are unavailable: "
+        "cannot make a network namespace: Operation not permitted"
     ), done.stderr
 
 

@@ -12,6 +12,8 @@ import ctypes
 import errno
 import json
 import os
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -296,3 +298,36 @@ def _refused(number: int, access: CephAccess) -> LeadlineError:
         context=context,
         hint="look whether its monitors run and can be reached from here",
     )
+
+
+_ANSWER_LENGTH = struct.Struct(">I")
+# An answer of one process has tens of KB.
+_LONGEST_ANSWER_BYTES = 16 << 20
+
+
+def ask_admin_socket(path: Path, prefix: str, timeout_s: float) -> bytes:
+    """Return a daemon's or client's answer on its admin socket. Raises OSError, ValueError.
+
+    The protocol is Ceph's (src/common/admin_socket.cc): JSON and a NUL as the request; a length in
+    four bytes and JSON as the answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+        stream.settimeout(timeout_s)
+        stream.connect(str(path))
+        request = json.dumps({"prefix": prefix, "format": "json"}, separators=(",", ":"))
+        stream.sendall(request.encode() + b"\0")
+        (length,) = _ANSWER_LENGTH.unpack(_receive(stream, _ANSWER_LENGTH.size))
+        if length > _LONGEST_ANSWER_BYTES:
+            raise ValueError(f"an answer of {length} bytes")
+        return _receive(stream, length)
+
+
+def _receive(stream: socket.socket, length: int) -> bytes:
+    parts = []
+    while length:
+        part = stream.recv(length)
+        if not part:
+            raise ConnectionError("the answer ends early")
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)

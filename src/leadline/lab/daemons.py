@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline import errors
+from leadline.connect.ceph import ask_admin_socket
 from leadline.errors import LeadlineError
 from leadline.lab import cpu_groups, processes
 from leadline.lab.conf import Paths
@@ -139,17 +139,9 @@ class Daemons:
 
 
 def ask(path: Path, prefix: str) -> Any:
-    """Return the decoded answer of a daemon on its admin socket, or None. The protocol is Ceph's
-    (src/common/admin_socket.cc): JSON and a NUL as the request; a length and JSON as the answer."""
+    """Return the decoded answer of a daemon on its admin socket, or None."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-            stream.settimeout(_ANSWER_S)
-            stream.connect(str(path))
-            stream.sendall(json.dumps({"prefix": prefix, "format": "json"}).encode() + b"\0")
-            answer = b""
-            while part := stream.recv(1 << 16):
-                answer += part
-        return json.loads(answer[4:])
+        return json.loads(ask_admin_socket(path, prefix, _ANSWER_S))
     except (OSError, ValueError):
         return None
 

@@ -14,10 +14,9 @@ from typing import Any
 
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
-from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label
+from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label, list_kind
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
-from leadline.inventory.kubernetes.kinds import Kind as StateKind
 from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
@@ -53,10 +52,10 @@ class RookState:
 def read_rook(connection: Connection) -> RookState:
     """Read Rook's resources. Raises LeadlineError: `cluster-unknown`, `kubernetes-unreachable`,
     `kubernetes-denied`."""
-    listed = {kind: _list_kind(connection, kind) for kind in _KINDS}
+    listed = {kind: list_kind(connection, kind) for kind in _KINDS}
     for kind in _OPTIONAL:
         try:
-            listed[kind] = _list_kind(connection, kind)
+            listed[kind] = list_kind(connection, kind)
         except LeadlineError as error:
             if error.kind is not errors.KUBERNETES_DENIED:
                 raise
@@ -70,12 +69,6 @@ def read_rook(connection: Connection) -> RookState:
         },
         classes={str(found["metadata"]["name"]): found for found in listed[kinds.STORAGE_CLASS]},
     )
-
-
-def _list_kind(connection: Connection, kind: StateKind) -> list[dict[str, Any]]:
-    version = f"{kind.group}/v1" if kind.group else "v1"
-    items = connection.listed(kind.group, "v1", kind.plural, kind.kind)
-    return [{"apiVersion": version, "kind": kind.kind, **item} for item in items]
 
 
 def is_owned(found: Manifest) -> bool:

@@ -112,9 +112,7 @@ def refused(description: LabDescription, monkeypatch: pytest.MonkeyPatch, folder
 def test_more_cores_than_there_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wanted = LabDescription(osd_size_bytes=512 << 20, cpu_per_host=4096.0)
     told = refused(wanted, monkeypatch, tmp_path)
-    assert told == (
-        f"a host of the lab was to have 4096 cores, and this machine has {os.cpu_count()}"
-    )
+    assert told == (f"a host of the lab needs 4096 cores, and this machine has {os.cpu_count()}")
 
 
 def test_no_controller_and_no_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -124,7 +122,7 @@ def test_no_controller_and_no_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     here = (Controller(root=tmp_path, unified=False),)
     monkeypatch.setattr("leadline.lab.cpu_groups._mounted_controllers", lambda: here)
     monkeypatch.setattr("leadline.lab.cpu_groups.os.geteuid", lambda: 1000)
-    assert "by root only" in refused(wanted, monkeypatch, tmp_path)
+    assert "only root" in refused(wanted, monkeypatch, tmp_path)
     monkeypatch.setattr("leadline.lab.cpu_groups.os.geteuid", lambda: 0)
     monkeypatch.setattr("leadline.lab.cpu_groups.os.access", lambda path, mode: False)
     assert "read-only" in refused(wanted, monkeypatch, tmp_path)
@@ -161,4 +159,4 @@ def test_a_process_that_the_group_does_not_take_is_told(tmp_path: Path) -> None:
     # A plain file keeps what was written last, as a kernel that drops the first would.
     with pytest.raises(LeadlineError) as caught:
         cpu_groups.assign(tmp_path, [17, 18])
-    assert "has not taken process 17" in caught.value.context[0]
+    assert "does not hold process 17" in caught.value.context[0]
