@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline import errors
-from leadline.connect.ssh import NotReached, SshShell
+from leadline.connect.ssh import SshShell, Unreachable
 from leadline.errors import LeadlineError
 
 
@@ -31,12 +31,12 @@ from leadline.errors import LeadlineError
     ],
 )
 def test_a_complaint_is_told_with_the_host(said: str, fact: str, lasting: bool) -> None:
-    reason = NotReached("n1", said)
+    reason = Unreachable("n1", said)
     error = reason.error(errors.HOST_UNREACHABLE)
     assert fact in error.fact
     assert "'n1'" in error.fact
     assert error.hint
-    assert reason.lasting is lasting
+    assert reason.final is lasting
     assert [line.removeprefix("ssh: ") for line in error.context] == [
         line.strip() for line in said.splitlines()
     ]

@@ -1,5 +1,8 @@
-"""Objects that Leadline creates in a Kubernetes cluster: labels, lists, events, and the wait for
-the pods or virtual machines of a target."""
+"""Objects that Leadline creates in a Kubernetes cluster.
+
+Labels, lists and events of these objects, and the wait for the pods or virtual machines of a
+target.
+"""
 
 from __future__ import annotations
 
