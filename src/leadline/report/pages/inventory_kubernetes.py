@@ -1,4 +1,4 @@
-"""A Kubernetes cluster's inventory as a document for a terminal or a wiki."""
+"""A Kubernetes cluster's inventory as a document."""
 
 from __future__ import annotations
 
@@ -43,16 +43,14 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.pages.inventory import inventory_document
-from leadline.report.words import count_text, listed, visible
+from leadline.report.words import count_text, listed
 from leadline.units import format_size
-
-# What makes the volumes of a Kubernetes cluster, as sections of its inventory.
 
 Pairs = list[tuple[str, str]]
 
 
 def storage_sections(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    """One section for each system that is there."""
+    """Build a section for each storage system of the cluster."""
     sections = [
         *(_storage_cluster(n, one) for n, one in enumerate(inventory.storage_clusters, 1)),
         *(_ceph_cluster(n, one) for n, one in enumerate(inventory.ceph_clusters, 1)),
@@ -65,13 +63,13 @@ def storage_sections(inventory: KubernetesInventory) -> tuple[Section, ...]:
 
 
 def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
-    name = f"OpenShift Data Foundation {visible(cluster.version)}".rstrip()
+    name = f"OpenShift Data Foundation {cluster.version}".rstrip()
     pairs: Pairs = [
         ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
-        ("failure domain", failure_domain_text(cluster) or "not told"),
+        ("failure domain", failure_domain_text(cluster) or "unknown"),
         ("device sets", device_sets_text(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
-        ("resource profile", visible(cluster.resource_profile) or "not set"),
+        ("resource profile", cluster.resource_profile or "not set"),
         ("encryption at rest", _encrypted(cluster.encrypted, cluster.kms)),
         ("network", _network(cluster.network, host=cluster.host_network)),
         ("arbiter", "yes" if cluster.arbiter else ""),
@@ -88,27 +86,27 @@ def _osd(sets: tuple[DeviceSet, ...]) -> str:
 
 def _encrypted(on: bool | None, kms: bool) -> str:
     if on is None:
-        return "not told"
+        return "unknown"
     return ("on, keys in a KMS" if kms else "on") if on else "off"
 
 
 def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
-    title = f"Rook's Ceph {visible(cluster.version) or visible(cluster.image)}".rstrip()
+    title = f"Rook's Ceph {cluster.version or cluster.image}".rstrip()
     near = {True: "on", False: "off", None: ""}[cluster.read_affinity]
-    labels = listed(visible(label) for label in cluster.read_affinity_labels)
+    labels = listed(cluster.read_affinity_labels)
     pairs: Pairs = [
         ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
-        ("health", visible(cluster.health)),
+        ("health", cluster.health),
         ("external", "yes" if cluster.external else ""),
         ("monitors", "" if cluster.monitors is None else str(cluster.monitors)),
-        ("zones of monitors", listed(visible(zone) for zone in cluster.zones)),
+        ("zones of monitors", listed(cluster.zones)),
         ("device sets", device_sets_text(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
-        ("device classes", listed(visible(one) for one in cluster.device_classes)),
+        ("device classes", listed(cluster.device_classes)),
         ("encryption at rest", _encrypted(cluster.encrypted, bool(cluster.kms))),
         ("network", _network(cluster.network)),
         ("read affinity", f"{near} ({labels})" if near and labels else near),
-        ("CephFS mounts", visible(cluster.kernel_mount_options or cluster.fuse_mount_options)),
+        ("CephFS mounts", cluster.kernel_mount_options or cluster.fuse_mount_options),
         *_resources(cluster.resources),
     ]
     return _section(title, f"rook-{number}", pairs)
@@ -125,7 +123,7 @@ def _network(network: Network, *, host: bool = False) -> str:
 
 
 def _resources(given: tuple[Resources, ...]) -> Pairs:
-    return [(f"resources of {visible(one.daemon)}", resources_text(one)) for one in given]
+    return [(f"resources of {one.daemon}", resources_text(one)) for one in given]
 
 
 def _plain(value: float | None) -> str:
@@ -160,12 +158,12 @@ def _pools(inventory: KubernetesInventory) -> tuple[Section, ...]:
         ]
     if not rows:
         return ()
-    cells = tuple(tuple(Cell(text=visible(text) or "–") for text in row) for row in rows)
+    cells = tuple(tuple(Cell(text=text or "–") for text in row) for row in rows)
     blocks: list[Block] = [Table(id="rook-pools", caption="", columns=_POOL_COLUMNS, rows=cells)]
-    servers = tuple((f"MDS of {visible(one.name)}", _servers(one)) for one in inventory.filesystems)
+    servers = tuple((f"MDS of {one.name}", _servers(one)) for one in inventory.filesystems)
     if servers:
         blocks.append(KeyValues(pairs=servers))
-    heading = "Pools that Rook is told to make"
+    heading = "Pools configured in Rook"
     return (Section(heading=heading, id="rook-pools", blocks=tuple(blocks)),)
 
 
@@ -200,7 +198,7 @@ def _mayastor(inventory: KubernetesInventory) -> tuple[Section, ...]:
         blocks.append(KeyValues(pairs=tuple(_engine(engine))))
     rows = tuple(
         tuple(
-            Cell(text=visible(text) or "–")
+            Cell(text=text or "–")
             for text in (
                 one.name,
                 one.node,
@@ -222,8 +220,8 @@ def _engine(engine: IoEngine) -> Pairs:
     polled = f"{count_text(len(engine.cores), 'core')} ({cores}), polled without pause"
     version = engine.image.rpartition("/")[2]
     return [
-        ("io-engine", visible(version)),
-        ("cores", polled if engine.cores else "its arguments do not say"),
+        ("io-engine", version),
+        ("cores", polled if engine.cores else "not in its arguments"),
         ("processors", between(_plain(engine.cpu_request), _plain(engine.cpu_limit))),
         ("huge pages", _size(engine.hugepages_bytes)),
         ("nodes", f"{engine.ready or 0} of {engine.wanted or 0} ready"),
@@ -239,7 +237,7 @@ _ZFS_COLUMNS = (
 
 def _zfs(inventory: KubernetesInventory) -> tuple[Section, ...]:
     rows = tuple(
-        tuple(Cell(text=visible(text)) for text in (one.node, one.name, _size(one.free_bytes)))
+        tuple(Cell(text=text) for text in (one.node, one.name, _size(one.free_bytes)))
         for one in inventory.zfs_pools
     )
     if not rows:
@@ -252,33 +250,31 @@ def _longhorn(inventory: KubernetesInventory) -> tuple[Section, ...]:
     longhorn = inventory.longhorn
     if longhorn is None:
         return ()
-    kinds = listed(visible(kind) for kind in longhorn.kinds)
+    kinds = listed(longhorn.kinds)
     disks = f"{count_text(longhorn.disks, 'disk')} ({kinds})" if kinds else "no disks"
     pairs: Pairs = [
         ("disks", f"{disks} in {count_text(longhorn.nodes, 'node')}"),
-        *((visible(one.name), visible(one.value) or "not set") for one in longhorn.settings),
+        *((one.name, one.value or "not set") for one in longhorn.settings),
     ]
-    return (_section(f"Longhorn {visible(longhorn.version)}".rstrip(), "longhorn", pairs),)
+    return (_section(f"Longhorn {longhorn.version}".rstrip(), "longhorn", pairs),)
 
 
 def _named(namespace: str, name: str, phase: str) -> str:
-    text = f"{namespace}/{name}" + (f", {phase}" if phase and phase != "Ready" else "")
-    return visible(text)
+    return f"{namespace}/{name}" + (f", {phase}" if phase and phase != "Ready" else "")
 
 
 def _section(heading: str, anchor: str, pairs: Pairs) -> Section:
-    """Facts that are known, and those alone."""
+    """Build a section of the known facts."""
     known = tuple((key, text) for key, text in pairs if text)
     return Section(heading=heading, id=anchor, blocks=(KeyValues(pairs=known),))
 
 
 _NODES_SHOWN = 40
-_UNTOLD = "–"
+_UNKNOWN = "–"
 
 
 def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document:
-    """StorageClasses first, since they are what is asked for; `source` says where the objects are
-    from."""
+    """Build the inventory with StorageClasses first; `source` names the origin of the objects."""
     sections = [
         _classes(inventory),
         *storage_sections(inventory),
@@ -289,21 +285,20 @@ def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document
     ]
     return Document(
         title=f"Kubernetes {_version(inventory)} · {_extent(inventory)}",
-        subtitle=f"{_identity(inventory)} · {visible(source)}",
+        subtitle=f"{_identity(inventory)} · {source}",
         summary=summary(inventory),
         sections=tuple(sections),
     )
 
 
 def _version(inventory: KubernetesInventory) -> str:
-    """The API server's, else that of the kubelets, which may not be newer."""
+    """The version of the API server, else that of the kubelets."""
     if inventory.version:
-        text = visible(inventory.version)
+        text = inventory.version
     else:
         kubelets = sorted({node.kubelet for node in inventory.nodes if node.kubelet})
-        told = listed(visible(one) for one in kubelets)
-        text = f"with kubelets {told}" if told else "of unknown version"
-    return f"{text}, OpenShift {visible(inventory.openshift)}" if inventory.openshift else text
+        text = f"with kubelets {listed(kubelets)}" if kubelets else "of unknown version"
+    return f"{text}, OpenShift {inventory.openshift}" if inventory.openshift else text
 
 
 def _extent(inventory: KubernetesInventory) -> str:
@@ -316,45 +311,41 @@ def _extent(inventory: KubernetesInventory) -> str:
 
 
 def _identity(inventory: KubernetesInventory) -> str:
-    return (
-        f"cluster {visible(inventory.uid)}" if inventory.uid else "cluster without known identity"
-    )
+    return f"cluster {inventory.uid}" if inventory.uid else "cluster without known identity"
 
 
 def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
-    """What a reader should know first, as sentences."""
+    """Summarise the cluster in sentences."""
     found = []
     if inventory.gaps:
         number = count_text(len(inventory.gaps), "thing")
-        found.append(f"{number} could not be seen; Not seen, below, says what and why.")
+        found.append(f"{number} could not be read; see the section Not seen.")
     away = [node.name for node in inventory.nodes if node.ready is False]
     if away:
-        found.append(f"Not ready: {listed(visible(name) for name in away)}.")
+        found.append(f"Not ready: {listed(away)}.")
     cordoned = [node.name for node in inventory.nodes if not node.schedulable]
     if cordoned:
-        found.append(f"No new pods on {listed(visible(name) for name in cordoned)}.")
+        found.append(f"No new pods on {listed(cordoned)}.")
     default = [one.name for one in inventory.storage_classes if one.default]
     if len(default) > 1:
-        names = listed(visible(name) for name in default)
-        found.append(f"{names} are all default classes; the newest is taken.")
+        names = listed(default)
+        found.append(f"{names} are all default classes; Kubernetes uses the newest.")
     elif inventory.storage_classes:
-        named = visible(default[0]) if default else "none"
+        named = default[0] if default else "none"
         found.append(f"The default class: {named}.")
     for what, operator in (("KubeVirt", inventory.kubevirt), ("CDI", inventory.cdi)):
         if operator:
-            version = visible(operator.version) or "of unknown version"
+            version = operator.version or "of unknown version"
             found.append(f"{what} {version}{_phase(operator.phase, 'Deployed')}.")
     for cluster in inventory.ceph_clusters:
         if cluster.health and cluster.health != "HEALTH_OK":
-            found.append(f"Ceph in {visible(cluster.namespace)}: {visible(cluster.health)}.")
+            found.append(f"Ceph in {cluster.namespace}: {cluster.health}.")
     return tuple(found)
 
 
 def _phase(phase: str, usual: str) -> str:
-    return f", {visible(phase)}" if phase and phase != usual else ""
+    return f", {phase}" if phase and phase != usual else ""
 
-
-# --- StorageClasses ------------------------------------------------------------------------------
 
 _CLASS_COLUMNS = (
     Column(title="class"),
@@ -368,57 +359,57 @@ _CLASS_COLUMNS = (
 
 def _classes(inventory: KubernetesInventory) -> Section:
     rows = tuple(
-        tuple(Cell(text=text or _UNTOLD) for text in _class(one))
+        tuple(Cell(text=text or _UNKNOWN) for text in _class(one))
         for one in inventory.storage_classes
     )
     if not rows:
-        nothing = Paragraph(text="There are none, or none could be seen.")
+        nothing = Paragraph(text="None, or none could be read.")
         return Section(heading="StorageClasses", id="storage-classes", blocks=(nothing,))
     blocks: list[Block] = [
         Table(id="storage-classes", caption="", columns=_CLASS_COLUMNS, rows=rows)
     ]
-    told = tuple(
-        (visible(one.name), said)
-        for one in inventory.storage_classes
-        if (said := "; ".join(matters(one)))
+    properties = tuple(
+        (item.name, text)
+        for item in inventory.storage_classes
+        if (text := "; ".join(matters(item)))
     )
-    if told:
-        blocks += [Paragraph(text="What matters of each:"), KeyValues(pairs=told)]
+    if properties:
+        blocks += [Paragraph(text="Properties that affect I/O:"), KeyValues(pairs=properties)]
     return Section(heading="StorageClasses", id="storage-classes", blocks=tuple(blocks))
 
 
 def _class(item: StorageClass) -> tuple[str, ...]:
-    name = visible(item.name) + (" (default)" if item.default else "")
+    name = item.name + (" (default)" if item.default else "")
     kind = item.volumes.kind
     return (
         name,
-        visible(item.provisioner) if kind == "other" else kind,
+        item.provisioner if kind == "other" else kind,
         _of(item),
         {"WaitForFirstConsumer": "first pod", "Immediate": "at once"}.get(
-            item.binding, visible(item.binding)
+            item.binding, item.binding
         ),
-        visible(item.reclaim).lower(),
+        item.reclaim.lower(),
         "yes" if item.expansion else "no",
     )
 
 
 def _of(item: StorageClass) -> str:
-    """Where the data lies."""
+    """The pool or path of the data."""
     volumes = item.volumes
     if isinstance(volumes, CephVolumes):
         pool = volumes.data_pool or volumes.pool
         if volumes.kind == "cephfs":
-            return visible(volumes.fs_name + (f" / {pool}" if pool else ""))
-        return visible(pool)
+            return volumes.fs_name + (f" / {pool}" if pool else "")
+        return pool
     if isinstance(volumes, ZfsVolumes):
-        return visible(volumes.pool)
+        return volumes.pool
     if isinstance(volumes, LocalVolumes):
-        return visible(volumes.path)
+        return volumes.path
     return ""
 
 
 def matters(item: StorageClass) -> list[str]:
-    """What bears on I/O, in short; the same words for every driver."""
+    """List the properties that affect I/O, in the same words for every driver."""
     volumes = item.volumes
     found: list[str] = []
     if isinstance(volumes, CephVolumes):
@@ -426,16 +417,16 @@ def matters(item: StorageClass) -> list[str]:
     elif isinstance(volumes, MayastorVolumes):
         found = [
             count_text(volumes.replicas or 1, "replica"),
-            visible(volumes.protocol),
+            volumes.protocol,
             "thin" if volumes.thin else "thick",
             "encrypted" if volumes.encrypted else "",
         ]
     elif isinstance(volumes, ZfsVolumes):
         found = [
             volumes.layout,
-            visible(f"recordsize {volumes.record_size}") if volumes.record_size else "",
-            visible(f"volblocksize {volumes.block_size}") if volumes.block_size else "",
-            visible(f"compression {volumes.compression}") if volumes.compression else "",
+            f"recordsize {volumes.record_size}" if volumes.record_size else "",
+            f"volblocksize {volumes.block_size}" if volumes.block_size else "",
+            f"compression {volumes.compression}" if volumes.compression else "",
             "dedup" if volumes.dedup == "on" else "",
             "thin" if volumes.thin else "",
         ]
@@ -443,15 +434,15 @@ def matters(item: StorageClass) -> list[str]:
         copies = "" if volumes.replicas is None else count_text(volumes.replicas, "replica")
         locality = volumes.data_locality
         found = [
-            f"engine {visible(volumes.data_engine)}",
+            f"engine {volumes.data_engine}",
             copies,
-            f"data locality {visible(locality)}" if locality else "",
+            f"data locality {locality}" if locality else "",
             "encrypted" if volumes.encrypted else "",
         ]
     fs_type = getattr(volumes, "fs_type", "")
-    found.append(visible(fs_type))
+    found.append(fs_type)
     if item.mount_options:
-        found.append(f"mounted {visible(','.join(item.mount_options))}")
+        found.append(f"mounted {','.join(item.mount_options)}")
     if item.default_virt:
         found.append("default for virtual machines")
     return [one for one in found if one]
@@ -460,20 +451,18 @@ def matters(item: StorageClass) -> list[str]:
 def _ceph_matters(volumes: CephVolumes) -> list[str]:
     affinity = volumes.read_affinity
     near = "reads near copies" if affinity is not None and affinity.enabled else ""
-    kms = f" (KMS {visible(volumes.kms_id)})" if volumes.kms_id else ""
-    data = f"metadata in {visible(volumes.pool)}" if volumes.data_pool else ""
+    kms = f" (KMS {volumes.kms_id})" if volumes.kms_id else ""
+    data = f"metadata in {volumes.pool}" if volumes.data_pool else ""
     return [
         volumes.mounter.value,
         data,
-        visible(", ".join(volumes.image_features.split(","))),
-        visible(volumes.map_options),
-        visible(volumes.stripe),
+        ", ".join(volumes.image_features.split(",")),
+        volumes.map_options,
+        volumes.stripe,
         f"encrypted{kms}" if volumes.encrypted else "",
         near,
     ]
 
-
-# --- nodes and drivers ---------------------------------------------------------------------------
 
 _NODE_COLUMNS = (
     Column(title="node"),
@@ -490,10 +479,10 @@ _NODE_COLUMNS = (
 def _nodes(inventory: KubernetesInventory) -> Section:
     nodes = inventory.nodes
     if not nodes:
-        text = Paragraph(text="None could be seen.")
+        text = Paragraph(text="None could be read.")
         return Section(heading="Nodes", id="nodes", blocks=(text,))
     rows = tuple(
-        tuple(Cell(text=text or _UNTOLD) for text in _node(node)) for node in nodes[:_NODES_SHOWN]
+        tuple(Cell(text=text or _UNKNOWN) for text in _node(node)) for node in nodes[:_NODES_SHOWN]
     )
     table = Table(id="nodes", caption="", columns=_NODE_COLUMNS, rows=rows)
     pairs = [
@@ -510,23 +499,23 @@ def _nodes(inventory: KubernetesInventory) -> Section:
 
 
 def _node(node: Node) -> tuple[str, ...]:
-    roles = listed(visible(role) for role in node.roles)
+    roles = listed(node.roles)
     states = [{True: "ready", False: "not ready", None: ""}[node.ready], roles]
     states += [] if node.schedulable else ["no new pods"]
     return (
-        visible(node.name),
-        visible(node.zone),
-        visible(node.instance_type),
+        node.name,
+        node.zone,
+        node.instance_type,
         _part(node.cpu_allocatable, node.cpu),
         "" if node.memory_bytes is None else format_size(node.memory_bytes),
-        visible(node.kernel),
-        visible(node.kubelet),
+        node.kernel,
+        node.kubelet,
         ", ".join(one for one in states if one),
     )
 
 
 def _part(allocatable: float | None, capacity: float | None) -> str:
-    """`15.5 of 16`: what pods may have."""
+    """Format `15.5 of 16`, the share for pods."""
     if capacity is None:
         return ""
     if allocatable is None or allocatable == capacity:
@@ -539,23 +528,23 @@ def _hugepages(node: Node) -> str:
 
 
 def _values(nodes: Sequence[Node], text: Callable[[Node], str]) -> str:
-    """Different values with how many nodes have each, where there are several."""
+    """List the values, with counts of nodes where there are several."""
     counts: dict[str, int] = {}
     for node in nodes:
         if text(node):
             counts[text(node)] = counts.get(text(node), 0) + 1
     if len(counts) == 1:
-        return visible(next(iter(counts)))
-    return listed(f"{visible(value)} ({count})" for value, count in sorted(counts.items()))
+        return next(iter(counts))
+    return listed(f"{value} ({count})" for value, count in sorted(counts.items()))
 
 
 def _drivers(inventory: KubernetesInventory) -> tuple[Section, ...]:
     pairs = [
-        (visible(one.name), _driver(one.nodes, one.attach_required, one.storage_capacity))
+        (one.name, _driver(one.nodes, one.attach_required, one.storage_capacity))
         for one in inventory.csi_drivers
     ]
     pairs += [
-        (visible(one.name), listed(_images(one.images)) + _ready(one.ready, one.wanted))
+        (one.name, listed(_images(one.images)) + _ready(one.ready, one.wanted))
         for one in inventory.workloads
     ]
     if not pairs:
@@ -565,14 +554,14 @@ def _drivers(inventory: KubernetesInventory) -> tuple[Section, ...]:
 
 
 def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
-    said = [] if nodes is None else [f"CSI driver on {count_text(nodes, 'node')}"]
-    said += ["volumes are attached"] if attach else ["no attaching"]
-    said += ["tells its free capacity"] if capacity else []
-    return ", ".join(said)
+    parts = [] if nodes is None else [f"CSI driver on {count_text(nodes, 'node')}"]
+    parts += ["volumes are attached"] if attach else ["no attaching"]
+    parts += ["reports its free capacity"] if capacity else []
+    return ", ".join(parts)
 
 
 def _images(images: Iterable[str]) -> Iterable[str]:
-    return (visible(image.rpartition("/")[2]) for image in images)
+    return (image.rpartition("/")[2] for image in images)
 
 
 def _ready(ready: int | None, wanted: int | None) -> str:
@@ -581,11 +570,8 @@ def _ready(ready: int | None, wanted: int | None) -> str:
     return f", {ready or 0} of {wanted} ready"
 
 
-# --- Ceph itself, and what was not seen ----------------------------------------------------------
-
-
 def _ceph(inventory: KubernetesInventory, source: str) -> tuple[Section, ...]:
-    """Ceph's own inventory as sections of this one."""
+    """Include the inventory of a Ceph in the cluster."""
     if inventory.ceph is None:
         return ()
     document = inventory_document(inventory.ceph, source)
@@ -600,8 +586,8 @@ def _ceph(inventory: KubernetesInventory, source: str) -> tuple[Section, ...]:
 
 
 def gaps_section(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    """What could not be seen, and why; none where all was."""
+    """List what could not be read, with reasons."""
     if not inventory.gaps:
         return ()
-    items = tuple(f"{visible(one.what)}: {visible(one.reason)}" for one in inventory.gaps)
+    items = tuple(f"{one.what}: {one.reason}" for one in inventory.gaps)
     return (Section(heading="Not seen", id="gaps", blocks=(Bullets(items=items),)),)
