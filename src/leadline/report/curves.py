@@ -1,8 +1,7 @@
-"""Latency and rate as lines: the percentile ladder, the distribution, IOPS over time.
+"""Line charts of latency percentiles, latency distribution, and rates over time.
 
-A row of a chart is (label, series, numbers): the label is the line's own name as it is shown,
-`series` is an index into the chart's `series`, which pick colour and dash. The texts of points
-leave the label out: it is the line's.
+A row of a chart is (label, series, numbers): the label names the line, `series` is an index into
+the chart's `series`, which sets colour and dash.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
 
-# As many lines as eyes tell apart by colour and dash.
+# Readers distinguish at most so many lines by colour and dash.
 MOST_SERIES = 8
 MOST_POINTS = 120
 _MOST_BINS = 60
-# Bins for each doubling of latency, the finest first. fio has 64: with eight of its bins in one of
-# ours, which of ours an edge falls into does not show.
+# Bins for each doubling of latency, the finest first. fio has 64: with eight of its bins in one bin
+# of the chart, rounding at the edges is invisible.
 _BINS_PER_OCTAVE = (8, 6, 4, 3, 2, 1)
 
 LadderRow = tuple[str, int, Mapping[Metric, float]]
@@ -36,7 +35,7 @@ TimeRow = tuple[str, int, Sequence[Window]]
 
 
 def percentiles_of(figure: CellFigure) -> Mapping[Metric, float]:
-    """The percentiles in seconds that a figure shows: those with I/Os enough."""
+    """Return the percentiles of a figure in seconds: those with enough I/Os."""
     values = {metric: figure.metric(metric).value for metric in PERCENTILES}
     return {metric: value for metric, value in values.items() if value is not None}
 
@@ -44,9 +43,9 @@ def percentiles_of(figure: CellFigure) -> Mapping[Metric, float]:
 def ladder_chart(
     anchor: str, heading: str, rows: Sequence[LadderRow], series: tuple[str, ...], choice: str = ""
 ) -> LineChart | None:
-    """Percentiles in seconds on a log axis, over how rare they are; None where no row has any.
+    """Draw percentiles in seconds on a log axis over their rank; None where no row has any.
 
-    x counts nines: -log10(1 - q), so that p99, p99.9 and p99.99 are equally far apart.
+    x is -log10(1 - q), so p99, p99.9 and p99.99 are equally spaced.
     """
     lines = [
         Line(
@@ -80,10 +79,9 @@ def ladder_chart(
 
 
 def nines(metric: Metric) -> float:
-    """Where a percentile stands on the ladder: -log10(1 - q). Raises ValueError for a metric that
-    is none."""
+    """Return the position of a percentile: -log10(1 - q). Raises ValueError for other metrics."""
     if metric.quantile is None:
-        raise ValueError(f"{metric.value} is no percentile")
+        raise ValueError(f"{metric.value} is not a percentile")
     return -math.log10(1 - metric.quantile)
 
 
@@ -94,8 +92,8 @@ def distribution_chart(
     series: tuple[str, ...],
     choice: str = "",
 ) -> LineChart | None:
-    """The share of a row's I/Os in each bin of a log latency axis, in seconds; None where no row
-    has an I/O. All lines share their bins, and the shares of a line add to 1."""
+    """Draw the share of a row's I/Os in each bin of a log latency axis, in seconds; None where no
+    row has an I/O. All lines share their bins; the shares of a line add up to 1."""
     filled = [row for row in rows if row[2].count]
     if not filled:
         return None
@@ -133,11 +131,11 @@ def rate_over_time_chart(
     most: int = MOST_POINTS,
     rate: Metric = Metric.IOPS,
 ) -> LineChart | None:
-    """IOPS, or another rate, over seconds since the job began, a line for each trial; None where no
-    row has two windows. Longer series are thinned to `most` means, each weighted by its windows'
-    time, so that a line's own mean stays."""
-    told = [row for row in rows if len(row[2]) > 1]
-    if not told:
+    """Draw a rate over the seconds since the job began, a line for each trial; None where no row
+    has two windows. Longer series are thinned to `most` means weighted by time, which keeps the
+    mean of a line."""
+    shown = [row for row in rows if len(row[2]) > 1]
+    if not shown:
         return None
     lines = [
         Line(
@@ -149,11 +147,11 @@ def rate_over_time_chart(
                 for begin, end, value in spans
             ),
         )
-        for label, number, windows in told
+        for label, number, windows in shown
         for spans in (thinned(windows, most),)
     ]
     bottom, top, ticks = linear_axis(max(y for line in lines for _, y in line.points))
-    _, last, seconds = linear_axis(max(windows[-1].end_s for _, _, windows in told))
+    _, last, seconds = linear_axis(max(windows[-1].end_s for _, _, windows in shown))
     return LineChart(
         id=anchor,
         title=heading,
@@ -180,8 +178,8 @@ def rate_over_time_chart(
 def thinned(
     windows: Sequence[Window], most: int = MOST_POINTS
 ) -> tuple[tuple[float, float, float], ...]:
-    """(begin, end, mean) of at most `most` spans of neighbouring windows, in seconds and the
-    windows' own unit."""
+    """Return (begin, end, mean) of at most `most` spans of neighbouring windows, in seconds and the
+    unit of the windows."""
     together = math.ceil(len(windows) / most)
     begins = [0.0, *(window.end_s for window in windows[:-1])]
     spans = []
@@ -192,7 +190,7 @@ def thinned(
             for window, begin in zip(part, begins[first : first + together], strict=True)
         ]
         whole = sum(lengths)
-        # Windows that end together (a log cut by hand) have no length to weigh them by.
+        # Windows that end together (an edited log) have no length as a weight.
         weights = lengths if whole > 0 else [1.0] * len(part)
         total = sum(window.value * weight for window, weight in zip(part, weights, strict=True))
         spans.append((begins[first], part[-1].end_s, total / sum(weights)))
@@ -200,7 +198,7 @@ def thinned(
 
 
 def _rungs(values: Mapping[Metric, float]) -> list[Metric]:
-    # A latency of nothing, as from a file edited by hand, has no place on a log axis.
+    # A log axis has no zero, which edited files may contain.
     return [metric for metric in PERCENTILES if values.get(metric, 0.0) > 0]
 
 
@@ -230,8 +228,8 @@ def _per_octave(low_ns: int, high_ns: int) -> int:
 
 
 def _distribution(row: DistributionRow, per_octave: int) -> Line:
-    """Bin k holds latencies from 2^(k/per_octave) ns on; empty bins at both ends let the line begin
-    and end at zero."""
+    """Bin k holds latencies from 2^(k/per_octave) ns on; empty bins at both ends make the line
+    begin and end at zero."""
     label, number, histogram = row
     places = np.maximum(histogram.values_ns, 1)
     bins = np.floor(np.log2(places) * per_octave).astype(np.int64)

@@ -374,13 +374,13 @@ def _rows(
         for point in driven
         for metric in METRICS
     ]
-    judged = iter(judge(pairs))
+    judgements = iter(judge(pairs))
     return tuple(
         DisturbedRow(
             neighbours=point.load.neighbours,
             point=point,
             effects=tuple(
-                Effect(metric=metric, value=point.usable(metric), judgement=next(judged))
+                Effect(metric=metric, value=point.usable(metric), judgement=next(judgements))
                 for metric in METRICS
             ),
         )

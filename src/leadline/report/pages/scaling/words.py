@@ -221,12 +221,12 @@ def suspect_text(suspect: Suspect) -> str:
         values["throttled"] = " to ".join(ends)
     if "iops_at_more_load" in numbers and numbers.get("iops"):
         values["gain"] = f"{numbers['iops_at_more_load'] / numbers['iops']:.2f}"
-    said = fill(SUSPECTS[suspect.reason], values)
+    sentence = fill(SUSPECTS[suspect.reason], values)
     if suspect.overruled_by is None:
-        return said
+        return sentence
     if suspect.overruled_by.bottleneck is Bottleneck.NOT_SATURATED:
-        return f"{said} But the level was not saturated. {suspect_text(suspect.overruled_by)}"
-    return f"{said} But another resource was used up."
+        return f"{sentence} But the level was not saturated. {suspect_text(suspect.overruled_by)}"
+    return f"{sentence} But another resource was used up."
 
 
 # --- why a value is absent ----------------------------------------------------------------------
