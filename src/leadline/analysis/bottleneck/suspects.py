@@ -68,6 +68,7 @@ class Reason(StrEnum):
     DISK_BUSY_WHERE_READ = "disk-busy-where-read"
     DISK_BUSY_PARALLEL = "disk-busy-parallel"
     DISK_FULL = "disk-full"
+    DISK_FULL_ROTATIONAL = "disk-full-rotational"
     # The load.
     OPEN_LOOP = "open-loop"
     IN_FLIGHT_UNKNOWN = "in-flight-unknown"
@@ -492,9 +493,10 @@ def media(level: LevelEvidence) -> Suspect:
     machine, name, disk = found
     strength, reason = Strength.EXCLUDED, Reason.DISK_BUSY
     if disk.utilisation >= ALWAYS_BUSY:
-        full = bool(level.rotational) or mostly_waiting
-        strength = Strength.NAMED if full else Strength.SUSPECTED
-        reason = Reason.DISK_FULL if full else Reason.DISK_BUSY_PARALLEL
+        strength, reason = Strength.SUSPECTED, Reason.DISK_BUSY_PARALLEL
+        if mostly_waiting or level.rotational:
+            strength = Strength.NAMED
+            reason = Reason.DISK_FULL if mostly_waiting else Reason.DISK_FULL_ROTATIONAL
     elif disk.utilisation >= OFTEN_IDLE:
         strength = Strength.SUSPECTED
     elif level.unreached_hosts != 0:
