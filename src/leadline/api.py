@@ -413,6 +413,8 @@ def _cell(cell: ComparedCell) -> dict[str, object]:
 
 
 def _standing(one: Standing) -> dict[str, object]:
+    from leadline.report.pages.ranking import missing_lines
+
     lowest, highest = one.interval or (None, None)
     low, high = one.score_interval or (None, None)
     return {
@@ -423,7 +425,7 @@ def _standing(one: Standing) -> dict[str, object]:
         "score": one.score,
         "score_low": low,
         "score_high": high,
-        "missing": [f"{each.objective.name}: {each.reason}" for each in one.missing],
+        "missing": missing_lines(one),
     }
 
 

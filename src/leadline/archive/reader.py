@@ -32,15 +32,13 @@ from leadline.archive.records import (
 from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.ceph.counters import (
-    ClusterSample,
     CounterSample,
     ImageSample,
     MissedImage,
-    MissedSample,
     parse_ceph_counters,
-    parse_cluster_log,
     parse_image_counters,
 )
+from leadline.formats.ceph.status import ClusterSample, MissedSample, parse_cluster_log
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import (

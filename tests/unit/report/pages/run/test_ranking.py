@@ -11,7 +11,7 @@ from archive_builder import make_run, small_plan, some_findings
 
 from leadline.analysis.figures import figures
 from leadline.analysis.objectives import Objective, Question
-from leadline.analysis.ranking import Missing, Ranking, Standing
+from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.metrics import Metric, Op
@@ -36,7 +36,9 @@ def made(
     )
     rest = tuple(
         Standing(
-            target=name, values=(None,), missing=(Missing(objective=OBJECTIVE, reason="none"),)
+            target=name,
+            values=(None,),
+            missing=(Missing(objective=OBJECTIVE, cause=MissingCause.NOT_PLANNED),),
         )
         for name in incomplete
     )
