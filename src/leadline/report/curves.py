@@ -7,7 +7,8 @@ the chart's `series`, which sets colour and dash.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,31 @@ LadderRow = tuple[str, int, Mapping[Metric, float]]
 DistributionRow = tuple[str, int, LatencyHistogram]
 RATE_UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}
 TimeRow = tuple[str, int, Sequence[Window]]
+
+
+def linear_scale(title: str, largest: float, text: Callable[[float], str]) -> Scale:
+    """Build a linear axis from zero, its ticks formatted by `text`."""
+    low, high, ticks = linear_axis(largest)
+    return Scale(
+        title=title, log=False, low=low, high=high, ticks=tuple((x, text(x)) for x in ticks)
+    )
+
+
+def latency_scale(latencies_s: Iterable[float]) -> Scale:
+    """Build a log axis of latencies in seconds."""
+    given = list(latencies_s)
+    low, high, ticks = log_axis(min(given), max(given))
+    return Scale(
+        title="latency",
+        log=True,
+        low=low,
+        high=high,
+        ticks=tuple((tick, format_latency(tick)) for tick in ticks),
+    )
+
+
+def share_tick(share: float) -> str:
+    return share_text(share) if share else "0"
 
 
 def percentiles_of(figure: CellFigure) -> Mapping[Metric, float]:
@@ -60,7 +86,6 @@ def ladder_chart(
     if not lines:
         return None
     found = [metric for metric in PERCENTILES if any(metric in values for _, _, values in rows)]
-    heights = [y for line in lines for _, y in line.points]
     return LineChart(
         id=anchor,
         title=heading,
@@ -72,7 +97,7 @@ def ladder_chart(
             high=nines(found[-1]) + 0.15,
             ticks=tuple((nines(metric), _short(metric)) for metric in found),
         ),
-        y=_latency_scale(min(heights), max(heights)),
+        y=latency_scale(y for line in lines for _, y in line.points),
         lines=tuple(lines),
         choice=choice,
     )
@@ -101,20 +126,13 @@ def distribution_chart(
     high = max(int(histogram.values_ns[-1]) for _, _, histogram in filled)
     per_octave = _per_octave(low, high)
     lines = [_distribution(row, per_octave) for row in filled]
-    places = [x for line in lines for x, _ in line.points]
-    shares = [y for line in lines for _, y in line.points]
-    bottom, top, ticks = linear_axis(max(shares))
     return LineChart(
         id=anchor,
         title=heading,
         series=series,
-        x=_latency_scale(min(places), max(places)),
-        y=Scale(
-            title="share of I/Os",
-            log=False,
-            low=bottom,
-            high=top,
-            ticks=tuple((tick, share_text(tick) if tick else "0") for tick in ticks),
+        x=latency_scale(x for line in lines for x, _ in line.points),
+        y=linear_scale(
+            "share of I/Os", max(y for line in lines for _, y in line.points), share_tick
         ),
         lines=tuple(lines),
         choice=choice,
@@ -150,25 +168,19 @@ def rate_over_time_chart(
         for label, number, windows in shown
         for spans in (thinned(windows, most),)
     ]
-    bottom, top, ticks = linear_axis(max(y for line in lines for _, y in line.points))
-    _, last, seconds = linear_axis(max(windows[-1].end_s for _, _, windows in shown))
     return LineChart(
         id=anchor,
         title=heading,
         series=series,
-        x=Scale(
-            title="seconds",
-            log=False,
-            low=0.0,
-            high=last,
-            ticks=tuple((tick, f"{_second(tick)} s") for tick in seconds),
+        x=linear_scale(
+            "seconds",
+            max(windows[-1].end_s for _, _, windows in shown),
+            lambda second: f"{_second(second)} s",
         ),
-        y=Scale(
-            title=RATE_UNITS[rate],
-            log=False,
-            low=bottom,
-            high=top,
-            ticks=tuple((tick, value_text(rate, tick)) for tick in ticks),
+        y=linear_scale(
+            RATE_UNITS[rate],
+            max(y for line in lines for _, y in line.points),
+            partial(value_text, rate),
         ),
         lines=tuple(lines),
         choice=choice,
@@ -209,17 +221,6 @@ def _rung_text(metric: Metric, value: float) -> str:
 def _short(metric: Metric) -> str:
     """`p99.9`."""
     return title(metric).split()[0]
-
-
-def _latency_scale(smallest: float, largest: float) -> Scale:
-    low, high, ticks = log_axis(smallest, largest)
-    return Scale(
-        title="latency",
-        log=True,
-        low=low,
-        high=high,
-        ticks=tuple((tick, format_latency(tick)) for tick in ticks),
-    )
 
 
 def _per_octave(low_ns: int, high_ns: int) -> int:
