@@ -70,7 +70,7 @@ def test_a_socket_is_forwarded_whatever_its_path_is() -> None:
         ("", "cannot be reached", False),
     ],
 )
-def test_a_complaint_is_told_with_the_host(said: str, fact: str, lasting: bool) -> None:
+def test_a_error_line_is_reported_with_the_host(said: str, fact: str, lasting: bool) -> None:
     reason = Unreachable("n1", said)
     error = reason.error(errors.HOST_UNREACHABLE)
     assert fact in error.fact

@@ -137,7 +137,7 @@ def test_ways_to_labs_that_are_not_there_or_not_up(tmp_path: Path) -> None:
     raises(errors.LAB_NOT_READY, lambda: lab_access("study", tmp_path))
 
 
-def test_every_condition_is_told(tmp_path: Path, sleeper: Callable[[Path, str], int]) -> None:
+def test_every_condition_is_reported(tmp_path: Path, sleeper: Callable[[Path, str], int]) -> None:
     own = processes.start_ticks(os.getpid())
     assert own is not None
     me = ProcessRecord(name="leadline", pid=os.getpid(), start_ticks=own)

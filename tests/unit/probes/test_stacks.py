@@ -55,13 +55,13 @@ class Machine:
         """A device with a queue of its own, and files by name, `__` for each slash."""
         folder = self.roots.sys / "devices" / place / name
         (folder / "slaves").mkdir(parents=True, exist_ok=True)
-        told = {
+        reported = {
             "dev": number,
             "size": "2048",
             **{f"queue__{key}": value for key, value in _QUEUE.items()},
             **files,
         }
-        for key, value in told.items():
+        for key, value in reported.items():
             path = folder / key.replace("__", "/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{value}\n", "utf-8")
@@ -119,8 +119,8 @@ def test_a_loop_device_is_followed_to_the_file_system_of_its_file(machine: Machi
 def test_a_loop_device_on_a_mapped_image_is_followed_to_the_image(machine: Machine) -> None:
     machine.mount("46 27 0:5 / /dev rw - devtmpfs udev rw")
     machine.device("rbd0", "252:0")
-    for file, told in (("pool", "rep3"), ("name", "stand")):
-        machine.write(f"sys/bus/rbd/devices/0/{file}", f"{told}\n")
+    for file, reported in (("pool", "rep3"), ("name", "stand")):
+        machine.write(f"sys/bus/rbd/devices/0/{file}", f"{reported}\n")
     machine.device("loop2", "7:2", loop__backing_file="/dev/rbd0")
     names = [
         f"{layer.kind.value} {layer.name}" for layer in layers_of_device("loop2", machine.roots)
@@ -161,7 +161,7 @@ def test_a_partition_of_lvm_on_raid(machine: Machine) -> None:
     assert found[4].devices == ("sda", "sdb")
 
 
-def test_devices_side_by_side_tell_only_what_all_tell(machine: Machine) -> None:
+def test_devices_side_by_side_report_only_what_all_tell(machine: Machine) -> None:
     raid = machine.device("md0", "9:0", md__level="raid0")
     for name, number, queue in (("sda", "8:0", "32"), ("sdb", "8:16", "64")):
         disk = machine.device(name, number, device__queue_depth=queue, device__model="Swift")
@@ -266,7 +266,7 @@ def test_a_circle_ends_where_it_began(machine: Machine) -> None:
     assert [layer.name for layer in layers_of_device("dm-1", machine.roots)] == ["dm-1", "dm-2"]
 
 
-def test_what_is_not_told_ends_the_walk(machine: Machine, tmp_path: Path) -> None:
+def test_what_is_unreported_ends_the_walk(machine: Machine, tmp_path: Path) -> None:
     machine.mount("45 27 8:1 / /gone rw - ext4 /dev/sda1 rw")
     assert machine.names("/gone") == ["filesystem ext4"]
     nothing = Roots(proc=tmp_path / "no", sys=tmp_path / "no", dev=tmp_path / "no")

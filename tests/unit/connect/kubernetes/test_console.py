@@ -121,7 +121,7 @@ def test_output_goes_to_who_listens_and_not_into_the_answer() -> None:
     assert link.verbs[-1] == "drop"
 
 
-def test_a_silent_agent_is_told_with_the_guests_last_words() -> None:
+def test_a_silent_agent_is_reported_with_the_guests_last_words() -> None:
     link = _Link()
     shell = _shell(link)
     link.losses = ["request"] * 10**6
@@ -131,7 +131,7 @@ def test_a_silent_agent_is_told_with_the_guests_last_words() -> None:
     assert list(raised.value.context)[-1] == "Kernel panic - \x07not syncing"
 
 
-def test_a_guest_that_booted_again_is_told() -> None:
+def test_a_guest_that_booted_again_is_reported() -> None:
     link = _Link()
     shell = _shell(link)
     link.boots.append("two")
@@ -215,7 +215,7 @@ def test_a_damaged_line_is_counted() -> None:
     assert console.damaged == 2
 
 
-def test_a_beacon_tells_the_boot() -> None:
+def test_a_beacon_reports_the_boot() -> None:
     boot = "ab263387-9569-46ce-a3c8-228ed0b58708"
     found = Console().take(f"guest login: \n@leadline {boot}@\r\n".encode())
     assert found == [Beacon(boot=boot)]

@@ -78,7 +78,7 @@ def test_one_that_runs_where_it_was_is_no_trouble() -> None:
         ),
     ],
 )
-def test_one_that_is_lost_is_told(found: dict[str, Any], says: str, hint: str) -> None:
+def test_one_that_is_lost_is_reported(found: dict[str, Any], says: str, hint: str) -> None:
     problem = find_loss(found, read_placement(_instance()))
     assert problem is not None
     assert problem.final
@@ -114,7 +114,7 @@ def test_why_an_instance_waits() -> None:
     assert find_wait(_instance(conditions=[_condition("PodScheduled", "True")])) is None
 
 
-def test_an_import_that_fails_is_told() -> None:
+def test_an_import_that_fails_is_reported() -> None:
     says = "Unable to connect to http data source: expected status code 200, got 404"
     volume: dict[str, Any] = {
         "metadata": {"name": "boot"},

@@ -63,7 +63,7 @@ def test_a_place_that_is_there(api: ApiDouble, tmp_path: Path) -> None:
         require_place(connection, "", "", {"disk": "ssd"}, [])
 
 
-def test_nobody_is_asked_where_no_place_is_named(api: ApiDouble, tmp_path: Path) -> None:
+def test_no_user_is_asked_where_no_place_is_named(api: ApiDouble, tmp_path: Path) -> None:
     with api.connection(tmp_path) as connection:
         require_place(connection, "", "", {}, [])
     assert api.asked == []
@@ -77,7 +77,7 @@ def test_nobody_is_asked_where_no_place_is_named(api: ApiDouble, tmp_path: Path)
         (("", "", {"disk": "hdd"}), "labels disk=hdd"),
     ],
 )
-def test_a_place_that_is_not_there_is_told_with_those_that_are(
+def test_a_place_that_is_not_there_is_reported_with_those_that_are(
     api: ApiDouble, tmp_path: Path, place: tuple[str, str, dict[str, str]], said: str
 ) -> None:
     api.say = lambda asked: listing(node("n1", "a", disk="ssd"), node("n2", "b"))
@@ -100,7 +100,7 @@ def test_a_place_that_is_not_there_is_told_with_those_that_are(
         ({"requests.storage": "1Ti"}, {}, 2000 * GIB, "requests.storage"),
     ],
 )
-def test_a_quota_that_leaves_too_little_is_told(
+def test_a_quota_that_leaves_too_little_is_reported(
     api: ApiDouble,
     tmp_path: Path,
     hard: dict[str, str],
@@ -135,7 +135,7 @@ def test_what_may_not_be_seen_is_no_obstacle(api: ApiDouble, tmp_path: Path) -> 
         require_capacity(connection, "fast", GIB, [])
 
 
-def test_a_driver_without_room_is_told_with_what_it_has(api: ApiDouble, tmp_path: Path) -> None:
+def test_a_driver_without_room_is_reported_with_what_it_has(api: ApiDouble, tmp_path: Path) -> None:
     api.say = lambda asked: listing(
         capacity("one", "fast", capacity="5Gi"),
         capacity("two", "fast", capacity="50Gi", maximumVolumeSize="8Gi"),
@@ -188,7 +188,9 @@ def test_a_class_that_keeps_volumes() -> None:
     assert not keeps_volumes(a_class())
 
 
-def test_a_class_that_is_not_there_is_told_with_the_nearest(api: ApiDouble, tmp_path: Path) -> None:
+def test_a_class_that_is_not_there_is_reported_with_the_nearest(
+    api: ApiDouble, tmp_path: Path
+) -> None:
     def say(asked: Asked) -> Answer:
         if asked.path.endswith("/storageclasses"):
             items = [{"metadata": {"name": item}, "provisioner": "p"} for item in ("fast", "slow")]

@@ -89,7 +89,7 @@ def watched(folder: Path, *devices: str, lines: int) -> tuple[BlockSample | Miss
     return StoredTrial(folder, None).block_requests
 
 
-def test_a_partition_is_watched_as_its_disk_and_others_are_told(
+def test_a_partition_is_watched_as_its_disk_and_others_are_reported(
     classes: Path, kernel: type[Kernel], tmp_path: Path
 ) -> None:
     first, second, *samples = watched(tmp_path, "sda1", "sda", "dm-0", "gone", lines=4)
@@ -132,7 +132,7 @@ def test_windows_get_shorter_where_much_is_seen_and_longer_where_little_is() -> 
     assert compute_next_window_s(0.01, 10**9) == 0.01
 
 
-def test_who_may_not_look_is_told_so_once(
+def test_who_may_not_look_is_reported_so_once(
     classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(group: str, name: str) -> Tracepoint:
