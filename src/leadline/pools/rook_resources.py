@@ -16,7 +16,7 @@ from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label, list_kind
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import kinds
+from leadline.inventory.kubernetes.kinds import ObjectKind
 from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
@@ -30,14 +30,14 @@ from leadline.pools.recipes import Act, Kind, PoolName, counted, pool_name
 
 Manifest = Mapping[str, Any]
 _KINDS = (
-    kinds.CEPH_CLUSTER,
-    kinds.CEPH_BLOCK_POOL,
-    kinds.CEPH_FILESYSTEM,
-    kinds.STORAGE_CLASS,
-    kinds.NODE,
+    ObjectKind.CEPH_CLUSTER,
+    ObjectKind.CEPH_BLOCK_POOL,
+    ObjectKind.CEPH_FILESYSTEM,
+    ObjectKind.STORAGE_CLASS,
+    ObjectKind.NODE,
 )
 # A failure domain can be found without these.
-_OPTIONAL = (kinds.STORAGE_CLUSTER,)
+_OPTIONAL = (ObjectKind.STORAGE_CLUSTER,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,11 @@ def read_rook(connection: Connection) -> RookState:
         ),
         pools={
             (str(pool["metadata"].get("namespace", "")), str(pool["metadata"]["name"])): pool
-            for pool in listed[kinds.CEPH_BLOCK_POOL]
+            for pool in listed[ObjectKind.CEPH_BLOCK_POOL]
         },
-        classes={str(found["metadata"]["name"]): found for found in listed[kinds.STORAGE_CLASS]},
+        classes={
+            str(found["metadata"]["name"]): found for found in listed[ObjectKind.STORAGE_CLASS]
+        },
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs that end, that do not, and that are waited for in vain."""
+"""Programs that end, that do not, and that are waited too long."""
 
 from __future__ import annotations
 

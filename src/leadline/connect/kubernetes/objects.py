@@ -18,7 +18,7 @@ from lightkube.resources.core_v1 import Event, PersistentVolumeClaim
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection, poll
 from leadline.errors import ErrorKind, LeadlineError
-from leadline.inventory.kubernetes.kinds import Kind
+from leadline.inventory.kubernetes.kinds import ObjectKind
 
 # Everything that Leadline creates carries these labels. Nothing else is ever removed.
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -147,7 +147,7 @@ def list_labelled(
     return connection.ask("list", resource, call, namespace=namespace)
 
 
-def list_kind(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
+def list_kind(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
     """List the raw objects of a kind in all namespaces, in the newest version with objects."""
     for version in kind.versions:
         found = connection.listed(kind.group, version, kind.plural, kind.kind)

@@ -24,8 +24,7 @@ from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
 from leadline.connect.kubernetes.objects import list_kind
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import kinds
-from leadline.inventory.kubernetes.kinds import parse_quantity
+from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.plan.target_url import VolumeMode
@@ -33,7 +32,7 @@ from leadline.planning.draft import Published, Quota, Survey
 from leadline.units import format_size
 
 Seen = TypeVar("Seen")
-_KINDS = (kinds.NODE, kinds.CSI_DRIVER, kinds.CSI_NODE, kinds.KUBEVIRT)
+_KINDS = (ObjectKind.NODE, ObjectKind.CSI_DRIVER, ObjectKind.CSI_NODE, ObjectKind.KUBEVIRT)
 
 
 def survey(connection: Connection, namespace: str | None) -> Survey:
@@ -51,7 +50,7 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
             unseen.append(f"{what}; {error.fact}; {error.hint}")
             return without
 
-    found = {kinds.STORAGE_CLASS: list_kind(connection, kinds.STORAGE_CLASS)}
+    found = {ObjectKind.STORAGE_CLASS: list_kind(connection, ObjectKind.STORAGE_CLASS)}
     refused = set()
     for kind in _KINDS:
         nothing: list[dict[str, Any]] | None = None
@@ -68,7 +67,7 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
     )
     return Survey(
         inventory=inventory,
-        kubevirt=None if kinds.KUBEVIRT in refused else inventory.kubevirt is not None,
+        kubevirt=None if ObjectKind.KUBEVIRT in refused else inventory.kubevirt is not None,
         patches_volumes=patches,
         published=seen("published capacities", lambda: _published(connection), {}),
         quotas=seen("quotas", lambda: _quotas(connection, namespace), ()),

@@ -20,7 +20,7 @@ OTHERS = {TOKEN: "t2", MANAGED_BY: "leadline"}
 
 @pytest.fixture
 def world(api: ApiDouble) -> World:
-    """A Job with a pod, a claim and a volume of ours, and one of another run."""
+    """A Job with a pod, a claim and a volume with the token, and one of another run."""
     world = World()
     for labels, name in ((MINE, "mine"), (OTHERS, "other")):
         world.add("jobs", name, "ns", labels=labels)

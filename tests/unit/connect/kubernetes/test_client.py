@@ -383,13 +383,13 @@ def test_a_login_program_gives_the_token_and_is_reported_which_version_is_meant(
     program = tmp_path / "login"
     answer = json.dumps({"kind": "ExecCredential", "status": {"token": "given"}})
     program.write_text(
-        f"#!/bin/sh\nprintf '%s' \"$KUBERNETES_EXEC_INFO\" >$0.told\necho '{answer}'\n"
+        f"#!/bin/sh\nprintf '%s' \"$KUBERNETES_EXEC_INFO\" >$0.info\necho '{answer}'\n"
     )
     program.chmod(0o755)
     with api.connection(tmp_path, **login("./login", version)) as connection:
         assert nodes(connection) == ["n1"]
     assert api.asked[0].token == "given"
-    said = json.loads((tmp_path / "login.told").read_text())
+    said = json.loads((tmp_path / "login.info").read_text())
     assert said["apiVersion"] == f"client.authentication.k8s.io/{version}"
 
 

@@ -113,7 +113,7 @@ def test_pods_that_run_are_given_in_the_order_of_their_index(
 ) -> None:
     for index in (10, 2, 1, 0):
         add_pod(world, index, runs())
-    world.add("pods", "stranger", "ns", labels={TOKEN: "t2"}, status=runs())
+    world.add("pods", "foreign", "ns", labels={TOKEN: "t2"}, status=runs())
     assert awaited(api, tmp_path, 4) == ["job-0", "job-1", "job-2", "job-10"]
 
 

@@ -88,7 +88,7 @@ def group_v2(folder: Path) -> Path:
 
 
 class Machine:
-    """Tells what a test says, and may fail or hang."""
+    """Reports what a test says, and may fail or hang."""
 
     name = "made up"
     roles: Sequence[Role] = (Role.STORAGE,)
