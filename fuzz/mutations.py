@@ -44,7 +44,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def number_places(data: bytes) -> list[tuple[int, int]]:
-    """Where the numbers of a text stand: begin and end of each."""
+    """Return begin and end of each number of a text."""
     return [match.span() for match in _NUMBER.finditer(data)]
 
 

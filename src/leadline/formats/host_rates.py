@@ -1,7 +1,7 @@
-"""Rates of machines between two samples of their counters, over a trial or from second to second.
+"""Rates of machines between two samples of their counters, over a trial or per second.
 
-A counter that went backwards (a machine that booted anew, a device that was replaced) gives no
-rate: what cannot be told is left out or None, never zero.
+A counter that decreases (after a reboot or the replacement of a device) has no rate: it is left out
+or None, never zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from leadline.formats.watch_records import (
     Role,
 )
 
-# Clocks tell no less.
+# The resolution of the clocks.
 _LEAST_S = 1e-3
 # Ticks are 10 ms: over less than some tens of them shares are chance.
 _LEAST_STEP_S = 0.25
@@ -72,7 +72,7 @@ class DiskRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceRates:
-    """Bytes per second; `link_bps` is what the link can carry each way, None where not told."""
+    """Bytes per second; `link_bps` is what the link can carry each way, None where unknown."""
 
     received_bps: float
     sent_bps: float
@@ -88,7 +88,7 @@ class InterfaceRates:
 class GroupRates:
     """`throttled_share` is the share of the periods in which the group ran that ended with its
     quota used up; `held_back_s_per_s` the time for which it was held back per second, of all its
-    processors added up. None where the kernel does not tell, or it never ran."""
+    processors added up. None where the kernel does not report it, or it never ran."""
 
     throttled_share: float | None
     held_back_s_per_s: float | None

@@ -21,10 +21,9 @@ class Result:
     `workload` is what the file calls it; `target` and `cluster` are empty where the file names
     none. `output` is an error where the file is recognised but cut or empty. `together` are all
     jobs of the execution that this result is a part of (sections of one fio job file), so that
-    an audit can see what ran beside it; empty where that is `output.jobs` itself. `windows` are
-    IOPS per second where the tool tells them. `labels` say what sets the target apart, where the
-    file does.
-    """
+    an audit can see what ran at the same time; empty where that is `output.jobs` itself. `windows`
+    are IOPS per second where the tool reports them. `labels` distinguish the target, where the file
+    has them."""
 
     workload: str
     output: EngineOutput | FormatError

@@ -20,7 +20,7 @@ _NOT_FINITE: Final = frozenset(
 )
 # How much of a line an error shows.
 _SHOWN = 160
-# How far above a table its name may stand; between them are log lines of the tool's own.
+# The largest distance of a name above its table, in lines; log lines may be between them.
 _ABOVE = 40
 _CAPTION = re.compile(r"(?:#{1,6}|[-*+])\s+(?P<marked>\S.*)|\*\*(?P<bold>[^*]+)\*\*:?")
 

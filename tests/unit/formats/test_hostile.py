@@ -14,7 +14,7 @@ import pytest
 
 from fuzz.bundles import pack, unpack
 from fuzz.mutations import number_places
-from fuzz.properties import read, told
+from fuzz.properties import comparable, read
 from fuzz.targets import HOSTILE, TARGETS, importer_seeds
 from leadline.formats.importer import KINDS, Importer, Result, importer
 from leadline.formats.result import EngineOutput, FormatError, NoteKind
@@ -159,7 +159,7 @@ SPOILED: dict[str, Callable[[bytes], bytes]] = {
 def test_a_spoiled_result_is_read_as_it_is_or_refused(kind: str, how: str) -> None:
     content = pack({name: SPOILED[how](one) for name, one in unpack(sample(kind)).items()})
     results = taken(importer(kind), content)
-    assert told(taken(importer(kind), content)) == told(results), "the same every time"
+    assert comparable(taken(importer(kind), content)) == comparable(results), "the same every time"
 
 
 @every_kind

@@ -88,7 +88,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
 
 
 def _names(summaries: tuple[TextSummary | FormatError, ...]) -> list[str]:
-    """One invocation is named by its file; several by what they did, as far as they tell."""
+    """Name the invocations: a single one by its file, several by their mode where it is known."""
     if len(summaries) == 1:
         return [""]
     names = []
@@ -128,7 +128,7 @@ def _text_result(name: str, one: TextSummary) -> Result:
         )
     operation = Operation(
         op=op,
-        iops=exact_iops(one.ios, one.ran_s or 0.0, one.told_iops),
+        iops=exact_iops(one.ios, one.ran_s or 0.0, one.reported_iops),
         bandwidth_bps=_bytes(one, notes),
         total_ios=one.ios,
         io_bytes=moved,
@@ -219,7 +219,7 @@ def _json_result(content: bytes) -> Result:
     mode = Mode.WRITE if one.op is Op.WRITE else None
     if mode is None:
         notes.append(_pattern_unknown("$"))
-    asked = {key: _told(document, key) for key in ("seconds_to_run", "max_objects")}
+    asked = {key: _whole_number(document, key) for key in ("seconds_to_run", "max_objects")}
     options = _options(
         mode,
         one.op_size,
@@ -232,7 +232,7 @@ def _json_result(content: bytes) -> Result:
     return _of("", EngineOutput(version=TOOL, jobs=(job,), notes=tuple(notes)), windows=windows)
 
 
-def _told(document: Mapping[str, Any], key: str) -> int | None:
+def _whole_number(document: Mapping[str, Any], key: str) -> int | None:
     text = str(document.get(key, ""))
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -240,7 +240,7 @@ def _told(document: Mapping[str, Any], key: str) -> int | None:
 def _json_operation(one: Pass) -> Operation:
     return Operation(
         op=one.op,
-        iops=exact_iops(one.ios, one.ran_s, one.told_iops),
+        iops=exact_iops(one.ios, one.ran_s, one.reported_iops),
         bandwidth_bps=one.bandwidth_bps,
         total_ios=one.ios,
         io_bytes=one.ios * one.op_size,
@@ -271,7 +271,7 @@ def _job(operation: Operation, options: JobOptions, *, error: int) -> JobResult:
 def _windows(
     op: Op, progress: Progress, where: str, notes: list[Note]
 ) -> Mapping[Op, tuple[Window, ...]]:
-    """IOPS of each second, if the file tells every second; else a note of why not."""
+    """Compute IOPS of each second, if the file has every second; else add a note."""
     points = progress.seconds
     if not points or not progress.ran_s:
         return {}
@@ -285,17 +285,17 @@ def _windows(
         if fault:
             break
     if not fault and progress.ran_s > points[-1][0] + _SILENCE_S:
-        fault = f"nothing is told from second {points[-1][0]} to {progress.ran_s:g}"
+        fault = f"no line from second {points[-1][0]} to {progress.ran_s:g}"
     if fault:
         fact = f"the seconds are not used: {fault}"
         notes.append(_note(NoteKind.LEFT_OUT, where, fact))
         return {}
-    told = tuple(point for point in points if 0 < point[0] <= progress.ran_s)
-    return {op: rados_bench_windows([replace(progress, seconds=told)])}
+    inside = tuple(point for point in points if 0 < point[0] <= progress.ran_s)
+    return {op: rados_bench_windows([replace(progress, seconds=inside)])}
 
 
 def _pattern_unknown(where: str) -> Note:
-    fact = f"{TOOL} does not tell whether its reads were sequential (seq) or random (rand)"
+    fact = f"{TOOL} does not report whether its reads are sequential (seq) or random (rand)"
     return _note(NoteKind.LEFT_OUT, where, fact)
 
 

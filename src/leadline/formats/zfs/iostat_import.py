@@ -57,8 +57,8 @@ def _recognises(_name: str, head: bytes) -> bool:
         TOOL in "\n".join(lines) or all(_are_sizes(one[1:3]) for one in words if len(one) > 6)
     ):
         return True
-    told = [line.split("\t") for line in lines if line.strip()]
-    whole = told[:-1] if len(told) > 1 else told
+    rows = [line.split("\t") for line in lines if line.strip()]
+    whole = rows[:-1] if len(rows) > 1 else rows
     return bool(whole) and all(
         len(cells) >= len(DEFAULT_COLUMNS) + 1
         and len(cells) == len(whole[0])
@@ -103,7 +103,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         if row is sum_of_others or _is_vdev(row):
             raise FormatError(
                 "unreadable-result",
-                f"with -H -v pools cannot be told from their vdevs in {TOOL}",
+                f"with -H -v pools and vdevs look the same in {TOOL}",
                 context=(f"line {row.line} says: {row.name[:160]!r}",),
             )
     notes = list(report.notes)
@@ -111,7 +111,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         fact = "the first block is the average since the pool was imported and is left out"
         notes.append(note(NoteKind.LEFT_OUT, f"line {row.line}", fact))
     if report.interval_s is None:
-        fact = "the length of the intervals is not told, so there is no series of every second"
+        fact = "the length of the intervals is unknown, so there is no series of every second"
         notes.append(note(NoteKind.LEFT_OUT, f"line {report.rows[-1].line}", fact))
     pools: dict[str, list[IostatRow]] = {}
     for row in report.rows:
@@ -148,11 +148,11 @@ def _sum_of_others(rows: Sequence[IostatRow]) -> IostatRow | None:
         return None
     busy = False
     for column in DEFAULT_COLUMNS:
-        told = [row.values[column] for row in others]
+        parts = [row.values[column] for row in others]
         whole = first.values[column]
-        if whole is None or None in told:
+        if whole is None or None in parts:
             return None
-        total = sum(one for one in told if one is not None)
+        total = sum(one for one in parts if one is not None)
         # Each figure is cut to three digits without -p, and to whole operations.
         if abs(whole - total) > len(others) * max(1.0, whole * _ROUNDED):
             return None
@@ -208,11 +208,11 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _latency(waits: Sequence[float | None], rates: Sequence[float | None]) -> Latency | None:
     """The mean wait of the I/Os of all intervals; an interval without I/O has none."""
-    told = [
+    weighted = [
         (wait, rate) for wait, rate in zip(waits, rates, strict=True) if wait is not None and rate
     ]
-    ios = sum(rate for _, rate in told)
-    return Latency(mean_s=sum(wait * rate for wait, rate in told) / ios) if ios else None
+    ios = sum(rate for _, rate in weighted)
+    return Latency(mean_s=sum(wait * rate for wait, rate in weighted) / ios) if ios else None
 
 
 IMPORTER = Importer(

@@ -150,18 +150,18 @@ def _histogram_blocks_row(
     if not block.columns:
         block.columns = layout.scripted.get(len(cells), ())
     counts = [nice_count(cell) for cell in cells]
-    told = tuple(count for count in counts if count is not None)
-    if not block.columns or len(told) < len(cells) or len(cells) != len(block.columns):
+    known = tuple(count for count in counts if count is not None)
+    if not block.columns or len(known) < len(cells) or len(cells) != len(block.columns):
         raise line_refused(number, line, layout.tool, cut=cut)
     block.line = block.line or number
-    block.rows.append((label, told))
+    block.rows.append((label, known))
 
 
 def _closed(block: _Open, layout: Layout, *, last: bool) -> Block:
     if len(block.rows) < layout.least_rows:
         fact = f"{len(block.rows)} of at least {layout.least_rows} buckets of {block.name!r}"
         if last:
-            raise ends_early(layout.tool, f"all buckets are told: there are {fact}")
+            raise ends_early(layout.tool, f"its last bucket: there are {fact}")
         raise FormatError("unreadable-result", f"{layout.tool}: there are {fact}")
     return Block(name=block.name, columns=block.columns, line=block.line, rows=tuple(block.rows))
 

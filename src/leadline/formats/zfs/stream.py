@@ -111,7 +111,7 @@ class Stream(_Model):
 
     @property
     def difference(self) -> str:
-        """What speaks against what was received being what was sent; empty if nothing does."""
+        """The first difference between the sent and the received data; empty if there is none."""
         if not self.guid or self.guid != self.received_guid:
             return f"the snapshot's guid is {self.guid!r} and {self.received_guid!r} was received"
         if not self.files:

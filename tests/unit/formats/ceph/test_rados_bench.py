@@ -155,7 +155,7 @@ def test_a_missing_pass_or_phase_is_told(tmp_path: Path) -> None:
         read_rados_bench(folder)
     assert told.value.condition == "empty-result"
     (folder / "bench.json").unlink()
-    with pytest.raises(FormatError, match="was not asked"):
+    with pytest.raises(FormatError, match="has no request"):
         read_rados_bench(folder)
 
 

@@ -108,7 +108,7 @@ SUMMARY = b"elapsed: 6   ops: 3072   ops/sec: 503.607   bytes/sec: 2.0 MiB/s"
         (WRITE.replace(b"pattern random", b"pattern zipf"), "unreadable-result", "line 1"),
         (WRITE.replace(SUMMARY, b"rbd: error"), "unreadable-result", "line 9"),
         (WRITE.replace(b"2.0 MiB/s\n", b"2.5 MiB/s\n"), "unreadable-result", "line 9"),
-        (WRITE.replace(b"elapsed: 6", b"elapsed: 9"), "unreadable-result", "elapsed"),
+        (WRITE.replace(b"elapsed: 6", b"elapsed: 9"), "unreadable-result", "reports 9 s"),
         (WRITE.replace(b"    4      1936", b"    4       936"), "unreadable-result", "line 6"),
         (WRITE.replace(b"ops: 3072", b"ops: 3000"), "unreadable-result", "cannot be"),
         (b"\n".join(MIXED.splitlines()[:-1]) + b"\n", "truncated-result", "lacks its writes"),

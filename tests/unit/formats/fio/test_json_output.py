@@ -232,7 +232,7 @@ def test_unknown_fields_of_every_level_are_told_once_for_the_jobs_of_a_name() ->
 def test_a_file_of_nothing_but_doubts_makes_a_bounded_report() -> None:
     output = parse_fio_json(document({**job(), **{f"key {n}": n for n in range(10_000)}}))
     assert len(output.notes) == 201
-    assert output.notes[-1].fact == "9800 more notes are not told"
+    assert output.notes[-1].fact == "9800 more notes are left out"
 
 
 @pytest.mark.parametrize("value", ["-1", "1e308", "NaN", "-nan", "inf", "Infinity", "9" * 5000])

@@ -129,7 +129,7 @@ def test_processes_of_a_job_are_added_and_that_is_told() -> None:
     operations, notes = told(result)
     assert operations[Op.READ].iops == 20
     assert [window.value for window in result.windows[Op.READ]] == [20, 20]
-    assert "2 jobs are added up" in notes
+    assert "2 jobs are summed" in notes
 
 
 def test_an_empty_log_beside_others_leaves_no_sum() -> None:
