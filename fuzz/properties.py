@@ -49,15 +49,15 @@ def comparable(results: tuple[Result, ...] | None) -> object:
         return None
     return [
         (
-            one.workload,
-            one.target,
-            one.cluster,
-            one.tool,
-            str(one.output) if isinstance(one.output, FormatError) else one.output,
-            one.windows,
-            one.together,
+            result.workload,
+            result.target,
+            result.cluster,
+            result.tool,
+            str(result.output) if isinstance(result.output, FormatError) else result.output,
+            result.windows,
+            result.together,
         )
-        for one in results
+        for result in results
     ]
 
 

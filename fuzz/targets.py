@@ -246,8 +246,8 @@ def _plan_seeds() -> Iterator[bytes]:
 
 
 TARGETS: Mapping[str, FuzzTarget] = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         *(
             FuzzTarget(
                 name=kind,

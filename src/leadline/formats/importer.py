@@ -116,4 +116,4 @@ def importer(kind: str) -> Importer:
 def importers(kind: str) -> tuple[Importer, ...]:
     """The importers behind a kind or a group of kinds. Raises LeadlineError
     (`import-kind-unknown`)."""
-    return tuple(importer(one) for one in GROUPS.get(kind, (kind,)))
+    return tuple(importer(member) for member in GROUPS.get(kind, (kind,)))

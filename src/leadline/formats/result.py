@@ -297,16 +297,19 @@ def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:
 def _together(jobs: Sequence[JobResult]) -> tuple[Operation, ...]:
     if len(jobs) == 1:
         return jobs[0].with_total() if jobs[0].options.whole else jobs[0].operations
-    ops = dict.fromkeys(one.op for job in jobs for one in job.operations)
+    ops = dict.fromkeys(operation.op for job in jobs for operation in job.operations)
     added = tuple(
-        summed(op, [one for job in jobs for one in job.operations if one.op is op]) for op in ops
+        summed(
+            op, [operation for job in jobs for operation in job.operations if operation.op is op]
+        )
+        for op in ops
     )
     mixed = any(len(job.operations) > 1 and job.options.whole for job in jobs)
     return _with_total(added) if mixed else added
 
 
 def _with_total(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
-    if len(operations) < 2 or any(one.op is Op.TOTAL for one in operations):
+    if len(operations) < 2 or any(operation.op is Op.TOTAL for operation in operations):
         return operations
     return (*operations, summed(Op.TOTAL, operations))
 

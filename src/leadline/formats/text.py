@@ -126,8 +126,8 @@ def distinct_names(rows: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
     differing = {
         name: [
             key
-            for key in dict.fromkeys(key for one in given for key in one)
-            if len({one.get(key, "") for one in given}) > 1
+            for key in dict.fromkeys(key for entry in given for key in entry)
+            if len({entry.get(key, "") for entry in given}) > 1
         ]
         for name, given in alike.items()
     }

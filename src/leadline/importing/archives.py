@@ -118,8 +118,8 @@ def imported_plan(
         name=name,
         description=f"Imported results ({', '.join(sorted(set(kinds)))})",
         targets=tuple(
-            _target(one, labels.get(one, {}))
-            for one in dict.fromkeys(trial.target for trial in trials)
+            _target(target, labels.get(target, {}))
+            for target in dict.fromkeys(trial.target for trial in trials)
         ),
         cells=tuple(made),
         trials=tuple(planned),
@@ -425,9 +425,9 @@ def _several(what: str, found: set[str]) -> LeadlineError:
 
 def _nothing(refused: Sequence[Refused]) -> LeadlineError:
     context = []
-    for one in refused[:8]:
-        context.append(f"{one.file}: {one.reason}")
-        context += [f"  {line}" for line in one.context]
+    for refusal in refused[:8]:
+        context.append(f"{refusal.file}: {refusal.reason}")
+        context += [f"  {line}" for line in refusal.context]
     if len(refused) > 8:
         context.append(f"and {len(refused) - 8:,} more")
     fact = "no file gave a result" if refused else "there is no file to import"

@@ -65,8 +65,8 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle
     ]
     cores = len(os.sched_getaffinity(0))
     if len(work) < _WORTH_PROCESSES or cores < 2:
-        for one in work:
-            yield _read(folder, one)
+        for bundle_work in work:
+            yield _read(folder, bundle_work)
         return
     # A fork has all modules loaded, and Leadline holds no lock and no thread here.
     context = multiprocessing.get_context("fork")
@@ -78,9 +78,9 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle
             raise
 
 
-def _flat(one: Any) -> tuple[Callable[..., Any], tuple[type, tuple[Any, ...]]]:
-    kind = type(one)
-    return _restored, (kind, _VALUES[kind](one))
+def _flat(entry: Any) -> tuple[Callable[..., Any], tuple[type, tuple[Any, ...]]]:
+    kind = type(entry)
+    return _restored, (kind, _VALUES[kind](entry))
 
 
 def _restored(kind: type, values: tuple[Any, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""What is true of every importer, on input that nobody means well with."""
+"""What is true of every importer, on input that no user means well with."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def test_what_was_never_a_result_is_not_taken_for_one_that_was_cut(
     kind: str, content: bytes
 ) -> None:
     """A trial without figures is made of what was cut. (Of fio's JSON there is often nothing but
-    what it said before: that is a trial that failed.)"""
-    with pytest.raises(FormatError) as told:
+    what it reported before: that is a trial that failed.)"""
+    with pytest.raises(FormatError) as refused:
         importer(kind).read({"input": content})
-    assert told.value.condition == "unreadable-result"
+    assert refused.value.condition == "unreadable-result"
 
 
 # --- real results, spoiled ----------------------------------------------------------------------

@@ -84,7 +84,7 @@ def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
     """IOPS of each second and operation. Raises FormatError."""
     series: dict[Op, tuple[Window, ...]] = {}
     for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
-        series[phase.pattern.ops[0]] = rados_bench_windows([one.progress for one in passes])
+        series[phase.pattern.ops[0]] = rados_bench_windows([pass_.progress for pass_ in passes])
     return series
 
 
@@ -95,11 +95,11 @@ def rados_bench_windows(passes: Sequence[Progress]) -> tuple[Window, ...]:
     pass shorter than a second only the total is known.
     """
     times, counts = [0.0], [0.0]
-    for one in passes:
+    for pass_ in passes:
         before_s, before = times[-1], counts[-1]
-        points = [point for point in one.seconds if point[0] < one.ran_s]
-        times += [before_s + second for second, _ in points] + [before_s + one.ran_s]
-        counts += [before + ios for _, ios in points] + [before + one.ios]
+        points = [point for point in pass_.seconds if point[0] < pass_.ran_s]
+        times += [before_s + second for second, _ in points] + [before_s + pass_.ran_s]
+        counts += [before + ios for _, ios in points] + [before + pass_.ios]
     ends = range(1, int(times[-1]) + 1)
     reached = [0.0, *np.interp(ends, times, counts).tolist()]
     return tuple(Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends)
@@ -117,22 +117,22 @@ def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]
     return found
 
 
-def _checked(one: Pass, phase: Phase) -> Pass:
+def _checked(pass_: Pass, phase: Phase) -> Pass:
     """The pass, if it is of the phase: another block size or direction is another trial's."""
-    if phase.pattern.ops != (one.op,):
+    if phase.pattern.ops != (pass_.op,):
         raise FormatError(
-            "unreadable-result", f"{phase.pattern.value} was asked and {one.op.value}s were done"
+            "unreadable-result", f"{phase.pattern.value} was asked and {pass_.op.value}s were done"
         )
-    if one.op_size != phase.block_size:
+    if pass_.op_size != phase.block_size:
         raise FormatError(
             "unreadable-result",
-            f"blocks of {phase.block_size} bytes were asked and {one.op_size} used",
+            f"blocks of {phase.block_size} bytes were asked and {pass_.op_size} used",
         )
-    if one.depth is not None and one.depth != phase.iodepth:
+    if pass_.depth is not None and pass_.depth != phase.iodepth:
         raise FormatError(
-            "unreadable-result", f"depth {phase.iodepth} was asked and {one.depth} used"
+            "unreadable-result", f"depth {phase.iodepth} was asked and {pass_.depth} used"
         )
-    return one
+    return pass_
 
 
 def parse_pass(content: bytes) -> Pass:
@@ -296,16 +296,16 @@ def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple
 def _job(
     request: BenchRequest, phase: Phase, passes: Sequence[Pass], *, before_s: float, group: int
 ) -> JobResult:
-    ios, ran_s = sum(one.ios for one in passes), sum(one.ran_s for one in passes)
+    ios, ran_s = sum(pass_.ios for pass_ in passes), sum(pass_.ran_s for pass_ in passes)
     operation = Operation(
         op=passes[0].op,
         # The tool's own figure is cut to whole I/Os per second, which is much for few.
         iops=ios / ran_s if ran_s else 0.0,
-        bandwidth_bps=sum(one.bandwidth_bps * one.ran_s for one in passes) / ran_s
+        bandwidth_bps=sum(pass_.bandwidth_bps * pass_.ran_s for pass_ in passes) / ran_s
         if ran_s
         else 0.0,
         total_ios=ios,
-        io_bytes=sum(one.ios * one.op_size for one in passes),
+        io_bytes=sum(pass_.ios * pass_.op_size for pass_ in passes),
         runtime_s=ran_s,
         short_ios=0,
         dropped_ios=0,
@@ -331,11 +331,11 @@ def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
     """The passes' latencies as one; the deviation only where there is one pass that has it."""
     if not ios:
         return None
-    busy = [one for one in passes if one.ios]
+    busy = [pass_ for pass_ in passes if pass_.ios]
     return Latency(
-        min_s=min(one.min_s for one in busy),
-        max_s=max(one.max_s for one in busy),
-        mean_s=sum(one.mean_s * one.ios for one in busy) / ios,
+        min_s=min(each.min_s for each in busy),
+        max_s=max(each.max_s for each in busy),
+        mean_s=sum(each.mean_s * each.ios for each in busy) / ios,
         stddev_s=busy[0].stddev_s if len(busy) == 1 else None,
         count=ios,
         histogram=None,

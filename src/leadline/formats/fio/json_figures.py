@@ -196,11 +196,11 @@ def read_objects(entry: Mapping[str, Any], key: str, where: str) -> list[dict[st
         return None
     if not isinstance(value, list):
         raise value_refused(key_path(where, key), f"a list is expected, not {type(value).__name__}")
-    for index, one in enumerate(value):
-        if not isinstance(one, dict):
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
             raise value_refused(
                 f"{key_path(where, key)}[{index}]",
-                f"an object is expected, not {type(one).__name__}",
+                f"an object is expected, not {type(item).__name__}",
             )
     return value
 

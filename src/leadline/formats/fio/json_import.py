@@ -99,7 +99,7 @@ def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     logs = {name: log for name, log in contents.items() if name != owner}
     documents = tuple(_without_interim(text.documents))
     alone = len(documents) == 1 and text.fault is None
-    results = [one for document in documents for one in _results(document, logs, alone=alone)]
+    results = [result for document in documents for result in _results(document, logs, alone=alone)]
     if text.fault is not None:
         results.append(Result(workload="", output=text.fault, tool=_TOOL))
     return tuple(results)
@@ -187,15 +187,17 @@ def _without_interim(documents: Sequence[FioDocument]) -> Iterator[FioDocument]:
     """Leave out the documents of an execution that was still running (--status-interval): the next
     document includes them."""
     interim = 0
-    for number, one in enumerate(documents):
-        if number + 1 < len(documents) and _goes_on(one.output, documents[number + 1].output):
+    for number, document in enumerate(documents):
+        if number + 1 < len(documents) and _goes_on(document.output, documents[number + 1].output):
             interim += 1
             continue
         if interim:
             note = _left_out("$", f"{interim} interim states of the same execution before it")
-            one = replace(one, output=replace(one.output, notes=(*one.output.notes, note)))
+            document = replace(
+                document, output=replace(document.output, notes=(*document.output.notes, note))
+            )
             interim = 0
-        yield one
+        yield document
 
 
 def _goes_on(earlier: EngineOutput, later: EngineOutput) -> bool:
@@ -216,8 +218,8 @@ def _progress(output: EngineOutput) -> dict[tuple[int, str], tuple[int, float]]:
     """I/Os done and seconds run of each entry."""
     return {
         (number, job.name): (
-            sum(one.total_ios or 0 for one in job.operations),
-            max((one.runtime_s or 0.0 for one in job.operations), default=0.0),
+            sum(operation.total_ios or 0 for operation in job.operations),
+            max((operation.runtime_s or 0.0 for operation in job.operations), default=0.0),
         )
         for number, job in enumerate(output.jobs)
     }

@@ -200,9 +200,9 @@ def _shared_options(content: Mapping[str, Any], notes: Notes) -> Mapping[str, di
         options = read_object(content, "global options", "$")
         return {"": _texts(options or {}, where, notes)}
     shared = {}
-    for index, one in enumerate(read_objects(content, "global options", "$") or ()):
-        options = {key: value for key, value in one.items() if key not in ("hostname", "port")}
-        shared[_host(one)] = _texts(options, f"{where}[{index}]", notes)
+    for index, entry in enumerate(read_objects(content, "global options", "$") or ()):
+        options = {key: value for key, value in entry.items() if key not in ("hostname", "port")}
+        shared[_host(entry)] = _texts(options, f"{where}[{index}]", notes)
     return shared
 
 
@@ -380,7 +380,7 @@ def _disks(content: Mapping[str, Any], notes: Notes) -> tuple[DiskUse, ...]:
             notes.add(NoteKind.LEFT_OUT, where, "a disk without its name or its counts of I/Os")
             continue
         sectors = [read_count(entry, f"{op}_sectors", where, notes) for op in ("read", "write")]
-        moved = [None if one is None else one * _SECTOR for one in sectors]
+        moved = [None if sector is None else sector * _SECTOR for sector in sectors]
         found.append(
             DiskUse(
                 name=f"{host}/{name}" if host else name,

@@ -88,7 +88,7 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     jobs: dict[int, list[_File]] = {}
     for file in files:
         jobs.setdefault(file.job, []).append(file)
-    read = {job: _Logs.of(mine) for job, mine in sorted(jobs.items())}
+    read = {job: _Logs.from_files(mine) for job, mine in sorted(jobs.items())}
     directions = {logs.directions for logs in read.values() if logs.directions}
     if len(directions) > 1:
         # Processes of one job have the same load: these are different jobs, which must not be
@@ -106,7 +106,7 @@ class _Logs:
     histogram: HistogramLog | None
 
     @classmethod
-    def of(cls, files: Sequence[_File]) -> _Logs:
+    def from_files(cls, files: Sequence[_File]) -> _Logs:
         logs: dict[str, Log | None] = {}
         histogram = None
         for file in files:
@@ -232,13 +232,13 @@ def _latencies(
     logs = sums[kind]
     found: Mapping[Op, Latency] | None = None
     if unit_ns and all(log.each_io for log in logs):
-        contents = {one.files[kind].name: one.files[kind].content for one in jobs.values()}
+        contents = {job.files[kind].name: job.files[kind].content for job in jobs.values()}
         return fio_log_latency.latencies_of_ios(contents, unit_ns)
     if unit_ns and "iops" in sums:
         found = fio_log_latency.weighted_means(
             {
-                one.files[kind].name: (one.files[kind].content, log, one.files["iops"].content)
-                for one, log in zip(jobs.values(), sums["iops"], strict=True)
+                job.files[kind].name: (job.files[kind].content, log, job.files["iops"].content)
+                for job, log in zip(jobs.values(), sums["iops"], strict=True)
             },
             unit_ns,
         )

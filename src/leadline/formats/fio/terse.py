@@ -255,7 +255,7 @@ def _job(number: int, raw: bytes, *, last: bool) -> _Job:
             group=group or 0,
             error=error or first_error,
             options=JobOptions(raw={}, whole=False),
-            job_runtime_s=max((one.runtime_s or 0.0 for one in operations), default=0.0),
+            job_runtime_s=max((entry.runtime_s or 0.0 for entry in operations), default=0.0),
             user_cpu=_over(user, 100),
             system_cpu=_over(system, 100),
             depth_levels={
@@ -337,9 +337,7 @@ def _operation(op: Op, block: _Block, version: str, note: _AddNote) -> Operation
     kept = {q: value for q, value in block.percentiles.items() if not is_bound(value, version)}
     if len(kept) < len(block.percentiles):
         q = min(set(block.percentiles) - set(kept))
-        note(
-            NoteKind.LEFT_OUT, f"{op.value} percentiles from {q:.2%} on: fio counts no longer ones"
-        )
+        note(NoteKind.LEFT_OUT, f"{op.value} percentiles from {q:.2%} on: above fio's last bucket")
     completion = block.completion
     if completion or kept:
         # Of total latency under lat_percentiles=1, which is not printed, and rare.

@@ -140,7 +140,7 @@ def _block_size(text: str, rw: str) -> dict[str, str]:
         ranges.append((int(low), int(high)))
     if not 1 <= len(ranges) <= 3:
         return {}
-    used = [one for one, op in zip(ranges, ("read", "write", "trim"), strict=False) if op in rw]
+    used = [entry for entry, op in zip(ranges, ("read", "write", "trim"), strict=False) if op in rw]
     if rw in ("rw", "randrw"):
         used = ranges[:2]
     if len(set(used)) == 1:

@@ -247,9 +247,9 @@ def _direction(block: Block, number: int, match: re.Match[str], *, old: bool) ->
         block.note(
             NoteKind.UNKNOWN_FIELD, number, f"not understood: {match.group().strip()[:80]!r}"
         )
-    if any(one.op is op for one in block.directions):
+    if any(direction.op is op for direction in block.directions):
         block.note(NoteKind.REPEATED_FIELD, number, f"{op.value} a second time; the last is used")
-        block.directions = [one for one in block.directions if one.op is not op]
+        block.directions = [direction for direction in block.directions if direction.op is not op]
     block.directions.append(block.at)
 
 
@@ -446,53 +446,59 @@ def _job(block: Block, options: JobOptions, version: str, notes: list[Note]) -> 
         group=block.group,
         error=block.error,
         options=options,
-        job_runtime_s=max((one.runtime_ms for one in block.directions), default=0) / 1000,
+        job_runtime_s=max((direction.runtime_ms for direction in block.directions), default=0)
+        / 1000,
         user_cpu=block.cpu[0] if block.cpu else None,
         system_cpu=block.cpu[1] if block.cpu else None,
         depth_levels=block.levels,
         operations=tuple(
-            _operation(block, one, options, version, notes) for one in block.directions
+            _operation(block, direction, options, version, notes) for direction in block.directions
         ),
     )
 
 
 def _operation(
-    block: Block, one: Direction, options: JobOptions, version: str, notes: list[Note]
+    block: Block, direction: Direction, options: JobOptions, version: str, notes: list[Note]
 ) -> Operation:
     assert block.issued is not None
     total, short, dropped = (
-        _of(counts, one.op)
+        _direction_count(counts, direction.op)
         for counts in (block.issued.total, block.issued.short, block.issued.dropped)
     )
-    iops = one.iops
-    if total is not None and one.runtime_ms:
-        exact = total * 1000 / one.runtime_ms
+    iops = direction.iops
+    if total is not None and direction.runtime_ms:
+        exact = total * 1000 / direction.runtime_ms
         if _agree(exact, iops):
             iops = exact
         else:
-            fact = f"{one.op.value} IOPS are {iops:g}, and {total} in {one.runtime_ms} ms {exact:g}"
+            fact = (
+                f"{direction.op.value} IOPS are {iops:g}, and {total} in "
+                f"{direction.runtime_ms} ms {exact:g}"
+            )
             where = f"line {block.line}"
             notes.append(Note(kind=NoteKind.IMPOSSIBLE_VALUE, where=where, fact=fact))
-    io_bytes = _io_bytes(one, total, options)
-    bandwidth_bps = one.bandwidth_bps
-    if io_bytes is not None and one.runtime_ms:
-        exact = io_bytes * 1000 / one.runtime_ms
+    io_bytes = _io_bytes(direction, total, options)
+    bandwidth_bps = direction.bandwidth_bps
+    if io_bytes is not None and direction.runtime_ms:
+        exact = io_bytes * 1000 / direction.runtime_ms
         bandwidth_bps = exact if _agree(exact, bandwidth_bps) else bandwidth_bps
-    latencies: dict[str, Latency] = dict(one.latencies)
-    for kind, values in one.percentiles.items():
+    latencies: dict[str, Latency] = dict(direction.latencies)
+    for kind, values in direction.percentiles.items():
         kept = {q: value for q, value in values.items() if not is_bound(value, version)}
         if len(kept) < len(values):
             q = min(set(values) - set(kept))
-            fact = f"{one.op.value} {kind} percentiles from {q:.2%} on: fio counts no longer ones"
+            fact = (
+                f"{direction.op.value} {kind} percentiles from {q:.2%} on: above fio's last bucket"
+            )
             notes.append(Note(kind=NoteKind.LEFT_OUT, where=f"line {block.line}", fact=fact))
         latencies[kind] = replace(latencies.get(kind, Latency()), percentiles=kept)
     return Operation(
-        op=one.op,
+        op=direction.op,
         iops=iops,
         bandwidth_bps=bandwidth_bps,
         total_ios=total,
         io_bytes=io_bytes,
-        runtime_s=one.runtime_ms / 1000,
+        runtime_s=direction.runtime_ms / 1000,
         short_ios=short or 0,
         dropped_ios=dropped or 0,
         submission=latencies.get("slat"),
@@ -505,19 +511,23 @@ def _agree(exact: float, printed: float | None) -> bool:
     return printed is None or abs(exact - printed) <= 1 + _ROUNDED * printed
 
 
-def _io_bytes(one: Direction, total: int | None, options: JobOptions) -> int | None:
+def _io_bytes(direction: Direction, total: int | None, options: JobOptions) -> int | None:
     """Exact where all I/Os have one size; as printed where rounding does not matter (1.00GiB is
     off by up to 0.5 %)."""
     sizes = options.text("bs").split(",")
-    place = 0 if len(sizes) == 1 else _PLACES.get(one.op, len(sizes))
+    place = 0 if len(sizes) == 1 else _PLACES.get(direction.op, len(sizes))
     if total is not None and place < len(sizes) and sizes[place].isdigit():
         exact = total * int(sizes[place])
-        if _agree(exact, one.io_bytes):
+        if _agree(exact, direction.io_bytes):
             return exact
-    return None if one.io_bytes is None or one.io_digits < _EXACT_DIGITS else round(one.io_bytes)
+    return (
+        None
+        if direction.io_bytes is None or direction.io_digits < _EXACT_DIGITS
+        else round(direction.io_bytes)
+    )
 
 
-def _of(counts: tuple[int, ...], op: Op) -> int | None:
+def _direction_count(counts: tuple[int, ...], op: Op) -> int | None:
     if op is Op.TOTAL:
         return sum(counts[:3])
     place = _PLACES[op]

@@ -61,11 +61,13 @@ def read_cbt(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     notes: list[Note] = []
     target = _pool_profile(contents, notes)
     parts: list[tuple[_Output, EngineOutput]] = []
-    for one in outputs:
+    for output in outputs:
         try:
-            parts.append((one, _parsed(one)))
+            parts.append((output, _parsed(output)))
         except FormatError as error:
-            refused = FormatError(error.condition, error.fact, context=(one.name, *error.context))
+            refused = FormatError(
+                error.condition, error.fact, context=(output.name, *error.context)
+            )
             return (Result(workload=_workload(folders), output=refused, target=target, tool=TOOL),)
     return (
         Result(
@@ -247,7 +249,7 @@ def _recognises(name: str, head: bytes) -> bool:
         return False
     if found["json"]:
         return True
-    return any(_DIGEST.fullmatch(one) or _PARAMETER.fullmatch(one) for one in folders)
+    return any(_DIGEST.fullmatch(folder) or _PARAMETER.fullmatch(folder) for folder in folders)
 
 
 IMPORTER = Importer(

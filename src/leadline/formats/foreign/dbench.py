@@ -153,7 +153,8 @@ def _summary(lines: Sequence[str], start: int, end: int, target: str) -> list[Re
             "truncated-result", "dbench's summary has no figures", context=(f"line {start}",)
         )
     return [
-        Result(workload=one.workload, output=one.output, target=target, tool=TOOL) for one in found
+        Result(workload=entry.workload, output=entry.output, target=target, tool=TOOL)
+        for entry in found
     ]
 
 

@@ -288,7 +288,7 @@ def _result(name: str, phase: _Phase, figures: Figures) -> Result:
         options=_options(phase, ops, figures),
         job_runtime_s=runtime_s or 0.0,
         # Reads first, as everywhere.
-        operations=tuple(sorted(operations, key=lambda one: one.op is not Op.READ)),
+        operations=tuple(sorted(operations, key=lambda entry: entry.op is not Op.READ)),
     )
     output = EngineOutput(
         version=f"{TOOL} {phase.version}".strip(), jobs=(job,), notes=tuple(figures.notes)

@@ -134,7 +134,7 @@ def _text(content: bytes) -> str:
 
 def _separator(head: str) -> str:
     """The one that splits the head into the most columns that are known."""
-    return max(_SEPARATORS, key=lambda one: len(_KNOWN & _heads(head.split(one))))
+    return max(_SEPARATORS, key=lambda entry: len(_KNOWN & _heads(head.split(entry))))
 
 
 def _heads(cells: Sequence[str]) -> set[str]:
@@ -199,7 +199,9 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
         for number, column in enumerate(columns, start=1)
         if column and column not in _KNOWN and not column.startswith(_LABEL)
     ]
-    nameless = next((one for one in columns if one.startswith(_LABEL) and not _key(one)), None)
+    nameless = next(
+        (entry for entry in columns if entry.startswith(_LABEL) and not _key(entry)), None
+    )
     if nameless:
         raise FormatError(
             "unreadable-result",
@@ -209,7 +211,7 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
 
 
 def _nearest(missing: str, columns: Sequence[str]) -> str:
-    near = difflib.get_close_matches(missing, [one[:60] for one in columns if one], n=1)
+    near = difflib.get_close_matches(missing, [column[:60] for column in columns if column], n=1)
     return f"{missing}: " + (f"the nearest column is {near[0]!r}" if near else "none is like it")
 
 

@@ -295,11 +295,11 @@ def parse_vdbench(content: bytes) -> tuple[Result, ...]:
     for number, (name, run) in enumerate(zip(names, runs, strict=True)):
         figures = Figures()
         if number == 0:
-            for one in layout:
+            for layout_run in layout:
                 figures.note(
                     NoteKind.LEFT_OUT,
-                    f"line {one.line}",
-                    f"the run {one.name} lays files out and is no measurement",
+                    f"line {layout_run.line}",
+                    f"the run {layout_run.name} lays files out and is no measurement",
                 )
         results.append(_result(name, run, figures))
     return tuple(results)
@@ -459,8 +459,8 @@ def _latency(row: Row, figures: Figures, op: Op, *, alone: bool) -> Latency | No
         )
     latency = Latency(
         mean_s=seconds(f"{name}_resp", *whole),
-        max_s=seconds(f"{name}_resp_max", f"{name}_max", *(f"{one}_max" for one in whole)),
-        stddev_s=seconds(f"{name}_resp_std", f"{name}_std", *(f"{one}_std" for one in whole)),
+        max_s=seconds(f"{name}_resp_max", f"{name}_max", *(f"{entry}_max" for entry in whole)),
+        stddev_s=seconds(f"{name}_resp_std", f"{name}_std", *(f"{entry}_std" for entry in whole)),
     )
     return latency if latency.mean_s else None
 
@@ -468,7 +468,7 @@ def _latency(row: Row, figures: Figures, op: Op, *, alone: bool) -> Latency | No
 def _options(row: Row, operations: Sequence[Operation]) -> JobOptions:
     """What the row says was asked for. A vdbench thread has one I/O in flight; several storage
     definitions have their own threads each, which the row does not count."""
-    ops = {one.op for one in operations}
+    ops = {operation.op for operation in operations}
     direction = "rw" if len(ops) > 1 else ops.pop().value
     raw: dict[str, str] = {}
     random = _as_float(row.text("seekpct"))
@@ -518,7 +518,9 @@ def _windows(
 def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     """The fullest report of the bundle."""
     by_report = {name.rpartition("/")[2]: name for name in contents}
-    chosen = next((by_report[one] for one in _REPORTS if one in by_report), next(iter(contents)))
+    chosen = next(
+        (by_report[report] for report in _REPORTS if report in by_report), next(iter(contents))
+    )
     return parse_vdbench(contents[chosen])
 
 

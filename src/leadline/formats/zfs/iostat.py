@@ -271,8 +271,8 @@ def is_scripted_with_blanks(lines: Sequence[str]) -> bool:
 
 def _asks_for_blanks(lines: Sequence[str]) -> bool:
     """Whether the command has -H, and there are neither heads nor tabs."""
-    words = [one for line in lines for one in _command_words(line)]
-    flags = "".join(one for one in words if one.startswith("-"))
+    words = [command_word for line in lines for command_word in _command_words(line)]
+    flags = "".join(word for word in words if word.startswith("-"))
     return "H" in flags and not any(
         "\t" in line or line.split(None, 3)[:3] == FIRST_GROUPS for line in lines
     )

@@ -49,12 +49,12 @@ _VDEV_GROUP = re.compile(r"(?:mirror|raidz\d?|draid\d?\S*|spare|replacing|indire
 def _recognises(_name: str, head: bytes) -> bool:
     lines = uncoloured(head.decode("utf-8-sig", "replace")).splitlines()[:200]
     words = [line.split() if len(line) <= LONGEST_LINE else [] for line in lines]
-    if any(one[:3] == FIRST_GROUPS for one in words):
+    if any(word[:3] == FIRST_GROUPS for word in words):
         return True
     if any(is_histogram(a) and b[:1] and b[0] in HISTOGRAM_HEADS for a, b in pairwise(words)):
         return True
     if is_scripted_with_blanks(lines) and (
-        TOOL in "\n".join(lines) or all(_are_sizes(one[1:3]) for one in words if len(one) > 6)
+        TOOL in "\n".join(lines) or all(_are_sizes(word[1:3]) for word in words if len(word) > 6)
     ):
         return True
     rows = [line.split("\t") for line in lines if line.strip()]
@@ -71,9 +71,9 @@ def _recognises(_name: str, head: bytes) -> bool:
 def _are_sizes(cells: Sequence[str]) -> bool:
     """Whether they can be the capacity of a pool, in words or with -p in sectors."""
     return all(
-        one[-1:] in "KMGTPE"
-        or (one.isdecimal() and int(one) >= _LEAST_POOL and int(one) % 512 == 0)
-        for one in cells
+        cell[-1:] in "KMGTPE"
+        or (cell.isdecimal() and int(cell) >= _LEAST_POOL and int(cell) % 512 == 0)
+        for cell in cells
     )
 
 
@@ -89,7 +89,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         if error.condition == "unreadable-result":
             raise
         return (Result(workload="", output=error, tool=TOOL),)
-    measured = [one for one in range(report.intervals) if one not in report.averages]
+    measured = [interval for interval in range(report.intervals) if interval not in report.averages]
     if not measured:
         raise FormatError(
             "unreadable-result",
@@ -152,7 +152,7 @@ def _sum_of_others(rows: Sequence[IostatRow]) -> IostatRow | None:
         whole = first.values[column]
         if whole is None or None in parts:
             return None
-        total = sum(one for one in parts if one is not None)
+        total = sum(part for part in parts if part is not None)
         # Each figure is cut to three digits without -p, and to whole operations.
         if abs(whole - total) > len(others) * max(1.0, whole * _ROUNDED):
             return None
@@ -174,9 +174,15 @@ def _result(
         # Whose load it is and how it was made is not the tool's to know.
         options=JobOptions(raw={}, whole=False),
         job_runtime_s=len(rows) * step,
-        operations=tuple(one for one in operations if one.iops or one.bandwidth_bps),
+        operations=tuple(
+            operation for operation in operations if operation.iops or operation.bandwidth_bps
+        ),
     )
-    windows = {one.op: _windows(one.op, rows, measured, step) for one in job.operations if step}
+    windows = {
+        operation.op: _windows(operation.op, rows, measured, step)
+        for operation in job.operations
+        if step
+    }
     output = EngineOutput(version=TOOL, noise=report.noise, jobs=(job,), notes=notes)
     return Result(workload="", output=output, target=pool, tool=TOOL, windows=windows)
 

@@ -90,9 +90,9 @@ class PoolStatus:
         """The devices and files: rows that have none below them."""
         ends = [*self.vdevs[1:], None]
         return tuple(
-            one
-            for one, below in zip(self.vdevs, ends, strict=False)
-            if below is None or below.depth <= one.depth
+            vdev
+            for vdev, below in zip(self.vdevs, ends, strict=False)
+            if below is None or below.depth <= vdev.depth
         )
 
 
@@ -141,7 +141,7 @@ def parse_pool_status(text: str) -> tuple[PoolStatus, ...]:
         raise ends_early(_TOOL, "the first pool", lines[0])
     if early.texts:
         pools[0].texts.setdefault("errors", []).extend(early.texts["errors"])
-    return tuple(_status(one) for one in pools)
+    return tuple(_status(pool) for pool in pools)
 
 
 def _take_row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
@@ -257,7 +257,7 @@ def parse_properties(
         found[name][key] = Property(value=value, source=source)
     if not found:
         raise ends_early(_PROPERTIES_TOOL, "the first property", lines[0])
-    return MappingProxyType({name: MappingProxyType(one) for name, one in found.items()})
+    return MappingProxyType({name: MappingProxyType(entry) for name, entry in found.items()})
 
 
 def _row(line: str, begin: int) -> tuple[str, str, str, str] | None:
