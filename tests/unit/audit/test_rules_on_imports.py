@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.audit.evidence import CellEvidence, Place
-from leadline.audit.gathering import of_output
+from leadline.audit.gathering import output_evidence
 from leadline.audit.registry import RULES, audit, audit_output
 from leadline.findings import Severity
 from leadline.formats.result import JobResult, Latency, Note, NoteKind, Operation
@@ -255,7 +255,7 @@ def test_bimodal_latency_fires_on_printed_percentiles(tmp_path: Path) -> None:
 def cell_of(*jobs: JobResult) -> CellEvidence:
     workload = Workload(name="w", runtime_s=0.0)
     cell = Cell(target="t", workload=workload, level="")
-    trials = tuple(replace(of_output(output(one)), cell=cell) for one in jobs)
+    trials = tuple(replace(output_evidence(output(one)), cell=cell) for one in jobs)
     return CellEvidence(place=Place(target="t", workload="w"), cell=cell, trials=trials)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence, rounding
-from leadline.audit.physics import Split, split_of
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import Split, read_write_split
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
@@ -18,8 +18,8 @@ APART = 10.0
 MARGIN = 0.001
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
-    split = split_of(trial)
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
+    split = read_write_split(trial)
     if split is None or split.total is None:
         return
     read, write, total = _printed(split.read), _printed(split.write), _printed(split.total)
@@ -33,7 +33,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         return
     worst = max(found)
     numbers = {f"latency_p{_digits(q)}_s": value for q, value in found.items()}
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         op=Op.TOTAL,
         latency_only=True,

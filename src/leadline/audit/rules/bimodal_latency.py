@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.stats.histogram import LatencyHistogram
@@ -23,7 +23,7 @@ _REMEDY = (
 )
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     for one in evidence.job.operations:
         histogram = one.total.histogram if one.total else None
         if histogram is None or not histogram.count:
@@ -35,7 +35,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
             continue
         low, high = _modes(histogram, mean)
         share = slow / histogram.count
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             op=one.op,
             latency_only=True,
@@ -53,7 +53,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         )
 
 
-def _printed(evidence: JobEvidence, one: Operation) -> Iterator[Doubt]:
+def _printed(evidence: JobEvidence, one: Operation) -> Iterator[RuleFinding]:
     """The same from percentiles that a tool printed, which name no modes."""
     for latency in (one.total, one.completion):
         if latency is None or latency.mean_s is None:
@@ -66,7 +66,7 @@ def _printed(evidence: JobEvidence, one: Operation) -> Iterator[Doubt]:
         count = latency.count or one.total_ios or evidence.total_ios
         if not above or (count is not None and (1 - min(above)) * count < FEWEST_SLOW):
             continue
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             op=one.op,
             latency_only=True,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leadline.audit.evidence import FILE_ENGINES, JobEvidence, mean_s, median_s
-from leadline.audit.gathering import compressing, read_below
-from leadline.audit.physics import fastest_read, may_read_ahead
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import (
+    compressing_layer,
+    fastest_read,
+    may_read_ahead,
+    read_below,
+)
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import FormatError, Operation
 from leadline.inventory.layer import Layer
@@ -41,7 +45,7 @@ _LARGER = (
 )
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     read = next((one for one in evidence.job.operations if one.op is Op.READ), None)
     if read is None or evidence.merged_sections:
         return
@@ -51,21 +55,21 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         _warm_start,
     )
     for look in looks:
-        doubt = look(evidence, read)
-        if doubt is not None:
-            yield doubt
+        finding = look(evidence, read)
+        if finding is not None:
+            yield finding
             return
-    doubt = _reread(evidence, read)
-    if doubt is not None:
-        yield doubt
+    finding = _reread(evidence, read)
+    if finding is not None:
+        yield finding
 
 
-def _on_memory(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _on_memory(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     record = evidence.trial.record
     extent = record.extent if record else None
     if extent is None or extent.filesystem not in MEMORY_FILESYSTEMS:
         return None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         op=Op.READ,
         evidence={"span_bytes": extent.span_bytes},
@@ -74,7 +78,7 @@ def _on_memory(evidence: JobEvidence, read: Operation) -> Doubt | None:
     )
 
 
-def _too_fast(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _too_fast(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Half of the reads took less than storage can."""
     half, limit = median_s(read, evidence.job.options), fastest_read(evidence)
     record = evidence.trial.record
@@ -88,7 +92,7 @@ def _too_fast(evidence: JobEvidence, read: Operation) -> Doubt | None:
     mean = mean_s(read, evidence.job.options)
     if mean is not None:
         numbers["latency_mean_s"] = mean
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING if ahead else Severity.ERROR,
         op=Op.READ,
         evidence=numbers,
@@ -99,7 +103,7 @@ def _too_fast(evidence: JobEvidence, read: Operation) -> Doubt | None:
     )
 
 
-def _disks_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _disks_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """The disks below did far fewer reads than the jobs."""
     counted = evidence.trial.whole.disk_reads if evidence.trial.whole else None
     ran = evidence.longest_s
@@ -111,7 +115,7 @@ def _disks_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
     whole = evidence.trial.whole
     # The disks count for all jobs together, and it is not known which of several were spared.
     several = whole is not None and len(whole.runtimes) > 1
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING if several else Severity.ERROR,
         op=Op.READ,
         evidence={"reads": asked, "disk_reads": done, "disk_share": done / asked},
@@ -121,7 +125,7 @@ def _disks_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
     )
 
 
-def _layers_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _layers_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Far fewer bytes were read from the devices below the target than the jobs read of it: those
     of all reads of the trial, as devices count for all jobs together."""
     trial, whole = evidence.trial, evidence.trial.whole
@@ -141,7 +145,7 @@ def _layers_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
         return None
     several = len(whole.runtimes) > 1
     share = below.read_bytes / asked
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING if several else Severity.ERROR,
         op=Op.READ,
         evidence={
@@ -163,18 +167,18 @@ def _all_written(evidence: JobEvidence) -> bool:
     extent = trial.record.extent if trial.record else None
     if extent is None:
         # A user's job file: fio lays its files out itself, with what nobody knows.
-        return not trial.ours and not _compresses(trial.stack)
+        return not trial.generated and not _compresses(trial.stack)
     written = 0 < extent.span_bytes <= extent.written_bytes
     # Leadline's own prefill writes what does not compress.
-    return written and (trial.ours or not _compresses(trial.stack))
+    return written and (trial.generated or not _compresses(trial.stack))
 
 
 def _compresses(stack: Sequence[Layer]) -> bool:
     options = (layer.facts.get("options", "") for layer in stack)
-    return compressing(stack) is not None or any("compress" in one for one in options)
+    return compressing_layer(stack) is not None or any("compress" in one for one in options)
 
 
-def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _held(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Another result of the target shows that a file of this size lay in memory whole."""
     held, span, size = (
         evidence.trial.held_bytes,
@@ -186,7 +190,7 @@ def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:
         return None
     if size > held or moved < READ_OVER * span:
         return None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR,
         op=Op.READ,
         evidence={
@@ -203,12 +207,12 @@ def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:
     )
 
 
-def _hard_disks(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _hard_disks(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     pool, half = evidence.trial.pool, median_s(read, evidence.job.options)
     random = evidence.pattern in ("randread", "randrw")
     if pool is None or pool.flash or not random or not half or half >= HARD_DISK_S:
         return None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         op=Op.READ,
         evidence={"latency_p50_s": half, "limit_s": HARD_DISK_S, "hard_disks": pool.hard_disks},
@@ -220,14 +224,14 @@ def _hard_disks(evidence: JobEvidence, read: Operation) -> Doubt | None:
     )
 
 
-def _resident(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _resident(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """The data was in the page cache before the first read, as mincore(2) told."""
     record = evidence.trial.record
     drop = record.cache_drop if record else None
     return _cached_start(evidence, drop.resident_after_bytes) if drop else None
 
 
-def _warm_start(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _warm_start(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Nobody looked whether the data was in the page cache before the first read."""
     record = evidence.trial.record
     seen = record is not None and not evidence.trial.imported
@@ -236,7 +240,7 @@ def _warm_start(evidence: JobEvidence, read: Operation) -> Doubt | None:
     return _cached_start(evidence, None)
 
 
-def _cached_start(evidence: JobEvidence, resident: int | None) -> Doubt | None:
+def _cached_start(evidence: JobEvidence, resident: int | None) -> RuleFinding | None:
     span, memory = _laid_out(evidence), evidence.trial.memory_bytes
     if not _buffered(evidence):
         return None
@@ -247,7 +251,7 @@ def _cached_start(evidence: JobEvidence, resident: int | None) -> Doubt | None:
     maybe_cold = resident is None and evidence.job.options.text("invalidate", "1") != "0"
     numbers = {"span_bytes": span, "memory_bytes": memory, "resident_after_bytes": resident}
     known = f"{format_size(resident)} of it" if resident is not None else "nobody knows how much"
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR if held and not maybe_cold else Severity.WARNING,
         op=Op.READ,
         evidence={key: value for key, value in numbers.items() if value is not None},
@@ -258,7 +262,7 @@ def _cached_start(evidence: JobEvidence, resident: int | None) -> Doubt | None:
     )
 
 
-def _reread(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _reread(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """More was read than there is: the excess was in memory if memory can hold it."""
     span, moved = _laid_out(evidence), read.io_bytes
     if not _buffered(evidence) or not span or moved is None or moved <= REREAD * span:
@@ -275,7 +279,7 @@ def _reread(evidence: JobEvidence, read: Operation) -> Doubt | None:
     numbers: dict[str, float] = {"read_bytes": moved, "span_bytes": span, "reread_share": again}
     if half is not None:
         numbers["latency_p50_s"] = half
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         op=Op.READ,
         evidence=numbers,

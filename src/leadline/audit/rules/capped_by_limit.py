@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
@@ -30,7 +30,7 @@ class _Rate:
     cell: int
 
 
-def check(run: RunEvidence) -> Iterator[Doubt]:
+def check(run: RunEvidence) -> Iterator[RuleFinding]:
     targets: dict[str, list[CellEvidence]] = {}
     for cell in run.cells:
         targets.setdefault(cell.place.target, []).append(cell)
@@ -39,10 +39,10 @@ def check(run: RunEvidence) -> Iterator[Doubt]:
             rates = sorted(_rates(cells, pick), key=lambda rate: rate.value)
             group = _flat(rates)
             if group:
-                yield _doubt(target, name, shown, group, "reads and writes, ")
+                yield _finding(target, name, shown, group, "reads and writes, ")
             elif name == "iops":
                 for group in _flat_by_direction(rates):
-                    yield _doubt(target, name, shown, group, f"all {group[0].direction}s, ")
+                    yield _finding(target, name, shown, group, f"all {group[0].direction}s, ")
 
 
 _KINDS: tuple[tuple[str, Callable[[Operation], float | None], Callable[[float], str]], ...] = (
@@ -55,13 +55,13 @@ _KINDS: tuple[tuple[str, Callable[[Operation], float | None], Callable[[float], 
 )
 
 
-def _doubt(
+def _finding(
     target: str, name: str, shown: Callable[[float], str], group: Sequence[_Rate], what: str
-) -> Doubt:
+) -> RuleFinding:
     value = statistics.median(rate.value for rate in group)
     blocks = [rate.block_bytes for rate in group]
     cells = len({rate.cell for rate in group})
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         target=target,
         evidence={

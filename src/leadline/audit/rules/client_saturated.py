@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from leadline.archive.records import Processor
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.zfs.stream import StreamReport
 
@@ -30,7 +30,7 @@ _LAB = (
 )
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     jobs = trial.jobs
     if not jobs:
         return
@@ -45,7 +45,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             and not polling
             and job.operations
         ):
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.WARNING,
                 workload=evidence.place.workload,
                 evidence={"core_share": used},
@@ -60,14 +60,14 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     processor = trial.record.processor if trial.record else None
     if processor is not None:
         # A depth that is not known is taken for more than one: the latency is then nobody's.
-        deepest = max(evidence.asked_depth or 2 for evidence in jobs)
+        deepest = max(evidence.requested_depth or 2 for evidence in jobs)
         wall_s = trial.record.wall_s if trial.record else 0.0
         yield from _machine(processor, wall_s, deepest, on_lab=trial.on_lab)
 
 
-def _pipe(stream: StreamReport) -> Doubt:
+def _pipe(stream: StreamReport) -> RuleFinding:
     share = stream.relaying_share or 0.0
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         evidence={"relaying_share": share, "bandwidth_bps": stream.bandwidth_bps},
         message=f"For {share:.0%} of the time the pipe between sender and receiver was at work and "
@@ -77,7 +77,9 @@ def _pipe(stream: StreamReport) -> Doubt:
     )
 
 
-def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -> Iterator[Doubt]:
+def _machine(
+    processor: Processor, wall_s: float, depth: int, *, on_lab: bool
+) -> Iterator[RuleFinding]:
     engine = processor.engine_cpu_s / (wall_s * processor.cores) if wall_s else 0.0
     numbers = {
         "busy_share": processor.busy_share,
@@ -86,7 +88,7 @@ def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -
         "cores": processor.cores,
     }
     if processor.throttled_share is not None and processor.throttled_share > HELD_BACK:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             evidence={**numbers, "throttled_share": processor.throttled_share},
             message=f"The processor limit of the runner's container held it back for "
@@ -95,7 +97,7 @@ def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -
             "plan) and measure again.",
         )
     elif processor.steal_share > STOLEN:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             evidence=numbers,
             message=f"{processor.steal_share:.0%} of the processor time went to a neighbour: the "
@@ -103,7 +105,7 @@ def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -
             remedy="Measure again on a machine whose cores are its own, or at a quieter hour.",
         )
     elif processor.busy_share >= USED_UP:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             evidence=numbers,
             message=f"All {processor.cores} cores were {processor.busy_share:.0%} busy"
@@ -120,7 +122,7 @@ def _machine(processor: Processor, wall_s: float, depth: int, *, on_lab: bool) -
             else "Use a machine with more cores or several of them, and stop other work on it.",
         )
     elif depth == 1 and processor.busy_share > LATENCY_BUSY and engine < processor.busy_share / 2:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             latency_only=True,
             evidence=numbers,

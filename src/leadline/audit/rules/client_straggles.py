@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.text import visible
 from leadline.units import format_duration, format_iops
@@ -35,7 +35,7 @@ class _Client:
     runtime_s: float
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     groups: dict[tuple[str, ...], dict[str, list[JobEvidence]]] = {}
     for one in trial.jobs:
         if one.throttled or one.merged_sections or not one.job.host:
@@ -65,13 +65,13 @@ def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:
     return _Client(name=visible(host), iops=sum(told), ios=sum(counted), runtime_s=max(longest))
 
 
-def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[Doubt]:
-    """One doubt for each of the two ways, which names the worst and counts the others."""
+def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[RuleFinding]:
+    """One finding for each of the two ways, which names the worst and counts the others."""
     iops, runtime_s = median(one.iops for one in clients), median(one.runtime_s for one in clients)
     slow = [one for one in clients if one.iops < SLOW * iops]
     if slow and median(one.ios for one in clients) >= FEWEST_IOS:
         worst = min(slow, key=lambda one: one.iops)
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             workload=workload,
             evidence={
@@ -94,7 +94,7 @@ def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[
     ]
     if apart:
         worst = max(apart, key=lambda one: abs(one.runtime_s - runtime_s))
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             workload=workload,
             evidence={

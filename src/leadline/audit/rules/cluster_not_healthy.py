@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.ceph.counters import ClusterSample, ClusterStatus, Health, HealthCheck
 from leadline.formats.result import FormatError
@@ -110,7 +110,7 @@ def weight(check: HealthCheck) -> Weight | None:
     return known
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if isinstance(trial.cluster, FormatError):
         yield _unobserved(f"The record of the cluster cannot be read ({trial.cluster.fact})", {})
         return
@@ -154,7 +154,7 @@ class _Trouble:
     unavailable: bool = False
 
 
-def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[Doubt]:
+def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[RuleFinding]:
     troubles = [*_availability(samples), *_checks(samples), *_work(samples), *_changes(samples)]
     if not troubles:
         return
@@ -173,7 +173,7 @@ def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[D
         else "The cluster was disturbed"
     )
     told = "; ".join(_told(trouble, times) for trouble in troubles)
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR if unavailable else Severity.WARNING,
         evidence={
             "samples": len(samples),
@@ -384,8 +384,8 @@ def _told(trouble: _Trouble, times: list[float]) -> str:
     return f"{trouble.name}{detail} ({', '.join(shown)})"
 
 
-def _unobserved(fact: str, numbers: dict[str, float]) -> Doubt:
-    return Doubt(
+def _unobserved(fact: str, numbers: dict[str, float]) -> RuleFinding:
+    return RuleFinding(
         severity=Severity.INFO,
         evidence=numbers,
         message=f"{fact}: whether it was undisturbed in that time is not known.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.gathering import compressing
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import compressing_layer
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.metrics import Op
 from leadline.text import visible
@@ -17,12 +17,12 @@ _ALIKE = ("all zeros", "one repeated")
 _CEPH_TOOLS = ("rados-bench", "rbd-bench")
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     written = next((one for one in evidence.job.operations if one.op is Op.WRITE), None)
     what = _what(evidence)
     if written is None or what is None:
         return
-    dataset = compressing(evidence.trial.stack)
+    dataset = compressing_layer(evidence.trial.stack)
     same = what.startswith(_ALIKE)
     means = (
         "storage that compresses, deduplicates or detects zeros stores less than the figures say."
@@ -31,7 +31,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         f"({visible(dataset.facts['compression'])}), so that "
         f"{'next to nothing' if same else 'less'} was stored of what the figures say."
     )
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.WARNING if dataset is None or not same else Severity.ERROR,
         op=Op.WRITE,
         evidence={} if written.io_bytes is None else {"io_bytes": written.io_bytes},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 # fio gives the time elapsed in whole seconds, rounded up or down by version.
@@ -13,18 +13,18 @@ ELAPSED_STEP_S = 1.0
 SHOWN = 6
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     whole, mine = trial.whole, {evidence.job.name for evidence in trial.jobs}
     if whole is None or not mine or not whole.elapsed_s:
         return
     runtimes, elapsed = whole.runtimes, whole.elapsed_s
     if sum(runtimes.values()) <= elapsed + ELAPSED_STEP_S:
         return
-    for names in whole.suspects:
+    for names in whole.concurrent_names:
         if len(names) < 2 or not mine & set(names):
             continue
         one_by_one = sum(runtimes[name] for name in names)
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"jobs": len(names), "runtimes_sum_s": one_by_one, "elapsed_s": elapsed},
             message=f"{len(names)} jobs reported apart ({_listed(names)}) ran for "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
@@ -14,9 +14,9 @@ _AGAIN = "Complete the run with `leadline run --resume`, and compare nothing wit
 _SOURCE = "Get the result from its source again, or have the cell measured anew."
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if trial.output is None:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR,
             message="The plan lists this trial and the archive has nothing of it.",
             remedy=_AGAIN,
@@ -26,7 +26,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         return  # engine-error and truncated-result tell why there is nothing
     if isinstance(trial.output, FormatError):
         if trial.output.condition == "empty-result":
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.ERROR,
                 message=f"The trial left no result: {trial.output.fact}.",
                 remedy=_SOURCE
@@ -36,7 +36,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         return
     done = {one.op for job in trial.output.jobs for one in job.operations}
     if not done and not any(job.error for job in trial.output.jobs) and not trial.cut_by_signal:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"total_ios": 0},
             message="The engine ended without an error and did no I/O at all.",
@@ -48,7 +48,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     elif trial.sound and trial.cell is not None:
         for op in trial.cell.workload.ops:
             if op not in done:
-                yield Doubt(
+                yield RuleFinding(
                     severity=Severity.ERROR,
                     op=op,
                     evidence={"total_ios": 0},

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.audit.rules.rate_not_reached import behind
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     record, output = trial.record, trial.output
     if record is not None and not trial.engine_ended:
         # Others tell of those: truncated-result, rate-not-reached.
@@ -22,7 +22,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             yield _ended_badly(record)
     elif isinstance(output, FormatError):
         if output.condition not in ("empty-result", "truncated-result"):
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.ERROR,
                 message=f"The engine's output is not a result: {output.fact}.",
                 remedy="Get the file from its source again."
@@ -32,7 +32,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     elif output is not None:
         for job in output.jobs:
             if job.error:
-                yield Doubt(
+                yield RuleFinding(
                     severity=Severity.ERROR,
                     evidence={"error": job.error},
                     message=f"The job {job.name!r} ended with error {job.error} "
@@ -42,7 +42,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
                 )
 
 
-def _ended_badly(record: TrialRecord) -> Doubt:
+def _ended_badly(record: TrialRecord) -> RuleFinding:
     evidence = {"wall_s": record.wall_s, "bound_s": record.bound_s}
     if record.exit_status is not None:
         evidence["exit_status"] = record.exit_status
@@ -57,7 +57,7 @@ def _ended_badly(record: TrialRecord) -> Doubt:
         message = f"The trial failed after {record.wall_s:.1f} s{why}."
     hint = record.problem.hint if record.problem else None
     remedy = hint or "read the trial's stderr.txt, then `leadline run --resume --retry-failed`"
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR,
         evidence=evidence,
         message=message,

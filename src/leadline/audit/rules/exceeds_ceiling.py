@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import PoolMedia, TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.metrics import Op
 
@@ -19,7 +19,7 @@ FLASH_READ_IOPS = 2 * FLASH_WRITE_IOPS
 _RANDOM = frozenset({"randread", "randwrite", "randrw"})
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     pool = trial.pool
     if pool is None or trial.on_lab:
         return
@@ -39,7 +39,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         # A virtual disk passes for a rotating one, so that its class proves less.
         certain = not pool.hard_disks
         copies = f", {pool.copies} OSD writes for each" if op is Op.WRITE else ""
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR if certain else Severity.WARNING,
             op=op,
             workload=workload,

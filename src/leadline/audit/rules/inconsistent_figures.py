@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from leadline.audit.evidence import JobEvidence, TrialEvidence, told
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.evidence import JobEvidence, TrialEvidence, latencies
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import EngineOutput, Latency, NoteKind, Operation
 
@@ -24,18 +24,18 @@ SHORT_RUN_S = 10.0
 SHOWN = 5
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     yield from _impossible(trial)
     for evidence in trial.jobs:
         # I/Os in flight when a ramp ends count for latency or bytes, not for IOPS: up to the depth.
-        slack = (evidence.asked_depth or evidence.job.options.iodepth or 1) + 1
+        slack = (evidence.requested_depth or evidence.job.options.iodepth or 1) + 1
         for one in evidence.job.operations:
             faults = [*_rates(evidence, one, slack), *_latencies(evidence, one, slack)]
             if faults:
                 yield _contradiction(evidence, one, faults)
 
 
-def _contradiction(evidence: JobEvidence, one: Operation, faults: list[str]) -> Doubt:
+def _contradiction(evidence: JobEvidence, one: Operation, faults: list[str]) -> RuleFinding:
     numbers = {
         "iops": one.iops,
         "runtime_s": one.runtime_s,
@@ -43,7 +43,7 @@ def _contradiction(evidence: JobEvidence, one: Operation, faults: list[str]) -> 
         "bandwidth_bps": one.bandwidth_bps,
         "io_bytes": one.io_bytes,
     }
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR,
         op=one.op,
         workload=evidence.place.workload,
@@ -54,7 +54,7 @@ def _contradiction(evidence: JobEvidence, one: Operation, faults: list[str]) -> 
     )
 
 
-def _impossible(trial: TrialEvidence) -> Iterator[Doubt]:
+def _impossible(trial: TrialEvidence) -> Iterator[RuleFinding]:
     """Values that the parser left out, since they cannot be."""
     output = trial.output
     notes = output.notes if isinstance(output, EngineOutput) else ()
@@ -62,7 +62,7 @@ def _impossible(trial: TrialEvidence) -> Iterator[Doubt]:
     if found:
         told_of = "; ".join(f"{note.where}: {note.fact}" for note in found[:SHOWN])
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"values": len(found)},
             message=f"The output holds values that cannot be: {told_of}{more}.",
@@ -115,7 +115,7 @@ def _rounded_rates(
 
 
 def _latencies(evidence: JobEvidence, one: Operation, slack: int) -> Iterator[str]:
-    for name, latency in told(one):
+    for name, latency in latencies(one):
         yield from _latency(evidence, name, latency, one, slack)
         yield from _percentiles(evidence, name, latency)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 # Real results end at 1.004 (99th percentile, methodology); an entry never exceeds its own queue.
@@ -15,8 +15,8 @@ WHOLE = 0.02
 MOST_HIDDEN_JOBS = 64
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    reached, asked = evidence.in_flight, evidence.asked_depth
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
+    reached, asked = evidence.in_flight, evidence.requested_depth
     # mmap counts the time of page faults differently: 1.24 was measured.
     if reached is None or asked is None or evidence.job.options.engine == "mmap":
         return
@@ -27,7 +27,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         return
     if evidence.jobs_hidden and _whole(ratio):
         return
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         evidence={
             "in_flight": reached,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import JobEvidence, told
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.evidence import JobEvidence, latencies
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 _SWITCHES = ("gtod_reduce", "disable_lat", "disable_clat")
@@ -14,13 +14,13 @@ _WITHOUT = {"rbd-bench": "rbd bench"}
 _STREAM = "zfs-stream"
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     options = evidence.job.options
     if options.engine == _STREAM:
         return  # it has neither I/Os nor latencies: how long it was held up is in its own report
     tool = _WITHOUT.get(options.engine or "")
     if tool is not None:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             latency_only=True,
             evidence=_counted(evidence.total_ios),
@@ -33,9 +33,9 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         return
     why = f"{' and '.join(switched)} switched it off" if switched else "the result holds only zeros"
     for one in evidence.job.operations:
-        if not any(name != "submission" for name, _ in told(one)):
+        if not any(name != "submission" for name, _ in latencies(one)):
             ios = f"{one.total_ios} " if one.total_ios is not None else ""
-            yield Doubt(
+            yield RuleFinding(
                 # A summary that tells no latency misleads nobody.
                 severity=Severity.ERROR if options.whole else Severity.INFO,
                 op=one.op,

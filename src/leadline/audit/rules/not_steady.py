@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import FormatError
@@ -24,7 +24,7 @@ FEWEST_WINDOWS = 10
 JUMP = 0.20
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     windows = evidence.trial.windows
     if isinstance(windows, FormatError) or evidence.throttled:
         return
@@ -43,7 +43,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     if steady is None:
         return
     if jumped or steady.range_share > RANGE or steady.drift_share > DRIFT:
-        yield _doubt(steady, jump if jumped else None, mine[0] if len(mine) == 1 else Op.TOTAL)
+        yield _finding(steady, jump if jumped else None, mine[0] if len(mine) == 1 else Op.TOTAL)
 
 
 def per_second(
@@ -74,7 +74,7 @@ def per_second(
     return np.asarray(rates, dtype=np.float64)
 
 
-def _doubt(steady: Steadiness, jump: ChangePoint | None, op: Op) -> Doubt:
+def _finding(steady: Steadiness, jump: ChangePoint | None, op: Op) -> RuleFinding:
     numbers = {"range_share": steady.range_share, "drift_share": steady.drift_share}
     numbers |= {f"round_{index}_iops": rate for index, rate in enumerate(steady.rounds, start=1)}
     if jump is not None:
@@ -84,7 +84,7 @@ def _doubt(steady: Steadiness, jump: ChangePoint | None, op: Op) -> Doubt:
     else:
         what = f"Over five equal rounds the rate ranged over {steady.range_share:.0%} of its mean "
         what += f"(20 % allowed) and drifted by {steady.drift_share:.0%} (10 % allowed)"
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         op=op,
         evidence=numbers,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import TrialEvidence, rounding
-from leadline.audit.physics import Split, read_share, share_apart, split_of
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import Split, read_share, read_write_split, share_is_impossible
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
@@ -16,8 +16,8 @@ SAME = 0.01
 ELAPSED_STEP_S = 1.0
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
-    split = split_of(trial)
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
+    split = read_write_split(trial)
     if split is None or split.total is None or not _is_sum(split, split.total):
         return
     why = _apart(trial, split, split.total)
@@ -32,7 +32,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         "total_bandwidth_bps": split.total.bandwidth_bps,
     }
     share = read_share(split)
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         op=Op.TOTAL,
         evidence={key: value for key, value in numbers.items() if value is not None}
@@ -77,7 +77,7 @@ def _apart(trial: TrialEvidence, split: Split, total: Operation) -> str | None:
         return f"{read_s:.0f} s of reads and {write_s:.0f} s of writes took {took:.0f} s"
     if split.pure and not split.read_of.merged_sections:
         return f"the loads were {split.read_of.pattern} and {split.write_of.pattern}"
-    if share_apart(trial):
+    if share_is_impossible(trial):
         share = read_share(split)
         assert share is not None
         return f"{share[0]:.1f} % of the I/Os were reads, which no mixed job was asked for"

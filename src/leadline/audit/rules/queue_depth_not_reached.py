@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import SYNCHRONOUS_ENGINES, JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 # 99.8 % of 4,000 published jobs reach more (methodology); the lowest own run measured had 0.903,
@@ -29,19 +29,23 @@ _UNCOUNTED_WAITS = ("fsync", "fdatasync", "sync_file_range", "fsync_on_close", "
 _UNCOUNTED_READS = ("verify", "do_verify")
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     options = evidence.job.options
     if evidence.throttled or evidence.merged_sections:
         return
     if any(options.flag(key) for key in (*_UNCOUNTED_WAITS, *_UNCOUNTED_READS)):
         return
-    doubt = _by_littles_law(evidence) or _by_depths_seen(evidence) or _by_submission(evidence)
-    if doubt is not None:
-        yield doubt
+    finding = _by_littles_law(evidence) or _by_depths_seen(evidence) or _by_submission(evidence)
+    if finding is not None:
+        yield finding
 
 
-def _by_littles_law(evidence: JobEvidence) -> Doubt | None:
-    reached, asked, depth = evidence.in_flight, evidence.asked_depth, evidence.job.options.iodepth
+def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
+    reached, asked, depth = (
+        evidence.in_flight,
+        evidence.requested_depth,
+        evidence.job.options.iodepth,
+    )
     iops = sum(one.iops or 0.0 for one in evidence.parts)
     if reached is None or asked is None or depth is None or not iops:
         return None
@@ -62,7 +66,7 @@ def _by_littles_law(evidence: JobEvidence) -> Doubt | None:
     }
     if alone is not None:
         numbers["depth_1_share"] = alone
-    return _doubt(
+    return _finding(
         evidence,
         numbers,
         f"{asked} I/Os were asked to be in flight and {reached:.1f} were",
@@ -70,12 +74,12 @@ def _by_littles_law(evidence: JobEvidence) -> Doubt | None:
     )
 
 
-def _by_depths_seen(evidence: JobEvidence) -> Doubt | None:
+def _by_depths_seen(evidence: JobEvidence) -> RuleFinding | None:
     """fio counts the depth at each submission: that tells where latencies or jobs do not."""
     depth, alone = evidence.job.options.iodepth, _alone(evidence)
     if depth is None or depth <= 1 or alone is None or alone < ALONE or evidence.edges_matter:
         return None
-    return _doubt(
+    return _finding(
         evidence,
         {"asked": depth, "depth_1_share": alone},
         f"{depth} I/Os of each job were asked to be in flight and one was",
@@ -83,7 +87,7 @@ def _by_depths_seen(evidence: JobEvidence) -> Doubt | None:
     )
 
 
-def _by_submission(evidence: JobEvidence) -> Doubt | None:
+def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
     """An asynchronous engine whose submission waits (buffered files, FUSE) does one I/O after the
     other, and what is queued behind counts as latency: Little's law says that the queue is full."""
     depth, processes, used = (
@@ -104,7 +108,7 @@ def _by_submission(evidence: JobEvidence) -> Doubt | None:
     share = busy / processes
     if evidence.job.options.engine in SYNCHRONOUS_ENGINES or not SUBMITTING <= share <= 1.05:
         return None
-    return _doubt(
+    return _finding(
         evidence,
         {"asked": depth, "submitting_share": share, "core_share": used},
         f"{depth} I/Os of each job were asked to be in flight, and the job stood {share:.0%} of "
@@ -115,14 +119,14 @@ def _by_submission(evidence: JobEvidence) -> Doubt | None:
     )
 
 
-def _doubt(
+def _finding(
     evidence: JobEvidence,
     numbers: dict[str, float],
     fact: str,
     *,
     ignored: bool,
     cause: str = "",
-) -> Doubt:
+) -> RuleFinding:
     engine = evidence.job.options.engine
     if not ignored:
         cause = cause or _cause(evidence)
@@ -131,7 +135,7 @@ def _doubt(
         cause += "; the engine itself is not told"
     else:
         cause = f"the engine {engine} is synchronous and ignored the queue depth"
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR if ignored else Severity.WARNING,
         evidence=numbers,
         message=f"{fact}: {cause}.",
@@ -178,7 +182,7 @@ def _time_inside(evidence: JobEvidence, asked: int) -> float:
 
 
 def _cause(evidence: JobEvidence) -> str:
-    done, asked = evidence.total_ios, evidence.asked_depth
+    done, asked = evidence.total_ios, evidence.requested_depth
     if done is not None and asked is not None and done < asked:
         return f"only {done:,} I/Os were done, fewer than the queues hold"
     if (evidence.job.core_share or 0.0) >= 0.95:

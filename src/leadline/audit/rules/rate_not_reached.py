@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from leadline import errors
 from leadline.archive.records import TrialRecord
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import Op
@@ -20,10 +20,10 @@ def behind(record: TrialRecord) -> bool:
     return record.problem is not None and record.problem.code == errors.RATE_NOT_REACHED.code
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if trial.record is not None and behind(trial.record):
         yield _stopped(trial.record)
-    elif trial.ours and trial.cell is not None:
+    elif trial.generated and trial.cell is not None:
         for phase in trial.cell.workload.phases:
             if phase.rate_iops is not None:
                 yield from _of_phase(trial, phase, phase.rate_iops)
@@ -32,10 +32,10 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             yield from _of_entry(evidence)
 
 
-def _stopped(record: TrialRecord) -> Doubt:
+def _stopped(record: TrialRecord) -> RuleFinding:
     """A level beyond what the target can do is an answer, and has no figure that could mislead."""
     assert record.problem is not None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         evidence={"wall_s": record.wall_s},
         message=f"The trial was ended: {record.problem.fact}. The level lies beyond what the "
@@ -44,7 +44,7 @@ def _stopped(record: TrialRecord) -> Doubt:
     )
 
 
-def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[Doubt]:
+def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[RuleFinding]:
     """A phase of our own: what all clients offered, and what all of them did."""
     mine = [one for one in trial.jobs if one.job.name == phase.name]
     parts = [part for one in mine for part in one.parts]
@@ -57,7 +57,7 @@ def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[
     offered, done = clients * rate_iops, sum(rates)
     if not _short(offered, done, max(ran)):
         return
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         latency_only=True,
         evidence={
@@ -73,7 +73,7 @@ def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[
     )
 
 
-def _of_entry(evidence: JobEvidence) -> Iterator[Doubt]:
+def _of_entry(evidence: JobEvidence) -> Iterator[RuleFinding]:
     """An entry of a job that somebody else made: each process and direction has its own rate."""
     processes, ran = evidence.processes, evidence.longest_s
     if processes is None or not ran or evidence.merged_sections:
@@ -83,7 +83,7 @@ def _of_entry(evidence: JobEvidence) -> Iterator[Doubt]:
         if asked is None or part.iops is None or not _short(processes * asked, part.iops, ran):
             continue
         offered = processes * asked
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             latency_only=True,
             op=part.op,

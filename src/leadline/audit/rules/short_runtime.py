@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 # Defaults of the methodology.
@@ -19,7 +19,7 @@ _OTHER_ENDS = (
 )
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     asked, ran = _asked_s(evidence), evidence.longest_s
     ramp_s = _only_ramped_s(evidence)
     if ramp_s is not None:
@@ -29,7 +29,7 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         return
     if any(key in evidence.job.options.raw for key in _OTHER_ENDS) or ran >= ENOUGH * asked:
         return
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.WARNING if ran >= HALF * asked else Severity.ERROR,
         evidence={"runtime_s": ran, "asked_s": asked, "share": ran / asked},
         message=f"The job ran for {ran:.3g} s of the {asked:.3g} s that were asked, and ended "
@@ -50,9 +50,9 @@ def _only_ramped_s(evidence: JobEvidence) -> float | None:
     return None if measured or not options.whole or options.flag("gtod_reduce") else ramp_s
 
 
-def _in_the_ramp(evidence: JobEvidence, ramp_s: float) -> Doubt:
+def _in_the_ramp(evidence: JobEvidence, ramp_s: float) -> RuleFinding:
     ran = evidence.longest_s or 0.0
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR,
         evidence={"runtime_s": ran, "ramp_s": ramp_s},
         message=f"The job was over after {ran:.3g} s, within its ramp of {ramp_s:.3g} s, which is "
@@ -64,7 +64,7 @@ def _in_the_ramp(evidence: JobEvidence, ramp_s: float) -> Doubt:
 def _asked_s(evidence: JobEvidence) -> float | None:
     """Seconds that the job had to last; None where it may rightly end before."""
     trial, options = evidence.trial, evidence.job.options
-    if trial.ours and trial.cell is not None:
+    if trial.generated and trial.cell is not None:
         return trial.cell.workload.runtime_s
     asked = options.seconds("runtime")
     if asked is None or options.flag("time_based"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 
-def check(evidence: CellEvidence) -> Iterator[Doubt]:
+def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     if len(evidence.sound) == 1:
         planned = len(evidence.trials)
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             evidence={"trials": 1, "planned": planned},
             message="The cell has one trial"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.host_rates import GroupRates, machine_rates
 from leadline.formats.result import FormatError
@@ -23,7 +23,7 @@ _REMEDY = (
 )
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if not trial.jobs:
         return
     groups = {} if isinstance(trial.machines, FormatError) else _groups(trial)
@@ -43,7 +43,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     numbers |= {} if quota is None else {"quota_cores": quota}
     its = "processor quota" if quota is None else f"processor quota of {quota:.3g} cores"
     grave = shares[worst] > RULES_LATENCY
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR if grave else Severity.WARNING,
         latency_only=True,
         evidence=numbers,
@@ -59,7 +59,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     if grave:
         # A budget that the lab's description asks for is no surprise to anybody.
         wanted = trial.cpu_budget is not None
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO if wanted else Severity.WARNING,
             evidence={**numbers, "throttled_share_least": min(shares.values())},
             message=f"The throughput is of a {its} for each of {len(shares)} groups, and of the "
@@ -79,7 +79,7 @@ def _groups(trial: TrialEvidence) -> Mapping[str, GroupRates]:
     }
 
 
-def _uncounted(trial: TrialEvidence) -> Iterator[Doubt]:
+def _uncounted(trial: TrialEvidence) -> Iterator[RuleFinding]:
     budget = trial.cpu_budget
     if budget is None:
         return
@@ -88,7 +88,7 @@ def _uncounted(trial: TrialEvidence) -> Iterator[Doubt]:
         if isinstance(trial.machines, FormatError)
         else "nobody counted"
     )
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.WARNING,
         latency_only=True,
         evidence={"quota_cores": budget},

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.metrics import PERCENTILES, Metric
 from leadline.stats.histogram import samples_needed
 
 
-def check(evidence: CellEvidence) -> Iterator[Doubt]:
+def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     for series in evidence.series:
         counted = series.latencies
         if not counted:
@@ -21,7 +21,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
         if not hidden:
             continue
         needed = {f"needed_for_{_short(metric)}": float(_needed(metric)) for metric in hidden}
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             op=series.op,
             workload=series.workload,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import EngineOutput, NoteKind
 
@@ -35,14 +35,14 @@ _KINDS: Mapping[NoteKind, tuple[Severity, str, str]] = {
 }
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     notes = trial.output.notes if isinstance(trial.output, EngineOutput) else ()
     for kind, (severity, fact, remedy) in _KINDS.items() if notes else ():
         found = [note for note in notes if note.kind is kind]
         if found:
             shown = "; ".join(f"{note.where}: {note.fact}" for note in found[:SHOWN])
             more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            yield Doubt(
+            yield RuleFinding(
                 severity=severity,
                 evidence={"notes": len(found)},
                 message=f"{fact}: {shown}{more}.",

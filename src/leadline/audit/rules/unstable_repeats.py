@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.units import format_bandwidth
 
@@ -18,7 +18,7 @@ EXTREME = 0.50
 PAIR_RANGE = 0.20
 
 
-def check(evidence: CellEvidence) -> Iterator[Doubt]:
+def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     for series in evidence.series:
         rates, name = series.rates, "bandwidth_bps" if series.in_bytes else "iops"
         if len(rates) < 2:
@@ -43,7 +43,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
                 f"{off:.0%} from the median"
             )
         if unstable:
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.WARNING,
                 op=series.op,
                 workload=series.workload,

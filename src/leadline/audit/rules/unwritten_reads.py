@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.metrics import Op
 from leadline.units import format_size
@@ -15,7 +15,7 @@ from leadline.units import format_size
 ALLOCATED = 0.95
 
 
-def check(evidence: CellEvidence) -> Iterator[Doubt]:
+def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     unknown = 0
     for trial in evidence.sound:
         operations = [one for job in trial.jobs for one in job.job.operations]
@@ -27,9 +27,9 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
         if extent is None:
             unknown += 1
         elif extent.written_bytes < extent.span_bytes:
-            if trial.ours and extent.filesystem:
+            if trial.generated and extent.filesystem:
                 continue  # fio writes its files itself before it reads them
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.ERROR,
                 op=Op.READ,
                 trial=trial.place.trial,
@@ -46,7 +46,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
             extent.allocated_bytes is not None
             and extent.allocated_bytes < ALLOCATED * extent.span_bytes
         ):
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.WARNING,
                 op=Op.READ,
                 trial=trial.place.trial,
@@ -60,7 +60,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
                 remedy="Say so beside the figures, or measure on a filesystem without compression.",
             )
     if unknown:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             op=Op.READ,
             evidence={"trials": unknown},

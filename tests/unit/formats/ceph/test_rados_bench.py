@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.audit.gathering import of_output
+from leadline.audit.gathering import output_evidence
 from leadline.audit.registry import RULES
 from leadline.formats.ceph.rados_bench import (
     parse_pass,
@@ -100,7 +100,7 @@ def test_the_audit_has_nothing_to_say_but_what_is_true(
 
 
 def found(output: EngineOutput) -> set[str]:
-    trial = of_output(output)
+    trial = output_evidence(output)
     evidence = (trial, *trial.jobs)
     return {
         rule.code
