@@ -81,7 +81,7 @@ def test_cluster_not_healthy_fires_on_an_osd_killed_and_started_again() -> None:
 def test_pgs_below_min_size() -> None:
     (finding,) = recorded("two-down")
     assert finding.severity is Severity.ERROR
-    assert finding.message.startswith("Data were unavailable or damaged for 5 s")
+    assert finding.message.startswith("Data was unavailable or damaged for 5 s")
     assert "PGs down, incomplete or short of copies 21 (8-12 s)" in finding.message
     assert finding.evidence["unavailable_s"] == pytest.approx(5.0, abs=0.1)
 

@@ -218,11 +218,11 @@ def compressible(trial: TrialEvidence) -> list[Finding]:
 @pytest.mark.parametrize(
     ("stack", "option", "severity", "said"),
     [
-        (EXT4, {"zero_buffers": "1"}, Severity.WARNING, "storage that compresses"),
-        (zfs("off"), {"zero_buffers": "1"}, Severity.WARNING, "storage that compresses"),
+        (EXT4, {"zero_buffers": "1"}, Severity.WARNING, "Storage that compresses"),
+        (zfs("off"), {"zero_buffers": "1"}, Severity.WARNING, "Storage that compresses"),
         (zfs("lz4"), {"zero_buffers": "1"}, Severity.ERROR, "tank/a compresses (lz4)"),
-        (zfs("on"), {"buffer_pattern": "0xab"}, Severity.ERROR, "next to nothing was stored"),
-        (zfs("lz4"), {"buffer_compress_percentage": "50"}, Severity.WARNING, "less was stored"),
+        (zfs("on"), {"buffer_pattern": "0xab"}, Severity.ERROR, "stored almost nothing"),
+        (zfs("lz4"), {"buffer_compress_percentage": "50"}, Severity.WARNING, "stored less than was written"),
     ],
 )
 def test_a_dataset_that_compresses_makes_it_sure(

@@ -53,7 +53,7 @@ def test_queue_depth_not_reached_fires_without_an_engine_told(tmp_path: Path) ->
     assert found.severity is Severity.ERROR
     assert found.evidence["in_flight"] == pytest.approx(16.0)
     assert found.evidence["asked"] == 512
-    assert "as a synchronous engine does" in found.message
+    assert "as with a synchronous engine" in found.message
 
 
 def test_queue_depth_not_reached_fires_as_a_warning_at_another_depth(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_queue_depth_not_reached_fires_on_fewer_ios_than_the_queue_holds() -> No
     one = replace(done(iops=100, mean_s=6.0), total_ios=6000)
     made = job(one, rw="randread", ioengine="libaio", iodepth="128", numjobs="128")
     (found,) = of("queue-depth-not-reached", audit_output(output(made)))
-    assert "only 6,000 I/Os were done" in found.message
+    assert "only 6,000 I/Os" in found.message
 
 
 def test_queue_depth_not_reached_fires_on_the_depths_that_fio_saw() -> None:
@@ -219,7 +219,7 @@ def test_unfamiliar_output_is_silent_on_what_is_known_and_on_the_impossible() ->
         (Latency(percentiles={0.5: 2e-3, 0.99: 1e-3}), "more than p99"),
         (Latency(max_s=1e-2, percentiles={0.99: 2e-2}), "above its maximum"),
         (Latency(min_s=1e-3, percentiles={0.01: 1e-4}), "below its minimum"),
-        (Latency(mean_s=1e-4, percentiles={0.5: 1e-3, 0.9: 2e-3}), "allow no less than"),
+        (Latency(mean_s=1e-4, percentiles={0.5: 1e-3, 0.9: 2e-3}), "below the least mean of its percentiles"),
     ],
 )
 def test_inconsistent_figures_fires_on_percentiles(latency: Latency, fault: str) -> None:

@@ -1,4 +1,4 @@
-"""engine-error: the engine failed, hung, or left something that is not a result."""
+"""engine-error: the engine failed, hung, or left output that is not a result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leadline.formats.result import FormatError
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     record, output = trial.record, trial.output
     if record is not None and not trial.engine_ended:
-        # Others tell of those: truncated-result, rate-not-reached.
+        # truncated-result and rate-not-reached report these.
         if record.status is not TrialStatus.INTERRUPTED and not behind(record):
             yield _ended_badly(record)
     elif isinstance(output, FormatError):
@@ -27,7 +27,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
                 message=f"The engine's output is not a result: {output.fact}.",
                 remedy="Get the file from its source again."
                 if trial.imported
-                else "Look at the raw output in the trial's folder and at the engine's version.",
+                else "Check the raw output in the trial's folder and the engine's version.",
             )
     elif output is not None:
         for job in output.jobs:
@@ -36,9 +36,8 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
                     severity=Severity.ERROR,
                     evidence={"error": job.error},
                     message=f"The job {job.name!r} ended with error {job.error} "
-                    f"({_meaning(job.error)}); its figures cover the I/Os before the error.",
-                    remedy="Cure the error, which the target's logs tell more about, and run the "
-                    "trial again.",
+                    f"({_meaning(job.error)}). Its figures cover the I/Os before the error.",
+                    remedy="Find the cause in the target's logs, and run the trial again.",
                 )
 
 
@@ -48,10 +47,10 @@ def _ended_badly(record: TrialRecord) -> RuleFinding:
         evidence["exit_status"] = record.exit_status
     why = f": {record.problem.fact}" if record.problem else ""
     if record.status is TrialStatus.HUNG:
-        signals = " and ".join(record.signals) or "no signal that helped"
+        signals = " and ".join(record.signals) or "no effective signal"
         message = (
-            f"The trial hung: it was stopped after {record.wall_s:.1f} s with {signals}, "
-            f"its bound being {record.bound_s:.1f} s{why}."
+            f"The trial hung. It was stopped after {record.wall_s:.1f} s with {signals}; its "
+            f"limit was {record.bound_s:.1f} s{why}."
         )
     else:
         message = f"The trial failed after {record.wall_s:.1f} s{why}."

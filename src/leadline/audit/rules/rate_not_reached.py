@@ -1,4 +1,4 @@
-"""rate-not-reached: an open loop in which less was done than was offered."""
+"""rate-not-reached: an open loop with fewer completed than offered I/Os."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leadline.units import format_iops, parse_fio_size
 
 
 def behind(record: TrialRecord) -> bool:
-    """The runner ended the trial since it could not keep up with what was offered."""
+    """Return whether the runner ended the trial because it did not reach the offered load."""
     return record.problem is not None and record.problem.code == errors.RATE_NOT_REACHED.code
 
 
@@ -33,19 +33,19 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 
 def _stopped(record: TrialRecord) -> RuleFinding:
-    """A level beyond what the target can do is an answer, and has no figure that could mislead."""
+    """A level beyond the target's capacity is an answer without figures."""
     assert record.problem is not None
     return RuleFinding(
         severity=Severity.WARNING,
         evidence={"wall_s": record.wall_s},
-        message=f"The trial was ended: {record.problem.fact}. The level lies beyond what the "
-        "target can do.",
-        remedy="Offer less; `leadline scale` tells how much is carried.",
+        message=f"The trial was ended: {record.problem.fact}. The level is beyond the target's "
+        "capacity.",
+        remedy="Offer less. `leadline scale` shows the load that the target carries.",
     )
 
 
 def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[RuleFinding]:
-    """A phase of our own: what all clients offered, and what all of them did."""
+    """Test a generated phase: the offered and the completed load of all clients."""
     mine = [one for one in trial.jobs if one.job.name == phase.name]
     parts = [part for one in mine for part in one.parts]
     rates = [part.iops for part in parts if part.iops is not None]
@@ -66,15 +66,15 @@ def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[
             "share": done / offered,
             "clients": clients,
         },
-        message=f"{format_iops(offered)} IOPS were offered and {format_iops(done)} "
-        f"({done / offered:.0%}) done: the load lies beyond what the target can do, so that the "
-        "queue grew for as long as the trial ran and its latency says how long that was.",
-        remedy="Offer less; what was done is near the most that the target can do at this depth.",
+        message=f"{format_iops(offered)} IOPS were offered, {format_iops(done)} "
+        f"({done / offered:.0%}) completed. The queue grew during the trial, so the latency "
+        "depends on its length.",
+        remedy="Offer less. The completed load is near the target's maximum at this depth.",
     )
 
 
 def _of_entry(evidence: JobEvidence) -> Iterator[RuleFinding]:
-    """An entry of a job that somebody else made: each process and direction has its own rate."""
+    """Test an entry of a user's job: each process and direction has its own rate."""
     processes, ran = evidence.processes, evidence.longest_s
     if processes is None or not ran or evidence.merged_sections:
         return
@@ -93,11 +93,11 @@ def _of_entry(evidence: JobEvidence) -> Iterator[RuleFinding]:
                 "share": part.iops / offered,
                 "processes": processes,
             },
-            message=f"rate_iops asks for {format_iops(offered)} IOPS of {part.op.value}s and "
-            f"{format_iops(part.iops)} ({part.iops / offered:.0%}) were done: the queue was full, "
-            "and the latency is that of a closed loop at its limit, not that of the rate.",
-            remedy="Read the rate as the most that the target can do at this depth; for the "
-            "latency at a rate, ask for less.",
+            message=f"rate_iops requests {format_iops(offered)} IOPS of {part.op.value}s, "
+            f"{format_iops(part.iops)} ({part.iops / offered:.0%}) completed. The queue was full: "
+            "the latency is that of a closed loop.",
+            remedy="Use the rate as the target's maximum at this depth. Request less for a latency "
+            "at a rate.",
         )
 
 
@@ -106,7 +106,7 @@ def _short(offered: float, done: float, ran_s: float) -> bool:
 
 
 def _rate(options: JobOptions, op: Op) -> float | None:
-    """fio's `rate_iops` for a direction: one number for each, or `reads,writes`."""
+    """Return fio's `rate_iops` of a direction: one number for both, or `reads,writes`."""
     parts = options.text("rate_iops").split(",")
     if op not in (Op.READ, Op.WRITE) or options.flag("rate") or not parts[0] + parts[-1]:
         return None
@@ -119,7 +119,7 @@ def _rate(options: JobOptions, op: Op) -> float | None:
 
 RULE = Rule(
     code="rate-not-reached",
-    summary="An open loop in which less was done than was offered.",
+    summary="An open loop with fewer completed than offered I/Os.",
     looks_at=TrialEvidence,
     check=check,
 )

@@ -1,4 +1,4 @@
-"""single-trial: one trial says nothing about how the next would differ."""
+"""single-trial: one trial has no run-to-run uncertainty."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
             evidence={"trials": 1, "planned": planned},
             message="The cell has one trial"
             + (f" of {planned} planned" if planned > 1 else "")
-            + ", so that its run-to-run uncertainty is not known.",
-            remedy="Repeat the cell; a 95 % interval of a median needs six trials.",
+            + ". Its run-to-run uncertainty is unknown.",
+            remedy="Repeat the cell. A 95 % interval of a median needs six trials.",
         )
 
 

@@ -1,4 +1,4 @@
-"""too-few-samples: not enough I/Os to show a percentile."""
+"""too-few-samples: too few I/Os for a percentile."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
             evidence={"latencies": counted, "trials": len(series.rates)} | needed,
             message=f"{counted:,} {series.op.value}s are too few for "
             f"{' and '.join(_short(metric) for metric in hidden)}, which "
-            f"{'is' if len(hidden) == 1 else 'are'} not shown: a percentile needs ten I/Os beyond "
-            f"it, {_short(hidden[-1])} {_needed(hidden[-1]):,} in all.",
-            remedy=f"Run {_times(_needed(hidden[-1]) / counted)} times as long or as often to see "
+            f"{'is' if len(hidden) == 1 else 'are'} not shown. A percentile needs ten I/Os beyond "
+            f"it: {_needed(hidden[-1]):,} in total for {_short(hidden[-1])}.",
+            remedy=f"Run {_times(_needed(hidden[-1]) / counted)} times as long or as often for "
             f"{_short(hidden[-1])}.",
         )
 

@@ -13,8 +13,7 @@ from leadline.units import format_bandwidth
 # Methodology; 180 groups of three on a production Ceph cluster: median 1.6 %, 90 % below 13.5 %.
 VARIATION = 0.10
 EXTREME = 0.50
-# Two trials have no variation worth the name, only a distance: 20 % of the mean is the same
-# deviation of 10 % to either side.
+# Two trials have only a distance: 20 % of the mean is a deviation of 10 % to either side.
 PAIR_RANGE = 0.20
 
 
@@ -26,7 +25,7 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
         median, largest = statistics.median(rates), max(rates)
         if not median:
             continue
-        # Sums of anybody's figures may overflow; shares of the largest do not.
+        # Sums of imported figures may overflow; shares of the largest do not.
         shares = [rate / largest for rate in rates]
         mean = statistics.fmean(shares) * largest
         variation = statistics.stdev(shares) / statistics.fmean(shares)
@@ -39,7 +38,7 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
         else:
             unstable = variation > VARIATION or off > EXTREME
             how = (
-                f"vary by {variation:.0%} (coefficient of variation), the extreme one being "
+                f"vary by {variation:.0%} (coefficient of variation), the extreme one is "
                 f"{off:.0%} from the median"
             )
         if unstable:
@@ -59,7 +58,7 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
                     if series.in_bytes
                     else f"{min(rates):,.0f} to {max(rates):,.0f} IOPS."
                 ),
-                remedy="Repeat more often, and look for what changes between trials: other load, "
+                remedy="Repeat more often, and find what changes between trials: other load, "
                 "caches, burst credits.",
             )
 
