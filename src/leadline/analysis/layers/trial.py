@@ -42,8 +42,9 @@ from leadline.formats.watch_records import (
     first_and_last,
     request_sizes,
 )
-from leadline.formats.zfs.iostat import IostatReport, RequestSizes, grown, parse_request_sizes
-from leadline.formats.zfs.status import Txg, TxgState, parse_kstat, parse_txgs
+from leadline.formats.zfs.iostat import IostatReport
+from leadline.formats.zfs.iostat_sizes import RequestSizes, grown, parse_request_sizes
+from leadline.formats.zfs.kstat import Txg, TxgState, parse_kstat, parse_txgs
 from leadline.formats.zfs.stream import StreamReport
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op

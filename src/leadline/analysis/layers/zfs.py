@@ -20,8 +20,9 @@ from leadline.analysis.layers.model import (
     missing,
 )
 from leadline.analysis.layers.windows import Basis, Seconds, Window
-from leadline.formats.zfs.iostat import IostatReport, IostatRow, RequestSizes
-from leadline.formats.zfs.status import Txg
+from leadline.formats.zfs.iostat import IostatReport, IostatRow
+from leadline.formats.zfs.iostat_sizes import RequestSizes
+from leadline.formats.zfs.kstat import Txg
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 

@@ -15,8 +15,10 @@ _KINDS: Mapping[NoteKind, tuple[Severity, str, str]] = {
     NoteKind.UNKNOWN_FIELD: (
         Severity.WARNING,
         "The output has unknown fields",
-        ("Check whether they change the meaning of the known figures (another unit, an edited "
-        "file)."),
+        (
+            "Check whether they change the meaning of the known figures (another unit, an edited "
+            "file)."
+        ),
     ),
     NoteKind.REPEATED_FIELD: (
         Severity.WARNING,
