@@ -52,7 +52,7 @@ class Execution:
         together."""
         runtimes: dict[str, float] = {}
         for job in self.output.jobs:
-            ran = max((one.runtime_s or 0.0 for one in job.operations), default=0.0)
+            ran = max((operation.runtime_s or 0.0 for operation in job.operations), default=0.0)
             runtimes[job.name] = max(runtimes.get(job.name, 0.0), ran)
         return runtimes
 
@@ -81,12 +81,12 @@ class Execution:
             return None
         requested = 0
         for job in output.jobs:
-            reads = [one for one in job.operations if one.op is Op.READ]
+            reads = [operation for operation in job.operations if operation.op is Op.READ]
             if not reads:
                 continue
-            if not _one_to_one(job) or any(one.total_ios is None for one in reads):
+            if not _one_to_one(job) or any(operation.total_ios is None for operation in reads):
                 return None
-            requested += sum(one.total_ios or 0 for one in reads)
+            requested += sum(operation.total_ios or 0 for operation in reads)
         # Members of an array or a mapping are listed as well: adding both is conservative.
         done = sum(disk.read_ios + disk.read_merges for disk in output.disks)
         return (requested, done) if requested else None
@@ -360,7 +360,7 @@ class JobEvidence:
         parts = self.parts
         if not parts:
             return None
-        both = {one.op for one in parts} >= {Op.READ, Op.WRITE}
+        both = {operation.op for operation in parts} >= {Op.READ, Op.WRITE}
         mixed = self.pattern in ("rw", "readwrite", "randrw")
         if mixed and not self.job.options.whole and not both and parts[0].op is not Op.TOTAL:
             return None  # the share of the other direction is unknown
@@ -370,9 +370,9 @@ class JobEvidence:
     def in_flight_rounding(self) -> float:
         """Relative uncertainty of `in_flight` from the few digits of its figures."""
         worst = 0.0
-        for one in self.parts:
-            mean = mean_s(one, self.job.options)
-            worst = max(worst, self.rounding(one.iops or 0.0) + self.rounding(mean or 0.0))
+        for operation in self.parts:
+            mean = mean_s(operation, self.job.options)
+            worst = max(worst, self.rounding(operation.iops or 0.0) + self.rounding(mean or 0.0))
         return worst
 
     def rounding(self, value: float, *, of_bytes: bool = False) -> float:
@@ -384,9 +384,9 @@ class JobEvidence:
     def parts(self) -> tuple[Operation, ...]:
         """The operations without their total, unless only the total has rates and latencies."""
         operations = self.job.operations
-        parts = tuple(one for one in operations if one.op is not Op.TOTAL)
+        parts = tuple(operation for operation in operations if operation.op is not Op.TOTAL)
         if not parts or _little(parts, self.job.options) is None:
-            total = tuple(one for one in operations if one.op is Op.TOTAL)
+            total = tuple(operation for operation in operations if operation.op is Op.TOTAL)
             if total and (not parts or _little(total, self.job.options) is not None):
                 return total
         return parts
@@ -395,12 +395,12 @@ class JobEvidence:
     def total_ios(self) -> int | None:
         """Completed I/Os; from rate and time if they were not counted."""
         done = 0.0
-        for one in self.parts:
-            ran = one.runtime_s or self.job.options.seconds("runtime")
-            if one.total_ios is not None:
-                done += one.total_ios
-            elif one.iops is not None and ran:
-                done += one.iops * ran
+        for operation in self.parts:
+            ran = operation.runtime_s or self.job.options.seconds("runtime")
+            if operation.total_ios is not None:
+                done += operation.total_ios
+            elif operation.iops is not None and ran:
+                done += operation.iops * ran
             else:
                 return None
         return int(done) if math.isfinite(done) else None
@@ -408,7 +408,11 @@ class JobEvidence:
     @cached_property
     def longest_s(self) -> float | None:
         """Seconds of the longest operation without its ramp; None if unknown."""
-        ran = [one.runtime_s for one in self.job.operations if one.runtime_s is not None]
+        ran = [
+            operation.runtime_s
+            for operation in self.job.operations
+            if operation.runtime_s is not None
+        ]
         return max(ran, default=None)
 
     @cached_property
@@ -425,7 +429,10 @@ class JobEvidence:
         allowed = _DIRECTIONS.get(self.pattern or "")
         return renamed or (
             allowed is not None
-            and any(one.op not in allowed and one.op is not Op.TOTAL for one in self.parts)
+            and any(
+                operation.op not in allowed and operation.op is not Op.TOTAL
+                for operation in self.parts
+            )
         )
 
     @cached_property
@@ -441,10 +448,10 @@ class JobEvidence:
         with their whole latency, one for each place in the queue, so N / depth is at most 1 + the
         longest latency / runtime. 0 if either is unknown."""
         worst = 0.0
-        for one in self.parts:
-            latency = one.total or one.completion
-            if latency is not None and latency.max_s and one.runtime_s:
-                worst = max(worst, latency.max_s / one.runtime_s)
+        for operation in self.parts:
+            latency = operation.total or operation.completion
+            if latency is not None and latency.max_s and operation.runtime_s:
+                worst = max(worst, latency.max_s / operation.runtime_s)
         return worst
 
     @cached_property
@@ -467,11 +474,11 @@ class JobEvidence:
 
 def _little(parts: Iterable[Operation], options: JobOptions) -> float | None:
     total = 0.0
-    for one in parts:
-        mean = mean_s(one, options)
-        if one.iops is None or mean is None:
+    for operation in parts:
+        mean = mean_s(operation, options)
+        if operation.iops is None or mean is None:
             return None
-        total += one.iops * mean
+        total += operation.iops * mean
     # Imported figures may overflow when they are multiplied.
     return total if total and math.isfinite(total) else None
 
@@ -511,40 +518,44 @@ class CellEvidence:
         for trial in self.sound:
             mine: dict[tuple[str, Op], list[Operation]] = {}
             for job in trial.jobs:
-                for one in job.job.operations:
-                    mine.setdefault((job.place.workload, one.op), []).append(one)
+                for operation in job.job.operations:
+                    mine.setdefault((job.place.workload, operation.op), []).append(operation)
             for key, entries in mine.items():
                 found.setdefault(key, []).append(entries)
         return tuple(_series(workload, op, trials) for (workload, op), trials in found.items())
 
 
 def _series(workload: str, op: Op, trials: list[list[Operation]]) -> Series:
-    rates = _rates(trials, lambda one: one.iops)
+    rates = _rates(trials, lambda operation: operation.iops)
     in_bytes = len(rates) < len(trials)
-    latencies = [(one.total or one.completion, one) for entries in trials for one in entries]
+    latencies = [
+        (operation.total or operation.completion, operation)
+        for entries in trials
+        for operation in entries
+    ]
     histograms = [part.histogram for part, _ in latencies if part and part.histogram]
     quantiles = frozenset(q for metric in PERCENTILES if (q := metric.quantile) is not None)
     counted: int | None
     if histograms:
-        counted = sum(one.count for one in histograms)
+        counted = sum(operation.count for operation in histograms)
     else:
         # Printed percentiles cannot be merged: each is based on its own I/Os.
-        known = [part.count or one.total_ios for part, one in latencies if part]
+        known = [part.count or operation.total_ios for part, operation in latencies if part]
         counted = min((number for number in known if number is not None), default=None)
-        printed = {q for part, one in latencies for q in _printed(one)}
+        printed = {q for part, operation in latencies for q in _printed(operation)}
         quantiles &= printed
     return Series(
         workload=workload,
         op=op,
-        rates=_rates(trials, lambda one: one.bandwidth_bps) if in_bytes else rates,
+        rates=_rates(trials, lambda operation: operation.bandwidth_bps) if in_bytes else rates,
         in_bytes=in_bytes,
         latencies=counted,
         quantiles=quantiles,
     )
 
 
-def _printed(one: Operation) -> set[float]:
-    return {q for part in (one.total, one.completion) if part for q in part.percentiles}
+def _printed(operation: Operation) -> set[float]:
+    return {q for part in (operation.total, operation.completion) if part for q in part.percentiles}
 
 
 def _rates(
@@ -553,7 +564,7 @@ def _rates(
     """The rate of each trial in which all entries have it."""
     rates = []
     for entries in trials:
-        known = [rate for one in entries if (rate := pick(one)) is not None]
+        known = [rate for operation in entries if (rate := pick(operation)) is not None]
         if len(known) == len(entries) and math.isfinite(sum(known)):
             rates.append(sum(known))
     return tuple(rates)

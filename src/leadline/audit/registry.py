@@ -118,11 +118,11 @@ def page(code: str, others: Iterable[str] = ()) -> str:
 def _run_rules(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
     found: list[Finding] = []
     alike: dict[tuple[object, ...], list[int]] = {}
-    for one in evidence:
+    for piece in evidence:
         for rule in RULES:
-            for finding in rule.findings(one):
-                if isinstance(one, JobEvidence):
-                    same = alike.setdefault(_kind(one, finding), [])
+            for finding in rule.findings(piece):
+                if isinstance(piece, JobEvidence):
+                    same = alike.setdefault(_kind(piece, finding), [])
                     same.append(len(found))
                     if len(same) > 1:
                         continue

@@ -71,9 +71,9 @@ def _mean_of(split: Split, read_s: float, write_s: float, total_s: float) -> str
     return ""
 
 
-def _printed(one: Operation) -> Mapping[float, float]:
+def _printed(operation: Operation) -> Mapping[float, float]:
     """Printed percentiles of an operation; those of a histogram are not a mean."""
-    for latency in (one.total, one.completion):
+    for latency in (operation.total, operation.completion):
         if latency is not None and latency.percentiles and latency.histogram is None:
             return latency.percentiles
     return {}

@@ -23,10 +23,10 @@ _REMEDY = (
 
 
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
-    for one in evidence.job.operations:
-        histogram = one.total.histogram if one.total else None
+    for operation in evidence.job.operations:
+        histogram = operation.total.histogram if operation.total else None
         if histogram is None or not histogram.count:
-            yield from _printed(evidence, one)
+            yield from _printed(evidence, operation)
             continue
         median, mean = histogram.quantile_s(0.5), histogram.mean_s()
         slow = int(histogram.counts[histogram.values_ns > mean * 1e9].sum())
@@ -36,7 +36,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
         share = slow / histogram.count
         yield RuleFinding(
             severity=Severity.INFO,
-            op=one.op,
+            op=operation.op,
             latency_only=True,
             evidence={
                 "latency_p50_s": median,
@@ -52,9 +52,9 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
         )
 
 
-def _printed(evidence: JobEvidence, one: Operation) -> Iterator[RuleFinding]:
+def _printed(evidence: JobEvidence, operation: Operation) -> Iterator[RuleFinding]:
     """The same test on printed percentiles, which have no modes."""
-    for latency in (one.total, one.completion):
+    for latency in (operation.total, operation.completion):
         if latency is None or latency.mean_s is None:
             continue
         median, mean = latency.quantile_s(0.5), latency.mean_s
@@ -62,12 +62,12 @@ def _printed(evidence: JobEvidence, one: Operation) -> Iterator[RuleFinding]:
             continue
         # The lowest percentile above the mean bounds the share of slow I/Os.
         above = [q for q, value in latency.percentiles.items() if value > mean]
-        count = latency.count or one.total_ios or evidence.total_ios
+        count = latency.count or operation.total_ios or evidence.total_ios
         if not above or (count is not None and (1 - min(above)) * count < FEWEST_SLOW):
             continue
         yield RuleFinding(
             severity=Severity.INFO,
-            op=one.op,
+            op=operation.op,
             latency_only=True,
             evidence={
                 "latency_p50_s": median,

@@ -46,7 +46,9 @@ _LARGER = (
 
 
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
-    read = next((one for one in evidence.job.operations if one.op is Op.READ), None)
+    read = next(
+        (operation for operation in evidence.job.operations if operation.op is Op.READ), None
+    )
     if read is None or evidence.merged_sections:
         return
     # The most certain test first: one finding is enough.
@@ -174,7 +176,9 @@ def _all_written(evidence: JobEvidence) -> bool:
 
 def _compresses(stack: Sequence[Layer]) -> bool:
     options = (layer.facts.get("options", "") for layer in stack)
-    return compressing_layer(stack) is not None or any("compress" in one for one in options)
+    return compressing_layer(stack) is not None or any(
+        "compress" in operation for operation in options
+    )
 
 
 def _held(evidence: JobEvidence, read: Operation) -> RuleFinding | None:

@@ -46,10 +46,10 @@ def check(run: RunEvidence) -> Iterator[RuleFinding]:
 
 
 _KINDS: tuple[tuple[str, Callable[[Operation], float | None], Callable[[float], str]], ...] = (
-    ("iops", lambda one: one.iops, lambda value: f"{format_iops(value)} IOPS"),
+    ("iops", lambda operation: operation.iops, lambda value: f"{format_iops(value)} IOPS"),
     (
         "bandwidth_bps",
-        lambda one: one.bandwidth_bps,
+        lambda operation: operation.bandwidth_bps,
         lambda value: f"{format_bandwidth(value)} MiB/s",
     ),
 )
@@ -85,7 +85,7 @@ def _rates(cells: list[CellEvidence], pick: Callable[[Operation], float | None])
         for trial in cell.sound:
             for job in trial.jobs:
                 throttled = throttled or job.throttled
-                values = [pick(one) for one in job.parts]
+                values = [pick(operation) for operation in job.parts]
                 known = [value for value in values if value]
                 block = _block(job)
                 if known and len(known) == len(values) and block:
@@ -98,9 +98,11 @@ def _rates(cells: list[CellEvidence], pick: Callable[[Operation], float | None])
 
 def _block(job: JobEvidence) -> float | None:
     """Mean bytes of an I/O, counted or configured; None if unknown."""
-    counts = [one.total_ios for one in job.parts if one.total_ios and one.io_bytes]
+    counts = [
+        operation.total_ios for operation in job.parts if operation.total_ios and operation.io_bytes
+    ]
     if counts and len(counts) == len(job.parts):
-        return sum(one.io_bytes or 0 for one in job.parts) / sum(counts)
+        return sum(operation.io_bytes or 0 for operation in job.parts) / sum(counts)
     return job.block_size
 
 

@@ -36,27 +36,27 @@ class _Client:
 
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     groups: dict[tuple[str, ...], dict[str, list[JobEvidence]]] = {}
-    for one in trial.jobs:
-        if one.throttled or one.merged_sections or not one.job.host:
+    for entry in trial.jobs:
+        if entry.throttled or entry.merged_sections or not entry.job.host:
             continue
-        options = one.job.options
-        key = (one.place.workload, one.job.name, *(options.text(name) for name in _ALIKE))
-        groups.setdefault(key, {}).setdefault(one.job.host, []).append(one)
+        options = entry.job.options
+        key = (entry.place.workload, entry.job.name, *(options.text(name) for name in _ALIKE))
+        groups.setdefault(key, {}).setdefault(entry.job.host, []).append(entry)
     for (workload, name, *_), hosts in groups.items():
         clients = [_client(host, entries) for host, entries in hosts.items()]
-        known = [one for one in clients if one is not None]
+        known = [client for client in clients if client is not None]
         # A client without figures may be the slowest, or the median.
         if len(known) == len(clients) >= FEWEST_CLIENTS:
             yield from _straggler(workload, name, known)
 
 
 def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:
-    rates = [part.iops for one in entries for part in one.parts]
-    ran = [one.longest_s for one in entries]
-    ios = [one.total_ios for one in entries]
+    rates = [part.iops for entry in entries for part in entry.parts]
+    ran = [entry.longest_s for entry in entries]
+    ios = [entry.total_ios for entry in entries]
     known = [rate for rate in rates if rate is not None]
-    longest = [one for one in ran if one]
-    counted = [one for one in ios if one is not None]
+    longest = [seconds for seconds in ran if seconds]
+    counted = [count for count in ios if count is not None]
     if not known or len(known) < len(rates) or len(longest) < len(ran) or len(counted) < len(ios):
         return None
     if not math.isfinite(sum(known) + max(longest)):
@@ -66,10 +66,13 @@ def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:
 
 def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[RuleFinding]:
     """Yield a finding for slow clients and one for other runtimes: the worst one, and a count."""
-    iops, runtime_s = median(one.iops for one in clients), median(one.runtime_s for one in clients)
-    slow = [one for one in clients if one.iops < SLOW * iops]
-    if slow and median(one.ios for one in clients) >= FEWEST_IOS:
-        worst = min(slow, key=lambda one: one.iops)
+    iops, runtime_s = (
+        median(client.iops for client in clients),
+        median(client.runtime_s for client in clients),
+    )
+    slow = [client for client in clients if client.iops < SLOW * iops]
+    if slow and median(client.ios for client in clients) >= FEWEST_IOS:
+        worst = min(slow, key=lambda client: client.iops)
         yield RuleFinding(
             severity=Severity.WARNING,
             workload=workload,
@@ -87,12 +90,12 @@ def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[
             "figures of each client.",
         )
     apart = [
-        one
-        for one in clients
-        if abs(one.runtime_s - runtime_s) > max(RUNTIME_APART * runtime_s, RUNTIME_APART_S)
+        client
+        for client in clients
+        if abs(client.runtime_s - runtime_s) > max(RUNTIME_APART * runtime_s, RUNTIME_APART_S)
     ]
     if apart:
-        worst = max(apart, key=lambda one: abs(one.runtime_s - runtime_s))
+        worst = max(apart, key=lambda client: abs(client.runtime_s - runtime_s))
         yield RuleFinding(
             severity=Severity.WARNING,
             workload=workload,

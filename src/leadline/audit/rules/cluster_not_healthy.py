@@ -142,7 +142,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
+class _Problem:
     """One kind of problem and its samples."""
 
     name: str
@@ -152,16 +152,18 @@ class _Trouble:
 
 
 def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[RuleFinding]:
-    troubles = [*_availability(samples), *_checks(samples), *_work(samples), *_changes(samples)]
-    if not troubles:
+    problems = [*_availability(samples), *_checks(samples), *_work(samples), *_changes(samples)]
+    if not problems:
         return
     times = [sample.elapsed_s for sample in samples]
 
-    def seconds(of: list[_Trouble]) -> float:
-        return sum(spans[index] for index in frozenset[int]().union(*(one.samples for one in of)))
+    def seconds(of: list[_Problem]) -> float:
+        return sum(
+            spans[index] for index in frozenset[int]().union(*(problem.samples for problem in of))
+        )
 
-    unavailable = [trouble for trouble in troubles if trouble.unavailable]
-    affected_s, unavailable_s = seconds(troubles), seconds(unavailable)
+    unavailable = [problem for problem in problems if problem.unavailable]
+    affected_s, unavailable_s = seconds(problems), seconds(unavailable)
     shown = f"{format_duration(affected_s)} of the {format_duration(sum(spans))} watched"
     begun = (
         f"Data was unavailable or damaged for {format_duration(unavailable_s)}, and the cluster "
@@ -169,7 +171,7 @@ def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[R
         if unavailable
         else "The cluster was disturbed"
     )
-    listed = "; ".join(_format_problem(trouble, times) for trouble in troubles)
+    listed = "; ".join(_format_problem(problem, times) for problem in problems)
     yield RuleFinding(
         severity=Severity.ERROR if unavailable else Severity.WARNING,
         evidence={
@@ -187,26 +189,26 @@ def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[R
     )
 
 
-def _availability(samples: list[ClusterSample]) -> Iterator[_Trouble]:
+def _availability(samples: list[ClusterSample]) -> Iterator[_Problem]:
     """Yield PGs and objects that served no I/O."""
     blocked = _where(samples, lambda status: _blocked(status) > 0)
     if blocked:
         most = max(_blocked(samples[index].status) for index in blocked)
-        yield _Trouble("PGs down, incomplete or short of copies", blocked, str(most), True)
+        yield _Problem("PGs down, incomplete or short of copies", blocked, str(most), True)
     unfound = _where(samples, lambda status: status.unfound_objects > 0)
     if unfound:
         most = max(samples[index].status.unfound_objects for index in unfound)
-        yield _Trouble("objects not found", unfound, str(most), True)
+        yield _Problem("objects not found", unfound, str(most), True)
     for stretch in _stretches(_where(samples, _paused)):
         states = [samples[index].status for index in stretch]
         lasted = samples[stretch[-1]].elapsed_s - samples[stretch[0]].elapsed_s
-        if lasted < REPORT_AGE_S and all(_inactive(one, UNREPORTED) == 0 for one in states):
+        if lasted < REPORT_AGE_S and all(_inactive(status, UNREPORTED) == 0 for status in states):
             continue  # a manager started: reported as not observed
         if lasted < REPORT_AGE_S and _old_news(samples, stretch[0]) and _settling(states):
             continue  # a new pool: not all OSDs have reported that it is ready
-        most = max(_inactive(one) for one in states)
-        raised = any(Weight.PASSING in _weights(one) for one in states)
-        yield _Trouble(
+        most = max(_inactive(status) for status in states)
+        raised = any(Weight.PASSING in _weights(status) for status in states)
+        yield _Problem(
             "PG_AVAILABILITY, PGs not active" if raised else "PGs not active",
             frozenset(stretch),
             f"{most} of {states[0].pgs}",
@@ -214,21 +216,21 @@ def _availability(samples: list[ClusterSample]) -> Iterator[_Trouble]:
         )
 
 
-def _checks(samples: list[ClusterSample]) -> Iterator[_Trouble]:
+def _checks(samples: list[ClusterSample]) -> Iterator[_Problem]:
     """Yield Ceph's own checks, each once."""
     codes: dict[str, set[int]] = {}
     severe: set[str] = set()
     for index, sample in enumerate(samples):
-        for one in sample.status.checks:
-            weighed = weight(one)
+        for reported in sample.status.checks:
+            weighed = weight(reported)
             if weighed in (Weight.UNAVAILABLE, Weight.DISTURBED, Weight.CEPHFS):
-                codes.setdefault(one.code, set()).add(index)
-                severe |= {one.code} if weighed is Weight.UNAVAILABLE else set()
+                codes.setdefault(reported.code, set()).add(index)
+                severe |= {reported.code} if weighed is Weight.UNAVAILABLE else set()
     for code, seen in codes.items():
-        yield _Trouble(code, frozenset(seen), unavailable=code in severe)
+        yield _Problem(code, frozenset(seen), unavailable=code in severe)
 
 
-def _work(samples: list[ClusterSample]) -> Iterator[_Trouble]:
+def _work(samples: list[ClusterSample]) -> Iterator[_Problem]:
     """Yield work of the OSDs other than serving clients."""
     for name, flags in (
         ("PGs degraded or undersized", DEGRADED),
@@ -241,17 +243,17 @@ def _work(samples: list[ClusterSample]) -> Iterator[_Trouble]:
         seen = frozenset(index for index, count in enumerate(counts) if count)
         if seen:
             most = max(seen, key=lambda index: counts[index])
-            yield _Trouble(name, seen, f"{counts[most]} of {samples[most].status.pgs}")
+            yield _Problem(name, seen, f"{counts[most]} of {samples[most].status.pgs}")
 
 
-def _changes(samples: list[ClusterSample]) -> Iterator[_Trouble]:
+def _changes(samples: list[ClusterSample]) -> Iterator[_Problem]:
     """Yield changes from one sample to the next."""
     states = [sample.status for sample in samples]
     for name, values in (
-        ("OSDs up", [one.osds_up for one in states]),
-        ("OSDs in", [one.osds_in for one in states]),
-        ("monitors in quorum", [one.monitors_in_quorum for one in states]),
-        ("PGs", [one.pgs for one in states]),
+        ("OSDs up", [status.osds_up for status in states]),
+        ("OSDs in", [status.osds_in for status in states]),
+        ("monitors in quorum", [status.monitors_in_quorum for status in states]),
+        ("PGs", [status.pgs for status in states]),
     ):
         changed = [
             index
@@ -260,10 +262,16 @@ def _changes(samples: list[ClusterSample]) -> Iterator[_Trouble]:
         ]
         if changed:
             steps = [values[changed[0] - 1], *(values[index] for index in changed)]
-            yield _Trouble(name, frozenset(changed), " -> ".join(map(str, steps)))
+            yield _Problem(name, frozenset(changed), " -> ".join(map(str, steps)))
     for name, marks in (
-        ("an OSD went down and came back", [(one.osds_up, one.up_changed_at_s) for one in states]),
-        ("an OSD went out and came in", [(one.osds_in, one.in_changed_at_s) for one in states]),
+        (
+            "an OSD went down and came back",
+            [(status.osds_up, status.up_changed_at_s) for status in states],
+        ),
+        (
+            "an OSD went out and came in",
+            [(status.osds_in, status.in_changed_at_s) for status in states],
+        ),
     ):
         flapped = frozenset(
             index
@@ -271,7 +279,7 @@ def _changes(samples: list[ClusterSample]) -> Iterator[_Trouble]:
             if before[0] == after[0] and 0 < before[1] < after[1]
         )
         if flapped:
-            yield _Trouble(name, flapped)
+            yield _Problem(name, flapped)
 
 
 def _numbers(samples: list[ClusterSample]) -> dict[str, float]:
@@ -281,25 +289,26 @@ def _numbers(samples: list[ClusterSample]) -> dict[str, float]:
         return max(value(status) for status in statuses)
 
     unclean = DEGRADED | RECOVERING | TRIMMING | PASSING | BLOCKED | {"scrubbing", "premerge"}
-    unknown = {one.code for status in statuses for one in status.checks if weight(one) is None}
+    checks = [reported for status in statuses for reported in status.checks]
+    unknown = {reported.code for reported in checks if weight(reported) is None}
     return {
-        "pgs": most(lambda one: one.pgs),
-        "pgs_affected_max": most(lambda one: one.pgs_with(*unclean)),
+        "pgs": most(lambda status: status.pgs),
+        "pgs_affected_max": most(lambda status: status.pgs_with(*unclean)),
         "pgs_inactive_max": most(_inactive),
-        "pgs_scrubbing_max": most(lambda one: one.scrubbing_pgs),
-        "pgs_deep_scrubbing_max": most(lambda one: one.deep_scrubbing_pgs),
-        "scrubbing_share_max": most(lambda one: one.scrubbing_pgs / max(1, one.pgs)),
-        "degraded_ratio_max": most(lambda one: one.degraded_ratio),
-        "misplaced_ratio_max": most(lambda one: one.misplaced_ratio),
-        "recovering_bps_max": most(lambda one: one.recovering_bps),
-        "osds_down_max": most(lambda one: max(0, one.osds_in - one.osds_up)),
+        "pgs_scrubbing_max": most(lambda status: status.scrubbing_pgs),
+        "pgs_deep_scrubbing_max": most(lambda status: status.deep_scrubbing_pgs),
+        "scrubbing_share_max": most(lambda status: status.scrubbing_pgs / max(1, status.pgs)),
+        "degraded_ratio_max": most(lambda status: status.degraded_ratio),
+        "misplaced_ratio_max": most(lambda status: status.misplaced_ratio),
+        "recovering_bps_max": most(lambda status: status.recovering_bps),
+        "osds_down_max": most(lambda status: max(0, status.osds_in - status.osds_up)),
         "osdmap_epochs": statuses[-1].osdmap_epoch - statuses[0].osdmap_epoch,
         "unknown_checks": len(unknown),
     }
 
 
 def _weights(status: ClusterStatus) -> set[Weight | None]:
-    return {weight(one) for one in status.checks}
+    return {weight(reported) for reported in status.checks}
 
 
 def _blind(samples: list[ClusterSample], index: int) -> bool:
@@ -333,11 +342,11 @@ def _settling(states: list[ClusterStatus]) -> bool:
     """Whether the only problem is PGs that were not yet reported active."""
     first = states[0]
     return all(
-        one.osds_up >= one.osds_in
-        and (one.osds_up, one.up_changed_at_s) == (first.osds_up, first.up_changed_at_s)
-        and not one.pgs_with(*DEGRADED, *RECOVERING, *BLOCKED, "stale")
-        and Weight.DISTURBED not in _weights(one)
-        for one in states
+        status.osds_up >= status.osds_in
+        and (status.osds_up, status.up_changed_at_s) == (first.osds_up, first.up_changed_at_s)
+        and not status.pgs_with(*DEGRADED, *RECOVERING, *BLOCKED, "stale")
+        and Weight.DISTURBED not in _weights(status)
+        for status in states
     )
 
 
@@ -371,14 +380,14 @@ def _spans(times: list[float]) -> list[float]:
     return [after - before for before, after in pairwise(edges)]
 
 
-def _format_problem(trouble: _Trouble, times: list[float]) -> str:
-    detail = f" {trouble.detail}" if trouble.detail else ""
+def _format_problem(problem: _Problem, times: list[float]) -> str:
+    detail = f" {problem.detail}" if problem.detail else ""
     stretches = [
         f"{times[run[0]]:.0f} s" if len(run) == 1 else f"{times[run[0]]:.0f}-{times[run[-1]]:.0f} s"
-        for run in _stretches(trouble.samples)
+        for run in _stretches(problem.samples)
     ]
     shown = stretches if len(stretches) <= 3 else [*stretches[:2], "...", stretches[-1]]
-    return f"{trouble.name}{detail} ({', '.join(shown)})"
+    return f"{problem.name}{detail} ({', '.join(shown)})"
 
 
 def _unobserved(fact: str, numbers: dict[str, float]) -> RuleFinding:

@@ -17,7 +17,9 @@ _CEPH_TOOLS = ("rados-bench", "rbd-bench")
 
 
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
-    written = next((one for one in evidence.job.operations if one.op is Op.WRITE), None)
+    written = next(
+        (operation for operation in evidence.job.operations if operation.op is Op.WRITE), None
+    )
     what = _what(evidence)
     if written is None or what is None:
         return

@@ -34,7 +34,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
                 else "Read the trial's stderr.txt, then run the trial again.",
             )
         return
-    done = {one.op for job in trial.output.jobs for one in job.operations}
+    done = {operation.op for job in trial.output.jobs for operation in job.operations}
     if not done and not any(job.error for job in trial.output.jobs) and not trial.cut_by_signal:
         yield RuleFinding(
             severity=Severity.ERROR,

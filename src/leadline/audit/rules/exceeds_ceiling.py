@@ -28,10 +28,10 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     for evidence in trial.jobs:
         if evidence.pattern not in _RANDOM:
             continue  # sequential I/Os are merged on the I/O path
-        for one in evidence.job.operations:
-            key = (evidence.place.workload, one.op)
-            if one.iops is not None and one.op in (Op.READ, Op.WRITE):
-                rates[key] = rates.get(key, 0.0) + one.iops
+        for operation in evidence.job.operations:
+            key = (evidence.place.workload, operation.op)
+            if operation.iops is not None and operation.op in (Op.READ, Op.WRITE):
+                rates[key] = rates.get(key, 0.0) + operation.iops
     for (workload, op), iops in rates.items():
         ceiling = _ceiling(pool, op)
         if iops <= ceiling:

@@ -29,23 +29,23 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     for evidence in trial.jobs:
         # I/Os in flight at the end of a ramp count for latency or bytes, not for IOPS.
         slack = (evidence.requested_depth or evidence.job.options.iodepth or 1) + 1
-        for one in evidence.job.operations:
-            faults = [*_rates(evidence, one, slack), *_latencies(evidence, one, slack)]
+        for operation in evidence.job.operations:
+            faults = [*_rates(evidence, operation, slack), *_latencies(evidence, operation, slack)]
             if faults:
-                yield _contradiction(evidence, one, faults)
+                yield _contradiction(evidence, operation, faults)
 
 
-def _contradiction(evidence: JobEvidence, one: Operation, faults: list[str]) -> RuleFinding:
+def _contradiction(evidence: JobEvidence, operation: Operation, faults: list[str]) -> RuleFinding:
     numbers = {
-        "iops": one.iops,
-        "runtime_s": one.runtime_s,
-        "total_ios": one.total_ios,
-        "bandwidth_bps": one.bandwidth_bps,
-        "io_bytes": one.io_bytes,
+        "iops": operation.iops,
+        "runtime_s": operation.runtime_s,
+        "total_ios": operation.total_ios,
+        "bandwidth_bps": operation.bandwidth_bps,
+        "io_bytes": operation.io_bytes,
     }
     return RuleFinding(
         severity=Severity.ERROR,
-        op=one.op,
+        op=operation.op,
         workload=evidence.place.workload,
         evidence={key: value for key, value in numbers.items() if value is not None},
         message=f"The figures contradict each other: {'; '.join(faults)}.",
@@ -71,42 +71,47 @@ def _impossible(trial: TrialEvidence) -> Iterator[RuleFinding]:
         )
 
 
-def _rates(evidence: JobEvidence, one: Operation, slack: int) -> Iterator[str]:
+def _rates(evidence: JobEvidence, operation: Operation, slack: int) -> Iterator[str]:
     block_size = evidence.block_size
-    if one.runtime_s:
-        relative = TOLERANCE + RUNTIME_STEP_S / one.runtime_s
-        if one.iops is not None and one.total_ios is not None:
-            ios = one.iops * one.runtime_s
-            if abs(ios - one.total_ios) > relative * one.total_ios + 1:
-                yield f"{one.iops:.1f} IOPS for {one.runtime_s:.3f} s are {ios:.0f} I/Os, not " + (
-                    str(one.total_ios)
+    if operation.runtime_s:
+        relative = TOLERANCE + RUNTIME_STEP_S / operation.runtime_s
+        if operation.iops is not None and operation.total_ios is not None:
+            ios = operation.iops * operation.runtime_s
+            if abs(ios - operation.total_ios) > relative * operation.total_ios + 1:
+                yield (
+                    f"{operation.iops:.1f} IOPS for {operation.runtime_s:.3f} s are {ios:.0f} "
+                    f"I/Os, not {operation.total_ios}"
                 )
-        if one.bandwidth_bps is not None and one.io_bytes is not None:
-            moved = one.bandwidth_bps * one.runtime_s
-            allowed = relative * one.io_bytes + BANDWIDTH_STEP_BPS * one.runtime_s
-            if abs(moved - one.io_bytes) > allowed:
-                yield f"the bandwidth times the runtime is {moved:.0f} bytes, not {one.io_bytes}"
+        if operation.bandwidth_bps is not None and operation.io_bytes is not None:
+            moved = operation.bandwidth_bps * operation.runtime_s
+            allowed = relative * operation.io_bytes + BANDWIDTH_STEP_BPS * operation.runtime_s
+            if abs(moved - operation.io_bytes) > allowed:
+                yield (
+                    f"the bandwidth times the runtime is {moved:.0f} bytes, not "
+                    f"{operation.io_bytes}"
+                )
     if block_size is None:
         return
-    if one.total_ios is not None and one.io_bytes is not None:
-        sized = one.total_ios * block_size
-        if abs(sized - one.io_bytes) > TOLERANCE * one.io_bytes + slack * block_size:
+    if operation.total_ios is not None and operation.io_bytes is not None:
+        sized = operation.total_ios * block_size
+        if abs(sized - operation.io_bytes) > TOLERANCE * operation.io_bytes + slack * block_size:
             yield (
-                f"{one.total_ios} I/Os of {block_size} bytes are {sized} bytes, not {one.io_bytes}"
+                f"{operation.total_ios} I/Os of {block_size} bytes are {sized} bytes, not "
+                f"{operation.io_bytes}"
             )
-    elif one.iops and one.bandwidth_bps:
-        yield from _rounded_rates(evidence, one, slack, block_size)
+    elif operation.iops and operation.bandwidth_bps:
+        yield from _rounded_rates(evidence, operation, slack, block_size)
 
 
 def _rounded_rates(
-    evidence: JobEvidence, one: Operation, slack: int, block_size: int
+    evidence: JobEvidence, operation: Operation, slack: int, block_size: int
 ) -> Iterator[str]:
     """Test rates without counts, which have only a few digits."""
-    iops, bandwidth_bps = one.iops or 0.0, one.bandwidth_bps or 0.0
+    iops, bandwidth_bps = operation.iops or 0.0, operation.bandwidth_bps or 0.0
     moved = iops * block_size
     allowed = TOLERANCE + evidence.rounding(iops)
     allowed += evidence.rounding(bandwidth_bps, of_bytes=True)
-    done = iops * (one.runtime_s or SHORT_RUN_S)
+    done = iops * (operation.runtime_s or SHORT_RUN_S)
     if abs(moved - bandwidth_bps) * done > (allowed * done + slack) * bandwidth_bps:
         yield (
             f"{iops:.6g} IOPS of {block_size} bytes are {moved / (1 << 20):.4g} MiB/s, not "
@@ -114,14 +119,14 @@ def _rounded_rates(
         )
 
 
-def _latencies(evidence: JobEvidence, one: Operation, slack: int) -> Iterator[str]:
-    for name, latency in latencies(one):
-        yield from _latency(evidence, name, latency, one, slack)
+def _latencies(evidence: JobEvidence, operation: Operation, slack: int) -> Iterator[str]:
+    for name, latency in latencies(operation):
+        yield from _latency(evidence, name, latency, operation, slack)
         yield from _percentiles(evidence, name, latency)
 
 
 def _latency(
-    evidence: JobEvidence, name: str, latency: Latency, one: Operation, slack: int
+    evidence: JobEvidence, name: str, latency: Latency, operation: Operation, slack: int
 ) -> Iterator[str]:
     rounding = evidence.rounding
     low, mean, high = latency.min_s, latency.mean_s, latency.max_s
@@ -136,7 +141,7 @@ def _latency(
             )
     if latency.count is None:
         return
-    done = one.total_ios
+    done = operation.total_ios
     if done is not None and abs(latency.count - done) > TOLERANCE * done + slack:
         yield f"{latency.count} {name} latencies for {done} I/Os"
     counted = latency.histogram.count if latency.histogram else latency.count

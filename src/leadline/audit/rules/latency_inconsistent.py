@@ -33,7 +33,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
             "in_flight": reached,
             "asked": asked,
             "ratio": ratio,
-            "iops": sum(one.iops or 0.0 for one in evidence.parts),
+            "iops": sum(operation.iops or 0.0 for operation in evidence.parts),
         },
         message=f"IOPS x mean latency gives {reached:.1f} I/Os in flight; only {asked} are "
         "possible. The IOPS or the latency are wrong.",

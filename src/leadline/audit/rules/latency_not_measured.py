@@ -32,16 +32,16 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     if not options.whole and not switched:
         return
     why = f"{' and '.join(switched)} disabled it" if switched else "the result has only zeros"
-    for one in evidence.job.operations:
-        if not any(name != "submission" for name, _ in latencies(one)):
-            ios = f"{one.total_ios} " if one.total_ios is not None else ""
+    for operation in evidence.job.operations:
+        if not any(name != "submission" for name, _ in latencies(operation)):
+            ios = f"{operation.total_ios} " if operation.total_ios is not None else ""
             yield RuleFinding(
                 # A summary without a latency misleads no reader.
                 severity=Severity.ERROR if options.whole else Severity.INFO,
-                op=one.op,
+                op=operation.op,
                 latency_only=True,
-                evidence=_counted(one.total_ios),
-                message=f"The latency of {ios}{one.op.value}s was not measured: {why}. "
+                evidence=_counted(operation.total_ios),
+                message=f"The latency of {ios}{operation.op.value}s was not measured: {why}. "
                 "IOPS and bandwidth are valid.",
                 remedy="Remove gtod_reduce and disable_lat from the job to measure latency.",
             )

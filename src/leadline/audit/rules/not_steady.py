@@ -28,8 +28,8 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     windows = evidence.trial.windows
     if isinstance(windows, FormatError) or evidence.throttled:
         return
-    mine = [one.op for one in evidence.job.operations if one.op in windows]
-    owners = [one.op for job in evidence.trial.jobs for one in job.job.operations]
+    mine = [operation.op for operation in evidence.job.operations if operation.op in windows]
+    owners = [operation.op for job in evidence.trial.jobs for operation in job.job.operations]
     # The archive's logs are by operation: two jobs with the same one cannot be separated.
     if not mine or any(owners.count(op) > 1 for op in mine):
         return

@@ -46,7 +46,7 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
         evidence.requested_depth,
         evidence.job.options.iodepth,
     )
-    iops = sum(one.iops or 0.0 for one in evidence.parts)
+    iops = sum(operation.iops or 0.0 for operation in evidence.parts)
     if reached is None or asked is None or depth is None or not iops:
         return None
     fair = ENOUGH * asked * _time_filled(evidence) * _time_inside(evidence, asked)
@@ -101,10 +101,14 @@ def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
     if evidence.job.options.direct and (whole is None or whole.output.disks):
         return None  # direct I/O waits for a place in the disk's own queue
     busy = 0.0
-    for one in evidence.parts:
-        if one.iops is None or one.submission is None or one.submission.mean_s is None:
+    for operation in evidence.parts:
+        if (
+            operation.iops is None
+            or operation.submission is None
+            or operation.submission.mean_s is None
+        ):
             return None
-        busy += one.iops * one.submission.mean_s
+        busy += operation.iops * operation.submission.mean_s
     share = busy / processes
     if evidence.job.options.engine in SYNCHRONOUS_ENGINES or not SUBMITTING <= share <= 1.05:
         return None

@@ -46,14 +46,14 @@ def _stopped(record: TrialRecord) -> RuleFinding:
 
 def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[RuleFinding]:
     """Test a generated phase: the offered and the completed load of all clients."""
-    mine = [one for one in trial.jobs if one.job.name == phase.name]
-    parts = [part for one in mine for part in one.parts]
+    mine = [entry for entry in trial.jobs if entry.job.name == phase.name]
+    parts = [part for entry in mine for part in entry.parts]
     rates = [part.iops for part in parts if part.iops is not None]
-    ran = [one.longest_s for one in mine if one.longest_s]
+    ran = [entry.longest_s for entry in mine if entry.longest_s]
     if not rates or len(rates) < len(parts) or not ran:
         return
     asked = trial.cell.workload.clients if trial.cell is not None else 0
-    clients = max(1, asked or len({one.job.host for one in mine}))
+    clients = max(1, asked or len({entry.job.host for entry in mine}))
     offered, done = clients * rate_iops, sum(rates)
     if not _short(offered, done, max(ran)):
         return

@@ -44,7 +44,9 @@ def _only_ramped_s(evidence: JobEvidence) -> float | None:
     asked, ramp_s = options.seconds("runtime"), options.seconds("ramp_time")
     if not asked or not ramp_s or ran is None or ran >= HALF * min(asked, ramp_s) or not parts:
         return None
-    measured = any(latency for one in parts for latency in (one.total, one.completion))
+    measured = any(
+        latency for operation in parts for latency in (operation.total, operation.completion)
+    )
     return None if measured or not options.whole or options.flag("gtod_reduce") else ramp_s
 
 
@@ -69,7 +71,7 @@ def _asked_s(evidence: JobEvidence) -> float | None:
         return asked
     # Without time_based a job ends after its size; only a job with more to do is short.
     size, processes = options.size("size"), evidence.processes
-    moved = [one.io_bytes for one in evidence.parts if one.io_bytes is not None]
+    moved = [operation.io_bytes for operation in evidence.parts if operation.io_bytes is not None]
     if size is None or processes is None or len(moved) < len(evidence.parts):
         return None
     to_do = size * processes * max(1, options.integer("loops", 1))

@@ -18,10 +18,10 @@ ALLOCATED = 0.95
 def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     unknown = 0
     for trial in evidence.sound:
-        operations = [one for job in trial.jobs for one in job.job.operations]
+        operations = [operation for job in trial.jobs for operation in job.job.operations]
         if trial.record is None or trial.imported:
             continue  # earlier writes of an imported run are unknown
-        if not any(one.op is Op.READ for one in operations):
+        if not any(operation.op is Op.READ for operation in operations):
             continue
         extent = trial.record.extent
         if extent is None:
