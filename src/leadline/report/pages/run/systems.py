@@ -11,14 +11,14 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.formats.zfs.status import VdevGroup
 from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.diff.host import layer_words, value_text
+from leadline.inventory.diff.host import format_layer, format_parameter
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
-    PARAMETERS_PARAMETERS,
-    PROPERTIES,
     ZfsInventory,
     ZfsPool,
+    dataset_properties,
     zfs_inventory,
+    zfs_parameters,
 )
 from leadline.report.cells import quantity, slug, table, word
 from leadline.report.document import (
@@ -209,7 +209,7 @@ def _layer_table(stacks: Mapping[str, tuple[Layer, ...]]) -> Table:
                 (
                     shown,
                     quantity(str(depth), depth),
-                    layer_words(layer),
+                    format_layer(layer),
                     _layer_name(layer),
                     ", ".join(layer.devices),
                     _layer_facts(layer),
@@ -310,7 +310,7 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
     datasets = {target: one.dataset for target, one in found.items() if one.dataset is not None}
     known = [
         one
-        for one in PROPERTIES
+        for one in dataset_properties()
         if any(dataset.value(one.name) not in ("", "-") for dataset in datasets.values())
     ]
     rows = []
@@ -338,15 +338,15 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
 def _parameters(inventory: ZfsInventory) -> Table:
     """Build a table of the module parameters that affect I/O, changed ones first."""
     rows = []
-    for one in PARAMETERS_PARAMETERS:
+    for one in zfs_parameters():
         value = inventory.parameters.get(one.name)
         if value is None:
             continue
         changed = one.changed(value, inventory.version)
         default = one.default(inventory.version)
-        usual = value_text(one, str(default)) if default is not None else one.computed
+        usual = format_parameter(one, str(default)) if default is not None else one.computed
         state = "changed" if changed else "default" if default is not None else ""
-        cells = (one.name, value_text(one, value), usual, state, one.does, one.evidence)
+        cells = (one.name, format_parameter(one, value), usual, state, one.does, one.evidence)
         rows.append((not changed, cells))
     titles = ("parameter", "value", "default", "state", "effect", "evidence of a limit")
     columns = (Column(title=title, rank=max(0, at - 1)) for at, title in enumerate(titles))
