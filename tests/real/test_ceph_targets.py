@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.figures import figures
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run
@@ -412,7 +413,7 @@ def test_a_run_brings_its_labs_up_and_down_and_puts_them_side_by_side(
     if alike and trusted(findings):
         assert key_finding(found).startswith("Against near, far writes ")
         assert mean.verdict is Verdict.WORSE
-        assert any("round trip" in one.text for one in found.explanations)
+        assert any(isinstance(one, RoundTripCost) for one in found.explanations)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline import errors
+from leadline.analysis.explain.facts import Explanation
 from leadline.analysis.figures import CellFigure, MetricFigure, Selector, parse_selector
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
@@ -81,19 +82,6 @@ class ComparedCell:
         """Whether this is the metric by which people name the cell's speed."""
         usual = Metric.BANDWIDTH if self.streaming else Metric.IOPS
         return self.metric is (self.rate_metric or usual)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """What a difference of configuration can account for. `paths` are those of the differences;
-    `cells` the compared cells that it concerns (indices into `Comparison.cells`); `text` is one or
-    two sentences with their numbers. `closes`: whether the arithmetic does; None where there is
-    none to do."""
-
-    paths: tuple[str, ...]
-    cells: tuple[int, ...]
-    text: str
-    closes: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from leadline import errors
-from leadline.analysis.comparison import ComparedCell, Explanation, Side
-from leadline.analysis.explain.effects import Effect, effects_of
-from leadline.analysis.explain.explain import ReadFrom, explain, facts_of
+from leadline.analysis.comparison import ComparedCell, Side
+from leadline.analysis.explain.effects import find_effects
+from leadline.analysis.explain.explain import explain
+from leadline.analysis.explain.facts import Explanation
+from leadline.analysis.explain.systems import ReadFrom, collect_facts
 from leadline.analysis.workloads import extent, unlike
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.dumps import described_lab
@@ -19,6 +21,7 @@ from leadline.inventory.diff import (
     Below,
     Difference,
     Differing,
+    PossibleEffect,
     Topic,
     ceph_differences,
     cpu_budget_difference,
@@ -36,7 +39,7 @@ from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.inventory.zfs import zfs_inventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
-from leadline.text import sentence, visible
+from leadline.text import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,7 @@ def conditions(
     found += _workloads(baseline, candidate, subjects)
     found += _engines(baseline, candidate)
     found += _plans(baseline, candidate)
-    facts = facts_of(
+    facts = collect_facts(
         ours,
         theirs,
         pools,
@@ -411,14 +414,16 @@ def differing(base: System, candidate: System) -> Differing:
         )
     return Differing(
         differences=tuple(
-            replace(one, explains=_explains(effects_of(one)))
+            replace(
+                one,
+                explains=tuple(
+                    PossibleEffect(mechanism=mechanism)
+                    for mechanism in dict.fromkeys(effect.mechanism for effect in find_effects(one))
+                ),
+            )
             for differing in found
             for one in differing.differences
         ),
         identical=tuple(dict.fromkeys(label for one in found for label in one.identical)),
         unknown=tuple(dict.fromkeys(what for one in found for what in one.unknown)),
     )
-
-
-def _explains(effects: tuple[Effect, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(sentence(one.mechanism) for one in effects))

@@ -29,12 +29,19 @@ class Topic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PossibleEffect:
+    """What a difference can do: a clause, and the verdicts of the cells where it applies."""
+
+    mechanism: str
+    verdicts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One fact that is not the same. `path` is stable and dotted, such as
     `pools.rep3.failure_domain` or `network.inter_zone_rtt`; `baseline` and `candidate` are texts
     as people read them. `target` names the subject (pool) that it concerns, empty for all.
-    `meaning` is a sentence, or empty; `explains` are sentences on what it can account for, empty
-    where nothing is known."""
+    `meaning` is a sentence, or empty; `explains` are its possible effects."""
 
     path: str
     topic: Topic
@@ -42,7 +49,7 @@ class Difference:
     candidate: str
     target: str = ""
     meaning: str = ""
-    explains: tuple[str, ...] = ()
+    explains: tuple[PossibleEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

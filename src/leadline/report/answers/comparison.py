@@ -12,6 +12,7 @@ from pydantic import Field
 from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
 from leadline.analysis.figures import MetricFigure
 from leadline.report.answers.base import Output
+from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
 
 
 class ComparedOutput(Output):
@@ -153,14 +154,17 @@ def compare_output(
                 target=one.target,
                 baseline=one.baseline,
                 candidate=one.candidate,
-                explains=list(one.explains),
+                explains=effect_texts(one),
             )
             for one in comparison.differences
         ],
         identical=list(comparison.identical),
         explanations=[
             ExplanationOutput(
-                paths=list(one.paths), cells=list(one.cells), text=one.text, closes=one.closes
+                paths=list(one.paths),
+                cells=list(one.cells),
+                text=explanation_text(one),
+                closes=one.closes,
             )
             for one in comparison.explanations
         ],

@@ -13,6 +13,7 @@ from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.plan.target_url import RunnerKind, VolumeMode
 from leadline.planning.draft import PREFILL_BPS, Cost, Draft, DraftTarget, Load, cost_of, total
 from leadline.report.answers.base import Output
+from leadline.report.pages.comparison.explanations import effect_texts
 
 
 class _Output(BaseModel):
@@ -155,7 +156,7 @@ def against_output(baseline: str, differing: Differing) -> AgainstOutput:
                 target=one.target,
                 baseline=one.baseline,
                 candidate=one.candidate,
-                explains=[*([one.meaning] if one.meaning else []), *one.explains],
+                explains=[*([one.meaning] if one.meaning else []), *effect_texts(one)],
             )
             for one in differing.differences
         ],

@@ -27,6 +27,7 @@ from leadline.report.document import (
     Section,
     Table,
 )
+from leadline.report.pages.comparison.explanations import effect_texts
 from leadline.report.words import count_text, listed, share_text, visible
 from leadline.units import format_bandwidth, format_iops, format_size
 
@@ -509,7 +510,7 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
     )
     sections = [Section(heading="What differs", id="differences", blocks=blocks)]
     explained = tuple(
-        f"{visible(one.path)}: {' '.join((*filter(None, [one.meaning]), *one.explains))}"
+        f"{visible(one.path)}: {' '.join((*filter(None, [one.meaning]), *effect_texts(one)))}"
         for one in differing.differences
         if one.meaning or one.explains
     )

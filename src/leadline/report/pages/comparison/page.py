@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanation, Side
+from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.figures import TRIALS_FOR_INTERVAL
 from leadline.analysis.verdicts import REPEATS_FACTOR, Verdict
 from leadline.archive.verify import Verification
@@ -23,6 +23,7 @@ from leadline.report.document import (
     Section,
 )
 from leadline.report.pages.comparison.charts import bar_charts, curve_blocks, heat_map, pattern_of
+from leadline.report.pages.comparison.explanations import explanation_text
 from leadline.report.pages.comparison.tables import (
     SideMarks,
     brief_table,
@@ -136,13 +137,6 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
     return (KeyValues(pairs=tuple(texts.items())),)
 
 
-_CLOSES = {
-    True: "The arithmetic closes.",
-    False: "The arithmetic does not close: something else is at work too.",
-    None: "",
-}
-
-
 def comparison_document(
     comparison: Comparison, verifications: tuple[Verification, Verification] | None = None
 ) -> Document:
@@ -213,7 +207,7 @@ def comparison_section(comparison: Comparison, marks: Marks) -> Section:
             brief_table(f"{beside}-changes", comparison, SideMarks(comparison, marks), busy)
         )
     if comparison.explanations:
-        told = tuple(_explained(one, comparison) for one in comparison.explanations)
+        told = tuple(explanation_text(one, short) for one in comparison.explanations)
         blocks.append(Bullets(items=told))
     return Section(
         heading=f"{other} beside {base}",
@@ -310,7 +304,7 @@ def _differences(comparison: Comparison, *, explained: bool = True) -> tuple[Sec
         unknown = listed((visible(one) for one in comparison.unknown), 12)
         blocks.append(Paragraph(text=f"Not told of both, so that it may differ: {unknown}."))
     if not any(map(founded, comparison.explanations)):
-        blocks += [Paragraph(text=_explained(one, comparison)) for one in comparison.explanations]
+        blocks += [Paragraph(text=explanation_text(one, short)) for one in comparison.explanations]
     return (Section(heading="What differs", id="what-differs", blocks=tuple(blocks)),)
 
 
@@ -321,18 +315,8 @@ def _why(comparison: Comparison) -> tuple[Section, ...]:
     items = []
     for one in comparison.explanations:
         names = listed(dict.fromkeys(where(comparison.cells[index]) for index in one.cells), 3)
-        items.append(_explained(one, comparison) + (f" Concerns {names}." if names else ""))
+        items.append(explanation_text(one, short) + (f" Concerns {names}." if names else ""))
     return (Section(heading="Why", id="why", blocks=(Bullets(items=tuple(items)),)),)
-
-
-def _explained(one: Explanation, comparison: Comparison) -> str:
-    """Its text, with long names cut as in every sentence."""
-    text = visible(one.text)
-    for name in dict.fromkeys(cell.target for cell in comparison.cells):
-        if visible(name) != short(name):
-            text = text.replace(visible(name), short(name))
-    closes = "" if "arithmetic" in text.lower() else _CLOSES[one.closes]
-    return " ".join(part for part in (text, closes) if part)
 
 
 def _findings(marks: SideMarks, *, doubts_only: bool = False) -> tuple[Section, ...]:

@@ -26,6 +26,7 @@ from leadline.report.document import (
     finding_list,
 )
 from leadline.report.pages.comparison.charts import delta_chart
+from leadline.report.pages.comparison.explanations import effect_texts
 from leadline.report.pages.comparison.takeaways import rates
 from leadline.report.words import (
     EVIDENCE_TEXTS,
@@ -434,7 +435,7 @@ def differences_table(comparison: Comparison, *, explained: bool = True) -> Tabl
     for one in comparison.differences:
         row = [word(one.topic.value), word(one.path), word(one.baseline), word(one.candidate)]
         if explaining:
-            said = [*([one.meaning] if one.meaning else []), *one.explains]
+            said = [*([one.meaning] if one.meaning else []), *effect_texts(one)]
             row.append(Cell(text=visible(" ".join(said)) or NOT_SHOWN, missing=not said))
         rows.append(tuple(row))
     columns = [

@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leadline.analysis.comparison import ComparedCell, Comparison, Explanation, Side
+from leadline.analysis.comparison import ComparedCell, Comparison, Side
+from leadline.analysis.explain.facts import Explanation
 from leadline.analysis.verdicts import REPEATS_DEVIATION, Evidence, Verdict
 from leadline.findings import Severity
 from leadline.inventory.diff import Topic
 from leadline.metrics import Metric, Op
+from leadline.report.pages.comparison.explanations import explanation_text
 from leadline.report.words import (
     OP_NOUNS,
     absent,
@@ -532,9 +534,9 @@ def _why(comparison: Comparison) -> list[str]:
         return []
     best = max(found, key=lambda one: one.closes is True)
     closed = {index for one in found if one.closes for index in one.cells} & rows
-    text = visible(best.text)
+    text = explanation_text(best, short)
     if best.closes and len(closed) > len(rows & set(best.cells)):
-        text += f" In all it closes for {len(closed):,} of {len(rows):,} changed rates."
+        text += f" Network distance explains {len(closed):,} of {len(rows):,} changed rates."
     return [text]
 
 
