@@ -136,7 +136,7 @@ def rules() -> str:
                 "stable; other programs may match on them.",
             ),
             table(("code", "severities", "looks at", "finds"), rows),
-            "`leadline scale` finds more, where systems stand beside each other:",
+            "`leadline scale` finds more, where it compares systems:",
             table(
                 ("code", "finds"),
                 [
@@ -701,7 +701,7 @@ def zfs() -> str:
         ),
     ]
     for concern in parameters.Concern:
-        chosen = [one for one in parameters.PARAMETERS if one.concern is concern]
+        chosen = [one for one in parameters.PARAMETERS_PARAMETERS if one.concern is concern]
         parts.append(f"### {concern.value[0].upper()}{concern.value[1:]}")
         parts.append(
             table(
@@ -717,8 +717,8 @@ def _defaults(one: parameters.Parameter) -> str:
     shown = [value_text(one, str(value)) for _, value in one.defaults]
     since = [f"from {first} on " for first, _ in one.defaults]
     # The first is as old as the parameter.
-    told = [text if not at else since[at] + text for at, text in enumerate(shown)]
-    return "; ".join(told) or one.computed
+    shown_text = [text if not at else since[at] + text for at, text in enumerate(shown)]
+    return "; ".join(shown_text) or one.computed
 
 
 # --- all ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from leadline import errors
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
 
@@ -46,7 +46,7 @@ class LocalShell:
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         script, *rest = (text.replace(SCRATCH, str(self.scratch)) for text in (script, *arguments))
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
             stdin.write(given)
@@ -79,7 +79,7 @@ class LocalShell:
             if late.is_set():
                 raise LeadlineError(errors.SHELL_LOST, f"no answer within {bound_s:g} s")
             stderr.seek(0)
-            return Said(stdout=bytes(stdout), stderr=stderr.read(), status=status)
+            return CommandResult(stdout=bytes(stdout), stderr=stderr.read(), status=status)
 
 
 class Flaky:
@@ -100,7 +100,7 @@ class Flaky:
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         word = next((word for word in self._losses if word in script), "")
         self.asked.append(word)
         lost = bool(word) and self._losses[word] > 0

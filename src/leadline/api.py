@@ -1,6 +1,7 @@
 """The Python interface, for notebooks: the same objects as the command line.
 
-from leadline.version import __version__
+import leadline
+
 run = leadline.open_run("leadline-runs/perf-20261121-120000")
 table = run.measurements()          # pyarrow.Table; .to_pandas() for a DataFrame
 findings = run.audit()
@@ -26,7 +27,7 @@ from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.verify import Verification, verify
 from leadline.errors import LeadlineError
-from leadline.parallel import beside, spare_cores
+from leadline.parallel import in_workers, spare_cores
 
 if TYPE_CHECKING:
     import pyarrow
@@ -204,10 +205,11 @@ def scale(
     band: float = 0.05,
 ) -> OpenScaling:
     """Load curves of a run (the latest, where none is given); several runs are systems of different
-    size, each beside the first, as are the clusters of one run, or its targets by the label `by`.
+    size, each compared with the first, as are the clusters of one run, or its targets by the label
+    `by`.
 
     `latency_limit` is as on the command line, `"p99<20ms"`; `band` is a share, `added` how many
-    times as much hardware the second system has, where no inventory tells. Raises
+    times as much hardware the second system has, where no inventory shows it. Raises
     LeadlineError (`usage`, `run-not-found`, `no-load-curve`, `not-comparable`).
     """
     from leadline.analysis.scaling.study import limit_named, scaled
@@ -343,7 +345,7 @@ class OpenRanking:
 
     def __repr__(self) -> str:
         first = [one.target for one in self.ranking.complete if one.rank == 1]
-        return f"<Ranking by {self.ranking.question.name}: {', '.join(first) or 'nobody'} first>"
+        return f"<Ranking by {self.ranking.question.name}: {', '.join(first) or 'no target'} first>"
 
     def targets(self) -> pyarrow.Table:
         """One row per target, by rank, then score; those that lack a number come last.
@@ -448,7 +450,7 @@ class OpenLayers:
 
     def flows(self) -> pyarrow.Table:
         """One row per cell, layer and direction, with the columns of `leadline layers --format
-        csv`: rates per second, sizes in bytes, latencies in seconds, null where not told."""
+        csv`: rates per second, sizes in bytes, latencies in seconds, null where unknown."""
         import pyarrow as pa
 
         from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows
@@ -466,9 +468,9 @@ class OpenLayers:
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
 
     def sweep(self) -> pyarrow.Table:
-        """One row per cell that stands beside others of another record size: `throughput` the
+        """One row per cell that has partners of another record size: `throughput` is the
         median of the trials in bytes per second, size x in_flight / latency = product at the layer
-        named, null where nobody tells."""
+        named, null where unknown."""
         import pyarrow as pa
 
         numbers = ("throughput", "block_size", "size", "in_flight", "latency", "product")
@@ -490,7 +492,7 @@ class OpenLayers:
 
 
 class OpenScaling:
-    """Load curves, and systems beside each other; `study` is what the command line prints."""
+    """Load curves and the comparison of systems; `study` is what the command line prints."""
 
     def __init__(self, study: ScalingStudy) -> None:
         self.study = study
@@ -520,7 +522,7 @@ class OpenScaling:
     def speedups(self) -> pyarrow.Table:
         """One row per curve and pair of levels of equal load: baseline and candidate in I/Os per
         second, ratio with its 95 % interval low and high, what was added (`resource`,
-        `resource_ratio`) and efficiency = ratio / resource_ratio, null where nobody tells."""
+        `resource_ratio`) and efficiency = ratio / resource_ratio, null where unknown."""
         import pyarrow as pa
 
         text, number = pa.string(), pa.float64()
@@ -584,7 +586,7 @@ _WORTH_A_PROCESS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WorkedOut:
-    """What another process found; None is a verification that nobody asked for."""
+    """What a worker process found; the verification is None where none was requested."""
 
     judged: FiguresAndFindings
     verification: Verification | None
@@ -656,7 +658,7 @@ def judging(runs: Sequence[Run], *, verifying: bool = True) -> Iterator[tuple[Ju
     import leadline.audit.registry  # noqa: F401
 
     calls = [partial(_worked_out, run.path, verifying=verifying) for run in others]
-    with beside(calls or [partial(_verified, first.path)]) as begun:
+    with in_workers(calls or [partial(_verified, first.path)]) as begun:
         if not others:
             yield Judge(), lambda: (begun[0](),)
             return

@@ -38,10 +38,10 @@ class ErrorKind:
 
 
 class LeadlineError(Exception):
-    """An error with a code, told to the user in three parts.
+    """An error with a code, printed in three parts.
 
     `fact` is one sentence without a full stop, `context` the lines that show where,
-    `hint` the next step. They may quote what a stranger wrote: as text they are made visible.
+    `hint` the next step. They may quote untrusted text, which is escaped when the error is printed.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ DEVICE_SIGNED = _kind(
 DEVICE_UNCHECKED = _kind(
     "device-unchecked",
     Exit.NOT_READY,
-    "It cannot be told whether a block device is in use or carries anything.",
+    "It is unknown whether a block device is in use or carries anything.",
 )
 FIO_MISSING = _kind(
     "fio-missing", Exit.NOT_READY, "There is no fio on this machine, or on a host that needs it."
@@ -267,7 +267,7 @@ CLASS_UNSUITABLE = _kind(
 VOLUME_PENDING = _kind(
     "volume-pending",
     Exit.SYSTEM_FAILED,
-    "A volume was not provisioned in time; tells what its events say.",
+    "A volume was not provisioned in time; quotes its events.",
 )
 RUNNER_FAILED = _kind(
     "runner-failed",
@@ -293,7 +293,7 @@ LAB_NOT_READY = _kind(
     "lab-not-ready", Exit.NOT_READY, "This machine lacks what a lab needs, or the lab is not up."
 )
 LAB_FAILED = _kind(
-    "lab-failed", Exit.SYSTEM_FAILED, "A lab's cluster did not come up, or died; its logs tell why."
+    "lab-failed", Exit.SYSTEM_FAILED, "A lab's cluster did not come up, or died; its logs show why."
 )
 DUMPS_INVALID = _kind(
     "dumps-invalid",
@@ -313,7 +313,7 @@ NO_LOAD_CURVE = _kind(
 NO_LAYERS = _kind(
     "no-layers",
     Exit.WRONG_REQUEST,
-    "The archive does not tell what lies below the targets asked for, nor what it did.",
+    "The archive has no record of the layers below the requested targets.",
 )
 RULE_UNKNOWN = _kind("rule-unknown", Exit.WRONG_REQUEST, "No audit rule has that code.")
 SCHEMA_UNKNOWN = _kind("schema-unknown", Exit.WRONG_REQUEST, "No verb of that name has a schema.")

@@ -1,4 +1,4 @@
-"""Reading files that may be a stranger's: never a link, a device or a pipe, never without bound."""
+"""Read untrusted files within bounds (no link, device or pipe) and make private folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_FILE_BYTES = 512 << 20
 
 
 def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
-    """The first `most` bytes of a file that may be a stranger's: a link, a device, a pipe or
+    """Return the first `most` bytes of an untrusted file: a link, a device, a pipe or
     something larger than memory is not read. Raises OSError that says why."""
     # Non-blocking: opening a pipe would wait for a writer that never comes.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -32,8 +32,8 @@ def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
         return stream.read(min(most, about.st_size))
 
 
-# Folders for sockets and scratch files of this process, and what killed ones left of theirs.
-#  The name tells whose it is, so that `leadline clean` removes what a process that was killed
+# Folders for sockets and scratch files of this process, and what killed processes left.
+#  The name shows whose it is, so that `leadline clean` removes what a process that was killed
 # could not remove itself.
 
 _NAME = re.compile(r"leadline-[a-z]+-(\d+)-\w+")

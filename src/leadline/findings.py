@@ -23,12 +23,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One doubt, with its evidence.
+    """One finding of the audit, with its evidence.
 
     Empty `target`, `workload` or `level` means the whole run; `trial` is None where the finding
     concerns a cell; `op` is None where it concerns every operation. `evidence` holds only numbers,
     each named with its unit (`latency_mean_s`), so that other programs can check the arithmetic.
-    `latency_only`: the doubt concerns the latency metrics and leaves IOPS and bandwidth alone.
+    `latency_only`: the finding concerns the latency metrics and leaves IOPS and bandwidth alone.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""A process of ours that works for another one of ours, by fork."""
+"""Work in forked processes, for runs that are large enough."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def begin_work() -> None:
 
 
 def spare_cores() -> int:
-    """Cores that this process may use beside the one it runs on."""
+    """Return how many cores this process may use in addition to its own."""
     return len(os.sched_getaffinity(0)) - 1
 
 
 @contextmanager
-def beside(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Callable[[], Any]]]:
+def in_workers(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Callable[[], Any]]]:
     """Begin calls in workers, in their order, and give for each what waits for its answer.
 
     To be used with cores to spare, and before there are threads. What a call raises is raised by
-    what waits for it; a call whose worker somebody ended is done here.
+    what waits for it; a call whose worker died is done here.
     """
     import multiprocessing
     from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
@@ -47,7 +47,7 @@ def beside(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Callable[[], Any
         def ended() -> Any:
             try:
                 return begun.result()
-            except BrokenExecutor:  # somebody, or the kernel for want of memory, ended it
+            except BrokenExecutor:  # killed by a user, or by the kernel for lack of memory
                 return call()
 
         return ended

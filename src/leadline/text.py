@@ -1,4 +1,4 @@
-"""Text that may be a stranger's, made harmless to whoever reads it."""
+"""Escape control characters in untrusted text; write counts and lists in words."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
 def visible(text: str) -> str:
-    """`text` with control and direction characters spelled out (`\\x1b`), the rest untouched."""
-    if text.isascii() and text.isprintable():
+    """Spell out control and direction characters (`\\x1b`) and leave the rest as it is.
+
+    Only renderers call it: of the terminal, of files, and of errors. Applied twice it changes
+    nothing more.
+    """
+    if text.isprintable():  # none of the hidden categories is
         return text
     return "".join(
         character.encode("unicode_escape").decode()
@@ -21,7 +25,12 @@ def visible(text: str) -> str:
     )
 
 
-# Counts and lists as people say them.
+def visible_lines(text: str) -> str:
+    """Spell out control characters in text of several lines, which stay lines; tabs are spaces."""
+    return "\n".join(visible(line) for line in text.expandtabs(4).splitlines())
+
+
+# Counts and lists in words.
 
 _PLURALS = {"region": "regions", "osd": "OSDs", "chassis": "chassis", "copy": "copies"}
 

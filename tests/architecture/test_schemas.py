@@ -16,6 +16,8 @@ from pydantic import TypeAdapter
 from leadline.report.answers.run import SCHEMAS
 from tests.conftest import ROOT
 
+# What a reader of an answer has no use for: an answer always has every field.
+_LEFT_OUT = ("title", "description", "$defs", "default")
 COMMITTED = ROOT / "tests" / "golden" / "schemas"
 
 
@@ -35,7 +37,7 @@ def normalised(schema: dict[str, Any]) -> Any:
             return resolve(definitions[name], (*within, name))
         if names:
             return {key: resolve(value, within) for key, value in sorted(node.items())}
-        kept = {k: v for k, v in node.items() if k not in ("title", "description", "$defs")}
+        kept = {k: v for k, v in node.items() if k not in _LEFT_OUT}
         return {
             key: sorted(value)
             if key == "required"
@@ -47,7 +49,7 @@ def normalised(schema: dict[str, Any]) -> Any:
 
 
 def text(verb: str) -> str:
-    schema = normalised(TypeAdapter(SCHEMAS[verb]).json_schema(by_alias=True))
+    schema = normalised(TypeAdapter(SCHEMAS[verb]).json_schema(by_alias=True, mode="serialization"))
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 

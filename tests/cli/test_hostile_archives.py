@@ -78,7 +78,9 @@ def judged(leadline: Leadline, run: str, tmp_path: Path) -> dict[str, Said]:
         said[verb] = leadline(verb, run)
         said[f"{verb} json"] = leadline(verb, run, "--format", "json")
     said["audit junit"] = leadline("audit", run, "--format", "junit")
-    said["show csv"] = leadline("show", run, "--format", "csv")
+    for form in ("csv", "markdown"):
+        for verb in ("show", "audit") if form == "markdown" else ("show",):
+            said[f"{verb} {form}"] = leadline(verb, run, "--format", form)
     for form in FORMS:
         page = tmp_path / f"page.{form}"
         told = leadline("report", run, "-o", page, "--force")
@@ -87,8 +89,10 @@ def judged(leadline: Leadline, run: str, tmp_path: Path) -> dict[str, Said]:
     for verb, one in said.items():
         assert one.status != Exit.BUG, f"{verb}: {one.err}"
         assert SECRET not in one.out + one.err, verb
-        if verb not in ("show csv", "report csv", "report json"):
-            assert "\x1b" not in one.out + one.err, f"{verb} prints a control character"
+        # What JSON escapes itself is a control character of ASCII.
+        hidden = "\x1b\x00" if "json" in verb else "\x1b\x00\u202e\x85\u2028"
+        found = set(hidden) & set(one.out + one.err)
+        assert not found, f"{verb} prints {found}"
     assert MARKUP not in said["report html"].out
     return said
 

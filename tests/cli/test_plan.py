@@ -23,7 +23,7 @@ def test_without_a_source_it_says_what_to_do(leadline: Leadline) -> None:
         (("--runner", "vm", "--vm", "smal", "--vm-image", "x"), "did you mean 'small'?"),
         (("--runner", "vm", "--mode", "filesystem", "--vm-image", "x"), "as a block device"),
         (("--volumes", "150Gi,big"), "--volumes"),
-        (("--volumes", "0"), "a volume has some size"),
+        (("--volumes", "0"), "a size above 0 is needed"),
         (("--count", "0"), "--count: numbers from 1 to 100"),
         (("--count", "1,two"), "--count: numbers from 1 to 100"),
     ],

@@ -123,9 +123,9 @@ class Provisioner:
     def step(self) -> None:
         """Look at every claim and volume once and do what is due."""
         volumes = {
-            one["metadata"]["name"]: one
-            for one in self._api("GET", "/api/v1/persistentvolumes")["items"]
-            if one["metadata"].get("annotations", {}).get(_PROVISIONED_BY) == PROVISIONER
+            item["metadata"]["name"]: item
+            for item in self._api("GET", "/api/v1/persistentvolumes")["items"]
+            if item["metadata"].get("annotations", {}).get(_PROVISIONED_BY) == PROVISIONER
         }
         for claim in self._api("GET", "/api/v1/persistentvolumeclaims")["items"]:
             if claim["spec"].get("storageClassName") == CLASS:

@@ -47,8 +47,8 @@ def storage_classes() -> list[dict[str, Any]]:
 
 def apply(cluster: Cluster) -> None:
     """Apply the StorageClasses; on a whole cluster load the images and start the provisioners."""
-    for one in storage_classes():
-        cluster.apply(one)
+    for storage_class in storage_classes():
+        cluster.apply(storage_class)
     if not cluster.whole:
         return
     made = cluster.folder / "images"

@@ -50,9 +50,9 @@ class Refused(RuntimeError):
 
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    ports = [item.getsockname()[1] for item in sockets]
+    for item in sockets:
+        item.close()
     return ports
 
 
@@ -356,7 +356,10 @@ class Cluster:
         except (OSError, Refused):
             return ""
         conditions = node["status"].get("conditions") or []
-        return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
+        return next(
+            (str(condition["status"]) for condition in conditions if condition["type"] == "Ready"),
+            "",
+        )
 
     def node_ready(self) -> bool:
         """Whether the API server says that the node is ready."""

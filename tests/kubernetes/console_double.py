@@ -101,7 +101,10 @@ class ConsoleServer:
 
         def available() -> bool:
             conditions = cluster.request(path).get("status", {}).get("conditions", [])
-            return any(one["type"] == "Available" and one["status"] == "True" for one in conditions)
+            return any(
+                condition["type"] == "Available" and condition["status"] == "True"
+                for condition in conditions
+            )
 
         cluster.until("the console API", available)
 

@@ -148,11 +148,11 @@ def manifests(programs: Path) -> list[Manifest]:
     """Every CustomResourceDefinition, from the files below `programs`/crds."""
     at = programs / "crds"
     plain = [
-        one
+        document
         for folder in ("rook", "ocs", "snapshot", "zfs", "longhorn")
         for file in sorted((at / folder).iterdir())
-        for one in _documents(file)
-        if folder != "longhorn" or one["spec"]["names"]["plural"] in _LONGHORN
+        for document in _documents(file)
+        if folder != "longhorn" or document["spec"]["names"]["plural"] in _LONGHORN
     ]
     return [*plain, *_kubevirt(at / "kubevirt" / "validations_generated.go"), _disk_pool()]
 
@@ -160,17 +160,17 @@ def manifests(programs: Path) -> list[Manifest]:
 def apply(cluster: Cluster) -> None:
     """Apply them all and wait until the API server serves them."""
     definitions = manifests(cluster.programs)
-    for one in definitions:
-        cluster.apply(one)
-    names = {one["metadata"]["name"] for one in definitions}
+    for definition in definitions:
+        cluster.apply(definition)
+    names = {definition["metadata"]["name"] for definition in definitions}
     cluster.until("every CRD", lambda: names <= _established(cluster))
 
 
 def _established(cluster: Cluster) -> set[str]:
     listed = cluster.request("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     return {
-        one["metadata"]["name"]
-        for one in listed["items"]
-        for condition in one["status"].get("conditions") or []
+        item["metadata"]["name"]
+        for item in listed["items"]
+        for condition in item["status"].get("conditions") or []
         if condition["type"] == "Established" and condition["status"] == "True"
     }

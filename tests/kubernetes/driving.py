@@ -73,11 +73,11 @@ class Running:
         self._err: list[str] = []
         self._out: list[str] = []
         self._readers = [
-            threading.Thread(target=self._read, args=one, daemon=True)
-            for one in ((child.stderr, self._err), (child.stdout, self._out))
+            threading.Thread(target=self._read, args=item, daemon=True)
+            for item in ((child.stderr, self._err), (child.stdout, self._out))
         ]
-        for one in self._readers:
-            one.start()
+        for reader in self._readers:
+            reader.start()
 
     @staticmethod
     def _read(stream: Any, lines: list[str]) -> None:
@@ -111,8 +111,8 @@ class Running:
             self.child.wait()
             raise AssertionError(f"it did not end within {bound_s:g} s:\n{self.err}") from None
         finally:
-            for one in self._readers:
-                one.join(10)
+            for reader in self._readers:
+                reader.join(10)
             for stream in (self.child.stdout, self.child.stderr):
                 if stream is not None:
                     stream.close()
@@ -212,16 +212,16 @@ def everything(cluster: Cluster) -> dict[Key, str]:
             plural = kind["name"]
             if "/" in plural or "list" not in kind["verbs"] or plural in _BY_ITSELF:
                 continue
-            for one in _asked(cluster, f"{root}/{plural}")["items"]:
-                place = one["metadata"]
+            for item in _asked(cluster, f"{root}/{plural}")["items"]:
+                place = item["metadata"]
                 where, name = place.get("namespace", ""), place["name"]
                 if where == _HELPERS[0] and name.startswith(_HELPERS[1]):
                     continue
-                one.pop("status", None)
+                item.pop("status", None)
                 for key in ("resourceVersion", "managedFields", "generation"):
                     place.pop(key, None)
                 version = root.partition("apis/")[2] or "v1"
-                found[version, kind["kind"], where, name] = json.dumps(one, sort_keys=True)
+                found[version, kind["kind"], where, name] = json.dumps(item, sort_keys=True)
     return found
 
 
@@ -241,7 +241,7 @@ def settled(cluster: Cluster) -> dict[Key, str]:
 def _going(cluster: Cluster) -> list[str]:
     """Namespaces that are being deleted, which takes seconds in which nothing else changes."""
     items = _asked(cluster, "/api/v1/namespaces")["items"]
-    return [one["metadata"]["name"] for one in items if "deletionTimestamp" in one["metadata"]]
+    return [item["metadata"]["name"] for item in items if "deletionTimestamp" in item["metadata"]]
 
 
 def _asked(cluster: Cluster, path: str) -> Any:
@@ -258,8 +258,8 @@ def _asked(cluster: Cluster, path: str) -> Any:
 
 def _roots(cluster: Cluster) -> list[str]:
     groups = _asked(cluster, "/apis")["groups"]
-    versions = [one["groupVersion"] for group in groups for one in group["versions"]]
-    return ["/api/v1", *(f"/apis/{one}" for one in versions)]
+    versions = [version["groupVersion"] for group in groups for version in group["versions"]]
+    return ["/api/v1", *(f"/apis/{version}" for version in versions)]
 
 
 def changes(before: Mapping[Key, str], after: Mapping[Key, str]) -> list[str]:
@@ -292,12 +292,12 @@ def ours(cluster: Cluster) -> list[str]:
         "/api/v1/pods",
         "/api/v1/persistentvolumeclaims",
     ):
-        for one in cluster.request(f"{root}?{label}")["items"]:
-            found.append(f"{root.rpartition('/')[2]} {one['metadata']['name']}")
-    for one in cluster.request("/api/v1/persistentvolumes")["items"]:
-        claim = one["spec"].get("claimRef") or {}
+        for item in cluster.request(f"{root}?{label}")["items"]:
+            found.append(f"{root.rpartition('/')[2]} {item['metadata']['name']}")
+    for item in cluster.request("/api/v1/persistentvolumes")["items"]:
+        claim = item["spec"].get("claimRef") or {}
         if str(claim.get("name", "")).startswith("leadline-"):
-            found.append(f"persistentvolumes {one['metadata']['name']}")
+            found.append(f"persistentvolumes {item['metadata']['name']}")
     return found
 
 
@@ -337,10 +337,10 @@ def applied(cluster: Cluster, *manifests: Manifest) -> Iterator[None]:
     """Objects that are there meanwhile."""
     made: list[str] = []
     try:
-        for one in manifests:
-            link = cluster.apply(one)
+        for manifest in manifests:
+            link = cluster.apply(manifest)
             assert link["metadata"]["uid"]
-            made.append(_link(cluster, one))
+            made.append(_link(cluster, manifest))
         _in_force(cluster, manifests)
         yield
     finally:
@@ -351,13 +351,13 @@ def applied(cluster: Cluster, *manifests: Manifest) -> Iterator[None]:
 
 def _in_force(cluster: Cluster, manifests: Sequence[Manifest]) -> None:
     """Wait until users have what the roles among these give them."""
-    for one in manifests:
-        if not one["kind"].endswith("RoleBinding"):
+    for manifest in manifests:
+        if not manifest["kind"].endswith("RoleBinding"):
             continue
-        named, place = one["roleRef"], one["metadata"].get("namespace", "default")
+        named, place = manifest["roleRef"], manifest["metadata"].get("namespace", "default")
         for role in manifests:
             if (role["kind"], role["metadata"]["name"]) == (named["kind"], named["name"]):
-                for user in one["subjects"]:
+                for user in manifest["subjects"]:
                     objects.rights(cluster, user["name"], role["rules"], place)
 
 
@@ -378,7 +378,11 @@ def slow_removal(cluster: Cluster, delay_s: float) -> Iterator[None]:
 def retained(cluster: Cluster) -> Iterator[str]:
     """The class `slow`, which keeps its volumes after use meanwhile."""
     path = "/apis/storage.k8s.io/v1/storageclasses/slow"
-    (usual,) = [one for one in classes.storage_classes() if one["metadata"]["name"] == "slow"]
+    (usual,) = [
+        storage_class
+        for storage_class in classes.storage_classes()
+        if storage_class["metadata"]["name"] == "slow"
+    ]
     # What is kept cannot be changed.
     cluster.request(path, "DELETE")
     cluster.apply(usual | {"reclaimPolicy": "Retain"})

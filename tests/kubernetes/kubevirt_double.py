@@ -104,8 +104,8 @@ class KubeVirtDouble:
 
     def _once(self) -> None:
         instances = {
-            (one["metadata"]["namespace"], one["metadata"]["name"]): one
-            for one in self.cluster.request(f"{_API}/virtualmachineinstances")["items"]
+            (item["metadata"]["namespace"], item["metadata"]["name"]): item
+            for item in self.cluster.request(f"{_API}/virtualmachineinstances")["items"]
         }
         for machine in self.cluster.request(f"{_API}/virtualmachines")["items"]:
             key = (machine["metadata"]["namespace"], machine["metadata"]["name"])
@@ -212,7 +212,7 @@ class KubeVirtDouble:
 
 
 def _volume(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(one for one in spec["volumes"] if one["name"] == name)
+    return next(volume for volume in spec["volumes"] if volume["name"] == name)
 
 
 def _owner(kind: str, meta: dict[str, Any]) -> dict[str, Any]:

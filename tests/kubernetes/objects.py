@@ -35,7 +35,7 @@ def claim(namespace: str, name: str, storage_class: str, mode: str, size: str) -
 def rights(cluster: Cluster, user: str, rules: Sequence[Manifest], namespace: str) -> None:
     """Wait until what a user was given is in force: roles and bindings come to the API server's own
     knowledge a moment after they are made."""
-    wanted = [one for one in rules if "resources" in one]
+    wanted = [rule for rule in rules if "resources" in rule]
     path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     body = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -45,7 +45,7 @@ def rights(cluster: Cluster, user: str, rules: Sequence[Manifest], namespace: st
 
     def there() -> bool:
         found = cluster.request(path, "POST", body, user=user)["status"]["resourceRules"]
-        return all(one in found for one in wanted)
+        return all(item in found for item in wanted)
 
     cluster.until(f"the rights of {user}", there)
 
@@ -149,7 +149,7 @@ def execute(cluster: Cluster, space: str, name: str, script: str) -> ExecRespons
 def volumes_of(cluster: Cluster, space: str) -> list[Manifest]:
     """The PersistentVolumes whose claim is or was in the namespace."""
     listed = cluster.request("/api/v1/persistentvolumes")["items"]
-    return [one for one in listed if one["spec"]["claimRef"]["namespace"] == space]
+    return [item for item in listed if item["spec"]["claimRef"]["namespace"] == space]
 
 
 def removed(cluster: Cluster, space: str) -> float:
@@ -168,7 +168,7 @@ def removed(cluster: Cluster, space: str) -> float:
 
     def gone() -> bool:
         listed = cluster.request("/api/v1/namespaces")["items"]
-        return all(one["metadata"]["name"] != space for one in listed)
+        return all(item["metadata"]["name"] != space for item in listed)
 
     cluster.until(f"the end of {space}", gone)
     return time.monotonic() - began

@@ -53,7 +53,7 @@ class Verdict:
         return "\n".join(
             [
                 f"mode api-server-only ({why}): NO POD RAN",
-                *(f"lacking: {one}" for one in self.lacks),
+                *(f"lacking: {lack}" for lack in self.lacks),
             ]
         )
 
@@ -103,8 +103,8 @@ def _kernel_lacks() -> list[str]:
         found.append(f"cgroups that can be made: {fault}")
     if not list(sweep.cgroups(probe)):
         found.append(f"cgroups below {sweep.CGROUPS}")
-    for one in sweep.cgroups(probe):
-        one.rmdir()
+    for cgroup in sweep.cgroups(probe):
+        cgroup.rmdir()
     return found
 
 

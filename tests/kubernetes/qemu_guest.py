@@ -25,7 +25,7 @@ _SIZE = "1500M"
 
 def lacks() -> list[str]:
     """Programs that are missing for such a guest."""
-    return [one for one in _NEEDED if shutil.which(one) is None]
+    return [item for item in _NEEDED if shutil.which(item) is None]
 
 
 def image() -> Path:

@@ -47,8 +47,8 @@ class Operator:
                 continue
             # Somebody else may have changed or removed what it speaks of.
             with suppress(Refused, OSError):
-                for one in self._cluster.request(self._path)["items"]:
-                    self._act(one)
+                for item in self._cluster.request(self._path)["items"]:
+                    self._act(item)
 
     def _act(self, pool: dict[str, Any]) -> None:
         metadata = pool["metadata"]

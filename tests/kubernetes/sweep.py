@@ -59,7 +59,7 @@ def _remove_cgroups(name: str) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while tops := list(cgroups(name)):
         for top in tops:
-            for folder in sorted((one for one in top.rglob("*") if one.is_dir()), reverse=True):
+            for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
                 _rmdir(folder)
             _rmdir(top)
         if time.monotonic() > deadline:

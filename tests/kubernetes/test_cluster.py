@@ -114,12 +114,12 @@ def test_unprivileged_users_have_no_rights(api_server: Cluster, user: str) -> No
 
 def test_classes_are_there_and_fast_is_the_default(api_server: Cluster) -> None:
     listed = api_server.request("/apis/storage.k8s.io/v1/storageclasses")["items"]
-    assert {one["metadata"]["name"] for one in listed} == set(classes.NAMES)
+    assert {item["metadata"]["name"] for item in listed} == set(classes.NAMES)
     default = "storageclass.kubernetes.io/is-default-class"
     assert [
-        one["metadata"]["name"]
-        for one in listed
-        if one["metadata"].get("annotations", {}).get(default) == "true"
+        item["metadata"]["name"]
+        for item in listed
+        if item["metadata"].get("annotations", {}).get(default) == "true"
     ] == ["fast"]
 
 
@@ -146,9 +146,9 @@ def test_real_schemas_judge_custom_resources(api_server: Cluster) -> None:
 def test_only_two_definitions_are_approximations_and_say_so(api_server: Cluster) -> None:
     listed = api_server.request("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     marked = {
-        one["metadata"]["name"]
-        for one in listed["items"]
-        if crds.APPROXIMATION in one["metadata"].get("annotations", {})
+        item["metadata"]["name"]
+        for item in listed["items"]
+        if crds.APPROXIMATION in item["metadata"].get("annotations", {})
     }
     assert marked == {"datavolumes.cdi.kubevirt.io", "diskpools.openebs.io"}
 
@@ -198,8 +198,8 @@ def look(own: int, mounts: Path) -> set[str]:
         for state in sweep.states().glob("*.json")
         if state.stem != str(own)
     ]
-    names = [one[key] for one in others for key in ("folder", "interface", "cgroup")]
-    devices = {device for one in others for device in sweep.loop_devices(Path(one["folder"]))}
+    names = [other[key] for other in others for key in ("folder", "interface", "cgroup")]
+    devices = {device for other in others for device in sweep.loop_devices(Path(other["folder"]))}
 
     def out(*command: str) -> list[str]:
         told = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -209,10 +209,10 @@ def look(own: int, mounts: Path) -> set[str]:
     seen = {
         "mount": mounts.read_text().splitlines(),
         "loop": [line for line in loops if line.split()[0] not in devices],
-        "interface": [one["ifname"] for one in json.loads("".join(out("ip", "-j", "link")))],
+        "interface": [load["ifname"] for load in json.loads("".join(out("ip", "-j", "link")))],
         "route": out("ip", "route"),
-        "cgroup": [str(one) for one in sweep.CGROUPS.glob("*/*/")],
-        "file": [str(one) for place in _PLACES.split() for one in Path(place).glob("*")],
+        "cgroup": [str(path) for path in sweep.CGROUPS.glob("*/*/")],
+        "file": [str(path) for place in _PLACES.split() for path in Path(place).glob("*")],
         "sysctl": [
             f"{name} {Path('/proc/sys', name).read_text().strip()}" for name in _SYSCTLS.split()
         ],
@@ -229,19 +229,19 @@ def look(own: int, mounts: Path) -> set[str]:
 def processes(folder: Path) -> list[str]:
     """Command lines that name the folder: every daemon's does, and every shim's ends with its."""
     found = []
-    for one in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            line = one.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if str(folder) in line and one.parent.name != str(os.getpid()):
+        if str(folder) in line and path.parent.name != str(os.getpid()):
             found.append(line)
     return found
 
 
 def free_number() -> int:
     taken = {state.stem for state in sweep.states().glob("*.json")}
-    return next(one for one in range(254, 0, -1) if str(one) not in taken)
+    return next(item for item in range(254, 0, -1) if str(item) not in taken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +302,7 @@ def second(whole: None, ground: int, tmp_path: Path) -> Iterator[Second]:
         # It is really there, so that its absence means something.
         during = look(number, mounts)
         assert f"interface leadlab{number}" in during
-        assert any(one.startswith("loop") and str(folder) in one for one in during)
+        assert any(item.startswith("loop") and str(folder) in item for item in during)
         assert list(sweep.cgroups(f"leadline-lab-{number}"))
         assert processes(folder)
         state = sweep.states() / f"{number}.json"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from leadline.connect.kubernetes import client
+from leadline.connect.kubernetes import permissions
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.shipped import CHART, KREW, PLAN, RBAC, Helm, clients
 
@@ -26,11 +26,11 @@ def helm(tmp_path: Path) -> Helm:
 def _rendered(helm: Helm, **values: Any) -> list[dict[str, Any]]:
     done = helm("template", "weekly", str(CHART), "-n", "bench", values={"plan": PLAN} | values)
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
+    return [item for item in yaml.safe_load_all(done.stdout) if item]
 
 
 def _of(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [one for one in objects if one["kind"] == kind]
+    return [item for item in objects if item["kind"] == kind]
 
 
 class TestChart:
@@ -83,7 +83,7 @@ class TestChart:
         within, everywhere = _rules("run-in-namespace.yaml")
         assert role["rules"] == within
         assert role["metadata"]["namespace"] == "runs"
-        by_name = {one["metadata"]["name"]: one["rules"] for one in _of(objects, "ClusterRole")}
+        by_name = {item["metadata"]["name"]: item["rules"] for item in _of(objects, "ClusterRole")}
         assert by_name == {
             "bench-weekly-leadline-read": everywhere,
             "bench-weekly-leadline-run-vm": _rules("run-vm.yaml")[0],
@@ -96,16 +96,16 @@ class TestChart:
             ("ClusterRoleBinding", "bench-weekly-leadline-read"),
             ("ClusterRoleBinding", "bench-weekly-leadline-retained"),
         }
-        for one in _of(objects, "RoleBinding"):
-            assert one["metadata"]["namespace"] == "runs"
-            assert one["subjects"][0]["namespace"] == "bench"
+        for item in _of(objects, "RoleBinding"):
+            assert item["metadata"]["namespace"] == "runs"
+            assert item["subjects"][0]["namespace"] == "bench"
 
     def test_nothing_of_it_could_pass_for_a_runs_object(self, helm: Helm) -> None:
         objects = _rendered(helm)
         (cron,) = _of(objects, "CronJob")
         pods = cron["spec"]["jobTemplate"]["spec"]["template"]
-        for one in (*objects, pods):
-            assert one["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
+        for item in (*objects, pods):
+            assert item["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
 
     def test_two_runs_never_overlap_and_a_failed_one_is_not_tried_again(self, helm: Helm) -> None:
         (cron,) = _of(_rendered(helm), "CronJob")
@@ -138,32 +138,32 @@ class TestChart:
         assert pod["tolerations"] == [taint]
         (run,), (clean,) = pod["containers"], pod["initContainers"]
         assert run["args"] == ["--name", "two words"]
-        for one in (run, clean):
-            assert one["image"] == "r.example/l@sha256:" + "a" * 64
-            given = {variable["name"]: variable.get("value") for variable in one["env"]}
+        for item in (run, clean):
+            assert item["image"] == "r.example/l@sha256:" + "a" * 64
+            given = {variable["name"]: variable.get("value") for variable in item["env"]}
             assert given["https_proxy"] == given["HTTPS_PROXY"] == "http://proxy.example:3128"
             assert given["NO_PROXY"] == ".svc,10.0.0.0/8"
             assert given["SSL_CERT_FILE"] == "/etc/leadline-ca/ca.crt"
             assert "HTTP_PROXY" not in given
         # Only what copies gets the keys.
-        secrets = {one["name"] for one in run["env"] if "valueFrom" in one}
+        secrets = {item["name"] for item in run["env"] if "valueFrom" in item}
         assert secrets == {
             "RCLONE_CONFIG_S3_ACCESS_KEY_ID",
             "RCLONE_CONFIG_S3_SECRET_ACCESS_KEY",
         }
-        assert all("valueFrom" not in one for one in clean["env"])
-        assert {one["name"]: one.get("value") for one in run["env"]}["S3_DESTINATION"] == "b"
+        assert all("valueFrom" not in item for item in clean["env"])
+        assert {item["name"]: item.get("value") for item in run["env"]}["S3_DESTINATION"] == "b"
 
 
 def _rules(name: str) -> list[Any]:
-    return [one["rules"] for one in yaml.safe_load_all((RBAC / name).read_text("utf-8"))]
+    return [item["rules"] for item in yaml.safe_load_all((RBAC / name).read_text("utf-8"))]
 
 
 def _bindings(objects: list[dict[str, Any]]) -> set[tuple[str, str]]:
     return {
-        (one["kind"], one["roleRef"]["name"])
-        for one in objects
-        if one["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        (item["kind"], item["roleRef"]["name"])
+        for item in objects
+        if item["kind"] in ("RoleBinding", "ClusterRoleBinding")
     }
 
 
@@ -237,8 +237,8 @@ class TestRbac:
     def test_who_holds_run_in_namespace_may_do_it_there_and_nowhere_else(
         self, api_server: Cluster, account: str
     ) -> None:
-        rules = client.RUN_RULES
-        assert not any(_may(api_server, account, one, "rbac-try") for one in rules)
+        rules = permissions.RUN_RULES
+        assert not any(_may(api_server, account, rule, "rbac-try") for rule in rules)
         roles = list(yaml.safe_load_all((RBAC / "run-in-namespace.yaml").read_text("utf-8")))
         made = []
         for role in roles:
@@ -254,12 +254,12 @@ class TestRbac:
             # In force a moment after they are made.
             api_server.until(
                 "the rights",
-                lambda: all(_may(api_server, account, one, "rbac-try") for one in rules),
+                lambda: all(_may(api_server, account, rule, "rbac-try") for rule in rules),
             )
-            elsewhere = [one for one in rules if one.namespaced]
-            assert not any(_may(api_server, account, one, "default") for one in elsewhere)
-            other = (*client.NAMESPACE_RULES, *client.RETAIN_RULES)
-            assert not any(_may(api_server, account, one, "rbac-try") for one in other)
+            elsewhere = [rule for rule in rules if rule.namespaced]
+            assert not any(_may(api_server, account, item, "default") for item in elsewhere)
+            other = (*permissions.NAMESPACE_RULES, *permissions.RETAIN_RULES)
+            assert not any(_may(api_server, account, item, "rbac-try") for item in other)
         finally:
             root = "/apis/rbac.authorization.k8s.io/v1"
             for role, binding in made:
@@ -293,7 +293,7 @@ def _binding(role: dict[str, Any], namespace: str | None) -> dict[str, Any]:
     }
 
 
-def _may(cluster: Cluster, user: str, asked: client.Rule, namespace: str) -> bool:
+def _may(cluster: Cluster, user: str, asked: permissions.Rule, namespace: str) -> bool:
     resource, _, sub = asked.resource.partition("/")
     review = {
         "apiVersion": "authorization.k8s.io/v1",

@@ -431,7 +431,7 @@ def test_a_pod_that_is_lost_in_the_middle(
         loss(leadline.cluster, path)
         ended = running.ended()
     says(ended.failed("runner-failed", 4), *words, "--retry-failed")
-    assert [one["status"] for one in leadline.trials()] == ["failed"]
+    assert [trial["status"] for trial in leadline.trials()] == ["failed"]
 
 
 def test_an_api_server_that_restarts_does_not_touch_a_trial(leadline: Leadline) -> None:
@@ -463,7 +463,7 @@ def test_a_node_that_falls_silent_is_told_and_cleaned_when_it_is_back(leadline: 
     try:
         ended = running.ended()
         assert ended.status == 4, ended.err
-        says(ended, f"on the node {NODE!r}", "was lost", "are still: pod leadline-")
+        says(ended, f"on the node {NODE!r}", "was lost", "still has: pod leadline-")
         assert ours(cluster)
         # Nothing can be removed as long as it is silent, and that is told.
         dry = leadline("clean", "--dry-run").went_well()

@@ -63,7 +63,7 @@ def test_a_signal_stops_and_cleans(
         running.signal(number)
         ended = running.ended(90).failed("interrupted", 130)
     assert "--resume" in ended.err
-    statuses = [one["status"] for one in leadline.trials()]
+    statuses = [trial["status"] for trial in leadline.trials()]
     assert statuses == (["interrupted"] if stage is measuring else [])
     assert "nothing was left behind" in leadline("clean").went_well().out
 
@@ -73,7 +73,7 @@ def test_two_signals_do_not_wait_for_removals(leadline: Leadline) -> None:
     cluster = leadline.cluster
 
     def removing() -> bool:
-        return all("deletionTimestamp" in one["metadata"] for one in pods(cluster))
+        return all("deletionTimestamp" in pod["metadata"] for pod in pods(cluster))
 
     with nothing_left(cluster), slow_removal(cluster, 5):
         running = measuring(leadline)
@@ -144,11 +144,13 @@ def test_a_killed_run_goes_on_with_new_volumes(leadline: Leadline) -> None:
         done = leadline("run", "--resume", "@latest").answered()
     assert "removed" in done.err
     trials = leadline.trials()
-    assert [one["trial"] for one in trials] == ["t0001", "t0002", "t0003", "t0004"]
-    assert {one["status"] for one in trials} == {"completed"}
+    assert [trial["trial"] for trial in trials] == ["t0001", "t0002", "t0003", "t0004"]
+    assert {trial["status"] for trial in trials} == {"completed"}
     folders = sorted((leadline.run / "trials").iterdir())
-    runners = [json.loads((one / "runners.json").read_text())["runners"][0] for one in folders]
+    runners = [
+        json.loads((folder / "runners.json").read_text())["runners"][0] for folder in folders
+    ]
     assert runners[0]["name"] == lost["metadata"]["name"]
-    assert len({one["name"] for one in runners[1:]} - {lost["metadata"]["name"]}) == 1
-    assert len({one["volume"]["volume"] for one in runners}) == 2
+    assert len({runner["name"] for runner in runners[1:]} - {lost["metadata"]["name"]}) == 1
+    assert len({runner["volume"]["volume"] for runner in runners}) == 2
     leadline("verify", leadline.run).went_well()

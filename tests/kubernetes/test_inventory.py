@@ -85,8 +85,8 @@ def unheard(manifest: Manifest) -> Manifest:
     """Without what ocs-operator v0.4.13 does not know (clusters/README.md)."""
     if manifest["kind"] == "StorageCluster":
         manifest["spec"].pop("resourceProfile", None)
-        for one in manifest["spec"]["storageDeviceSets"]:
-            one.pop("encrypted", None)
+        for storage_device_set in manifest["spec"]["storageDeviceSets"]:
+            storage_device_set.pop("encrypted", None)
     if manifest["kind"] == "DaemonSet":
         manifest["spec"]["template"]["spec"]["nodeSelector"] = _NOWHERE
         manifest.pop("status", None)
@@ -101,7 +101,7 @@ def made(cluster: Cluster, manifests: list[Manifest]) -> Iterator[None]:
     """The objects, in namespaces of their own, until the end of the block; a namespace that was
     there before stays."""
     before = names(cluster, "/api/v1/namespaces")
-    spaces = {one["metadata"].get("namespace") for one in manifests} - {None} - before
+    spaces = {manifest["metadata"].get("namespace") for manifest in manifests} - {None} - before
     try:
         for space in sorted(spaces):
             objects.namespace(cluster, space)
@@ -109,7 +109,7 @@ def made(cluster: Cluster, manifests: list[Manifest]) -> Iterator[None]:
             strictly(cluster, manifest)
         yield
     finally:
-        for path in [path_of(cluster, one) for one in manifests] + [
+        for path in [path_of(cluster, manifest) for manifest in manifests] + [
             f"/api/v1/namespaces/{space}" for space in spaces
         ]:
             try:
@@ -121,7 +121,7 @@ def made(cluster: Cluster, manifests: list[Manifest]) -> Iterator[None]:
 
 
 def names(cluster: Cluster, path: str) -> set[str]:
-    return {one["metadata"]["name"] for one in cluster.request(path)["items"]}
+    return {item["metadata"]["name"] for item in cluster.request(path)["items"]}
 
 
 def asked(cluster: Cluster, user: str = "admin") -> KubernetesInventory:
@@ -131,22 +131,28 @@ def asked(cluster: Cluster, user: str = "admin") -> KubernetesInventory:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cluster_read_back_says_what_its_folder_says(api_server: Cluster, name: str) -> None:
-    manifests = [unheard(one) for one in written(name) if one["kind"] not in _NOT_MADE]
-    nodes = [one for one in manifests if (one["kind"], one["apiVersion"]) == ("Node", "v1")]
+    manifests = [unheard(item) for item in written(name) if item["kind"] not in _NOT_MADE]
+    nodes = [
+        manifest
+        for manifest in manifests
+        if (manifest["kind"], manifest["apiVersion"]) == ("Node", "v1")
+    ]
     for node in nodes:
         strictly(api_server, node, dry=True)
-    with made(api_server, [one for one in manifests if one not in nodes]):
+    with made(api_server, [manifest for manifest in manifests if manifest not in nodes]):
         found = asked(api_server)
     folder = inventory(name)
-    own = {one.name for one in folder.storage_classes}
-    read = [one for one in found.storage_classes if one.name in own]
+    own = {storage_class.name for storage_class in folder.storage_classes}
+    read = [storage_class for storage_class in found.storage_classes if storage_class.name in own]
     kept = ("volumes", "parameters", "mount_options", "default", "reclaim", "binding", "expansion")
     for ours, theirs in zip(folder.storage_classes, read, strict=True):
         for field in kept:
             mine, its = getattr(ours, field), getattr(theirs, field)
             if field == "volumes" and name == "rook":
                 # The ConfigMap with its read affinity is made in a test of its own.
-                mine, its = (one.model_copy(update={"read_affinity": None}) for one in (mine, its))
+                mine, its = (
+                    item.model_copy(update={"read_affinity": None}) for item in (mine, its)
+                )
             assert mine == its, (ours.name, field)
     assert found.ceph_clusters == folder.ceph_clusters
     assert found.block_pools == folder.block_pools
@@ -155,28 +161,34 @@ def test_a_cluster_read_back_says_what_its_folder_says(api_server: Cluster, name
     assert found.zfs_pools == folder.zfs_pools
     assert found.longhorn == folder.longhorn
     assert found.kubevirt == folder.kubevirt
-    assert [one.cores for one in found.io_engines] == [one.cores for one in folder.io_engines]
-    assert [one.images for one in found.workloads] == [one.images for one in folder.workloads]
+    assert [io_engine.cores for io_engine in found.io_engines] == [
+        io_engine.cores for io_engine in folder.io_engines
+    ]
+    assert [workload.images for workload in found.workloads] == [
+        workload.images for workload in folder.workloads
+    ]
     for ours, theirs in zip(folder.storage_clusters, found.storage_clusters, strict=True):
         assert theirs.failure_domain_values == ours.failure_domain_values
         assert (theirs.failure_domain, theirs.encrypted) == (ours.failure_domain, ours.encrypted)
         assert theirs.network == ours.network
-    assert {one.what for one in found.gaps} == ({"Ceph"} if folder.ceph_clusters else set())
+    assert {gap.what for gap in found.gaps} == ({"Ceph"} if folder.ceph_clusters else set())
 
 
 def test_the_cluster_itself(api_server: Cluster) -> None:
     found = asked(api_server)
     assert found.version.startswith("v1.34")
     assert found.uid
-    assert {"fast", "slow", "block", "stuck"} <= {one.name for one in found.storage_classes}
+    assert {"fast", "slow", "block", "stuck"} <= {
+        storage_class.name for storage_class in found.storage_classes
+    }
     assert found.gaps == ()
 
 
 def test_nothing_is_changed(api_server: Cluster) -> None:
     def state() -> set[tuple[str, str]]:
         paths = ("/api/v1/namespaces", "/api/v1/configmaps", "/api/v1/pods", "/api/v1/secrets")
-        items = [one for path in paths for one in api_server.request(path)["items"]]
-        return {(one["metadata"]["uid"], one["metadata"]["resourceVersion"]) for one in items}
+        items = [item for path in paths for item in api_server.request(path)["items"]]
+        return {(item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for item in items}
 
     settled(api_server)  # what other tests have just removed
     before = state()
@@ -220,9 +232,9 @@ def test_what_a_user_may_not_see_is_told_with_the_rule(api_server: Cluster) -> N
     rules = [{"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": ["list"]}]
     with allowed(api_server, "viewer", rules):
         found = asked(api_server, "viewer")
-    assert {"fast", "block"} <= {one.name for one in found.storage_classes}
+    assert {"fast", "block"} <= {storage_class.name for storage_class in found.storage_classes}
     assert found.nodes == ()
-    told = {one.what: one.reason for one in found.gaps}
+    told = {gap.what: gap.reason for gap in found.gaps}
     reason = told["nodes: zones, kernel, processors, memory"]
     assert reason.startswith("this user may not list nodes")
     assert '{apiGroups: [""], resources: ["nodes"], verbs: ["list"]}' in reason
@@ -255,8 +267,8 @@ def test_cephs_answers_through_a_toolbox(cluster: Cluster) -> None:
         path.name: path.read_text() for path in (RECORDED.parent / "ceph-multi-az").iterdir()
     }
     space = "rook-ceph"
-    rook = next(one for one in written("rook") if one["kind"] == "CephCluster")
-    settings = next(one for one in written("rook") if one["kind"] == "ConfigMap")
+    rook = next(item for item in written("rook") if item["kind"] == "CephCluster")
+    settings = next(item for item in written("rook") if item["kind"] == "ConfigMap")
     pod = objects.pod(space, "rook-ceph-tools-1", "Filesystem")
     pod["metadata"]["labels"] = {"app": "rook-ceph-tools"}
     pod["spec"]["volumes"] = [
@@ -269,7 +281,7 @@ def test_cephs_answers_through_a_toolbox(cluster: Cluster) -> None:
         {"name": "ceph", "mountPath": "/usr/bin/ceph", "subPath": "ceph"},
         {"name": "dumps", "mountPath": "/dumps"},
     ]
-    block = next(one for one in written("rook") if one["metadata"]["name"] == "rook-ceph-block")
+    block = next(item for item in written("rook") if item["metadata"]["name"] == "rook-ceph-block")
     with made(cluster, [rook, settings, block]):
         for name, content in (("ceph", {"ceph": _CEPH}), ("dumps", recorded)):
             metadata = {"name": name, "namespace": space}

@@ -46,8 +46,8 @@ def odd(api_server: Cluster) -> Iterator[Cluster]:
         storage_class("odd-full", "driver.example.com"),
         storage_class("odd-kept", "leadline-lab/kept", reclaimPolicy="Retain"),
     ]
-    for one in made:
-        api_server.apply(one)
+    for item in made:
+        api_server.apply(item)
     driver = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSIDriver",
@@ -79,8 +79,8 @@ def odd(api_server: Cluster) -> Iterator[Cluster]:
     }
     api_server.apply(capacity)
     yield api_server
-    for one in made:
-        api_server.request(f"{STORAGE}/storageclasses/{one['metadata']['name']}", "DELETE")
+    for item in made:
+        api_server.request(f"{STORAGE}/storageclasses/{item['metadata']['name']}", "DELETE")
     api_server.request(f"{STORAGE}/csidrivers/driver.example.com", "DELETE")
     api_server.request(f"{STORAGE}/csinodes/plan-node", "DELETE")
     api_server.request("/api/v1/nodes/plan-node", "DELETE")
@@ -104,7 +104,7 @@ def answer(said: Said) -> Manifest:
 
 
 def reasons(told: Manifest) -> dict[str, str]:
-    return {one["name"]: one["reason"] for one in told["left_out"]}
+    return {item["name"]: item["reason"] for item in told["left_out"]}
 
 
 @pytest.mark.usefixtures("odd")
@@ -122,8 +122,8 @@ def test_what_cannot_be_measured_is_left_out_with_the_reason(plan: Plan) -> None
         assert words in left[name]
         assert f"left out: {name}: {left[name]}" in said.err
         assert f"#   {name}: {left[name]}" in told["plan"]
-    assert not {one["storage_class"] for one in told["targets"]} & left.keys()
-    fast = next(one for one in told["targets"] if one["name"] == "fast")
+    assert not {target["storage_class"] for target in told["targets"]} & left.keys()
+    fast = next(target for target in told["targets"] if target["name"] == "fast")
     assert fast["mode"] == "filesystem"
     assert "the default class" in fast["why"]
 
@@ -200,7 +200,7 @@ def test_the_study_is_planned_where_kubevirt_is(
         at = "/apis/kubevirt.io/v1/namespaces/default/kubevirts/kubevirt"
         api_server.request(at, "DELETE")
     told = answer(said)
-    names = [one["name"] for one in told["targets"]] + list(reasons(told))
+    names = [target["name"] for target in told["targets"]] + list(reasons(told))
     assert names == ["block-small-150gi-x1", "block-small-500gi-x1", "block-small-1000gi-x1"]
     first = told["targets"][0]
     assert first["target"] == "storageclass:block?size=150Gi&runner=vm&vm=small"
@@ -231,7 +231,7 @@ def quota(api_server: Cluster) -> Iterator[None]:
 @pytest.mark.usefixtures("quota")
 def test_the_quota_of_the_namespace_bounds_the_volumes(plan: Plan) -> None:
     told = answer(plan("--class", "block", "--namespace", SPACE, "--format", "json"))
-    assert [one["size_bytes"] >> 30 for one in told["targets"]] == [10]
+    assert [target["size_bytes"] >> 30 for target in told["targets"]] == [10]
     assert "namespace: plan-quota" in told["plan"]
     refused = plan("--class", "block", "--namespace", SPACE, "--volumes", "13Gi")
     assert refused.status == 3
@@ -242,11 +242,11 @@ def test_the_quota_of_the_namespace_bounds_the_volumes(plan: Plan) -> None:
 def inventory_role(api_server: Cluster) -> Iterator[None]:
     """The user `viewer` may read what the shipped role lets it read, but for capacities."""
     text = (ROOT / "deploy" / "rbac" / "inventory.yaml").read_text()
-    role = next(one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole")
+    role = next(item for item in yaml.safe_load_all(text) if item["kind"] == "ClusterRole")
     name = role["metadata"]["name"] = "plan-inventory"
-    for one in role["rules"]:
-        one["resources"] = [each for each in one["resources"] if each != "csistoragecapacities"]
-    role["rules"] = [one for one in role["rules"] if one["resources"]]
+    for rule in role["rules"]:
+        rule["resources"] = [each for each in rule["resources"] if each != "csistoragecapacities"]
+    role["rules"] = [rule for rule in role["rules"] if rule["resources"]]
     api_server.apply(role)
     api_server.apply(binding(name, name, "viewer"))
     rights(api_server, "viewer", role["rules"], "default")

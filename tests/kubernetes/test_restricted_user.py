@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from leadline.connect.kubernetes.client import (
+from leadline.connect.kubernetes.client import Connection, KubernetesAccess
+from leadline.connect.kubernetes.permissions import (
     NAMESPACE_RULES,
     OPTIONAL,
     RUN_RULES,
-    Connection,
-    KubernetesAccess,
     Rule,
     require,
 )
@@ -39,10 +38,10 @@ RAW = "raw=storageclass:block?size=96Mi"
 
 
 def shipped(name: str, namespace: str = "") -> list[Manifest]:
-    found = [one for one in yaml.safe_load_all((RBAC / name).read_text()) if one]
-    for one in found:
-        if one["kind"] == "Role":
-            one["metadata"]["namespace"] = namespace
+    found = [item for item in yaml.safe_load_all((RBAC / name).read_text()) if item]
+    for item in found:
+        if item["kind"] == "Role":
+            item["metadata"]["namespace"] = namespace
     return found
 
 
@@ -71,15 +70,15 @@ def without(roles: list[Manifest], lacking: Rule) -> list[Manifest]:
     found = copy.deepcopy(roles)
     for role in found:
         rules: list[dict[str, Any]] = []
-        for one in role["rules"]:
-            same = [name for name in one["resources"] if name == lacking.resource]
-            if lacking.group not in one["apiGroups"] or not same:
-                rules.append(one)
+        for rule in role["rules"]:
+            same = [name for name in rule["resources"] if name == lacking.resource]
+            if lacking.group not in rule["apiGroups"] or not same:
+                rules.append(rule)
                 continue
-            others = [name for name in one["resources"] if name != lacking.resource]
-            left = [verb for verb in one["verbs"] if verb != lacking.verb]
-            rules += [one | {"resources": others}] if others else []
-            rules += [one | {"resources": same, "verbs": left}] if left else []
+            others = [name for name in rule["resources"] if name != lacking.resource]
+            left = [verb for verb in rule["verbs"] if verb != lacking.verb]
+            rules += [rule | {"resources": others}] if others else []
+            rules += [rule | {"resources": same, "verbs": left}] if left else []
         assert rules != role["rules"], lacking
         role["rules"] = rules
     return found
@@ -103,7 +102,7 @@ def test_the_shipped_rules_are_enough_to_run_and_to_clean(cluster: Cluster, tmp_
         leadline("clean").went_well()
         assert ours(cluster) == []
         leadline("run", "--resume", run).answered()
-    assert [one["status"] for one in leadline.trials()] == ["completed"] * 3
+    assert [trial["status"] for trial in leadline.trials()] == ["completed"] * 3
     # What this user may not see of the cluster is left out, and said to be.
     page = tmp_path / "x.md"
     leadline("report", leadline.run, "-o", page).went_well()
@@ -125,17 +124,17 @@ def test_one_namespace_is_enough(cluster: Cluster, tmp_path: Path) -> None:
         own = leadline("run", leadline.plan(RAW)).failed("kubernetes-denied", 3)
         lacking = {("", "namespaces", verb) for verb in ("get", "create", "delete")}
         assert lacking <= told_rules(own.err)
-    assert {one["status"] for one in leadline.trials()} == {"completed"}
+    assert {trial["status"] for trial in leadline.trials()} == {"completed"}
 
 
 @pytest.mark.deep
 def test_what_is_optional_is_not_needed(cluster: Cluster, tmp_path: Path) -> None:
     leadline = as_user(cluster, tmp_path, "runner")
     roles = shipped("run.yaml")
-    optional = [one for one in RUN_RULES if one.called in OPTIONAL]
+    optional = [run_rule for run_rule in RUN_RULES if run_rule.qualified in OPTIONAL]
     assert len(optional) == 3
-    for one in optional:
-        roles = without(roles, one)
+    for item in optional:
+        roles = without(roles, item)
     with applied(cluster, *bound("runner", *roles)), nothing_left(cluster):
         leadline("run", leadline.plan(RAW)).answered()
 
@@ -160,8 +159,12 @@ def test_nobody_is_told_every_rule(cluster: Cluster, tmp_path: Path) -> None:
     with nothing_left(cluster):
         ended = leadline("run", leadline.plan(RAW)).failed("kubernetes-denied", 3)
     assert not leadline.runs.exists()
-    wanted = {one for one in (*NAMESPACE_RULES, *RUN_RULES) if one.called not in OPTIONAL}
-    assert told_rules(ended.err) == {(one.group, one.resource, one.verb) for one in wanted}
+    wanted = {
+        namespace_rule
+        for namespace_rule in (*NAMESPACE_RULES, *RUN_RULES)
+        if namespace_rule.qualified not in OPTIONAL
+    }
+    assert told_rules(ended.err) == {(item.group, item.resource, item.verb) for item in wanted}
 
 
 def told_rules(text: str) -> set[tuple[str, str, str]]:
@@ -188,8 +191,12 @@ def asking(api_server: Cluster) -> Iterator[Connection]:
 
 @pytest.mark.parametrize(
     "lacking",
-    [one for one in (*NAMESPACE_RULES, *RUN_RULES) if one.called not in OPTIONAL],
-    ids=lambda one: f"{one.verb}-{one.called}",
+    [
+        namespace_rule
+        for namespace_rule in (*NAMESPACE_RULES, *RUN_RULES)
+        if namespace_rule.qualified not in OPTIONAL
+    ],
+    ids=lambda item: f"{item.verb}-{item.qualified}",
 )
 def test_a_verb_that_is_missing_is_named(
     api_server: Cluster, asking: Connection, lacking: Rule
@@ -199,14 +206,14 @@ def test_a_verb_that_is_missing_is_named(
         with pytest.raises(LeadlineError) as raised:
             require(asking, (*NAMESPACE_RULES, *RUN_RULES), "")
         told = str(raised.value)
-    assert f"may not {lacking.verb} {lacking.called}" in told
+    assert f"may not {lacking.verb} {lacking.qualified}" in told
     assert told.count("apiGroups") == 1
     assert yaml_rule(lacking) in told
 
 
 def test_the_command_names_it(cluster: Cluster, tmp_path: Path) -> None:
     leadline = as_user(cluster, tmp_path, "runner")
-    lacking = next(one for one in RUN_RULES if one.called == "pods/exec")
+    lacking = next(run_rule for run_rule in RUN_RULES if run_rule.qualified == "pods/exec")
     with (
         applied(cluster, *bound("runner", *without(shipped("run.yaml"), lacking))),
         nothing_left(cluster),

@@ -95,17 +95,17 @@ def up(cluster: Cluster, namespace: str, name: str, prefix: str) -> None:
 def down(cluster: Cluster, namespace: str) -> None:
     for plural in ("cephblockpools", "cephclusters"):
         path = f"/apis/ceph.rook.io/v1/namespaces/{namespace}/{plural}"
-        for one in cluster.request(path)["items"]:
-            at = f"{path}/{one['metadata']['name']}"
+        for item in cluster.request(path)["items"]:
+            at = f"{path}/{item['metadata']['name']}"
             with suppress(Refused):
                 body = {"metadata": {"finalizers": None}}
                 cluster.request(at, "PATCH", body, kind="application/merge-patch+json")
                 cluster.request(at, "DELETE")
     for path in ("/apis/storage.k8s.io/v1/storageclasses", "/api/v1/persistentvolumes"):
-        for one in cluster.request(path)["items"]:
-            labels = one["metadata"].get("labels") or {}
+        for item in cluster.request(path)["items"]:
+            labels = item["metadata"].get("labels") or {}
             if labels.get("test") == "rook" or "leadline/token" in labels:
-                cluster.request(f"{path}/{one['metadata']['name']}", "DELETE")
+                cluster.request(f"{path}/{item['metadata']['name']}", "DELETE")
 
 
 @pytest.fixture
@@ -155,15 +155,15 @@ def objects(cluster: Cluster, namespace: str = ODF) -> dict[str, Manifest]:
         f"/apis/ceph.rook.io/v1/namespaces/{namespace}/cephblockpools",
         "/apis/storage.k8s.io/v1/storageclasses",
     ):
-        for one in cluster.request(path)["items"]:
-            found[f"{path.rpartition('/')[2]}/{one['metadata']['name']}"] = one
+        for item in cluster.request(path)["items"]:
+            found[f"{path.rpartition('/')[2]}/{item['metadata']['name']}"] = item
     return found
 
 
 def answer(said: Said) -> dict[str, Manifest]:
     told = json.loads(said.out)
     jsonschema.validate(told, PoolsOutput.model_json_schema(by_alias=True))
-    return {one["name"]: one for one in told["pools"]}
+    return {pool["name"]: pool for pool in told["pools"]}
 
 
 @pytest.mark.usefixtures("operator")
@@ -172,7 +172,7 @@ def test_the_study_is_made_and_undone_without_a_trace(odf: Cluster, pools: Pools
     said = pools("create", *STUDY, "--format", "json")
     assert said.status == 0, said.err
     told = answer(said)
-    assert [one["outcome"] for one in told.values()] == ["made"] * 4
+    assert [item["outcome"] for item in told.values()] == ["made"] * 4
     assert told["rep3"]["phase"] == "Ready"
     assert (told["rep3"]["size"], told["rep3"]["min_size"]) == (3, 2)
     assert (told["rep2"]["size"], told["rep2"]["min_size"]) == (2, 1)
@@ -201,9 +201,9 @@ def test_the_study_is_made_and_undone_without_a_trace(odf: Cluster, pools: Pools
 
     again = pools("create", *STUDY, "--format", "json")
     assert again.status == 0
-    assert [one["outcome"] for one in answer(again).values()] == ["exists"] * 4
-    versions = {key: one["metadata"]["resourceVersion"] for key, one in found.items()}
-    now = {key: one["metadata"]["resourceVersion"] for key, one in objects(odf).items()}
+    assert [item["outcome"] for item in answer(again).values()] == ["exists"] * 4
+    versions = {key: item["metadata"]["resourceVersion"] for key, item in found.items()}
+    now = {key: item["metadata"]["resourceVersion"] for key, item in objects(odf).items()}
     assert now == versions, "nothing was touched"
 
     listed = answer(pools("list", "--format", "json"))
@@ -211,10 +211,10 @@ def test_the_study_is_made_and_undone_without_a_trace(odf: Cluster, pools: Pools
     removed = pools("remove", "--all", "--format", "json")
     assert removed.status == 0, removed.err
     assert set(objects(odf)) == before
-    assert {one["outcome"] for one in answer(removed).values()} == {"removed"}
+    assert {item["outcome"] for item in answer(removed).values()} == {"removed"}
     gone = pools("remove", "rep3", "ec-2-1", "--format", "json")
     assert gone.status == 0
-    assert {one["outcome"] for one in answer(gone).values()} == {"none"}
+    assert {item["outcome"] for item in answer(gone).values()} == {"none"}
 
 
 @pytest.mark.usefixtures("operator")
@@ -342,7 +342,7 @@ def test_images_that_kubernetes_does_not_know_keep_a_pool_and_rook_says_so(
     path = f"/apis/ceph.rook.io/v1/namespaces/{ODF}/cephblockpools/rep2"
 
     def until_rook_says_so(bound_s: float, go_on: Callable[[], None]) -> Iterator[None]:
-        for _ in client.polls(60.0, go_on, pause_s=0.1):
+        for _ in client.poll(60.0, go_on, pause_s=0.1):
             said_so = "conditions" in odf.request(path)["status"]
             yield
             if said_so:
@@ -465,7 +465,7 @@ def bound(api_server: Cluster) -> Iterator[Callable[[str, Manifest], None]]:
 def _role() -> Manifest:
     text = (ROOT / "deploy" / "rbac" / "pools.yaml").read_text()
     documents: list[Manifest] = list(yaml.safe_load_all(text))
-    return next(one for one in documents if one["kind"] == "ClusterRole")
+    return next(document for document in documents if document["kind"] == "ClusterRole")
 
 
 @pytest.mark.usefixtures("operator")
@@ -486,9 +486,9 @@ def test_a_missing_right_is_named_and_what_was_made_is_undone(
     odf: Cluster, pools: Pools, bound: Callable[[str, Manifest], None]
 ) -> None:
     role = _role()
-    for one in role["rules"]:
-        if "storageclasses" in one["resources"]:
-            one["verbs"] = ["get", "list"]
+    for rule in role["rules"]:
+        if "storageclasses" in rule["resources"]:
+            rule["verbs"] = ["get", "list"]
     bound("viewer", role)
     before = set(objects(odf))
     said = pools("create", "rep2", user="viewer")

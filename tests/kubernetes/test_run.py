@@ -84,10 +84,10 @@ class TestOneCommand:
         assert said["schema"] == "leadline/run/1"
         assert said["trials"] == 4
         trials = measured.leadline.trials()
-        assert Counter(one["target"] for one in trials) == {"raw": 2, "files": 2}
-        assert {one["status"] for one in trials} == {"completed"}
+        assert Counter(trial["target"] for trial in trials) == {"raw": 2, "files": 2}
+        assert {trial["status"] for trial in trials} == {"completed"}
         shown = measured.leadline("show", "--format", "json", measured.path).json["measurements"]
-        rates = {one["target"]: one["value"] for one in shown if one["metric"] == "iops"}
+        rates = {item["target"]: item["value"] for item in shown if item["metric"] == "iops"}
         assert rates.keys() == {"raw", "files"}
         assert all(rate > 0 for rate in rates.values())
 
@@ -118,14 +118,14 @@ class TestOneCommand:
             assert volume["mode"] == {"raw": "block", "files": "filesystem"}[target]
 
     def test_a_raw_block_device_is_written_before_it_is_read(self, measured: Measured) -> None:
-        for one in measured.leadline.trials():
-            assert one["extent"]["written_bytes"] == 64 * MIB
-            if one["target"] == "raw":
-                assert "--filename=/dev/leadline" in one["command"]
-                assert one["extent"]["filesystem"] == ""
+        for trial in measured.leadline.trials():
+            assert trial["extent"]["written_bytes"] == 64 * MIB
+            if trial["target"] == "raw":
+                assert "--filename=/dev/leadline" in trial["command"]
+                assert trial["extent"]["filesystem"] == ""
             else:
-                assert one["extent"]["filesystem"] != ""
-                assert one["extent"]["allocated_bytes"] >= 64 * MIB
+                assert trial["extent"]["filesystem"] != ""
+                assert trial["extent"]["allocated_bytes"] >= 64 * MIB
 
     def test_the_cluster_is_in_the_archive(self, measured: Measured, tmp_path: Path) -> None:
         page = tmp_path / "x.md"
@@ -135,7 +135,7 @@ class TestOneCommand:
         (dumps,) = (measured.path / "inventory").glob("001-start-*/")
         kept = (dumps / "storageclasses.json").read_text()
         assert {classes.LOCAL_PATH, classes.BLOCK} <= {
-            one["provisioner"] for one in json.loads(kept)["items"]
+            item["provisioner"] for item in json.loads(kept)["items"]
         }
 
 
@@ -143,17 +143,17 @@ class TestTwoClasses:
     def test_are_ranked(self, measured: Measured) -> None:
         ranked = measured.leadline("rank", "--format", "json", measured.path)
         assert ranked.status in (0, 5), ranked.err
-        assert {one["target"] for one in ranked.json["tiers"]} == {"raw", "files"}
-        assert all(one["complete"] for one in ranked.json["tiers"])
+        assert {tier["target"] for tier in ranked.json["tiers"]} == {"raw", "files"}
+        assert all(tier["complete"] for tier in ranked.json["tiers"])
 
     def test_are_compared_over_two_runs(self, measured: Measured, again: Measured) -> None:
         compared = measured.leadline("compare", "--format", "json", measured.path, again.path)
         assert compared.status in (0, 5), compared.err
         cells = compared.json["cells"]
-        assert {one["target"] for one in cells} == {"raw", "files"}
-        assert all(one["baseline"] > 0 for one in cells if one["metric"] == "iops")
+        assert {cell["target"] for cell in cells} == {"raw", "files"}
+        assert all(cell["baseline"] > 0 for cell in cells if cell["metric"] == "iops")
         # Two runs on one cluster: what differs is no part of it.
-        paths = [one["path"] for one in compared.json["differences"]]
+        paths = [difference["path"] for difference in compared.json["differences"]]
         assert [path for path in paths if "storage_classes" in path] == []
 
 
@@ -174,15 +174,15 @@ class TestThreeVolumesAtOnce:
     def _outputs(self, leadline: Leadline) -> list[dict[str, Any]]:
         (trial,) = (leadline.run / "trials").iterdir()
         names = [f"volume-{number}.fio.json" for number in (1, 2, 3)]
-        assert sorted(one.name for one in trial.glob("*.fio.json")) == names
+        assert sorted(path.name for path in trial.glob("*.fio.json")) == names
         return [json.loads((trial / name).read_text()) for name in names]
 
     def test_each_has_its_own_result(self, three: Leadline) -> None:
         (trial,) = (three.run / "trials").iterdir()
         runners = json.loads((trial / "runners.json").read_text())["runners"]
-        assert len({one["name"] for one in runners}) == 3
-        assert len({one["volume"]["volume"] for one in runners}) == 3
-        assert {one["node"] for one in runners} == {NODE}
+        assert len({runner["name"] for runner in runners}) == 3
+        assert len({runner["volume"]["volume"] for runner in runners}) == 3
+        assert {runner["node"] for runner in runners} == {NODE}
         for output in self._outputs(three):
             assert output["jobs"][0]["read"]["total_ios"] > 0
             assert (trial / "volume-1.randread_iops.log").read_text().count("\n") >= 1
@@ -194,9 +194,9 @@ class TestThreeVolumesAtOnce:
             for number in (1, 2, 3)
         ]
         outputs = self._outputs(three)
-        starts += [one["timestamp_ms"] - one["jobs"][0]["job_runtime"] for one in outputs]
+        starts += [output["timestamp_ms"] - output["jobs"][0]["job_runtime"] for output in outputs]
         # They ran side by side, as far as a busy machine lets three begin at one moment.
-        assert min(one["timestamp_ms"] for one in outputs) - max(starts) > 1000
+        assert min(output["timestamp_ms"] for output in outputs) - max(starts) > 1000
 
     def test_percentiles_are_of_the_merged_histograms(self, three: Leadline) -> None:
         merged: Counter[int] = Counter()
@@ -204,12 +204,12 @@ class TestThreeVolumesAtOnce:
             bins = output["jobs"][0]["read"]["lat_ns"]["bins"]
             merged.update({int(value): count for value, count in bins.items()})
         shown = three("show", "--format", "json", three.run).json["measurements"]
-        values = {one["metric"]: one["value"] for one in shown}
+        values = {item["metric"]: item["value"] for item in shown}
         for metric, share in (("latency_p50", 0.5), ("latency_p95", 0.95), ("latency_p99", 0.99)):
             assert values[metric] == pytest.approx(_nearest_rank(merged, share) / 1e9), metric
-        ios = sum(one["jobs"][0]["read"]["total_ios"] for one in self._outputs(three))
+        ios = sum(output["jobs"][0]["read"]["total_ios"] for output in self._outputs(three))
         assert sum(merged.values()) == ios
-        rates = [one["jobs"][0]["read"]["iops"] for one in self._outputs(three)]
+        rates = [output["jobs"][0]["read"]["iops"] for output in self._outputs(three)]
         assert values["iops"] == pytest.approx(sum(rates), rel=0.02)
 
 
@@ -228,7 +228,7 @@ def test_each_trial_gets_a_fresh_volume_when_the_last_one_is_gone(leadline: Lead
     seen: list[frozenset[str]] = []
 
     def look() -> bool:
-        there = frozenset(str(one["metadata"]["name"]) for one in volumes(cluster))
+        there = frozenset(str(volume["metadata"]["name"]) for volume in volumes(cluster))
         if not seen or seen[-1] != there:
             seen.append(there)
         return running.child.poll() is not None
@@ -239,7 +239,7 @@ def test_each_trial_gets_a_fresh_volume_when_the_last_one_is_gone(leadline: Lead
     cluster.run_part("block-provisioner", argv, settings | {"DELETE_DELAY_S": "3"})
     try:
         with nothing_left(cluster):
-            before = frozenset(str(one["metadata"]["name"]) for one in volumes(cluster))
+            before = frozenset(str(volume["metadata"]["name"]) for volume in volumes(cluster))
             target = "fresh=storageclass:block?size=96Mi&volume=fresh&zone=zone-a"
             running = leadline.start("run", leadline.plan(target, **TWICE))
             cluster.until("the end of the run", look, 240)
@@ -264,7 +264,7 @@ def test_a_class_that_keeps_volumes_keeps_none_of_a_run(leadline: Leadline) -> N
     with retained(cluster) as name, nothing_left(cluster):
         running = leadline.start("run", leadline.plan(f"kept=storageclass:{name}?size=96Mi"))
         running.says("[1/")
-        policies = [one["spec"]["persistentVolumeReclaimPolicy"] for one in volumes(cluster)]
+        policies = [volume["spec"]["persistentVolumeReclaimPolicy"] for volume in volumes(cluster)]
         running.ended().answered()
     assert policies == ["Delete"]
 
@@ -279,7 +279,7 @@ def test_a_command_without_a_plan_and_a_pod_that_is_throttled(leadline: Leadline
             *("--format", "json"),
         )
     assert ended.answered().err == ""
-    assert max(one["processor"]["throttled_share"] for one in leadline.trials()) > 0.1
+    assert max(trial["processor"]["throttled_share"] for trial in leadline.trials()) > 0.1
     # Of a trial that the limit did not hold back, a busy machine may be told instead.
-    told = [one for one in ended.json["findings"] if one["code"] == "client-saturated"]
-    assert any("limit" in one["message"] for one in told)
+    told = [finding for finding in ended.json["findings"] if finding["code"] == "client-saturated"]
+    assert any("limit" in item["message"] for item in told)

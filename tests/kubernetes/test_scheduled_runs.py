@@ -89,7 +89,7 @@ def test_the_images_are_no_roots_and_carry_no_trace_of_where_they_were_built(
         config = image.config["config"]
         assert config["User"] == "1000:1000"
         assert config["Labels"]["org.opencontainers.image.title"] == name
-        assert not [one for one in config["Env"] if "CERT" in one or "proxy" in one.lower()]
+        assert not [item for item in config["Env"] if "CERT" in item or "proxy" in item.lower()]
 
 
 class Release:
@@ -119,7 +119,7 @@ class Release:
             return bool(_conditions(self.cluster.request(path)) & set(ends))
 
         self.cluster.until(f"the end of {name}", ended, bound_s)
-        return next(one for one in ends if one in _conditions(self.cluster.request(path)))
+        return next(end for end in ends if end in _conditions(self.cluster.request(path)))
 
     def delete(self, name: str) -> None:
         path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{name}"
@@ -152,16 +152,16 @@ class Release:
         """Namespaces and volumes of the whole cluster, but for those of the release itself."""
         namespaces = self.cluster.request("/api/v1/namespaces")["items"]
         volumes = self.cluster.request("/api/v1/persistentvolumes")["items"]
-        return {f"namespace {one['metadata']['name']}" for one in namespaces} | {
-            f"volume {one['metadata']['name']}"
-            for one in volumes
-            if one["spec"]["claimRef"]["namespace"] != NAMESPACE
+        return {f"namespace {namespace['metadata']['name']}" for namespace in namespaces} | {
+            f"volume {volume['metadata']['name']}"
+            for volume in volumes
+            if volume["spec"]["claimRef"]["namespace"] != NAMESPACE
         }
 
 
 def _conditions(found: dict[str, Any]) -> set[str]:
     told = found.get("status", {}).get("conditions", [])
-    return {one["type"] for one in told if one["status"] == "True"}
+    return {item["type"] for item in told if item["status"] == "True"}
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +265,7 @@ def test_a_scheduled_run_with_the_charts_own_rights(release: Release, s3: str) -
         ["leadline", "verify", str(run)], env=_with_scripts(), capture_output=True, text=True
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    kept = {str(one.relative_to(run.parent)) for one in run.rglob("*") if one.is_file()}
+    kept = {str(path.relative_to(run.parent)) for path in run.rglob("*") if path.is_file()}
     assert _copied(s3) == {f"leadline/{name}" for name in kept if not name.endswith(".lock")}
 
 
@@ -285,4 +285,4 @@ def _with_scripts() -> dict[str, str]:
 def _copied(address: str) -> set[str]:
     """The keys in the bucket."""
     found = ElementTree.fromstring(_asked(f"{address}/results?list-type=2")).iter()
-    return {one.text or "" for one in found if one.tag.endswith("}Key") or one.tag == "Key"}
+    return {item.text or "" for item in found if item.tag.endswith("}Key") or item.tag == "Key"}

@@ -18,7 +18,7 @@ import yaml
 
 from leadline import errors
 from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
-from leadline.connect.kubernetes.machines import RunnerMachine, machine
+from leadline.connect.kubernetes.machines import RunnerMachine, build_machine
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -103,7 +103,7 @@ def test_a_virtual_machine_has_no_field_that_kubevirt_does_not_know(
     )
     kind = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine"}
     made = kind | json.loads(
-        json.dumps(dict(machine(asked, lab, settings)), default=lambda one: one.to_dict())
+        json.dumps(dict(build_machine(asked, lab, settings)), default=lambda item: item.to_dict())
     )
     back = api_server.request(
         "/apis/kubevirt.io/v1/namespaces/default/virtualmachines?dryRun=All&fieldValidation=Strict",
@@ -112,7 +112,7 @@ def test_a_virtual_machine_has_no_field_that_kubevirt_does_not_know(
     )
     assert back["spec"] == made["spec"]
     domain = back["spec"]["template"]["spec"]["domain"]
-    disk = next(one for one in domain["devices"]["disks"] if one["name"] == "volume")
+    disk = next(disk for disk in domain["devices"]["disks"] if disk["name"] == "volume")
     assert (disk["cache"], disk["io"], disk["disk"]["bus"]) == ("none", "native", "virtio")
     assert disk.get("dedicatedIOThread", False) is threads
     assert domain["resources"]["requests"] == domain["resources"]["limits"]
@@ -138,11 +138,11 @@ def kubevirt(double: KubeVirtDouble) -> Iterator[KubeVirtDouble]:
 def _bind(cluster: Cluster, user: str) -> None:
     """The shipped rights of a run with virtual machines, and no others."""
     for name in ("run", "run-vm"):
-        for one in yaml.safe_load_all((RBAC / f"{name}.yaml").read_text()):
-            if one:
-                cluster.apply(one)
-                if one["kind"] == "ClusterRole":
-                    role = one["metadata"]["name"]
+        for item in yaml.safe_load_all((RBAC / f"{name}.yaml").read_text()):
+            if item:
+                cluster.apply(item)
+                if item["kind"] == "ClusterRole":
+                    role = item["metadata"]["name"]
                     cluster.apply(binding(f"{role}-{user}", role, user))
 
 
@@ -164,11 +164,11 @@ def test_a_run_measures_in_virtual_machines_and_leaves_nothing(
     assert trial["status"] == "completed"
     folder = next((leadline.run / "trials").iterdir())
     runners = json.loads((folder / "runners.json").read_text())["runners"]
-    assert [(one["kind"], one["node"]) for one in runners] == [("vm", NODE)] * 2
-    assert {(one["cores"], one["memory_bytes"]) for one in runners} == {(4, 8192 * MIB)}
-    assert {one["volume"]["size_bytes"] for one in runners} == {1024 * MIB}
-    assert len({one["volume"]["volume"] for one in runners}) == 2
-    outputs = [one.read_text() for one in folder.glob("*fio*.json")]
+    assert [(runner["kind"], runner["node"]) for runner in runners] == [("vm", NODE)] * 2
+    assert {(runner["cores"], runner["memory_bytes"]) for runner in runners} == {(4, 8192 * MIB)}
+    assert {runner["volume"]["size_bytes"] for runner in runners} == {1024 * MIB}
+    assert len({runner["volume"]["volume"] for runner in runners}) == 2
+    outputs = [path.read_text() for path in folder.glob("*fio*.json")]
     assert len(outputs) == 2
     for text in outputs:
         (job,) = json.loads(text[text.index("{") :])["jobs"]
@@ -187,11 +187,11 @@ def test_a_fresh_volume_for_each_trial_comes_with_a_fresh_machine(
     with nothing_left(kubevirt.cluster):
         leadline("run", plan).answered()
     found = [
-        json.loads(one.read_text())["runners"][0]
-        for one in (leadline.run / "trials").glob("*/runners.json")
+        json.loads(path.read_text())["runners"][0]
+        for path in (leadline.run / "trials").glob("*/runners.json")
     ]
-    assert len({one["name"] for one in found}) == 2
-    assert len({one["volume"]["volume"] for one in found}) == 2
+    assert len({item["name"] for item in found}) == 2
+    assert len({item["volume"]["volume"] for item in found}) == 2
 
 
 def test_a_disturbed_console_costs_repetitions_and_no_trial(
@@ -213,7 +213,7 @@ def test_a_disturbed_console_costs_repetitions_and_no_trial(
         kubevirt.consoles.cut()
         running.until("a new connection", lambda: kubevirt.consoles.joined > joined)  # noqa: B023
     running.ended().answered()
-    assert [one["status"] for one in leadline.trials()] == ["completed"]
+    assert [trial["status"] for trial in leadline.trials()] == ["completed"]
 
 
 def test_ctrl_c_in_a_trial_leaves_nothing(kubevirt: KubeVirtDouble, tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ class TestShell:
         (link,) = target._links
         shell = ConsoleShell(link, "guest", lambda: None, answer_s=0.5, silence_s=2)
         began = time.monotonic()
-        with pytest.raises(LeadlineError, match="says nothing") as raised:
+        with pytest.raises(LeadlineError, match="does not answer") as raised:
             shell.run("true", bound_s=60)
         assert raised.value.kind is errors.SHELL_LOST
         assert time.monotonic() - began < 30

@@ -145,8 +145,8 @@ def _below(pid: int) -> list[int]:
             continue
         children.setdefault(parent, []).append(int(entry.parent.name))
     found = children.get(pid, [])
-    for one in found:
-        found += children.get(one, [])
+    for item in found:
+        found += children.get(item, [])
     return found
 
 

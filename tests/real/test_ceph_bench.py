@@ -80,7 +80,9 @@ def pool(access: CephAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     text = engine.prefill_text(FOOTPRINT, where, True)
     folder = tmp_path_factory.mktemp("fill") / "it"
     done(engine, Job(text=text, location=where, bound_s=120), folder)
-    (written,) = (one for entry in read_rados_bench(folder).jobs for one in entry.operations)
+    (written,) = (
+        operation for entry in read_rados_bench(folder).jobs for operation in entry.operations
+    )
     assert written.io_bytes == SPAN
     yield where
     before = objects(access, "")
@@ -100,7 +102,9 @@ def image(access: CephAccess, tmp_path_factory: pytest.TempPathFactory) -> Itera
     text = engine.prefill_text(FOOTPRINT, where, True)
     folder = tmp_path_factory.mktemp("fill") / "it"
     done(engine, Job(text=text, location=where, bound_s=120), folder)
-    (written,) = (one for entry in read_rbd_bench(folder).jobs for one in entry.operations)
+    (written,) = (
+        operation for entry in read_rbd_bench(folder).jobs for operation in entry.operations
+    )
     assert written.io_bytes == SPAN
     yield where
 

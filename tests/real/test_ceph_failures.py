@@ -72,7 +72,7 @@ class Drill:
     def daemon(self, name: str) -> Daemon:
         processes = self.status()["processes"]
         assert isinstance(processes, list)
-        return Daemon.of(next(one["pid"] for one in processes if one["name"] == name))
+        return Daemon.of(next(process["pid"] for process in processes if process["name"] == name))
 
     def network(self, number: int) -> str:
         zones = self.status()["zones"]
@@ -159,8 +159,8 @@ def test_an_osd_killed_during_a_trial_is_told_beside_the_numbers(
     assert trial.record.status is TrialStatus.COMPLETED, ended.err
     findings = json.loads(drill.call("audit", "@latest", "--format", "json").out)["findings"]
     # Beside it may stand that a busy cluster did not always answer.
-    told = [one for one in findings if one["code"] == "cluster-not-healthy"]
-    (down,) = [one for one in told if "OSD_DOWN" in one["message"]]
+    told = [finding for finding in findings if finding["code"] == "cluster-not-healthy"]
+    (down,) = [item for item in told if "OSD_DOWN" in item["message"]]
     assert down["severity"] in ("warning", "error")
     assert drill.run.left_behind == ()
     assert drill.call("verify", "@latest").status == 0
@@ -187,7 +187,8 @@ def test_data_that_is_out_of_reach_ends_the_trial_as_hung_and_is_cleaned_up_late
     assert left.path in ended.err, "what could not be removed is told"
     findings = json.loads(drill.call("audit", "@latest", "--format", "json").out)["findings"]
     assert any(
-        one["code"] == "cluster-not-healthy" and one["severity"] == "error" for one in findings
+        finding["code"] == "cluster-not-healthy" and finding["severity"] == "error"
+        for finding in findings
     )
     for victim, network in zip(victims, networks, strict=True):
         victim.start_again(network)
@@ -222,8 +223,8 @@ def test_a_lab_that_is_killed_whole_leaves_an_archive_and_nothing_else(
     assert isinstance(processes, list)
 
     def kill_all() -> None:
-        for one in processes:
-            os.kill(one["pid"], signal.SIGKILL)
+        for process in processes:
+            os.kill(process["pid"], signal.SIGKILL)
 
     ended = while_running(drill, tmp_path, "rbd:rep3", "10s", kill_all, IMPATIENT)
     assert ended.status == 4, ended.err
@@ -250,7 +251,7 @@ def test_a_delay_left_by_a_killed_run_is_put_back_by_clean(drill: Drill, tmp_pat
         child.kill()
         child.wait()
     assert drill.status()["inter_zone_rtt_s"] == pytest.approx(0.02)
-    assert {one.path.partition(":")[0] for one in drill.run.left_behind} == {"rbd", "delay"}
+    assert {item.path.partition(":")[0] for item in drill.run.left_behind} == {"rbd", "delay"}
     wait_for(lambda: not fio_processes(drill.runs), 90)
     cleaned = drill.call("clean", "@latest")
     assert cleaned.status == 0, cleaned.err

@@ -55,11 +55,11 @@ def test_nothing_is_missing_and_it_takes_no_time(
     answers: tuple[dict[str, bytes], list[Answer]], cluster: CephInventory
 ) -> None:
     captured, told = answers
-    assert [one.dump.command for one in told if one.refused] == []
+    assert [item.dump.command for item in told if item.refused] == []
     assert len(captured) == len(told)
     assert cluster.not_captured == ()
     # The median: a machine that stands still for a while makes one of them slow.
-    assert median(one.seconds for one in told) < 0.5, "this is milliseconds"
+    assert median(item.seconds for item in told) < 0.5, "this is milliseconds"
     assert unfit(cluster) is None
 
 

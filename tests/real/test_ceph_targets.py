@@ -54,7 +54,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
         path = tmp_path / "plan.yaml"
         path.write_text(
             f"clusters: {{here: {{lab: {lab}}}}}\n"
-            f"targets: {json.dumps([json.loads(one) if one[0] == '{' else one for one in targets])}"
+            f"targets: {json.dumps([json.loads(url) if url[0] == '{' else url for url in targets])}"
             f"\nworkloads: [{workload}]\n"
             "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
         )
@@ -101,7 +101,7 @@ def test_every_kind_of_target_is_measured_and_left_as_it_was(
     ended = process("run", job, *options, "--lab", lab, *SHORT, "--quiet")
     assert ended.status in (0, 1), ended.err
     run = archive(tmp_path)
-    assert {one.record.target for one in run.trials} == set(targets)
+    assert {trial.record.target for trial in run.trials} == set(targets)
     for trial in run.trials:
         record = trial.record
         assert record.status is TrialStatus.COMPLETED, record.problem
@@ -275,8 +275,8 @@ def test_a_delay_is_put_in_force_for_its_trials_and_then_undone(
     assert ended.status in (0, 1), ended.err
     run = archive(tmp_path)
     trips = {
-        one.record.target.partition("@")[0]: min(trip.min_s for trip in one.record.round_trips)
-        for one in run.trials
+        trial.record.target.partition("@")[0]: min(trip.min_s for trip in trial.record.round_trips)
+        for trial in run.trials
     }
     assert trips["far"] >= 0.099
     assert trips["local"] >= 0.099
@@ -399,7 +399,7 @@ def test_a_run_brings_its_labs_up_and_down_and_puts_them_side_by_side(
     findings = audit(run)
     (found,) = comparisons_of(run, figures(run, findings), findings)
     assert key_finding(found) in " ".join(ended.out.split())
-    (mean,) = [one for one in found.cells if one.metric is Metric.LATENCY_MEAN]
+    (mean,) = [cell for cell in found.cells if cell.metric is Metric.LATENCY_MEAN]
     assert mean.candidate is not None
     assert mean.candidate.value is not None
     assert mean.candidate.value >= 0.099, "a write waits for a replica in another zone"
@@ -413,7 +413,7 @@ def test_a_run_brings_its_labs_up_and_down_and_puts_them_side_by_side(
     if alike and trusted(findings):
         assert key_finding(found).startswith("Against near, far writes ")
         assert mean.verdict is Verdict.WORSE
-        assert any(isinstance(one, RoundTripCost) for one in found.explanations)
+        assert any(isinstance(explanation, RoundTripCost) for explanation in found.explanations)
 
 
 @pytest.mark.slow

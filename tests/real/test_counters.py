@@ -32,7 +32,7 @@ def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> 
     opened = open_lab(lab, labs_folder(None))
     machine = LocalMachine(
         roles=(Role.CLIENT, Role.STORAGE),
-        processes={one.name: one.pid for one in opened.state.processes},
+        processes={process.name: process.pid for process in opened.state.processes},
     )
     bench = opened.access.command(
         *("rados", "-p", "rep3", "bench", str(SECONDS), "write", "-b", "4096", "-t", "16"),
@@ -52,19 +52,23 @@ def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> 
     writes = int(told[1])
 
     trial = StoredTrial(tmp_path, None)
-    dumps = [one for one in trial.ceph_counters if isinstance(one, CounterDump)]
+    dumps = [
+        ceph_counter
+        for ceph_counter in trial.ceph_counters
+        if isinstance(ceph_counter, CounterDump)
+    ]
     assert len(dumps) == 2
-    assert not any(one.failed for one in dumps)
+    assert not any(dump.failed for dump in dumps)
     osds = osd_rates(trial.ceph_counters)
     assert len(osds) == 3
-    seen = sum(one.counts_per_s["osd.op_w"] * one.seconds for one in osds)
+    seen = sum(osd.counts_per_s["osd.op_w"] * osd.seconds for osd in osds)
     # Beside its writes the client notes what it made, and removes it; each is written by one OSD.
     assert writes <= round(seen) < 2.5 * writes
-    assert all(one.host for one in osds)
-    assert all(one.means_s["osd.op_w_latency"] > 0 for one in osds)
+    assert all(osd.host for osd in osds)
+    assert all(osd.means_s["osd.op_w_latency"] > 0 for osd in osds)
 
     (rates,) = machine_rates(trial.resources)
-    assert set(rates.processes) == {one.name for one in opened.state.processes}
+    assert set(rates.processes) == {process.name for process in opened.state.processes}
     # Each copy costs work, some 0.3 ms of it: no OSD stood by.
     least = min(0.01, 20e-6 * writes / osds[0].seconds)
     assert all(rates.processes[f"osd.{number}"] > least for number in range(3))
@@ -74,7 +78,7 @@ def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> 
     level = LevelEvidence(
         machines=(rates,), osds=osds, on_ceph=True, on_lab=True, asked=16, in_flight=16.0
     )
-    found = {one.bottleneck: one.strength for one in suspects(level)}
+    found = {suspect.bottleneck: suspect.strength for suspect in suspects(level)}
     assert found[Bottleneck.CLIENT_NETWORK] is Strength.EXCLUDED
     # One machine has one answer, but where operations waited for a disk that others use.
     if (queued_share(level) or 0.0) < WAITED:

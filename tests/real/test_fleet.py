@@ -92,7 +92,7 @@ def carried_out(
     for line, other in changes.items():
         assert f"\n{line}=" in text
         text = "\n".join(
-            f"{line}={other}" if one.startswith(f"{line}=") else one for one in text.split("\n")
+            f"{line}={other}" if word.startswith(f"{line}=") else word for word in text.split("\n")
         )
     beside = ""
     if work.neighbour is not None:
@@ -164,9 +164,13 @@ def test_a_fleet_of_four_tells_the_percentiles_that_one_fio_with_four_jobs_does(
             assert metric.quantile is not None
             assert value == pytest.approx(printed[f"{metric.quantile * 100:.6f}"] / 1e9, rel=1e-6)
     # Of a fleet fio tells no percentiles, but how many I/Os there were, and the extremes.
-    summed = next(one for one in stats_of(trial, "client_stats") if one["jobname"] == "All clients")
-    merged = [one.total for job in read_output("fio", trial).jobs for one in job.operations]
-    assert summed["read"]["lat_ns"]["N"] == sum(one.count or 0 for one in merged if one)
+    summed = next(
+        stat for stat in stats_of(trial, "client_stats") if stat["jobname"] == "All clients"
+    )
+    merged = [
+        operation.total for job in read_output("fio", trial).jobs for operation in job.operations
+    ]
+    assert summed["read"]["lat_ns"]["N"] == sum(item.count or 0 for item in merged if item)
     latencies = every_latency_ns(trial)
     assert summed["read"]["lat_ns"]["max"] == latencies[-1]
     assert summed["read"]["lat_ns"]["min"] == latencies[0]
@@ -210,8 +214,8 @@ def test_every_client_has_data_of_its_own_and_neighbours_are_not_counted(
     assert {operation.job for operation in derive(output).operations} == {"randread", "write"}
     assert set(read_windows("fio", trial)) == {Op.READ, Op.WRITE}
     clients = Clients.model_validate_json((trial / layout.CLIENTS).read_bytes())
-    assert [one.name for one in clients.clients] == ["c1", "c2", "n1"]
-    assert {one.fio_version for one in clients.clients} == {FleetEngine().version}
+    assert [client.name for client in clients.clients] == ["c1", "c2", "n1"]
+    assert {client.fio_version for client in clients.clients} == {FleetEngine().version}
 
 
 def test_clients_of_one_device_have_a_stretch_each(trial: Path, tmp_path: Path) -> None:
@@ -412,7 +416,7 @@ def test_an_open_loop_offers_its_rate(clients: int, in_memory: Folder, tmp_path:
         assert done.problem.code == "rate-not-reached"
     assert done.status is TrialStatus.COMPLETED, done.problem
     operations = derive(read_output("fio", trial)).operations
-    counts = {one.op: sum(one.histogram_counts) for one in operations}
+    counts = {operation.op: sum(operation.histogram_counts) for operation in operations}
     expected = 50 * max(1, clients) * 6
     # Six standard deviations of Poisson counts.
     assert abs(counts[Op.READ] - 0.7 * expected) < 6 * (0.7 * expected) ** 0.5
@@ -458,6 +462,6 @@ def test_it_tells_of_its_progress_all_along(location: Folder, trial: Path, tmp_p
     done = engine.execute(job, trial, StopRequest(), said.append)
     assert done.status is TrialStatus.COMPLETED
     (operation,) = derive(read_output("fio", trial)).operations
-    assert max(one.iops for one in said) > 0.3 * sum(operation.histogram_counts) / 8
+    assert max(item.iops for item in said) > 0.3 * sum(operation.histogram_counts) / 8
     assert done.engine_cpu_s > 0
     assert location.shape is Shape.FILES

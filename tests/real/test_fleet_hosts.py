@@ -87,13 +87,16 @@ def test_each_client_lays_out_and_uses_files_on_its_own_host(tmp_path: Path) -> 
     )
     assert written == sum(footprint.files.values())
     clients = Clients.model_validate_json((tmp_path / "trial-1" / layout.CLIENTS).read_bytes())
-    assert [(one.name, one.host) for one in clients.clients] == [
+    assert [(client.name, client.host) for client in clients.clients] == [
         ("c1", "one"),
         ("c2", "two"),
         ("c3", "one"),
     ]
     # The same clock: its offset is within what was said to be unknown of it.
-    assert all(abs(one.clock_offset_s) <= one.clock_uncertainty_s + 1e-3 for one in clients.clients)
+    assert all(
+        abs(client.clock_offset_s) <= client.clock_uncertainty_s + 1e-3
+        for client in clients.clients
+    )
 
 
 def test_another_fio_on_one_of_the_hosts_is_refused_before_any_io(tmp_path: Path) -> None:

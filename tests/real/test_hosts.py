@@ -19,7 +19,7 @@ import pytest
 
 from leadline import errors
 from leadline.archive.records import Created
-from leadline.connect.shell import Said, Shell, insist
+from leadline.connect.shell import CommandResult, Shell, run_repeatable
 from leadline.connect.ssh import CONFIG, SshHost, SshShell
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
@@ -180,7 +180,7 @@ def test_a_connection_lost_behind_a_command_is_told_and_made_again(
         shell.run('touch "$1"; sleep 60', str(begun), bound_s=120)
     cutting.join()
     assert caught.value.kind is errors.SHELL_LOST
-    assert insist(shell, "echo again", bound_s=30).text == "again"
+    assert run_repeatable(shell, "echo again", bound_s=30).text == "again"
 
 
 @pytest.mark.slow
@@ -190,11 +190,11 @@ def test_a_host_that_comes_back_in_time_is_waited_for(hosts: SshHosts) -> None:
     shell.run("true", bound_s=30)
     hosts.stop("a")
     with pytest.raises(LeadlineError) as caught:
-        insist(shell, "true", bound_s=1.0)
+        run_repeatable(shell, "true", bound_s=1.0)
     assert caught.value.kind is errors.SHELL_LOST
     back = threading.Timer(1.0, lambda: hosts.start("a", port=port))
     back.start()
-    assert insist(shell, "echo back", bound_s=60).text == "back"
+    assert run_repeatable(shell, "echo back", bound_s=60).text == "back"
     back.join()
     shell.close()
 
@@ -318,13 +318,14 @@ def test_many_servers_are_begun_at_once_though_sshd_takes_few(
     host = SshHost(host="a", path=str(tmp_path), shell=shell)
     sockets = [hosts.folder / f"s{number}" for number in range(16)]
     servers = [
-        subprocess.Popen(host.serving(one, (), {}), stdin=subprocess.DEVNULL) for one in sockets
+        subprocess.Popen(host.serving(socket, (), {}), stdin=subprocess.DEVNULL)
+        for socket in sockets
     ]
-    wait_for(lambda: all(one.exists() for one in sockets), timeout_s=60)
+    wait_for(lambda: all(socket.exists() for socket in sockets), timeout_s=60)
     for server in servers:
         server.terminate()
         server.wait()
-    wait_for(lambda: not any(one.exists() for one in sockets))
+    wait_for(lambda: not any(socket.exists() for socket in sockets))
     shell.close()
 
 
@@ -369,8 +370,10 @@ def connected(target: HostsTarget, host: str) -> bool:
     return master is not None and master.poll() is None
 
 
-def once(shell: Shell, script: str, *arguments: str, given: bytes = b"", bound_s: float) -> Said:
-    """In place of `insist`."""
+def once(
+    shell: Shell, script: str, *arguments: str, given: bytes = b"", bound_s: float
+) -> CommandResult:
+    """In place of `run_repeatable`."""
     return shell.run(script, *arguments, given=given, bound_s=bound_s)
 
 
@@ -399,11 +402,11 @@ def test_a_target_on_two_hosts_is_used_and_left_as_it_was(hosts: SshHosts) -> No
     wait_for(lambda: not connected(target, "b"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leadline.connect.ssh._PAUSE_S", 3600.0)
-        patch.setattr("leadline.targets.hosts.insist", once)
+        patch.setattr("leadline.targets.hosts.run_repeatable", once)
         (told,) = target.release()
     assert told.startswith(f"hosts:b:{at}/leadline-run-")
     assert "could not be removed: the host 'b' refuses the connection" in told
-    assert [one.path.partition(":/")[0] for one in journal.entries] == ["hosts:b"]
+    assert [entry.path.partition(":/")[0] for entry in journal.entries] == ["hosts:b"]
     port = int(hosts.config.read_text().split("Host b")[1].split("Port ")[1].split()[0])
     hosts.start("b", port=port, at=at)
     assert target.release() == ()
@@ -436,10 +439,10 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts) -> None
     journal.entries += left
     run: Any = SimpleNamespace(left_behind=left, plan=None)
     done, problems = remove_leftovers(run, journal)
-    assert done == [f"removed what a killed session left: {one.path}" for one in left]
+    assert done == [f"removed what a killed session left: {item.path}" for item in left]
     assert problems == []
     assert journal.entries == []
-    assert not [one for name in ("a", "b") for one in hosts.root(name).iterdir()]
+    assert not [path for name in ("a", "b") for path in hosts.root(name).iterdir()]
 
 
 def test_hosts_that_share_their_path_share_the_folder(hosts: SshHosts) -> None:

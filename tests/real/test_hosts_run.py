@@ -87,13 +87,13 @@ def test_each_client_is_on_its_host_and_nothing_is_left(folder: Path) -> None:
     assert process.returncode in (0, 1), err
     run = Run(Path(json.loads(out)["path"]))
     by_level = {trial.record.level: trial for trial in run.trials}
-    assert {one.record.status for one in by_level.values()} == {TrialStatus.COMPLETED}
+    assert {item.record.status for item in by_level.values()} == {TrialStatus.COMPLETED}
     three = by_level["c3-qd2"]
-    hosts = [(one.name, one.host) for one in three.clients]
+    hosts = [(client.name, client.host) for client in three.clients]
     assert hosts == [("c1", "a"), ("c2", "b"), ("c3", "a")]
-    assert len({one.fio_version for one in three.clients}) == 1
-    assert all(one.clock_uncertainty_s > 0 for one in three.clients)
-    machines = {getattr(one, "machine", "") for one in three.resources}
+    assert len({client.fio_version for client in three.clients}) == 1
+    assert all(client.clock_uncertainty_s > 0 for client in three.clients)
+    machines = {getattr(resource, "machine", "") for resource in three.resources}
     assert machines == {"a", "b"}
     assert len(list(three.folder.glob("volume-*"))) == 0
     assert list((folder / "data").iterdir()) == []
@@ -101,7 +101,7 @@ def test_each_client_is_on_its_host_and_nothing_is_left(folder: Path) -> None:
     assert (verified.communicate(timeout=120)[0].splitlines()[-1], verified.returncode) == ("ok", 0)
     scaled = begun(folder, "scale", str(run.path), "--format", "json")
     told = json.loads(scaled.communicate(timeout=120)[0])
-    assert {one["axis"] for one in told["curves"]} == {"clients"}
+    assert {curve["axis"] for curve in told["curves"]} == {"clients"}
 
 
 def test_what_a_killed_run_left_on_hosts_is_removed_by_clean(folder: Path) -> None:
@@ -111,7 +111,7 @@ def test_what_a_killed_run_left_on_hosts_is_removed_by_clean(folder: Path) -> No
     def laid_out() -> bool:
         """All of the three clients' files; none is made any more while others are removed."""
         assert process.poll() is None, process.communicate()
-        sizes = [one.stat().st_size for one in data.glob("leadline-*/leadline.*.dat")]
+        sizes = [path.stat().st_size for path in data.glob("leadline-*/leadline.*.dat")]
         return sizes == [2 << 20] * 3
 
     try:

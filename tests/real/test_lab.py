@@ -51,11 +51,11 @@ def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     before = everything_of_cephs()
     yield folder
     try:
-        assert [one.name for one in survey(folder)] == [], "a test takes its labs down"
+        assert [item.name for item in survey(folder)] == [], "a test takes its labs down"
         assert everything_of_cephs() == before, "nothing is written outside of a lab's folder"
     finally:
-        for one in survey(folder):
-            take_down(one.folder)
+        for item in survey(folder):
+            take_down(item.folder)
 
 
 def everything_of_cephs() -> dict[str, int]:
@@ -93,7 +93,7 @@ def memory_of(folder: Path) -> list[Path]:
 def facts(folder: Path) -> tuple[list[int], list[str]]:
     """Processes of a lab and their network namespaces other than ours."""
     ours = str(Path("/proc/self/ns/net").readlink())
-    pids = [one.pid for one in processes.find(folder)]
+    pids = [item.pid for item in processes.find(folder)]
     namespaces = {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in pids}
     return pids, sorted(namespaces - {ours})
 
@@ -122,10 +122,12 @@ def test_a_lab_comes_up_is_used_and_goes_without_a_trace(process: Process, labs:
     assert [pool["name"] for pool in told["pools"]] == [pool.value for pool in LabPool]
     assert told["cephfs"] == str(folder / "cephfs")
     assert told["network_note"] == told["cephfs_note"] == ""
-    for one in told["round_trips"]:
-        assert 0.99e-3 <= one["min_s"] < 0.1, "never early; how late a machine is, is its own"
+    for round_trip in told["round_trips"]:
+        assert 0.99e-3 <= round_trip["min_s"] < 0.1, (
+            "never early; how late a machine is, is its own"
+        )
         # ping waits two seconds for the last: a machine that stands still longer makes it give up.
-        assert 0 < one["received"] <= one["sent"]
+        assert 0 < round_trip["received"] <= round_trip["sent"]
 
     access = lab_access("study")
     content = os.urandom(1 << 16)
@@ -138,7 +140,9 @@ def test_a_lab_comes_up_is_used_and_goes_without_a_trace(process: Process, labs:
         tree = {node["name"]: node["type"] for node in cluster.mon_json("osd tree")["nodes"]}
         assert cluster.mon_json("health")["status"] == "HEALTH_OK"
         placed = cluster.mon_json("osd map", pool="rep3", object="thing")["acting"]
-        rules = {one["pool_name"]: one for one in cluster.mon_json("osd pool ls", detail="detail")}
+        rules = {
+            item["pool_name"]: item for item in cluster.mon_json("osd pool ls", detail="detail")
+        }
     assert [name for name, kind in tree.items() if kind == "zone"] == ["az1", "az2", "az3"]
     assert [name for name, kind in tree.items() if kind == "root"] == ["lab"]
     assert sorted(placed) == [0, 1, 2]
@@ -154,7 +158,7 @@ def test_a_lab_comes_up_is_used_and_goes_without_a_trace(process: Process, labs:
     lab = open_lab("study", labs)
     assert lab.client_location == "region=eu1,zone=az1"
     slower = lab.set_inter_zone_rtt(100e-3)
-    assert all(one.min_s >= 99e-3 for one in slower.round_trips)
+    assert all(round_trip.min_s >= 99e-3 for round_trip in slower.round_trips)
     assert slower.round_trips == open_lab("study", labs).round_trips
 
     asked = process("lab", "status", "study", "--format", "json")
@@ -190,7 +194,10 @@ MOMENTS = (
 
 @pytest.mark.parametrize(
     "moment",
-    [one if "OSDs" in one else pytest.param(one, marks=pytest.mark.slow) for one in MOMENTS],
+    [
+        moment if "OSDs" in moment else pytest.param(moment, marks=pytest.mark.slow)
+        for moment in MOMENTS
+    ],
 )
 def test_kill_9_at_any_moment_leaves_what_list_shows_and_down_removes(
     moment: str, process: Process, labs: Path, tmp_path: Path
@@ -200,7 +207,7 @@ def test_kill_9_at_any_moment_leaves_what_list_shows_and_down_removes(
     child.wait()
     folder = labs / "half"
     listed = json.loads(process("lab", "list", "--format", "json").out)["labs"]
-    assert [(one["name"], one["condition"]) for one in listed] == [("half", "half up")]
+    assert [(item["name"], item["condition"]) for item in listed] == [("half", "half up")]
     assert process("lab", "status", "half").status == 1
     pids, namespaces = facts(folder)
     assert process("lab", "down", "--all").status == 0
@@ -274,7 +281,7 @@ def test_two_labs_at_once_one_of_them_on_the_loopback_device(
             assert cluster.mon_json("status")["osdmap"]["num_up_osds"] == 3
 
     # One that loses a daemon is told of, and does not disturb the other.
-    victim = next(one for one in loopback.state.processes if one.name == "osd.1")
+    victim = next(process for process in loopback.state.processes if process.name == "osd.1")
     os.kill(victim.pid, signal.SIGKILL)
     wait_for(lambda: processes.start_ticks(victim.pid) is None, 90)
     assert look(loopback.folder).condition is Condition.BROKEN
@@ -314,7 +321,7 @@ def test_authentication_encryption_racks_and_stores_in_memory(labs: Path) -> Non
         (memory,) = memory_of(lab.folder)
         assert len(list(memory.glob("osd.*"))) == 3
         with Connection(lab.access) as cluster:
-            assert {one["entity"] for one in cluster.mon_json("auth ls")["auth_dump"]} >= {
+            assert {item["entity"] for item in cluster.mon_json("auth ls")["auth_dump"]} >= {
                 *("client.admin", "osd.0", "osd.2", "mgr.x", "mds.a")
             }
             tree = cluster.mon_json("osd tree")["nodes"]
@@ -405,7 +412,7 @@ def test_five_hosts_with_a_budget_are_held_to_it_and_go_without_a_trace(
     told = one_lab(process("lab", "status", "hosts", "--format", "json"))
     assert (told["topology"], told["domains"], told["cpu_per_host"]) == ("hosts", 5, 0.15)
     assert told["round_trips"] == []
-    assert max(one["throttled_share"] for one in told["cpu_groups"]) > 0.1
+    assert max(cpu_group["throttled_share"] for cpu_group in told["cpu_groups"]) > 0.1
     assert "h5" in process("lab", "status", "hosts").out
 
     _refuses_latencies(process, tmp_path)
@@ -433,8 +440,8 @@ def _refuses_latencies(process: Process, folder: Path) -> None:
     ran = process("run", "--lab", "hosts", plan)
     assert ran.status == 1, ran.err
     found = json.loads(process("audit", "@latest", "--format", "json").out)["findings"]
-    mine = [one for one in found if one["code"] == "throttled-system"]
-    assert [one["severity"] for one in mine] == ["error", "info"]
+    mine = [item for item in found if item["code"] == "throttled-system"]
+    assert [item["severity"] for item in mine] == ["error", "info"]
     assert mine[0]["evidence"]["throttled_share"] > 0.1
     assert mine[0]["evidence"]["quota_cores"] == pytest.approx(0.15)
     assert mine[1]["evidence"]["groups"] == 5

@@ -120,7 +120,7 @@ def processes_in(namespaces: set[str]) -> list[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             held = [process / "ns" / "net", *(process / "fd").iterdir()]
-            if namespaces & {str(one.readlink()) for one in held}:
+            if namespaces & {str(item.readlink()) for item in held}:
                 found.append(process.name)
         except OSError:
             continue

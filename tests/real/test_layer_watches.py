@@ -66,16 +66,16 @@ def seen(device: Path, folder: Path, *options: str) -> RequestSizes:
 
     def enough() -> bool:
         told = requests(folder)
-        windows = [one for one in told if isinstance(one, BlockSample) and one.writes]
-        missed = len(told) > sum(isinstance(one, BlockSample) for one in told)
+        windows = [item for item in told if isinstance(item, BlockSample) and item.writes]
+        missed = len(told) > sum(isinstance(item, BlockSample) for item in told)
         return missed or (
-            len(windows) > 2 and sum(sum(one.writes.values()) for one in windows) > 50
+            len(windows) > 2 and sum(sum(window.writes.values()) for window in windows) > 50
         )
 
     with BlockWatch([device.name], folder, period_s=0.4):
         fio(folder, enough, *options)
     told = StoredTrial(folder, None).block_requests
-    missed = [one for one in told if isinstance(one, MissedBlock)]
+    missed = [item for item in told if isinstance(item, MissedBlock)]
     if missed:
         pytest.skip(f"requests cannot be seen here, so their sizes are NOT tested: {missed[0]}")
     return request_sizes(told)[device.name]
@@ -112,7 +112,9 @@ def test_large_writes_through_ext4_are_split_at_what_the_device_takes(
     assert least <= largest <= most
     # Of the data all but the ends of extents; the journal's and the metadata's are small.
     total = sum(size * count for size, count in sizes.writes.items())
-    assert sum(sizes.writes[one] * one for one in sizes.writes if one >= least) > 0.8 * total
+    assert (
+        sum(sizes.writes[write] * write for write in sizes.writes if write >= least) > 0.8 * total
+    )
 
 
 def test_what_nobody_has_mounted_is_read_and_still_not_mounted() -> None:
@@ -140,8 +142,8 @@ def test_a_stack_of_ext4_on_a_loop_device(loop_device: Path, mounted: Path, tmp_
     )
     watches = watches_of(stack, tmp_path)
     before = _written(loop_device)
-    for one in watches:
-        one.start()
+    for watch in watches:
+        watch.start()
     what = ("--rw=write", "--bs=64k", "--direct=1")
 
     def enough() -> bool:
@@ -149,12 +151,12 @@ def test_a_stack_of_ext4_on_a_loop_device(loop_device: Path, mounted: Path, tmp_
         return found is not None and found.writes.get(64 * KIB, 0) > 0
 
     fio(tmp_path, enough, f"--directory={mounted}", *what)
-    for one in watches:
-        one.stop()
+    for watch in watches:
+        watch.stop()
     sizes = request_sizes(StoredTrial(tmp_path, None).block_requests)[loop_device.name]
     assert sizes.writes[64 * KIB] > 0
     assert _written(loop_device) > before
-    assert [one.name for one in tmp_path.glob("*.jsonl")] == ["block-requests.jsonl"]
+    assert [path.name for path in tmp_path.glob("*.jsonl")] == ["block-requests.jsonl"]
 
 
 def _written(device: Path) -> int:
@@ -165,10 +167,10 @@ def _written(device: Path) -> int:
 def done_before(at: str, trial: StoredTrial) -> float:
     """I/Os that fio had done by then for sure, by its log of each second: it began so long before
     the trial's end, or earlier."""
-    ended, then = (datetime.fromisoformat(one) for one in (trial.record.ended_at, at))
+    ended, then = (datetime.fromisoformat(item) for item in (trial.record.ended_at, at))
     elapsed_s = trial.record.asked_s - (ended - then).total_seconds()
-    windows = [one for series in trial.iops_windows.values() for one in series]
-    return sum(one.value for one in windows if one.end_s <= elapsed_s)
+    windows = [serie for series in trial.iops_windows.values() for serie in series]
+    return sum(window.value for window in windows if window.end_s <= elapsed_s)
 
 
 @pytest.mark.slow
@@ -189,14 +191,18 @@ def test_an_image_by_librbd_adds_up_from_fio_to_the_osds(
     (trial,) = Run(folder).trials
     output = trial.output
     assert not isinstance(output, FormatError)
-    asked = sum(one.total_ios or 0 for job in output.jobs for one in job.operations)
+    asked = sum(operation.total_ios or 0 for job in output.jobs for operation in job.operations)
     assert asked > 8, "more than are in flight at a time"
 
     work = image_work(trial.image_counters)
     assert work is not None
     # Two clients, one for each job; what they did behind the last answer is missing: of a quarter
     # of a second, or more where the machine is busy.
-    samples = [one for one in trial.image_counters if isinstance(one, ImageSample)]
+    samples = [
+        image_counter
+        for image_counter in trial.image_counters
+        if isinstance(image_counter, ImageSample)
+    ]
     assert 0.9 * done_before(samples[-1].at, trial) <= work.counts["wr"] <= asked
     assert work.counts["wr_bytes"] == work.counts["wr"] * 64 * KIB
     assert work.counts["objecter.op_w"] == pytest.approx(work.counts["wr"], rel=0.02, abs=10)
@@ -204,13 +210,17 @@ def test_an_image_by_librbd_adds_up_from_fio_to_the_osds(
     # A write is of one object, and served by one OSD. No trial waits for the first dump, so that
     # what was written while the OSDs were asked is not in it, but all behind the next line is.
     served = operation_sizes(trial.ceph_counters).get("op_w", {}).get(64 * KIB, 0)
-    later = [one for one in samples if one.at >= trial.ceph_counters[1].at]
-    dumps = [one for one in trial.ceph_counters if isinstance(one, CounterDump)]
-    if later and all(len(one.sizes) == 3 for one in dumps):
+    later = [sample for sample in samples if sample.at >= trial.ceph_counters[1].at]
+    dumps = [
+        ceph_counter
+        for ceph_counter in trial.ceph_counters
+        if isinstance(ceph_counter, CounterDump)
+    ]
+    if later and all(len(dump.sizes) == 3 for dump in dumps):
         assert served >= later[-1].counts["wr"] - later[0].counts["wr"] - 10
     assert served <= asked
     # The sockets go with the run.
-    (image,) = (one for one in Run(folder).stacks["rbd:rep3"] if one.kind is LayerKind.IMAGE)
+    (image,) = (item for item in Run(folder).stacks["rbd:rep3"] if item.kind is LayerKind.IMAGE)
     assert not Path(image.facts["admin_socket"]).exists()
 
 
@@ -223,14 +233,14 @@ def test_one_writer_of_a_fuse_mount_is_one_request_at_a_time(lab: str, tmp_path:
     folder = opened.cephfs / "watched"
     folder.mkdir()
     watches = watches_of(stack, tmp_path)
-    for one in watches:
-        one.start()
+    for watch in watches:
+        watch.start()
 
     def seen_at_work() -> bool:
         waiting = fuse_waiting(StoredTrial(tmp_path, None).mount_counters, stack[0].name)
         return len(waiting) > 3 and max(waiting) >= 1
 
     fio(folder, seen_at_work, "--rw=write", "--bs=1m", "--direct=1", "--ioengine=psync")
-    for one in watches:
-        one.stop()
+    for watch in watches:
+        watch.stop()
     assert seen_at_work()

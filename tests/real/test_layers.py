@@ -33,7 +33,7 @@ def test_bytes_of_fio_and_of_its_loop_device_agree_within_5_percent(
     assert ran.status in (0, 1), ran.err
     said = process("layers", "@latest", "--format", "json")
     assert said.status == 0, said.err
-    cells = {one["workload"]: one for one in json.loads(said.out)["cells"]}
+    cells = {cell["workload"]: cell for cell in json.loads(said.out)["cells"]}
     assert len(cells) == 3
 
     for name, op in (("direct-write", "write"), ("direct-read", "read")):
@@ -65,8 +65,8 @@ def test_bytes_of_fio_and_of_its_loop_device_agree_within_5_percent(
 
 def first_step(cell: dict[str, Any], op: str) -> dict[str, Any]:
     """From the engine to the device."""
-    return next(one for one in cell["steps"] if one["above"] == 0 and one["op"] == op)
+    return next(step for step in cell["steps"] if step["above"] == 0 and step["op"] == op)
 
 
 def flow(cell: dict[str, Any], layer: int, op: str) -> dict[str, Any]:
-    return next(one for one in cell["layers"][layer]["flows"] if one["op"] == op)
+    return next(item for item in cell["layers"][layer]["flows"] if item["op"] == op)

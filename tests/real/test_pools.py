@@ -125,7 +125,7 @@ def outcomes(ended: Ended) -> dict[str, str]:
     """The answer, held against the schema that `leadline schema pools` prints."""
     answer = json.loads(ended.out)
     jsonschema.validate(answer, SCHEMAS["pools"].model_json_schema(by_alias=True))
-    return {one["name"]: one["outcome"] for one in answer["pools"]}
+    return {pool["name"]: pool["outcome"] for pool in answer["pools"]}
 
 
 def everything(lab: Lab) -> dict[str, object]:
@@ -249,7 +249,7 @@ def test_a_cephfs_pool_joins_and_leaves_the_filesystem(process: Process, single_
     before = everything(single_zone)
     created = pools(process, single_zone, "create", "cephfs-rep2", "ec-2-1", "--format", "json")
     assert created.status == 0, created.err
-    domains = {one["name"]: one["failure_domain"] for one in json.loads(created.out)["pools"]}
+    domains = {pool["name"]: pool["failure_domain"] for pool in json.loads(created.out)["pools"]}
     assert domains == {"cephfs-rep2": "rack", "ec-2-1": "rack"}
     assert "cephfs-rep2" in run(single_zone, "ceph", "fs", "ls")
     run(single_zone, "rados", "-p", "cephfs-rep2", "put", "10000000002.00000000", "/etc/hostname")

@@ -55,14 +55,14 @@ def test_a_sweep_is_answered(process: Callable[..., Ended], tmp_path: Path) -> N
         "c1-qd64-rate4",
         "c2-qd64-rate4",
     ]
-    disturbed = next(one for one in run.trials if one.record.level == "c1-qd1-n1")
-    assert [one.name for one in disturbed.clients] == ["c1", "n1"]
-    assert {one.op.value for one in disturbed.derived.operations} == {"read"}  # type: ignore[union-attr]
+    disturbed = next(trial for trial in run.trials if trial.record.level == "c1-qd1-n1")
+    assert [client.name for client in disturbed.clients] == ["c1", "n1"]
+    assert {operation.op.value for operation in disturbed.derived.operations} == {"read"}  # type: ignore[union-attr]
     assert list(folder.iterdir()) == []
     assert fio_processes(folder) == []
 
     told = json.loads(process("scale", "@latest", "--format", "json").out)
-    curve = next(one for one in told["curves"] if one["workload"] == "sweep")
+    curve = next(curve for curve in told["curves"] if curve["workload"] == "sweep")
     assert [(point["level"], point["loop"]) for point in curve["points"]] == [
         ("c1-qd1", "closed"),
         ("c2-qd1", "closed"),
@@ -72,7 +72,7 @@ def test_a_sweep_is_answered(process: Callable[..., Ended], tmp_path: Path) -> N
     assert offered == pytest.approx(0.3 * curve["peak"]["iops"], rel=0.01)
     (density,) = told["density"]
     assert (density["kept"], density["broken"], density["most"]) == (2, None, 2)
-    assert {one["neighbours"] for one in told["neighbours"]} == {1}
+    assert {neighbour["neighbours"] for neighbour in told["neighbours"]} == {1}
 
     page = tmp_path / "page.html"
     assert process("report", "@latest", "-o", page).status == 0

@@ -97,7 +97,7 @@ def archive(tmp_path: Path) -> Run:
 def plan(tmp_path: Path, *targets: str, cluster: str = "", more: str = PATIENT) -> Path:
     path = tmp_path / "plan.yaml"
     clusters = f"clusters: {{here: {{lab: {cluster}}}}}\n" if cluster else ""
-    listed = "".join(f"  - {one}\n" for one in targets)
+    listed = "".join(f"  - {target}\n" for target in targets)
     workloads = "workloads: [{name: w, pattern: randwrite}]\n"
     path.write_text(f"{clusters}targets:\n{listed}{workloads}{more}")
     return path

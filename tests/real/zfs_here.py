@@ -46,4 +46,4 @@ def left_here(tmp_path: Path) -> list[str]:
             continue
     if answers("zpool", "list"):
         told += pools()
-    return [one for one in told for token in tokens(tmp_path) if token in one]
+    return [item for item in told for token in tokens(tmp_path) if token in item]

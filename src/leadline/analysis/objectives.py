@@ -1,4 +1,4 @@
-"""What a ranking goes by: the numbers of a run that count, each with its weight."""
+"""Objectives: the numbers of a run that a ranking weighs, by use case or as the user selects."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from types import MappingProxyType
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure, MetricFigure, Selector, parse_selector
-from leadline.analysis.workloads import STREAMING_BYTES, Key, Traits, rate_told, traits_of
+from leadline.analysis.workloads import Key, Traits, rate_told, traits_of
 from leadline.archive.reader import Run
+from leadline.data import load_table
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
-
-# What people use storage for, as data: which I/O counts for each, and how much.
-#  The weights are judgements, not measurements: docs/guides/choose-a-pool.md gives the reasons,
-# and `--objective` puts a user's own in their place.
-
-_SMALL_BYTES = 16 * 1024
 
 
 class Access(StrEnum):
@@ -31,14 +25,15 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A part of a use case: I/O of an operation, by its traits, and the metrics that count of it
-    with their weights. `essential`: a run with none of the use case's essential parts says nothing
-    about it. Block sizes in bytes, both ends included; `mixed` and `fsync` None is any."""
+    """One kind of I/O that a use case needs, and the weights of its metrics.
+
+    `essential`: a run that has none of the essential kinds cannot rank the use case. Block sizes
+    are in bytes, both ends included; None for `mixed` and `fsync` matches any."""
 
     name: str
     op: Op
     random: bool
-    metrics: Mapping[Metric, float]
+    weights: Mapping[Metric, float]
     smallest: int = 0
     largest: int = 1 << 62
     mixed: bool | None = None
@@ -47,10 +42,10 @@ class Need:
 
     @property
     def weight(self) -> float:
-        return sum(self.metrics.values())
+        return sum(self.weights.values())
 
     def fits(self, op: Op, traits: Traits) -> bool:
-        """Whether I/O is of this kind; what nobody told fits nothing."""
+        """Return whether I/O is of this kind; an unknown trait fits no kind."""
         return (
             op is self.op
             and traits.random is self.random
@@ -63,8 +58,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCase:
-    """`title` as in a sentence (`for a database`); `beyond` is what no such measurement tells;
-    `access` is what it must allow by nature."""
+    """What storage is used for. `title` as in a sentence (`for a database`); `beyond` lists what
+    these measurements do not cover; `access` is the access mode that the use requires."""
 
     name: str
     title: str
@@ -74,124 +69,21 @@ class UseCase:
     access: Access | None = None
 
 
-def _metrics(iops: float = 0.0, p99: float = 0.0, bandwidth: float = 0.0) -> Mapping[Metric, float]:
-    given = {Metric.IOPS: iops, Metric.LATENCY_P99: p99, Metric.BANDWIDTH: bandwidth}
-    return MappingProxyType({metric: weight for metric, weight in given.items() if weight})
-
-
-def _small(name: str, op: Op, *, essential: bool, iops: float, p99: float) -> Need:
-    """Random I/O of up to 16 KiB. Reads and writes of a mixed load count as its total, once."""
-    return Need(
-        name=name,
-        op=op,
-        random=True,
-        mixed=op is Op.TOTAL,
-        largest=_SMALL_BYTES,
-        metrics=_metrics(iops=iops, p99=p99),
-        essential=essential,
-    )
-
-
-def _large(name: str, op: Op, *, essential: bool, weight: float) -> Need:
-    """Sequential I/O of 64 KiB and more."""
-    return Need(
-        name=name,
-        op=op,
-        random=False,
-        mixed=False,
-        smallest=STREAMING_BYTES,
-        metrics=_metrics(bandwidth=weight),
-        essential=essential,
-    )
-
-
-_RANDOM_WRITES = "small random writes"
-_RANDOM_READS = "small random reads"
-_MIXED = "small random reads and writes together"
-_LARGE_READS = "large sequential reads"
-_LARGE_WRITES = "large sequential writes"
-
-USE_CASES: tuple[UseCase, ...] = (
-    UseCase(
-        name="database",
-        title="a database",
-        sentence="a transaction ends when its log is written, a query when its pages are read",
-        needs=(
-            Need(
-                name="log writes (sequential, with fsync)",
-                op=Op.WRITE,
-                random=False,
-                largest=STREAMING_BYTES,
-                fsync=True,
-                metrics=_metrics(iops=1, p99=2),
-                essential=True,
-            ),
-            _small(_RANDOM_WRITES, Op.WRITE, essential=True, iops=1, p99=2),
-            _small(_RANDOM_READS, Op.READ, essential=False, iops=1, p99=1),
-            _small(_MIXED, Op.TOTAL, essential=True, iops=1, p99=1),
-        ),
-        beyond=("what a database's own cache and commit groups make of it",),
-    ),
-    UseCase(
-        name="virtual-machines",
-        title="virtual machines",
-        sentence="many systems do small random reads and writes at once",
-        needs=(
-            _small(_MIXED, Op.TOTAL, essential=True, iops=2, p99=2),
-            _small(_RANDOM_READS, Op.READ, essential=True, iops=1, p99=1),
-            _small(_RANDOM_WRITES, Op.WRITE, essential=True, iops=1, p99=1),
-        ),
-        beyond=("how many virtual machines it bears at once (`leadline scale`)",),
-    ),
-    UseCase(
-        name="streaming",
-        title="streaming",
-        sentence="large files are read from end to end, and come in now and then",
-        needs=(
-            _large(_LARGE_READS, Op.READ, essential=True, weight=3),
-            _large(_LARGE_WRITES, Op.WRITE, essential=False, weight=1),
-        ),
-        beyond=("many readers at different places of the same files",),
-    ),
-    UseCase(
-        name="backup",
-        title="backups",
-        sentence="data is written from end to end, and read when it must be restored",
-        needs=(
-            _large(_LARGE_WRITES, Op.WRITE, essential=True, weight=3),
-            _large(_LARGE_READS, Op.READ, essential=False, weight=1),
-        ),
-        beyond=("what compression and deduplication of the backup itself cost",),
-    ),
-    UseCase(
-        name="shared-files",
-        title="shared files",
-        sentence="many hosts mount one file system and work on files of all sizes",
-        needs=(
-            _small(_MIXED, Op.TOTAL, essential=True, iops=1, p99=1),
-            _small(_RANDOM_READS, Op.READ, essential=True, iops=1, p99=1),
-            _small(_RANDOM_WRITES, Op.WRITE, essential=True, iops=1, p99=1),
-            _large(_LARGE_READS, Op.READ, essential=False, weight=1),
-            _large(_LARGE_WRITES, Op.WRITE, essential=False, weight=1),
-        ),
-        beyond=(
-            "making, listing and locking of files (metadata)",
-            "several hosts at work on the same files",
-        ),
-        access=Access.RWX,
-    ),
-)
+def use_cases() -> tuple[UseCase, ...]:
+    """Return the built-in use cases, in the order in which they are listed."""
+    cases: tuple[UseCase, ...] = load_table("use_cases", tuple[UseCase, ...])
+    return cases
 
 
 def find_use_case(name: str) -> UseCase:
     """Raises LeadlineError(`usage`) that names the nearest."""
-    names = [one.name for one in USE_CASES]
+    names = [case.name for case in use_cases()]
     wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
-    for case in USE_CASES:
+    for case in use_cases():
         if case.name == wanted:
             return case
     near = difflib.get_close_matches(wanted, names, n=1)
-    near = near or [one for one in names if wanted and wanted in one][:1]
+    near = near or [known for known in names if wanted and wanted in known][:1]
     raise LeadlineError(
         errors.USAGE,
         f"there is no use case {name!r}",
@@ -355,7 +247,7 @@ def _of_need(table: _Table, need: Need) -> tuple[list[Objective], list[str]]:
         return [], [f"{need.name}: no workload does them"]
     usable: dict[Metric, list[Key]] = {}
     lacking: list[str] = []
-    for metric in need.metrics:
+    for metric in need.weights:
         word = metric_word(metric)
         told = [key for key in keys if table.told(key, metric)]
         blurred = [key for key in told if not table.spread_known(key, metric)]
@@ -368,9 +260,9 @@ def _of_need(table: _Table, need: Need) -> tuple[list[Objective], list[str]]:
             )
         if len(told) > len(blurred):
             usable[metric] = [key for key in told if key not in blurred]
-    share = need.weight / (sum(need.metrics[metric] for metric in usable) or 1.0)
+    share = need.weight / (sum(need.weights[metric] for metric in usable) or 1.0)
     return [
-        _objective(key, metric, weight=share * need.metrics[metric] / len(fit), need=need.name)
+        _objective(key, metric, weight=share * need.weights[metric] / len(fit), need=need.name)
         for metric, fit in usable.items()
         for key in fit
     ], lacking

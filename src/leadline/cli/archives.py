@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-import click
-
 from leadline import __version__
 from leadline.archive.records import Session
+from leadline.cli.options import echo_line
 from leadline.formats.importer import Refused
-from leadline.report.words import count_text, visible
+from leadline.report.words import count_text
 
 
 def this_session() -> Session:
@@ -37,9 +36,9 @@ def tell_refused(refused: Iterable[Refused]) -> None:
     """On stderr: first the files that the user may miss."""
     ordered = sorted(refused, key=lambda one: not one.expected)
     for one in ordered[:_REFUSED_TOLD]:
-        click.echo(f"refused: {visible(one.file)}: {visible(one.reason)}", err=True)
+        echo_line(f"refused: {one.file}: {one.reason}", err=True)
         for line in one.context:
-            click.echo(f"  {visible(line)}", err=True)
+            echo_line(f"  {line}", err=True)
     if len(ordered) > _REFUSED_TOLD:
         more = count_text(len(ordered) - _REFUSED_TOLD, "more file")
-        click.echo(f"refused: {more}; --format json names all", err=True)
+        echo_line(f"refused: {more}; --format json names all", err=True)

@@ -28,7 +28,7 @@ from leadline.findings import Finding
 )
 @format_option("text", "json", "markdown", "junit")
 def command(what: tuple[str, ...], runs: Path | None, kind: str, output: str) -> Exit:
-    """Say which numbers of a run, or of anybody's result files, can be believed, and why the
+    """Audit the numbers of a run, or of result files of any tool, and list what is wrong with the
     others cannot. Files are audited as they are; nothing is kept of them.
 
     Ends with exit status 1 if any finding is an error: such numbers enter no ranking.
@@ -78,8 +78,8 @@ def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
         if output == "json":
             from leadline.report.answers.run import audit_output
 
-            told = audit_output(None, findings, imported.refused)
-            click.echo(told.model_dump_json(by_alias=True, indent=2))
+            answer = audit_output(None, findings, imported.refused)
+            click.echo(answer.model_dump_json(by_alias=True, indent=2))
         else:
             _print(audited, output)
         tell_refused(imported.refused)

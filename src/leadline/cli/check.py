@@ -22,7 +22,7 @@ from leadline.units import format_block_size, format_duration, format_size
 def command(plan: Path | None, output: str, **given: object) -> Exit:
     """Show what a plan would do: every cell, the time, and the bytes it would write.
 
-    All faults of a plan are told at once, each with its line and the nearest valid name.
+    All faults of a plan are reported at once, each with its line and the nearest valid name.
     Nothing is touched; targets are not looked at.
 
     \b

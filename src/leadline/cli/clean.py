@@ -10,7 +10,7 @@ import click
 from leadline import errors
 from leadline.archive.runs import find_run, list_runs, runs_folder
 from leadline.archive.writer import RunWriter
-from leadline.cli.options import kubernetes_access, kubernetes_options, runs_option
+from leadline.cli.options import echo_line, kubernetes_access, kubernetes_options, runs_option
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
 from leadline.targets.open import remove_leftovers
@@ -44,13 +44,13 @@ def command(
     folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
     machines and volumes, and labs that were brought up for the run.
 
-    Only what the archive tells of and carries the run's own mark is touched; files that Leadline
-    did not make stay. Without a run, all runs are looked at. The archive itself keeps all its
-    results. With --kubernetes the cluster itself is asked, for runs whose archive is elsewhere;
-    with --all that takes also runs of others that are going on: look first with --dry-run.
-    Folders of sockets that killed processes left in the temporary folder go as well.
+    Only what the archive records and what carries the run's own mark is touched; files that
+    Leadline did not make stay. Without a run, all runs are looked at. The archive itself keeps
+    all its results. With --kubernetes the cluster itself is asked, for runs whose archive is
+    elsewhere; with --all that takes also runs of others that are going on: look first with
+    --dry-run. Folders of sockets that killed processes left in the temporary folder go as well.
 
-    What could not be removed is told, with status 4.
+    What could not be removed is reported, with exit status 4.
 
     \b
     Example:
@@ -68,7 +68,7 @@ def command(
             raise LeadlineError(
                 errors.USAGE,
                 "what is to be removed from the cluster needs a name",
-                hint="`--run ID` for one run, or `--all` for every run that anybody made there",
+                hint="`--run ID` for one run, or `--all` for every run of every user there",
             )
         return _in_cluster(kubeconfig, context, namespace, asked, dry_run=dry_run)
     folder = runs_folder(runs)
@@ -80,12 +80,12 @@ def command(
     for one in left:
         if dry_run:
             for created in one.left_behind:
-                click.echo(f"{one.id}: would remove {created.path}")
+                echo_line(f"{one.id}: would remove {created.path}")
             continue
         with RunWriter.tidying(one.path) as writer:
             done, problems = remove_leftovers(one, writer)
         for sentence in done:
-            click.echo(f"{one.id}: {sentence}")
+            echo_line(f"{one.id}: {sentence}")
         stays += [f"{one.id}: {sentence}" for sentence in problems]
     if not left:
         click.echo("nothing was left behind")
@@ -118,13 +118,13 @@ def _in_cluster(
     with Connection(kubernetes_access(kubeconfig=kubeconfig, context=context)) as connection:
         found = leftovers(connection, run=run, namespace=namespace)
         if not found:
-            click.echo(f"nothing of Leadline's is in {connection.context}")
+            echo_line(f"nothing of Leadline's is in {connection.context}")
         elif dry_run:
             for one in found:
-                click.echo(f"{one.run}: would remove the {one}")
+                echo_line(f"{one.run}: would remove the {one}")
         else:
             done, stays = remove(found, Removal(connection=connection))
             for sentence in done:
-                click.echo(sentence)
+                echo_line(sentence)
             _raise_if_any(stays)
     return Exit.ANSWERED

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "limits",
     multiple=True,
     metavar="LIMIT",
-    help="Exit status 1 if a change exceeds it, 5 if that cannot be told: 'write p99 > +20%'.",
+    help="Exit status 1 if a change exceeds it, 5 if that is inconclusive: 'write p99 > +20%'.",
 )
 @format_option("text", "json", "csv", "markdown")
 def command(
@@ -53,7 +53,7 @@ def command(
     output: str,
 ) -> Exit:
     """Compare two runs, or two clusters, targets or labels of one run: every cell with its change,
-    its interval and a verdict, beside what differs in how the two are built.
+    its interval and a verdict, next to the configuration differences of the two.
 
     One run with two clusters is compared with itself: the first cluster is the baseline. With --by
     and a label's key, its two values are compared, all other labels held fixed. Ends with exit
@@ -117,14 +117,14 @@ def _tell_why_not(comparison: Comparison) -> None:
         if comparison.cells
         else "the two have no target, workload and level in common"
     )
-    told = LeadlineError(
+    problem = LeadlineError(
         errors.NOT_COMPARABLE,
         fact,
         context=context,
         hint="`leadline audit` says what is wrong with numbers; --by target names partners that "
         "are called differently",
     )
-    click.echo(str(told), err=True)
+    click.echo(str(problem), err=True)
 
 
 def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
@@ -136,7 +136,7 @@ def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
             continue
         cell = result.cell
         ratio = cell.judgement.ratio
-        change = "no change can be told" if ratio is None else change_text(ratio)
+        change = "the change is unknown" if ratio is None else change_text(ratio)
         where = place(cell.target, cell.workload, cell.level, op_text(cell.op))
         click.echo(f"{result.outcome.value}: {result.limit.text}: {where}: {change}", err=True)
     outcomes = {result.outcome for result in results}

@@ -102,7 +102,7 @@ def _lab() -> Check:
         found=f"without zones and delay: {no_zones}" if no_zones else "can be brought up here",
         ok=no_zones is None,
         needed=False,
-        hint="the zones of a lab are network namespaces, joined by a small program of ours",
+        hint="the zones of a lab are network namespaces, joined by a small C program",
     )
 
 
@@ -135,7 +135,7 @@ def _zfs() -> Check:
             found=f"of the kernel; SUSPENDED: {', '.join(lost)}, of which all I/O waits",
             ok=False,
             needed=False,
-            hint=programs.suspended(lost[0]).hint or "",
+            hint=programs.suspended_error(lost[0]).hint or "",
         )
     elif Path("/dev/zfs").exists():
         found = "of the kernel"

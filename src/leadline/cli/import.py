@@ -1,4 +1,4 @@
-"""`leadline import`: anybody's results into archives of our own."""
+"""`leadline import`: reads results of any tool into archives."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def command(
 ) -> Exit:
     """Import other tools' results, files or folders of them, as runs; then audit them.
 
-    KIND is auto (each file tells), fio (any output of fio), or one of KINDS.
+    KIND is auto (recognised by content), fio (any output of fio), or one of KINDS.
     The files are kept byte for byte. Results of several clusters become a run each, NAME-CLUSTER.
     Ends with exit status 1 if a file that was named could not be read; the others are imported.
 

@@ -11,6 +11,7 @@ from leadline import errors
 from leadline.cli.options import (
     cluster_access,
     cluster_options,
+    echo_line,
     format_option,
     kubernetes_access,
     kubernetes_options,
@@ -148,15 +149,14 @@ def _asked(kubeconfig: Path | None, context: str | None) -> tuple[Mapping[str, b
 
 
 def _saved(folder: Path, option: str) -> Mapping[str, bytes]:
-    """The dumps in a folder. What could not be read of one without Kubernetes' gaps is told."""
+    """The dumps in a folder. Missing dumps are reported as gaps, except those of Kubernetes."""
     from leadline.inventory.kubernetes.kinds import holds_kubernetes
     from leadline.inventory.kubernetes.objects import read_folder
-    from leadline.text import visible
 
     saved = read_folder(folder, option)
     if not holds_kubernetes(saved.dumps):
         for gap in saved.gaps:
-            click.echo(f"warning: {visible(gap.what)}: {visible(gap.reason)}", err=True)
+            echo_line(f"warning: {gap.what}: {gap.reason}", err=True)
     return saved.dumps
 
 
@@ -171,7 +171,7 @@ def _save(folder: Path, dumps: Mapping[str, bytes]) -> None:
             f"the dumps cannot be written to {str(error.filename or folder)!r}: {error.strerror}",
             hint="name another folder with --save",
         ) from error
-    click.echo(f"{len(dumps)} dumps written to {folder}", err=True)
+    echo_line(f"{len(dumps)} dumps written to {folder}", err=True)
 
 
 def _output(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 PROGRAM = "kubectl leadline"
 
-# kubectl's options for the choice of a cluster that verbs of ours take too.
+# kubectl's options for the choice of a cluster that verbs of Leadline take too.
 _OF_KUBECTL = ("--kubeconfig", "--context", "--namespace", "-n")
 # Verbs that have verbs of their own, to which the options belong.
 WITH_VERBS = ("lab", "pools")

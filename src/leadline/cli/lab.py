@@ -1,4 +1,4 @@
-"""`leadline lab`: a real, throw-away Ceph cluster on this machine."""
+"""`leadline lab`: a real, ephemeral Ceph cluster on this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from leadline.report.answers.systems import (
 )
 from leadline.units import format_duration, format_latency, format_size
 
-# A lab, told to people.
+# A lab as text.
 
 
 def describe(lab: OneLabOutput) -> str:
@@ -123,7 +123,7 @@ labs_option = click.option(
 
 @click.group()
 def command() -> None:
-    """Bring a real, throw-away Ceph cluster up on this machine, with zones and delay.
+    """Bring a real, ephemeral Ceph cluster up on this machine, with zones and delay.
 
     It has the pools rep3, rep2, ec-2-1, cephfs-rep3 and cephfs-rep2, in three zones with a delay
     between them, or in three racks or any number of hosts of one zone. All of it lies in one folder
@@ -198,7 +198,7 @@ def up(
         lab = bring_up(name, wanted, folder, observe, keep=keep)
     for note in _notes(lab.network_note, lab.cephfs_note):
         click.echo(f"note: {note}", err=True)
-    _print(_told(lab.folder), output)
+    _print(_described(lab.folder), output)
     return Exit.ANSWERED
 
 
@@ -222,9 +222,9 @@ def status(name: str, labs: Path | None, output: str) -> Exit:
     folder = lab_folder(name, where)
     if folder not in {one.folder for one in survey(where)}:
         raise not_found(name, where)
-    told = _told(folder, ask=True)
-    _print(told, output)
-    return Exit.ANSWERED if told.condition == "up" else Exit.NEGATIVE
+    answer = _described(folder, ask=True)
+    _print(answer, output)
+    return Exit.ANSWERED if answer.condition == "up" else Exit.NEGATIVE
 
 
 @command.command("list")
@@ -241,13 +241,13 @@ def list_labs(labs: Path | None, output: str) -> Exit:
     from leadline.lab.state import labs_folder
 
     where = labs_folder(labs)
-    found = LabOutput(labs=[_told(one.folder) for one in survey(where)])
+    found = LabOutput(labs=[_described(one.folder) for one in survey(where)])
     if output == "json":
         click.echo(found.model_dump_json(by_alias=True, indent=2))
         return Exit.ANSWERED
     if not found.labs:
         click.echo(f"no labs in {where}", err=True)
-    from leadline.report.answers.run import render_rows
+    from leadline.report.render.rows import render_rows
 
     columns = ("lab", "condition", "topology", "OSDs", "store", "memory", "since")
     rows = [
@@ -343,14 +343,14 @@ def _notes(network: str, cephfs: str) -> list[str]:
     return notes
 
 
-def _print(told: OneLabOutput, output: str) -> None:
+def _print(answer: OneLabOutput, output: str) -> None:
     if output == "json":
-        click.echo(LabOutput(labs=[told]).model_dump_json(by_alias=True, indent=2))
+        click.echo(LabOutput(labs=[answer]).model_dump_json(by_alias=True, indent=2))
     else:
-        click.echo(describe(told))
+        click.echo(describe(answer))
 
 
-def _told(folder: Path, *, ask: bool = False) -> OneLabOutput:
+def _described(folder: Path, *, ask: bool = False) -> OneLabOutput:
     """A lab as it is now; `ask` its cluster for its health."""
     from leadline.lab.cluster import Condition, look
     from leadline.lab.conf import CLIENT, CONF, client_location

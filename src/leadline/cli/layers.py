@@ -55,7 +55,7 @@ def command(
 def _print(study: LayerStudy, output: str) -> None:
     if output in ("json", "csv"):
         from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows, layers_output
-        from leadline.report.answers.run import render_rows
+        from leadline.report.render.rows import render_rows
 
         answer = layers_output(study)
         if output == "json":

@@ -34,7 +34,7 @@ def command(runs: Path | None, output: str) -> Exit:
     if output == "json":
         click.echo(found.model_dump_json(by_alias=True, indent=2))
         return Exit.ANSWERED
-    from leadline.report.answers.run import render_rows
+    from leadline.report.render.rows import render_rows
 
     columns = ("run", "status", "trials", "targets", "profiles")
     rows = [

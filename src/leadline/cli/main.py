@@ -21,22 +21,22 @@ from leadline.errors import BUG, INTERRUPTED, OUTPUT_UNWRITABLE, USAGE, Exit, Le
 VERBS = {
     "plan": "Write a plan for the StorageClasses of a cluster: what fits, and how long it takes.",
     "check": "Show what a plan would do: its matrix, time, bytes written, and all its faults.",
-    "run": "Carry out a plan, or a profile on targets, into an archive; audit it; show it.",
-    "import": "Import anybody's results (fio, kbench, rados bench, tables ...) and audit them.",
+    "run": "Run a plan, or a profile on targets, into an archive; audit it; show it.",
+    "import": "Import results of other tools (fio, kbench, rados bench, tables) and audit them.",
     "list": "List the runs.",
-    "show": "Show what a run measured, with every doubt beside its number.",
-    "audit": "Say which numbers of a run, or of anybody's files, can be believed, and why not.",
+    "show": "Show what a run measured, each number with its findings.",
+    "audit": "List which numbers of a run or of result files cannot be trusted, and why.",
     "explain": "Explain an audit rule: what it checks, its physics, what to do.",
     "verify": "Check an archive's checksums and recompute its numbers from raw.",
     "compare": "Compare two runs, clusters or targets: changes, verdicts, what differs and why.",
-    "rank": "Rank a run's targets, with ties where they cannot be told apart.",
+    "rank": "Rank a run's targets, with ties where the evidence is inconclusive.",
     "scale": "Show load curves, knee and bottleneck, and what a larger system gives.",
     "layers": "Show where the I/O goes: what each layer below a target did, and why.",
     "recommend": "Say which target to use for databases, backups ..., why, and what it costs.",
     "report": "Write a run as a page (HTML), Markdown, JSON or CSV.",
     "inventory": "Say what a cluster is: versions, pools, placement groups and why, health.",
     "pools": "Create the study's pools on a cluster, with a failure domain that fits; undo it.",
-    "lab": "Bring a real, throw-away Ceph cluster up on this machine, with zones and delay.",
+    "lab": "Bring a real, ephemeral Ceph cluster up on this machine, with zones and delay.",
     "clean": "Remove what a killed run left on its targets.",
     "doctor": "Say what this machine lacks for measuring, and how to get it.",
     "schema": "Print the JSON schema of a verb's output.",
@@ -123,7 +123,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -> int:
-    """Run the command line and return its exit status; errors are told on stderr. `program` is
+    """Run the command line and return its exit status; errors are printed on stderr. `program` is
     what help calls it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -140,8 +140,8 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -
         verb = f" {given[0]}" if given and given[0] in VERBS else ""
         where = error.ctx.command_path if error.ctx else f"{program}{verb}"
         fact = error.format_message().rstrip(".")
-        told = LeadlineError(USAGE, fact, hint=f"`{where} --help`")
-        click.echo(str(told), err=True)
+        problem = LeadlineError(USAGE, fact, hint=f"`{where} --help`")
+        click.echo(str(problem), err=True)
         status = Exit.WRONG_REQUEST
     except (click.Abort, KeyboardInterrupt):
         click.echo(str(LeadlineError(INTERRUPTED, "stopped by Ctrl-C")), err=True)
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
             # Files that we open have names, so it was what stdout leads to.
-            told = LeadlineError(
+            problem = LeadlineError(
                 OUTPUT_UNWRITABLE,
                 f"the answer cannot be written: {error.strerror}",
                 hint="make room where the output goes; archives are not harmed by it",
@@ -160,14 +160,14 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -
             _forget_stdout()
         else:
             click.echo(traceback.format_exc(), err=True)
-            told = LeadlineError(
+            problem = LeadlineError(
                 BUG,
                 f"Leadline failed: {type(error).__name__}: {error}",
                 hint="this is our bug: please report it with the lines above; archives are not "
                 "harmed by it",
             )
-        click.echo(str(told), err=True)
-        status = told.kind.exit
+        click.echo(str(problem), err=True)
+        status = problem.kind.exit
     return int(status)
 
 
@@ -195,7 +195,7 @@ def entry() -> None:
 
 
 def set_streams() -> None:
-    """stdout and stderr as every console script of ours has them."""
+    """stdout and stderr as every console script of Leadline has them."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Data is UTF-8 whatever the locale; a terminal gets what it can show.
         if sys.stdout.isatty():

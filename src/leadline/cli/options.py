@@ -13,11 +13,17 @@ from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.connect.kubernetes.client import KubernetesAccess
 from leadline.errors import LeadlineError
+from leadline.text import visible
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
     from leadline.api import Judge
     from leadline.archive.reader import Run
+
+
+def echo_line(text: str, *, err: bool = False) -> None:
+    """Print one line that may quote untrusted text, with control characters spelled out."""
+    click.echo(visible(text), err=err)
 
 
 # Which Kubernetes cluster a verb talks to: options that every verb with one takes.

@@ -1,22 +1,21 @@
-"""`leadline plan`: a plan written from what a cluster is."""
+"""`leadline plan`: writes a plan for the StorageClasses of a cluster."""
 
 from __future__ import annotations
 
 import difflib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
-from leadline.cli.options import KUBERNETES_OPTIONS, Command, format_option
+from leadline.cli.options import KUBERNETES_OPTIONS, Command, echo_line, format_option
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
 from leadline.planning.draft import Wish
-from leadline.text import visible
 from leadline.units import parse_size
 
 if TYPE_CHECKING:
@@ -24,6 +23,13 @@ if TYPE_CHECKING:
     from leadline.plan.loader import Overrides
     from leadline.plan.target_url import KubernetesCluster
     from leadline.planning.draft import Draft, Load, Survey, Wish
+    from leadline.planning.text import Settings
+
+
+# The published study of pools under OpenShift virtual machines: its volume sizes and counts.
+_STUDY_VOLUMES = tuple(size * GIB for size in (150, 500, 1000))
+_STUDY_COUNTS = (1, 5, 10)
+STUDY_PROFILE = "odf-vm"
 
 
 def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
@@ -95,38 +101,12 @@ def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command]
 @click.option("--repeats", type=int, help="Trials of each cell.")
 @click.option("--prefill/--no-prefill", default=None, help="Write all data before measuring.")
 @format_option("text", "json")
-def command(
-    from_cluster: bool,
-    path: Path | None,
-    force: bool,
-    classes: tuple[str, ...],
-    runner: str | None,
-    vms: str | None,
-    volumes: str | None,
-    counts: str | None,
-    mode: str | None,
-    study: bool,
-    kubeconfig: Path | None,
-    context: str | None,
-    namespace: str | None,
-    runner_image: str | None,
-    runner_cpu: str | None,
-    runner_memory: str | None,
-    vm_image: str | None,
-    profiles: tuple[str, ...],
-    name: str | None,
-    runtime: str | None,
-    ramp: str | None,
-    size: str | None,
-    repeats: int | None,
-    prefill: bool | None,
-    output: str,
-) -> Exit:
+def command(from_cluster: bool, path: Path | None, force: bool, output: str, **given: Any) -> Exit:
     """Write a plan for the StorageClasses of a Kubernetes cluster, with volumes that fit and the
     time it takes. Nothing is changed in the cluster.
 
-    What cannot be measured is left out, and the plan says why. Without options it is small enough
-    to be run today: one pod and one volume a class, four short workloads.
+    The plan names every StorageClass that cannot be measured, with the reason. Without options the
+    plan is small: one pod and one volume for each class, four short workloads.
 
     \b
     Example:
@@ -134,95 +114,137 @@ def command(
         leadline plan --from-cluster --count 1,3 --volumes 50Gi --profile kbench
         leadline plan --from-cluster --study --vm small --vm-image registry.example/debian:12
     """
-    # DROPPED
-    from leadline.connect.kubernetes.client import KubernetesAccess
-    from leadline.plan.loader import Overrides
-    from leadline.planning.text import Settings, plan_text
-
     if not from_cluster:
         raise LeadlineError(
             errors.USAGE,
-            "say what the plan is written from: --from-cluster",
-            hint="`leadline check PLAN.yaml` shows what a plan does that you have already",
+            "no source for the plan: --from-cluster is missing",
+            hint="`leadline check PLAN.yaml` shows what an existing plan does",
         )
     if path is not None and os.path.lexists(path) and not force:
         raise LeadlineError(
             errors.OUTPUT_UNWRITABLE,
-            f"{str(path)!r} is there already",
+            f"{str(path)!r} already exists",
             hint="give another name, or --force",
         )
-    wish = wish_of(
-        classes=classes,
-        runner=runner,
-        vms=vms,
-        volumes=volumes,
-        counts=counts,
-        mode=mode,
-        study=study,
-        vm_image=vm_image,
-    )
-    chosen = profiles or ((STUDY_PROFILE,) if study else ("quick",))
-    overrides = Overrides(
-        targets=("storageclass:any",),
-        profiles=chosen,
-        name=name,
-        runtime=runtime,
-        ramp=ramp,
-        size=size,
-        repeats=repeats,
-        prefill=prefill,
-        namespace=namespace,
-        runner_image=runner_image,
-        runner_cpu=runner_cpu,
-        runner_memory=runner_memory,
-        vm_image=vm_image,
-    )
+    options = PlanOptions(**given)
+    overrides = options.overrides()
     load, pod = _load(overrides)
-    if runner_cpu or runner_memory:
-        wish = replace(wish, cpu=pod.cpu if runner_cpu else None, memory_bytes=pod.memory)
-    access = KubernetesAccess(kubeconfig=kubeconfig, context=context)
-    survey, used = _survey(access, namespace)
-    _require_classes(survey, wish)
-    draft = _draft(survey, wish, load)
+    request = options.request(pod)
+    survey, context = _survey(options.access(), options.namespace)
+    _require_classes(survey, request)
+    draft = _draft(survey, request, load)
     if not draft.targets:
         raise LeadlineError(
             errors.CLASS_UNSUITABLE,
-            "no StorageClass of the cluster can be measured so",
-            context=[f"{one.name}: {one.reason}" for one in draft.left_out]
+            "no StorageClass of the cluster can be measured with these options",
+            context=[f"{each.name}: {each.reason}" for each in draft.left_out]
             or ["the cluster has no StorageClass"],
             hint="smaller --volumes and --count, or another --class, may fit",
         )
-    text = plan_text(
-        draft,
-        load,
-        Settings(
-            context=used,
-            kubeconfig=str(kubeconfig.expanduser().absolute()) if kubeconfig else "",
-            namespace=namespace or "",
-            image=runner_image or "",
-            vm_image=vm_image or "",
-            name=name or "",
-            profiles=chosen,
-            runtime=runtime or "",
-            ramp=ramp or "",
-            size=size or "",
-            repeats=repeats,
-            prefill=load.prefill,
-            cpu=runner_cpu or "",
-            memory=runner_memory or "",
-        ),
-    )
+    from leadline.planning.text import plan_text
+
+    text = plan_text(draft, load, options.settings(context, prefill=load.prefill))
     if path is not None:
         _write(path, text, force=force)
-    _tell(draft, load, path)
+    _print_summary(draft, load, path)
     if output == "json":
         from leadline.report.answers.systems import plan_output
 
-        answer = plan_output(draft, load, context=used, path=str(path) if path else None, text=text)
+        answer = plan_output(
+            draft, load, context=context, path=str(path) if path else None, text=text
+        )
         click.echo(answer.model_dump_json(by_alias=True, indent=2))
     elif path is None:
         click.echo(text, nl=False)
     return Exit.ANSWERED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """The options of `leadline plan` as they were given, and what follows from them."""
+
+    classes: tuple[str, ...]
+    runner: str | None
+    vms: str | None
+    volumes: str | None
+    counts: str | None
+    mode: str | None
+    study: bool
+    kubeconfig: Path | None
+    context: str | None
+    namespace: str | None
+    runner_image: str | None
+    runner_cpu: str | None
+    runner_memory: str | None
+    vm_image: str | None
+    profiles: tuple[str, ...]
+    name: str | None
+    runtime: str | None
+    ramp: str | None
+    size: str | None
+    repeats: int | None
+    prefill: bool | None
+
+    @property
+    def chosen_profiles(self) -> tuple[str, ...]:
+        return self.profiles or ((STUDY_PROFILE,) if self.study else ("quick",))
+
+    def access(self) -> KubernetesAccess:
+        from leadline.connect.kubernetes.client import KubernetesAccess
+
+        return KubernetesAccess(kubeconfig=self.kubeconfig, context=self.context)
+
+    def overrides(self) -> Overrides:
+        """The options that `run` and `check` know too, over a plan of any StorageClass."""
+        from leadline.plan.loader import Overrides
+
+        shared = {field.name for field in fields(Overrides)} & {
+            field.name for field in fields(self)
+        }
+        given = {name: getattr(self, name) for name in shared - {"kubeconfig", "context"}}
+        return Overrides(
+            **{**given, "targets": ("storageclass:any",), "profiles": self.chosen_profiles}
+        )
+
+    def request(self, pod: KubernetesCluster) -> Wish:
+        """What the plan shall measure; options that are absent take the study's value, or a small
+        one. Raises LeadlineError(`usage`) for options that contradict each other."""
+        from leadline.planning.draft import Wish
+
+        kind = RunnerKind(self.runner or (RunnerKind.VM if self.study else RunnerKind.POD))
+        request = Wish(
+            classes=self.classes,
+            runner=kind,
+            vms=_vms(self.vms, kind, self.study),
+            sizes=_sizes(self.volumes, self.study),
+            counts=_counts(self.counts, self.study),
+            mode=VolumeMode(self.mode) if self.mode else None,
+            cpu=pod.cpu if self.runner_cpu else None,
+            memory_bytes=pod.memory if self.runner_cpu or self.runner_memory else None,
+        )
+        _refuse_contradictions(request, self.vm_image)
+        return request
+
+    def settings(self, context: str, *, prefill: bool) -> Settings:
+        """What the plan file repeats of the options."""
+        from leadline.planning.text import Settings
+
+        return Settings(
+            context=context,
+            kubeconfig=str(self.kubeconfig.expanduser().absolute()) if self.kubeconfig else "",
+            namespace=self.namespace or "",
+            image=self.runner_image or "",
+            vm_image=self.vm_image or "",
+            name=self.name or "",
+            profiles=self.chosen_profiles,
+            runtime=self.runtime or "",
+            ramp=self.ramp or "",
+            size=self.size or "",
+            repeats=self.repeats,
+            prefill=prefill,
+            cpu=self.runner_cpu or "",
+            memory=self.runner_memory or "",
+        )
 
 
 def _load(overrides: Overrides) -> tuple[Load, KubernetesCluster]:
@@ -259,9 +281,9 @@ def _survey(access: KubernetesAccess, namespace: str | None) -> tuple[Survey, st
         return found, connection.context if named else ""
 
 
-def _require_classes(survey: Survey, wish: Wish) -> None:
+def _require_classes(survey: Survey, request: Wish) -> None:
     known = [one.name for one in survey.inventory.storage_classes]
-    for name in wish.classes:
+    for name in request.classes:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             raise LeadlineError(
@@ -272,7 +294,7 @@ def _require_classes(survey: Survey, wish: Wish) -> None:
             )
 
 
-def _draft(survey: Survey, wish: Wish, load: Load) -> Draft:
+def _draft(survey: Survey, request: Wish, load: Load) -> Draft:
     from leadline.connect.kubernetes.survey import FOLDERS_ONLY
     from leadline.planning.draft import draft
 
@@ -282,27 +304,27 @@ def _draft(survey: Survey, wish: Wish, load: Load) -> Draft:
         if any(one.provisioner == kind or one.provisioner.endswith(f".{kind}")
                for kind in FOLDERS_ONLY)
     )  # fmt: skip
-    return draft(survey, wish, load, folders)
+    return draft(survey, request, load, folders)
 
 
-def _tell(draft: Draft, load: Load, path: Path | None) -> None:
+def _print_summary(draft: Draft, load: Load, path: Path | None) -> None:
     from leadline.planning.draft import cost_of, total
     from leadline.planning.text import told_cost
 
     for one in draft.left_out:
-        click.echo(f"left out: {visible(one.name)}: {visible(one.reason)}", err=True)
+        echo_line(f"left out: {one.name}: {one.reason}", err=True)
     for note in draft.notes:
-        click.echo(f"not seen: {visible(note)}", err=True)
+        echo_line(f"not seen: {note}", err=True)
     if path is not None:
         targets = "1 target" if len(draft.targets) == 1 else f"{len(draft.targets)} targets"
-        click.echo(f"{path} written: {targets}", err=True)
+        echo_line(f"{path} written: {targets}", err=True)
     for line in told_cost(total([cost_of(one, load) for one in draft.targets])):
-        click.echo(line, err=True)
+        echo_line(line, err=True)
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     try:
-        # `x` also where somebody made the file meanwhile.
+        # `x`: another process may have made the file since the check.
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
@@ -311,39 +333,6 @@ def _write(path: Path, text: str, *, force: bool) -> None:
             f"{str(path)!r} cannot be written: {error.strerror}",
             hint="name another file with -o",
         ) from error
-
-
-# What the options of `leadline plan` wish for; raises `usage` for what makes no sense.
-
-# The study that this project began with (issue 6): its sizes in GiB, and volumes at a time.
-_STUDY_VOLUMES = tuple(size * GIB for size in (150, 500, 1000))
-_STUDY_COUNTS = (1, 5, 10)
-STUDY_PROFILE = "odf-vm"
-
-
-def wish_of(
-    *,
-    classes: tuple[str, ...],
-    runner: str | None,
-    vms: str | None,
-    volumes: str | None,
-    counts: str | None,
-    mode: str | None,
-    study: bool,
-    vm_image: str | None,
-) -> Wish:
-    """The wish of a command line; what is not given is the study's, or small enough for today."""
-    kind = RunnerKind(runner) if runner else (RunnerKind.VM if study else RunnerKind.POD)
-    wish = Wish(
-        classes=classes,
-        runner=kind,
-        vms=_vms(vms, kind, study),
-        sizes=_sizes(volumes, study),
-        counts=_counts(counts, study),
-        mode=VolumeMode(mode) if mode else None,
-    )
-    _require_sense(wish, vm_image)
-    return wish
 
 
 def _words(text: str | None) -> list[str]:
@@ -378,7 +367,7 @@ def _sizes(text: str | None, study: bool) -> tuple[int, ...]:
                 errors.USAGE, f"--volumes: {error}", hint="for instance 150Gi,500Gi"
             ) from error
         if found[-1] <= 0:
-            raise LeadlineError(errors.USAGE, "--volumes: a volume has some size")
+            raise LeadlineError(errors.USAGE, "--volumes: a size above 0 is needed")
     return tuple(found) or (_STUDY_VOLUMES if study else ())
 
 
@@ -392,14 +381,14 @@ def _counts(text: str | None, study: bool) -> tuple[int, ...]:
     return tuple(int(word) for word in words) or (_STUDY_COUNTS if study else (1,))
 
 
-def _require_sense(wish: Wish, vm_image: str | None) -> None:
-    if wish.runner is RunnerKind.VM and wish.mode is VolumeMode.FILESYSTEM:
+def _refuse_contradictions(request: Wish, vm_image: str | None) -> None:
+    if request.runner is RunnerKind.VM and request.mode is VolumeMode.FILESYSTEM:
         raise LeadlineError(
             errors.USAGE,
             "a virtual machine takes its data disk as a block device",
             hint="leave --mode away",
         )
-    if wish.runner is RunnerKind.VM and not vm_image:
+    if request.runner is RunnerKind.VM and not vm_image:
         raise LeadlineError(
             errors.USAGE,
             "virtual machines need an image to boot from: --vm-image",

@@ -254,8 +254,10 @@ def list_pools(output: str, **cluster: Any) -> Exit:
     listed = []
     for name in sorted(state.pools):
         if name in ours:
-            told = "" if ours[name].finished else "unfinished: `leadline pools create` finishes it"
-            listed.append(described(name, Act.EXISTS.value, told, state))
+            reason = (
+                "" if ours[name].finished else "unfinished: `leadline pools create` finishes it"
+            )
+            listed.append(described(name, Act.EXISTS.value, reason, state))
         elif is_pool_name(name):
             listed.append(described(name, Act.FOREIGN.value, "", state))
     print_answer("list", source, listed, (), dry_run=False, output=output)
@@ -278,7 +280,7 @@ def _plan(path: Path | None) -> Plan | None:
 
 
 def _named_by(plan: Plan) -> list[str]:
-    """Pools that the plan's targets name and whose names say what they are; the others are told
+    """Pools that the plan's targets name and whose names say what they are; the others are reported
     of. A cephfs target names a pool where it is a folder of a lab's mount."""
     from leadline.plan.target_url import TargetKind
     from leadline.pools.recipes import is_pool_name
@@ -350,8 +352,8 @@ def _left(name: str, state: PoolState, dry_run: bool) -> OnePoolOutput:
     if name in state.pools:
         return described(name, "left", "it was not made by Leadline", state)
     if is_pool_name(name) and pool_name(name).kind is Kind.VIRTUAL:
-        told = f"it is no pool of its own but {pool_name(name).base}"
-        return OnePoolOutput(name=name, outcome="none", reason=told)
+        reason = f"it is no pool of its own but {pool_name(name).base}"
+        return OnePoolOutput(name=name, outcome="none", reason=reason)
     if PREFIX + name in state.stray:
         gone = "would remove" if dry_run else "removed"
         return OnePoolOutput(name=name, outcome=gone, reason="only its rule or profile was there")
@@ -386,13 +388,13 @@ def _require_consent(
     ]
     held = held_in(access, names, rbd_pools, erasure=erasure)
     refused = {name: one.foreign for name, one in held.items() if one.foreign}
-    refused = {name: told for name, told in refused.items() if name not in destroy}
+    refused = {name: contents for name, contents in refused.items() if name not in destroy}
     if refused:
         raise LeadlineError(
             errors.IMAGE_NOT_CONSENTED,
             f"{', '.join(refused)} {'holds' if len(refused) == 1 else 'hold'} what Leadline did "
             "not make; nothing was removed",
-            context=[f"{name}: {', '.join(told)} ..." for name, told in refused.items()],
+            context=[f"{name}: {', '.join(contents)} ..." for name, contents in refused.items()],
             hint="if it may be lost, say so: "
             + " ".join(f"--destroy-data {name}" for name in refused),
         )

@@ -87,7 +87,7 @@ def print_answer(
     if not pools:
         click.echo("there are no such pools", err=True)
         return
-    from leadline.report.answers.run import render_rows
+    from leadline.report.render.rows import render_rows
 
     columns = ["pool", "outcome", "PGs", "failure domain", "application", "why"]
     rows = [
@@ -217,10 +217,10 @@ def create_kube(
             with stopping("what it had made is undone"), steps("pools", quiet=quiet) as note:
                 RookPools(connection, note=note, wait_s=wait_s).create(makes, awaits, warn)
         after = state if dry_run else _state(connection)
-    told = "would make" if dry_run else "made"
+    made = "would make" if dry_run else "made"
     pools = [
         _described(
-            one.name, told if one.makes else one.act.value, one.reason, after, cluster.namespace
+            one.name, made if one.makes else one.act.value, one.reason, after, cluster.namespace
         ).model_copy(update={"storage_class": one.storage_class})
         for one in decisions
     ]
@@ -259,14 +259,14 @@ def remove_kube(
         classes = [one.storage_class for one in going if one.storage_class and one.name not in kept]
 
         def check(pool: str) -> None:
-            # Somebody may have claimed a volume before the class was gone.
+            # A user may have claimed a volume before the class was gone.
             _refuse_use(going, volumes_of(list_volumes(connection), elsewhere, (), (pool,)))
 
         if not dry_run and (classes or pools):
             with stopping("what it had not removed yet stays"), steps("pools", quiet=quiet) as note:
                 RookPools(connection, note=note).remove(classes, pools, check)
         after = state if dry_run else _state(connection)
-    told = "would remove" if dry_run else "removed"
+    removed = "would remove" if dry_run else "removed"
     answers = []
     for one in going:
         if one.name in kept:
@@ -275,7 +275,7 @@ def remove_kube(
         elif one.pool or one.storage_class:
             parts = ["the pool"] if one.pool else []
             parts += [f"the StorageClass {_name(one.storage_class)}"] if one.storage_class else []
-            answers.append(_described(one.name, told, " and ".join(parts), after, space))
+            answers.append(_described(one.name, removed, " and ".join(parts), after, space))
         else:
             answers.append(_described(one.name, one.outcome, one.reason, after, space))
     source = f"{cluster.namespace}/{cluster.name}"
@@ -300,8 +300,8 @@ def list_kube(request: KubeRequest, *, output: str) -> Exit:
             there = is_ours(state.classes[made]) if made in state.classes else False
             act = Act.EXISTS if name in ours or there else Act.FOREIGN
             row = _described(name, act.value, "", state, space)
-            told = [row.phase or "", f"storageclass:{made}" if there else ""]
-            row = row.model_copy(update={"reason": ", ".join(filter(None, told))})
+            parts = [row.phase or "", f"storageclass:{made}" if there else ""]
+            row = row.model_copy(update={"reason": ", ".join(filter(None, parts))})
             listed.append(row.model_copy(update={"storage_class": made if there else None}))
     print_answer("list", f"{space}/{cluster.name}", listed, (), dry_run=False, output=output)
     return Exit.ANSWERED
@@ -402,14 +402,14 @@ def _described(
     )
     spec = found.spec
     erasure = spec.data_chunks is not None
-    told = (raw["spec"].get("parameters") or {}).get("min_size", "")
+    min_size = (raw["spec"].get("parameters") or {}).get("min_size", "")
     return OnePoolOutput(
         name=name,
         outcome=outcome,
         reason=reason,
         type="erasure" if erasure else "replicated",
         size=(spec.data_chunks or 0) + (spec.coding_chunks or 0) if erasure else spec.size,
-        min_size=int(told) if told.isdigit() else None,
+        min_size=int(min_size) if min_size.isdigit() else None,
         failure_domain=spec.failure_domain,
         device_class=spec.device_class or None,
         made_by_leadline=is_ours(raw),

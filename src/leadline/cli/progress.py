@@ -76,9 +76,9 @@ class Level:
         instead."""
         for metric, name in _LATENCIES:
             values = [one.latencies.get(metric) for one in self.results]
-            told = [value for value in values if value is not None]
-            if told and len(told) == len(values):
-                return f"{name} {format_latency(median(told))}"
+            known = [value for value in values if value is not None]
+            if known and len(known) == len(values):
+                return f"{name} {format_latency(median(known))}"
         return ""
 
 
@@ -185,8 +185,8 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
     ops = cell.workload.phases[0].pattern.ops if cell.workload.phases else tuple(Op)
     parts = [one for one in derived.operations if one.op in ops and one.op is not Op.TOTAL]
     rates = [one.metrics.get(Metric.IOPS) for one in parts]
-    told = [rate for rate in rates if rate is not None]
-    if not told or len(told) < len(rates):
+    known = [rate for rate in rates if rate is not None]
+    if not known or len(known) < len(rates):
         return None
     latencies: dict[Metric, float | None] = {}
     for metric, _ in _LATENCIES:
@@ -194,7 +194,7 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
         known = [value for value in values if value is not None]
         # Of reads and writes the worse; a part of them would pass for all.
         latencies[metric] = max(known) if len(known) == len(values) else None
-    return _Result(iops=sum(told), latencies=latencies)
+    return _Result(iops=sum(known), latencies=latencies)
 
 
 @contextmanager
@@ -378,8 +378,8 @@ class _Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def stopping(told: str) -> Iterator[None]:
-    """Inside the block the first signal raises, and undoing is then let finish; `told` says what
+def stopping(outcome: str) -> Iterator[None]:
+    """Inside the block the first signal raises, and undoing is then let finish; `outcome` says what
     became of what was begun. Raises LeadlineError(`interrupted`) behind the block."""
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -391,7 +391,7 @@ def stopping(told: str) -> Iterator[None]:
     try:
         yield
     except _Stopped as stopped:
-        raise LeadlineError(errors.INTERRUPTED, f"stopped by {stopped}; {told}") from stopped
+        raise LeadlineError(errors.INTERRUPTED, f"stopped by {stopped}; {outcome}") from stopped
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -55,7 +55,7 @@ def command(
     band: str,
     output: str,
 ) -> Exit:
-    """Rank the targets of a run: those that cannot be told apart share a rank, and those that lack
+    """Rank the targets of a run: ties share a rank, and those that lack
     a number are listed apart. Without --objective and --for, by the rate of every workload.
 
     Ends with exit status 6 if no target has every number.
@@ -106,13 +106,13 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
 def _print(run: Run, ranking: Ranking, output: str) -> None:
     if output in ("json", "csv"):
         from leadline.report.answers.ranking import rank_output, rank_rows
-        from leadline.report.answers.run import render_rows
+        from leadline.report.render.rows import render_rows
 
-        told = rank_output(run, ranking)
+        answer = rank_output(run, ranking)
         if output == "json":
-            click.echo(told.model_dump_json(by_alias=True, indent=2))
+            click.echo(answer.model_dump_json(by_alias=True, indent=2))
         else:
-            click.echo(render_rows(*rank_rows(told), output))
+            click.echo(render_rows(*rank_rows(answer), output))
         return
     from leadline.analysis.recommend import protections
     from leadline.report.pages.ranking import ranking_document

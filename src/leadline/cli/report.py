@@ -1,4 +1,4 @@
-"""`leadline report`: a run, or two of them beside each other, as a file to keep and to send."""
+"""`leadline report`: writes a run, or the comparison of two, as a file."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: V
     from leadline.report.render.html import Download
 
     name = f"{theirs.name}-against-{ours.name}"
-    whole = answer.to_be_sent().model_dump_json(by_alias=True, indent=2)
+    whole = answer.without_folders().model_dump_json(by_alias=True, indent=2)
     return Written(
         document=document,
         downloads=(
@@ -147,7 +147,7 @@ def command(
     force: bool,
 ) -> Exit:
     """Write a run, or a comparison of two, as one self-contained page (HTML), as Markdown with its
-    charts beside it, as JSON or CSV, or as a page laid out for paper (.pdf-ready).
+    charts in a folder next to it, as JSON or CSV, or as a page laid out for paper (.pdf-ready).
 
     Archives are verified on the way, and the page says with what result.
 
@@ -161,12 +161,12 @@ def command(
     _refuse_existing(path, force)
     with _keeping():
         written = _written(run, candidate, by, within, runs, band, kind)
-        content, beside = _rendered(written, path, kind)
-    for name in beside:
+        content, companions = _rendered(written, path, kind)
+    for name in companions:
         _refuse_existing(path.parent / name, force)
     _write(path, content)
-    for name, text in beside.items():
-        _write(path.parent / name, text, beside=True)
+    for name, text in companions.items():
+        _write(path.parent / name, text, companion=True)
     click.echo(str(path))
     return Exit.ANSWERED
 
@@ -221,7 +221,7 @@ def _written(
 
 
 def _rendered(written: Written, path: Path, kind: str) -> tuple[str, Mapping[str, str]]:
-    """The file's text, and the texts of those beside it by their relative names."""
+    """The file's text, and the texts of its companion files by their relative names."""
     if written.document is None:
         return written.text, {}
     if kind == ".md":
@@ -242,10 +242,10 @@ def _refuse_existing(path: Path, force: bool) -> None:
         )
 
 
-def _write(path: Path, text: str, *, beside: bool = False) -> None:
-    """`beside` the report, in a folder of its own, which is made."""
+def _write(path: Path, text: str, *, companion: bool = False) -> None:
+    """A companion file goes into a folder of its own, which is made."""
     try:
-        if beside:
+        if companion:
             path.parent.mkdir(exist_ok=True)
         path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     except OSError as error:

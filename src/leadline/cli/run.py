@@ -1,4 +1,4 @@
-"""`leadline run`: carry out a plan into an archive, audit it, show it."""
+"""`leadline run`: run a plan into an archive, audit it, show it."""
 
 from __future__ import annotations
 
@@ -17,40 +17,29 @@ from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.writer import RunWriter
 from leadline.cli.archives import this_session
-from leadline.cli.options import format_option, plan_options, runs_option
+from leadline.cli.options import echo_line, format_option, plan_options, runs_option
 from leadline.cli.progress import progress
-from leadline.connect.ceph import CephAccess
-from leadline.connect.shell import Said
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.cluster import Lab
-from leadline.plan.expand import waiting_targets, without
+from leadline.plan.expand import drop_targets
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import Plan, Target, Trial
-from leadline.plan.target_url import TargetKind, VolumeMode, VolumeRequest
+from leadline.plan.models import Plan, Trial
 from leadline.report.words import count_text
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
-from leadline.runner.execute import Outcome, carry_out, inspect_targets, left_out, outcomes
-from leadline.runner.ports import (
-    Dataset,
-    Device,
-    Engines,
-    Folder,
-    Hosts,
-    Job,
-    Location,
-    RadosPool,
-    RbdImage,
-    RemoteVolume,
-    RemoteVolumes,
-    Shape,
+from leadline.runner.ports import Engines, Job
+from leadline.runner.prepared import (
+    PreparedTarget,
+    RunRequest,
+    find_unusable,
+    inspect_targets,
+    prepare_targets,
 )
-from leadline.runner.ports import Target as OpenTarget
-from leadline.targets.ceph import client_settings
+from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.targets.clusters import needed, opened
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
-from leadline.targets.zfs import likely_dataset, mount_folder
+from leadline.targets.preview import preview_location
 
 if TYPE_CHECKING:
     from leadline.targets.clusters import OpenKubernetes
@@ -99,7 +88,7 @@ def command(
     output: str,
     **given: object,
 ) -> Exit:
-    """Carry out a plan, or profiles on targets, into an archive; then audit and show it.
+    """Run a plan, or profiles on targets, into an archive; then audit and show it.
 
     Every trial is kept raw. Ctrl-C stops cleanly and says how to resume. Directories, CephFS and
     pools get a folder, dataset, image or objects of Leadline's own, removed on every way out; a
@@ -124,7 +113,7 @@ def command(
         raise LeadlineError(
             errors.USAGE,
             "--dry-run prints commands and job files, which have no JSON form",
-            hint="`leadline check --format json` tells of a plan in JSON",
+            hint="`leadline check --format json` describes a plan in JSON",
         )
     if resume is not None:
         if plan or any(value not in (None, ()) for value in given.values()):
@@ -165,18 +154,24 @@ def command(
         ) as clusters,
         _kubernetes(loaded, stop, observe) as kubernetes,
     ):
-        targets = open_targets(
+        adapters = open_targets(
             loaded, clusters, kubernetes, destroy=destroy, overwrite=overwrite, note=note
         )
         if resume is not None:
-            writer, to_do = _reopened(resume, folder, retry_failed, session, targets, loaded)
+            run = find_run(resume, folder)
+            to_do = _to_do(run, retry_failed=retry_failed)
+            targets = prepare_targets(loaded, adapters, engines, needed_targets(run, to_do))
+            writer = _reopened(run, targets, session)
         else:
-            absent = left_out(loaded, targets)
-            for one in absent:
-                observe(Noted(message=f"left out: {one.target}: {one.reason}"))
-            loaded = without(loaded, absent)
-            targets = tuple(one for one in targets if one.name not in {a.target for a in absent})
-            inspect_targets(loaded, targets)
+            targets = prepare_targets(loaded, adapters, engines)
+            absent = find_unusable(loaded, targets)
+            if absent:
+                for one in absent:
+                    observe(Noted(message=f"left out: {one.target}: {one.reason}"))
+                loaded = drop_targets(loaded, absent)
+                names = {target.name for target in loaded.targets}
+                targets = prepare_targets(loaded, adapters, engines, names)
+            inspect_targets(targets)
             writer = RunWriter.create(
                 _new_path(folder, loaded.name),
                 plan=loaded,
@@ -188,15 +183,19 @@ def command(
         for lab in brought_up:
             writer.note_created(Created(target="", path=LAB + lab.name, token=lab.state.token))
         try:
-            outcome = carry_out(
-                plan=loaded,
-                to_do=to_do,
-                writer=writer,
-                engines=engines,
-                targets=targets,
-                systems=(*clusters.values(), *kubernetes.values()),
-                stop=stop,
-                observe=observe,
+            if resume is not None:
+                inspect_targets(targets)
+            outcome = run_session(
+                RunRequest(
+                    plan=loaded,
+                    to_do=to_do,
+                    targets=targets,
+                    engines=engines,
+                    systems=(*clusters.values(), *kubernetes.values()),
+                    writer=writer,
+                    stop=stop,
+                    observe=observe,
+                )
             )
         finally:
             writer.close()
@@ -249,33 +248,23 @@ def _new_path(folder: Path, name: str) -> Path:
     return path
 
 
-def _reopened(
-    name: str,
-    folder: Path,
-    retry_failed: bool,
-    session: Session,
-    targets: Sequence[OpenTarget],
-    plan: Plan,
-) -> tuple[RunWriter, tuple[Trial, ...]]:
-    run = find_run(name, folder)
-    to_do = _to_do(run, retry_failed=retry_failed)
-    needed = {plan.cells[trial.cell].target for trial in to_do}
-    needed |= waiting_targets(plan, outcomes(run))
+def _reopened(run: Run, targets: Sequence[PreparedTarget], session: Session) -> RunWriter:
+    """The run's archive, open again; what a killed session left on its targets is removed."""
     for target in targets:
-        if target.name in needed:
-            # Refusals come before the archive is touched.
-            inspect_targets(plan, [target])
+        # Refusals come before the archive is touched; leftovers may still take up space.
+        target.inspect()
     writer = RunWriter.reopen(run.path, session=session)
     done, problems = remove_leftovers(run, writer)
     for sentence in (*done, *problems):
-        click.echo(f"note: {sentence}", err=True)
-    return writer, to_do
+        echo_line(f"note: {sentence}", err=True)
+    return writer
 
 
 def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:
-    """What a resume would carry out. Raises LeadlineError(`run-not-resumable`) for nothing."""
+    """The trials of a resumed session. Raises LeadlineError(`run-not-resumable`) where none is
+    missing and no follow-up is open."""
     to_do = run.to_do(retry_failed=retry_failed)
-    if not to_do and not waiting_targets(run.plan, outcomes(run)):
+    if not needed_targets(run, to_do):
         again = run.to_do(retry_failed=True)
         raise LeadlineError(
             errors.RUN_NOT_RESUMABLE,
@@ -294,72 +283,13 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
     for trial in trials:
         cell = plan.cells[trial.cell]
         target = plan.target(cell.target)
-        location = _likely_location(plan, target)
-        engine = engines.of(cell.workload, target.parsed.kind)
+        location = preview_location(plan, target)
+        engine = engines.engine_for(cell.workload, target.parsed.kind)
         text = engine.job_text(engine.likely(cell.workload, location), location, trial.seed)
         job = Job(text=text, location=location, bound_s=cell.workload.duration_s)
         line = shlex.join(engine.command(job, Path("TRIAL")))
         parts.append(f"# {trial.id} {cell.label}, repeat {trial.block + 1}\n{line}\n{text}")
     return "\n".join(parts)
-
-
-def _likely_location(plan: Plan, target: Target) -> Location:
-    """Where a trial will do its I/O, with words for what only the run will know."""
-    url = target.parsed
-    own = "leadline-RUN-TOKEN"
-    match url.kind:
-        case TargetKind.DEVICE:
-            return Device(path=Path(url.location))
-        case TargetKind.DIR | TargetKind.CEPHFS:
-            return Folder(path=Path(url.location) / own)
-        case TargetKind.ZFS:
-            return likely_dataset(url.location)
-        case TargetKind.EXT4_ON_RBD:
-            return Folder(path=mount_folder("TOKEN") / "ext4" / "target-N")
-        case TargetKind.ZFS_ON_RBD:
-            mounted = mount_folder("TOKEN") / "zfs" / "N"
-            return Dataset(name="leadline-TOKEN/target-N", path=mounted)
-        case TargetKind.STORAGE_CLASS:
-            return _likely_volumes(url.request)
-        case TargetKind.HOSTS:
-            from leadline.connect.ssh import SshHost, SshShell
-
-            path = f"{url.path_on_hosts}/{own}"
-            hosts = [SshHost(host=one, path=path, shell=SshShell(one)) for one in url.hosts]
-            return Hosts(hosts=tuple(hosts))
-    cluster = plan.cluster(target.cluster)
-    conf = cluster.ceph_conf or "LAB/ceph.conf"
-    access = CephAccess(
-        conf=Path(conf),
-        name=cluster.id,
-        namespace=None if cluster.ceph_conf else Path("LAB-NETWORK"),
-    )
-    if url.kind is TargetKind.RADOS:
-        return RadosPool(pool=url.pool, objects=own, access=access)
-    settings = client_settings(url, "WHERE-THIS-CLIENT-IS")
-    return RbdImage(pool=url.pool, image=url.image or own, access=access, settings=settings)
-
-
-def _likely_volumes(request: VolumeRequest) -> Location:
-    """Volumes of a StorageClass, as raw block devices unless the plan says otherwise."""
-    folders = request.mode is VolumeMode.FILESYSTEM
-    path = "/leadline/volume/leadline" if folders else "/dev/leadline"
-    volumes = [
-        RemoteVolume(shell=_Unmade(f"RUNNER-{number + 1}"), path=path)
-        for number in range(request.count)
-    ]
-    shape = Shape.FILES if folders else Shape.SPAN
-    return RemoteVolumes(shape=shape, volumes=tuple(volumes), folder="SCRATCH")
-
-
-class _Unmade:
-    """A shell that only the run will make."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def run(self, script: str, *arguments: str, **settings: object) -> Said:
-        raise AssertionError("nothing is run to print commands")
 
 
 def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
@@ -378,7 +308,7 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
 
         print_run(run, figures(run, findings), findings)
     if not quiet:
-        click.echo(f"archive: {run.path}", err=True)
+        echo_line(f"archive: {run.path}", err=True)
     problem = _stopped(run, outcome.problem) if outcome.problem else _unfinished(run, outcome)
     problems = [one for one in (problem, _left_behind(run, outcome)) if one is not None]
     for one in problems:
@@ -417,7 +347,7 @@ def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
             "still to do",
             hint=f"go on with {_resume(run)}",
         )
-    # A rate that the target cannot do is an answer, which the audit tells.
+    # A rate that the target cannot do is a result, which the audit reports.
     failed = [
         one
         for one in outcome.records

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "--latency-limit",
     "limit",
     metavar="LIMIT",
-    help="Tell the last load level within it: 'p99<20ms'; mean, p50, p95, p99.9 as well.",
+    help="Report the last load level within it: 'p99<20ms'; mean, p50, p95, p99.9 as well.",
 )
 @click.option(
     "--by",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--added",
     type=click.FloatRange(min=0, min_open=True),
     metavar="RATIO",
-    help="How many times as much hardware the second system has, where no inventory tells: 1.6.",
+    help="How many times as much hardware the second system has, where no inventory shows it: 1.6.",
 )
 @click.option(
     "--band",
@@ -54,7 +54,7 @@ def command(
 ) -> Exit:
     """Show throughput and latency against load: peak, knee, what held each level back, and the
     last level within a latency limit. Several runs, clusters of one run, or targets by a label are
-    systems of different size: their speed-up stands beside the resources that were added.
+    systems of different size: their speed-up is shown next to the resources that were added.
 
     Without RUN the latest. Ends with exit status 6 if no load curve is there.
 
@@ -81,8 +81,8 @@ def command(
 
 def _print(studied: ScalingStudy, output: str) -> None:
     if output in ("json", "csv"):
-        from leadline.report.answers.run import render_rows
         from leadline.report.answers.scaling import SCALE_COLUMNS, scale_output, scale_rows
+        from leadline.report.render.rows import render_rows
 
         answer = scale_output(studied)
         if output == "json":

@@ -33,5 +33,9 @@ def command(verb: str | None) -> Exit:
             context=[f"verbs: {', '.join(SCHEMAS)}"],
             hint=f"did you mean {near[0]!r}?" if near else None,
         )
-    click.echo(json.dumps(TypeAdapter(SCHEMAS[verb]).json_schema(by_alias=True), indent=2))
+    click.echo(
+        json.dumps(
+            TypeAdapter(SCHEMAS[verb]).json_schema(by_alias=True, mode="serialization"), indent=2
+        )
+    )
     return Exit.ANSWERED

@@ -22,7 +22,7 @@ from leadline.findings import Finding
 @click.option("--trials", is_flag=True, help="Every trial's value, not only the cell's.")
 @format_option("text", "json", "csv", "markdown")
 def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
-    """Show what a run measured: one row a cell and operation, every doubt beside its number.
+    """Show what a run measured: one row for each cell and operation, each number with its findings.
 
     \b
     Example:

@@ -11,10 +11,9 @@ import click
 from leadline import errors
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.verify import Verification, verify
-from leadline.cli.options import format_option, runs_option
+from leadline.cli.options import echo_line, format_option, runs_option
 from leadline.errors import Exit, LeadlineError
 from leadline.files import read_content
-from leadline.text import visible
 
 if TYPE_CHECKING:
     from leadline.api import Judge, Verified
@@ -54,11 +53,11 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
         return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
     for name, one in found:
         files = f"{one.files} files, " if one.files else ""
-        click.echo(f"{name}: {files}{one.numbers} numbers checked")
+        echo_line(f"{name}: {files}{one.numbers} numbers checked")
         for problem in one.problems:
-            click.echo(f"problem: {visible(problem.path)}: {visible(problem.message)}")
+            echo_line(f"problem: {problem.path}: {problem.message}")
     count = len(verification.problems)
-    click.echo(f"{count} problem{'s' if count > 1 else ''}" if count else "ok")
+    echo_line(f"{count} problem{'s' if count > 1 else ''}" if count else "ok")
     return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
 
 
@@ -103,7 +102,7 @@ def _once_more(
 
     by = By(asked.by)
     words = page.runs if len(page.runs) > 1 else (asked.baseline, asked.candidate)
-    # Runs that a label tells apart are compared by its key.
+    # Runs that a label distinguishes are compared by its key.
     asked_by = asked.baseline.partition("=")[0] if by is By.LABEL and len(page.runs) > 1 else by
     sides = find_sides(words[0], words[-1], asked_by, page.runs[0], runs, judge)
     return of_two(*sides, by, asked.band, ".html", verified)

@@ -30,10 +30,10 @@ def run(
     *command: str,
     bound_s: float,
     cwd: str | None = None,
-    in_vain: Callable[[], bool] = lambda: False,
+    should_abort: Callable[[], bool] = lambda: False,
 ) -> tuple[int | None, str, str]:
     """Exit status (None: no answer in time; 127: it cannot be started), stdout and stderr of a
-    command. `in_vain` is asked now and then while it runs: True ends the wait.
+    command. `should_abort` is asked now and then while it runs: True ends the wait.
 
     What waits for a suspended pool or a dead cluster waits in the kernel and cannot be killed, so
     that it is not waited for either.
@@ -57,7 +57,7 @@ def run(
         try:
             out, err = child.communicate(timeout=max(0.0, min(_LOOK_S, end - time.monotonic())))
         except subprocess.TimeoutExpired:
-            if time.monotonic() < end and not in_vain():
+            if time.monotonic() < end and not should_abort():
                 continue
             child.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -77,7 +77,7 @@ _KSTATS = Path("/proc/spl/kstat/zfs")
 _SILENT = ("failed to initialize", "modules are not loaded", "modules cannot be", "connect:")
 
 
-def in_user_space() -> bool:
+def is_zfs_fuse() -> bool:
     """Whether the programs here are those of zfs-fuse: the kernel has no ZFS and its daemon is
     installed."""
     return not Path("/dev/zfs").exists() and find("zfs-fuse") is not None
@@ -99,7 +99,7 @@ def is_suspended(pool: str) -> bool:
     return pool in suspended_pools()
 
 
-def suspended(pool: str, context: Sequence[str] = ()) -> LeadlineError:
+def suspended_error(pool: str, context: Sequence[str] = ()) -> LeadlineError:
     """What there is to say of such a pool."""
     return LeadlineError(
         errors.ZPOOL_UNFIT,
@@ -121,9 +121,11 @@ def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) ->
             hint=f"install {GET_ZFS}",
         )
     pool = pool_of(arguments[-1])
-    status, out, err = run(path, *arguments, bound_s=bound_s, in_vain=lambda: is_suspended(pool))
+    status, out, err = run(
+        path, *arguments, bound_s=bound_s, should_abort=lambda: is_suspended(pool)
+    )
     if status != 0 and is_suspended(pool):
-        raise suspended(pool, [what])
+        raise suspended_error(pool, [what])
     if status is None:
         raise LeadlineError(
             errors.ZFS_FAILED,
@@ -163,7 +165,7 @@ def properties(dataset: str) -> Mapping[str, str]:
     )  # fmt: skip
 
 
-def own_property(name: str, dataset: str) -> str:
+def local_property(name: str, dataset: str) -> str:
     """The value that a user property was given on the dataset itself; empty where it has none, or
     inherits one. Raises as `ask`."""
     answer = ask(

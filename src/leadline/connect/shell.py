@@ -14,7 +14,7 @@ _PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class CommandResult:
     """What a command said, and its exit status."""
 
     stdout: bytes
@@ -26,7 +26,7 @@ class Said:
         return self.stdout.decode("utf-8", "replace").strip()
 
     @property
-    def complaint(self) -> str:
+    def error_line(self) -> str:
         """The last line of stderr, else of stdout."""
         for said in (self.stderr, self.stdout):
             lines = said.decode("utf-8", "replace").strip().splitlines()
@@ -48,7 +48,7 @@ class Shell(Protocol):
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         """Run `sh -c SCRIPT sh ARGUMENTS...` with `given` as its stdin.
 
         `output` gets stdout while it comes; it is then not in the answer. A connection that is
@@ -58,7 +58,9 @@ class Shell(Protocol):
         """
 
 
-def insist(shell: Shell, script: str, *arguments: str, given: bytes = b"", bound_s: float) -> Said:
+def run_repeatable(
+    shell: Shell, script: str, *arguments: str, given: bytes = b"", bound_s: float
+) -> CommandResult:
     """Run what may be run twice, again and again where the connection is lost behind it, until
     `bound_s` is over. Raises LeadlineError as Shell.run."""
     end = time.monotonic() + bound_s

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from leadline import errors, files
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.errors import ErrorKind, LeadlineError
 
 # What the OpenSSH client complains of, in Leadline's words.
@@ -94,7 +94,7 @@ class NotReached(Exception):
         self._host = host
         self._said = [line.strip() for line in said.splitlines() if line.strip()]
         self._complaint = next(
-            (one for one in _KNOWN if re.search(one.pattern, said, re.IGNORECASE)), _OTHER
+            (item for item in _KNOWN if re.search(item.pattern, said, re.IGNORECASE)), _OTHER
         )
         self.lasting = self._complaint.lasting
 
@@ -171,7 +171,7 @@ def ssh(destination: str, options: Sequence[str], command: str) -> tuple[str, ..
     `user@name`, `[IPv6]`); the user's configuration gives port, key and jump hosts. `options` go
     before those that all calls have."""
     config = os.environ.get(CONFIG)
-    given = [argument for one in (*options, *_FIXED) for argument in ("-o", one)]
+    given = [argument for option in (*options, *_FIXED) for argument in ("-o", option)]
     user, at, name = destination.rpartition("@")
     bare = user + at + name.removeprefix("[").removesuffix("]")
     return ("ssh", *(("-F", config) if config else ()), *given, "--", bare, command)
@@ -340,7 +340,7 @@ class SshShell:
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         """As Shell.run says. A host that was never reached is `host-unreachable` at once."""
         began = time.monotonic()
         end = began + bound_s
@@ -367,7 +367,7 @@ class SshShell:
         given: bytes,
         end: float,
         output: Callable[[bytes], None] | None,
-    ) -> Said | None:
+    ) -> CommandResult | None:
         """None where the time is over. Raises NotReached where the command was not begun."""
         host = self._connection.host
         mark = f"leadline-{secrets.token_hex(8)}"
@@ -411,9 +411,9 @@ class SshShell:
                 last = told.strip().splitlines()[-1:] or ["the host closed it"]
                 raise lost(host, last[0])
             raise NotReached(host, told)
-        said = Said(stdout=bytes(begun.stdout), stderr=talk, status=status)
+        said = CommandResult(stdout=bytes(begun.stdout), stderr=talk, status=status)
         if not begun:
-            raise no_shell(host, said.complaint)
+            raise no_shell(host, said.error_line)
         return said
 
 

@@ -27,7 +27,7 @@ class RealEngines:
         self._rados_bench = RadosBenchEngine()
         self._zfs_stream = ZfsStreamEngine()
 
-    def of(self, workload: Workload, kind: TargetKind) -> Engine:
+    def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
         if kind is TargetKind.RADOS:
             return self._rados_bench
         if workload.streams:
@@ -38,7 +38,7 @@ class RealEngines:
             return self._fleet
         return self._rbd_bench if workload.engine is EngineChoice.RBD_BENCH else self._fio
 
-    def prefilling(self, kind: TargetKind) -> Engine:
+    def prefill_engine(self, kind: TargetKind) -> Engine:
         if kind.on_kubernetes:
             return self._remote_fio
         if kind is TargetKind.HOSTS:
@@ -59,7 +59,7 @@ class RealEngines:
                     hint="another version of Leadline took this plan; begin a new run with one "
                     "that `leadline check` takes",
                 )
-            self.of(cell.workload, target.kind).check(cell.workload, target.kind)
+            self.engine_for(cell.workload, target.kind).check(cell.workload, target.kind)
 
 
 class OneEngine:
@@ -68,10 +68,10 @@ class OneEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def of(self, workload: Workload, kind: TargetKind) -> Engine:
+    def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
         return self._engine
 
-    def prefilling(self, kind: TargetKind) -> Engine:
+    def prefill_engine(self, kind: TargetKind) -> Engine:
         return self._engine
 
     def check(self, plan: Plan) -> None:

@@ -50,7 +50,7 @@ def suspension_named(problem: Problem, location: Location) -> Problem:
     pool = suspended_below(location.path) if isinstance(location, Folder) else ""
     if not pool:
         return problem
-    why = programs.suspended(pool)
+    why = programs.suspended_error(pool)
     return problem.model_copy(update={"fact": f"{problem.fact}; {why.fact}", "hint": why.hint})
 
 
@@ -92,7 +92,7 @@ class ZfsStreamEngine:
         status, out, _ = programs.run(path, "version", bound_s=_LEAST_BOUND_S)
         if status == 0 and out.strip():
             return out.splitlines()[0].strip()
-        return "zfs-fuse" if programs.in_user_space() else ""
+        return "zfs-fuse" if programs.is_zfs_fuse() else ""
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         if programs.find("zfs") is None:

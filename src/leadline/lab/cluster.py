@@ -65,7 +65,7 @@ class Surveyed:
 def survey(labs: Path) -> list[Surveyed]:
     """All labs of a folder by name, those of which only processes are left too."""
     found = processes.find()
-    folders = {one.folder for one in found if one.folder.parent == labs}
+    folders = {item.folder for item in found if item.folder.parent == labs}
     if labs.is_dir():
         folders |= {
             entry for entry in labs.iterdir() if (entry / STATE).is_file() or _remnant(entry)
@@ -82,9 +82,9 @@ def look(folder: Path, found: list[Found] | None = None) -> Surveyed:
         state = read_state(folder)
     except LeadlineError:
         damaged = True
-    running = [one for one in found if one.folder == folder]
+    running = [item for item in found if item.folder == folder]
     if state is not None:
-        running = [one for one in running if one.token == state.token]
+        running = [item for item in running if item.token == state.token]
     dead = dead_processes(state) if state is not None else ()
     return Surveyed(
         name=folder.name,
@@ -99,7 +99,7 @@ def look(folder: Path, found: list[Found] | None = None) -> Surveyed:
 
 def dead_processes(state: LabState) -> tuple[str, ...]:
     """Processes that the lab should have and has not."""
-    dead = [one.name for one in state.processes if not is_alive(one)]
+    dead = [process.name for process in state.processes if not is_alive(process)]
     if state.network is not None and not state.network.alive():
         dead.append("network")
     return tuple(dead)
@@ -176,7 +176,7 @@ class Lab:
 
     def metadata_pool(self, pool: str) -> str | None:
         """The pool for the metadata of what is kept in `pool`; None if it is the same."""
-        known = {one.value: one for one in LabPool}
+        known = {item.value: item for item in LabPool}
         return metadata_pool(known[pool]) if pool in known else None
 
     @property
@@ -260,7 +260,7 @@ def open_lab(name: str, labs: Path) -> Lab:
             errors.LAB_NOT_READY,
             f"the processor of the lab {name!r} is not bounded as it was: {', '.join(unbounded)} "
             "outside of the control groups",
-            context=[str(one) for one in state.cpu_groups.values()],
+            context=[str(cpu_group) for cpu_group in state.cpu_groups.values()],
             hint=f"`leadline lab down {name}`, then bring it up again",
         )
     return Lab(folder=folder, state=state)

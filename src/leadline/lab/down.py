@@ -58,13 +58,13 @@ def take_down(folder: Path, token: str | None = None) -> bool:
     # Who was being started while we looked.
     left += processes.kill(processes.find(folder, known))
     unmount_all(folder)
-    problems = [f"process {one.pid} ({one.name}) does not end" for one in left]
+    problems = [f"process {item.pid} ({item.name}) does not end" for item in left]
     problems += [f"{point} cannot be unmounted" for point, _ in mounts_below(folder)]
-    tokens = {one.token for one in found} | ({known} if known else set())
-    for one in tokens:
-        problems += cpu_groups.remove(one)
+    tokens = {item.token for item in found} | ({known} if known else set())
+    for item in tokens:
+        problems += cpu_groups.remove(item)
     if not problems:
-        for memory in {paths_of(folder, one).memory for one in tokens} | set(
+        for memory in {paths_of(folder, token).memory for token in tokens} | set(
             _memory_of(folder, known)
         ):
             problems += _remove(memory)

@@ -215,7 +215,7 @@ def mounts_below(folder: Path) -> list[tuple[Path, str]]:
     found = []
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
-        point = Path(re.sub(r"\\([0-7]{3})", lambda one: chr(int(one[1], 8)), before.split()[4]))
+        point = Path(re.sub(r"\\([0-7]{3})", lambda item: chr(int(item[1], 8)), before.split()[4]))
         if point.is_relative_to(folder):
             found.append((point, after.split()[0]))
     return found[::-1]

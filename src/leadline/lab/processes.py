@@ -120,8 +120,8 @@ def find(folder: Path | None = None, token: str | None = None) -> list[Found]:
         if FOLDER_VARIABLE.encode() not in variables:
             continue
         known = dict(
-            one.decode("utf-8", "surrogateescape").partition("=")[::2]
-            for one in variables.split(b"\0")
+            word.decode("utf-8", "surrogateescape").partition("=")[::2]
+            for word in variables.split(b"\0")
         )
         where, whose = known.get(FOLDER_VARIABLE, ""), known.get(TOKEN_VARIABLE, "")
         if not where.startswith("/") or not whose:
@@ -319,7 +319,7 @@ def remove(token: str) -> list[str]:
         deadline = time.monotonic() + _REMOVE_S
         while top.exists():
             try:
-                for folder in (*(one for one in top.iterdir() if one.is_dir()), top):
+                for folder in (*(path for path in top.iterdir() if path.is_dir()), top):
                     with suppress(FileNotFoundError):
                         folder.rmdir()
             except OSError as error:

@@ -88,7 +88,11 @@ class LabState(_Model):
     @property
     def osd_pids(self) -> dict[str, int]:
         """The OSD daemons of a lab that is up, `osd.0` and so on."""
-        return {one.name: one.pid for one in self.processes if one.name.startswith("osd.")}
+        return {
+            process.name: process.pid
+            for process in self.processes
+            if process.name.startswith("osd.")
+        }
 
 
 def paths_of(folder: Path, token: str) -> Paths:

@@ -63,7 +63,7 @@ def measure_round_trips(network: ZoneNetwork, count: int = PINGS) -> tuple[Round
             f"the round trips between the zones cannot be measured: {error}",
             context=[str(network.folder)],
         ) from error
-    return tuple(_record(one) for one in measured)
+    return tuple(_record(item) for item in measured)
 
 
 def set_rtt(network: ZoneNetwork, rtt_s: float) -> None:
@@ -81,12 +81,12 @@ def set_rtt(network: ZoneNetwork, rtt_s: float) -> None:
 def require_obeyed(round_trips: tuple[RoundTripRecord, ...], rtt_s: float) -> None:
     """A delay is a lower bound of every round trip: raise LeadlineError(`lab-failed`) where the
     quickest beats it. (ping rounds to three digits.)"""
-    for one in round_trips:
-        if one.min_s < 0.99 * rtt_s:
+    for round_trip in round_trips:
+        if round_trip.min_s < 0.99 * rtt_s:
             raise LeadlineError(
                 errors.LAB_FAILED,
-                f"the delay is not in force: {one.source} to {one.destination} took "
-                f"{one.min_s * 1e3:.3g} ms, less than the {rtt_s * 1e3:.3g} ms set",
+                f"the delay is not in force: {round_trip.source} to {round_trip.destination} took "
+                f"{round_trip.min_s * 1e3:.3g} ms, less than the {rtt_s * 1e3:.3g} ms set",
             )
 
 
@@ -407,9 +407,9 @@ class _Raising:
 
         def clean(status: Any) -> int:
             return sum(
-                one["count"]
-                for one in status["pgmap"].get("pgs_by_state", ())
-                if one["state_name"] == "active+clean"
+                item["count"]
+                for item in status["pgmap"].get("pgs_by_state", ())
+                if item["state_name"] == "active+clean"
             )
 
         def told(status: Any) -> str:
@@ -457,7 +457,7 @@ class _Raising:
             cluster,
             "the MDS",
             lambda status: any(
-                one["status"].startswith("up:active") for one in status["fsmap"]["by_rank"]
+                item["status"].startswith("up:active") for item in status["fsmap"]["by_rank"]
             ),
             lambda status: "MDS",
         )

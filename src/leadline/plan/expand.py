@@ -135,7 +135,7 @@ def _targets(document: written.PlanDocument) -> tuple[tuple[models.Target, bool]
     )
 
 
-def without(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
+def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
     """The plan without some of its targets, which it then tells of; the order of the trials that
     are left is as it was."""
     gone = {one.target for one in left_out}
@@ -396,7 +396,7 @@ def next_cells(plan: Plan, outcomes: Outcomes) -> tuple[Cell, ...]:
     return tuple(added)
 
 
-def grown(plan: Plan, cells: Sequence[Cell]) -> Plan:
+def grow_plan(plan: Plan, cells: Sequence[Cell]) -> Plan:
     """The plan with more cells, and as many trials of each as of all others, behind those that it
     has."""
     first, position = len(plan.cells), len(plan.trials)

@@ -43,7 +43,7 @@ class Footprint:
         return sum(self.files.values()) + self.job_file_bytes
 
     @property
-    def room_bytes(self) -> int:
+    def capacity_bytes(self) -> int:
         """What a file system has to take at most."""
         return self.total_bytes * (2 if self.streams else 1)
 

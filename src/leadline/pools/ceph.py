@@ -343,11 +343,11 @@ def _unclean(commands: Commands, pools: Sequence[str]) -> list[str]:
             if error.number != errno.ENOENT:  # the manager has not heard of the pool yet
                 raise
             listed = {"pg_stats": []}
-        states = Counter(str(one["state"]) for one in listed["pg_stats"])
-        clean = sum(count for one, count in states.items() if one.startswith("active+clean"))
+        states = Counter(str(pg_stat["state"]) for pg_stat in listed["pg_stats"])
+        clean = sum(count for item, count in states.items() if item.startswith("active+clean"))
         wanted = int(state.pools[name]["pg_num"])
         if clean < wanted or clean < states.total():
-            others = [f"{count} {one}" for one, count in states.items() if "clean" not in one]
+            others = [f"{count} {item}" for item, count in states.items() if "clean" not in item]
             rest = f" ({', '.join(others)})" if others else ""
             found.append(f"{name} {clean} of {wanted} active+clean{rest}")
     return found
@@ -405,7 +405,7 @@ def held_in(
     images = [
         image
         for pool in rbd_pools
-        for image in _images(access, pool, every=any(one in erasure for one in pools))
+        for image in _images(access, pool, every=any(pool in erasure for pool in pools))
     ]
     found = {}
     for pool in pools:

@@ -203,7 +203,7 @@ class PoolState:
     def rule_of(self, pool: str) -> str:
         """The name of a pool's rule; empty where there is no such rule."""
         number = self.pools[pool]["crush_rule"]
-        return next((name for name, one in self.rules.items() if one["rule_id"] == number), "")
+        return next((name for name, item in self.rules.items() if item["rule_id"] == number), "")
 
     def is_erasure(self, pool: str) -> bool:
         return bool(self.pools[pool]["type"] == _ERASURE)
@@ -251,7 +251,7 @@ class PoolState:
             case Effect.PROFILE:
                 profile = given["profile"]
                 assert isinstance(profile, list), "built so"
-                written = dict(str(one).split("=", 1) for one in profile)
+                written = dict(str(item).split("=", 1) for item in profile)
                 return written.items() <= self.profiles[step.name].items()
             case Effect.RULE:
                 return self._places_as(step)
@@ -302,7 +302,9 @@ def read_state(commands: Commands) -> PoolState:
         pools={pool["pool_name"]: pool for pool in dump["pools"]},
         rules={rule["rule_name"]: rule for rule in rules},
         profiles=dump["erasure_code_profiles"],
-        filesystems={one["name"]: tuple(one["data_pools"]) for one in filesystems},
+        filesystems={
+            filesystem["name"]: tuple(filesystem["data_pools"]) for filesystem in filesystems
+        },
     )
 
 

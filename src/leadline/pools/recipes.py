@@ -164,8 +164,8 @@ def osds_on(inventory: CephInventory, ground: Ground) -> list[Osd]:
 def bucket_counts(inventory: CephInventory, root: str, osds: Collection[Osd]) -> dict[str, int]:
     """Buckets with OSDs up and in, by level below root and region, from the highest."""
     serving = _serving(osds)
-    levels = next(one.levels for one in inventory.crush if one.name == root)
-    wanted = [one.level for one in levels[1:] if one.level not in (*_ABOVE, OSD)]
+    levels = next(item.levels for item in inventory.crush if item.name == root)
+    wanted = [level.level for level in levels[1:] if level.level not in (*_ABOVE, OSD)]
     found = {level: len({osd.at(level) for osd in serving} - {None}) for level in wanted}
     return {level: count for level, count in found.items() if count} | {OSD: len(serving)}
 
@@ -194,7 +194,9 @@ def main_ground(inventory: CephInventory) -> tuple[Ground | None, tuple[str, ...
     rules = [pool.rule for pool in inventory.pools if pool.rule and pool.rule.root == root]
     chosen: str | None = None
     if len(classes) > 1:
-        chosen = max(classes, key=lambda one: _size(osd for osd in here if osd.device_class == one))
+        chosen = max(
+            classes, key=lambda item: _size(osd for osd in here if osd.device_class == item)
+        )
         notes.append(
             f"of the device classes {', '.join(classes)} pools are made on {chosen}, which has "
             "the most capacity"
@@ -216,12 +218,14 @@ def main_ground(inventory: CephInventory) -> tuple[Ground | None, tuple[str, ...
 
 def setting(inventory: CephInventory, name: str) -> str | None:
     """What a monitor has it set to: its file goes before the database."""
-    shown = [one for one in inventory.file_settings or () if one.name == name]
-    shown.sort(key=lambda one: not one.daemon.startswith("mon"))
-    stored = [one for one in inventory.configuration or () if one.name == name]
-    stored.sort(key=lambda one: one.section == "global")
-    values = [one.value for one in shown]
-    values += [one.value for one in stored if one.section in ("mon", "global")]
+    shown = [
+        file_setting for file_setting in inventory.file_settings or () if file_setting.name == name
+    ]
+    shown.sort(key=lambda item: not item.daemon.startswith("mon"))
+    stored = [item for item in inventory.configuration or () if item.name == name]
+    stored.sort(key=lambda item: item.section == "global")
+    values = [item.value for item in shown]
+    values += [item.value for item in stored if item.section in ("mon", "global")]
     return values[0] if values else None
 
 
@@ -329,7 +333,7 @@ class Answer:
     @property
     def recipes(self) -> tuple[PoolRecipe, ...]:
         """What is to be made, replicated pools first: images on the others need one."""
-        found = [one.recipe for one in self.decisions if one.recipe is not None]
+        found = [decision.recipe for decision in self.decisions if decision.recipe is not None]
         return tuple(sorted(found, key=lambda recipe: recipe.name.kind is Kind.ERASURE))
 
 
@@ -378,11 +382,11 @@ class _Deciding:
         found: dict[str, Decision] = {}
         for name in _without_repeats(names):
             found[name.text] = self._decision(name)
-            if name.kind is Kind.VIRTUAL and name.base not in {one.text for one in names}:
+            if name.kind is Kind.VIRTUAL and name.base not in {name.text for name in names}:
                 found[name.base] = self._decision(pool_name(name.base))
         self._add_metadata_pool(found)
-        made = [one for one in found.values() if one.recipe is not None]
-        decisions = tuple(self._with_pgs(one, len(made)) for one in found.values())
+        made = [item for item in found.values() if item.recipe is not None]
+        decisions = tuple(self._with_pgs(item, len(made)) for item in found.values())
         return Answer(decisions=decisions, notes=self._notes)
 
     def _decision(self, name: PoolName) -> Decision:
@@ -432,7 +436,7 @@ class _Deciding:
         return PoolRecipe(name=name, ground=ground, pg_num=None, filesystem=filesystem)
 
     def _require_filesystem(self) -> None:
-        known = [one.name for one in self._inventory.filesystems or ()]
+        known = [filesystem.name for filesystem in self._inventory.filesystems or ()]
         if self._filesystem is not None and self._filesystem not in known:
             raise LeadlineError(
                 errors.USAGE,
@@ -442,7 +446,7 @@ class _Deciding:
 
     def _chosen_filesystem(self) -> tuple[bool, str]:
         """(True, its name) or (False, the reason)."""
-        known = [one.name for one in self._inventory.filesystems or ()]
+        known = [filesystem.name for filesystem in self._inventory.filesystems or ()]
         if self._filesystem is not None:
             return True, self._filesystem
         if self._inventory.filesystems is None:
@@ -464,7 +468,7 @@ class _Deciding:
                 "no OSD is known to be on dm-crypt: the monitors keep no such keys and no device "
                 "is named so (an operator such as Rook may keep keys elsewhere)"
             )
-        others = [one.name for one in self._inventory.crush if one.name != main.root]
+        others = [item.name for item in self._inventory.crush if item.name != main.root]
         for root in [main.root, *others]:
             below = [osd for osd in osds if stands_below(osd, root)]
             classes = sorted({osd.device_class for osd in below if osd.device_class})
@@ -491,7 +495,7 @@ class _Deciding:
     def _add_metadata_pool(self, found: dict[str, Decision]) -> None:
         """Give erasure-coded pools the pool for the metadata of images: the first replicated one
         for RBD that there is or will be, else one that is made with them."""
-        erasure = [one for one in found.values() if one.recipe and one.recipe.name.k]
+        erasure = [item for item in found.values() if item.recipe and item.recipe.name.k]
         if not erasure:
             return
         metadata = self._first_replicated(found)
@@ -502,15 +506,15 @@ class _Deciding:
                     told = f"{with_it.reason}; for the metadata of images on {erasure[0].name}"
                     found[name] = replace(with_it, reason=told)
                     metadata = name
-        for one in erasure:
-            assert one.recipe is not None, "chosen so"
+        for item in erasure:
+            assert item.recipe is not None, "chosen so"
             if metadata is None:
                 reason = "there is no replicated pool for the metadata of its images"
-                found[one.name] = Decision(name=one.name, act=Act.SKIP, reason=reason)
+                found[item.name] = Decision(name=item.name, act=Act.SKIP, reason=reason)
                 continue
-            use = f"{one.reason}; use it as rbd:{metadata}?data_pool={one.name}"
-            recipe = replace(one.recipe, metadata_pool=metadata)
-            found[one.name] = replace(one, reason=use, recipe=recipe)
+            use = f"{item.reason}; use it as rbd:{metadata}?data_pool={item.name}"
+            recipe = replace(item.recipe, metadata_pool=metadata)
+            found[item.name] = replace(item, reason=use, recipe=recipe)
 
     def _first_replicated(self, found: Mapping[str, Decision]) -> str | None:
         there = [
@@ -519,9 +523,9 @@ class _Deciding:
             if pool.type is PoolType.REPLICATED and RBD in pool.applications
         ]
         coming = [
-            one.name
-            for one in found.values()
-            if one.recipe and one.recipe.name.kind in (Kind.REPLICATED, Kind.ENCRYPTED)
+            item.name
+            for item in found.values()
+            if item.recipe and item.recipe.name.kind in (Kind.REPLICATED, Kind.ENCRYPTED)
         ]
         return next(iter([*there, *coming]), None)
 

@@ -15,9 +15,14 @@ from lightkube import ApiError, Client
 from lightkube.generic_resource import create_global_resource, create_namespaced_resource
 
 from leadline import errors
-from leadline.connect.kubernetes.client import TOKEN, Connection, labels_of, new_token, polls
-from leadline.connect.kubernetes.pod_runners import events_of
-from leadline.connect.kubernetes.pods import told
+from leadline.connect.kubernetes.client import Connection, poll
+from leadline.connect.kubernetes.objects import (
+    TOKEN,
+    events_of,
+    format_events,
+    labels_of,
+    new_token,
+)
 from leadline.errors import LeadlineError
 from leadline.pools.rook_resources import POOL, Manifest, is_going, is_ours
 
@@ -56,17 +61,17 @@ class RookPools:
         Whatever goes wrong, Ctrl-C included, what this call made is undone. Raises LeadlineError:
         `kubernetes-denied`, `kubernetes-failed`, `kubernetes-unreachable`.
         """
-        pools = [one for one in makes if one["kind"] == POOL[1]]
-        classes = [one for one in makes if one["kind"] != POOL[1]]
+        pools = [make for make in makes if make["kind"] == POOL[1]]
+        classes = [make for make in makes if make["kind"] != POOL[1]]
         made: list[Manifest] = []
         try:
-            for one in pools:
-                self._make(one, made)
-            for one in [*awaits, *pools]:
-                self._await_ready(one)
+            for pool in pools:
+                self._make(pool, made)
+            for item in [*awaits, *pools]:
+                self._await_ready(item)
             # Not before: nobody shall claim volumes of a pool that is not there.
-            for one in classes:
-                self._make(one, made)
+            for item in classes:
+                self._make(item, made)
         except BaseException as error:
             if made:
                 why = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
@@ -78,23 +83,23 @@ class RookPools:
     def try_out(self, makes: Sequence[Manifest]) -> None:
         """Have the API server check objects without keeping them: schemas, rights and webhooks.
         Raises LeadlineError as `create`."""
-        for one in makes:
-            self._created(_labelled(one, new_token()), dry_run=True)
+        for make in makes:
+            self._created(_labelled(make, new_token()), dry_run=True)
 
     def remove(self, classes: Sequence[Manifest], pools: Sequence[Manifest], check: Note) -> None:
         """Remove classes, then pools, each only while it carries the token that it was found with.
         `check` is called with the name of each pool after the classes are gone, and raises where
         the pool must stay. Raises LeadlineError as `create`."""
-        for one in classes:
-            self._note(f"removing the StorageClass {one['metadata']['name']}")
-            self._delete(one)
-        for one in pools:
-            check(str(one["metadata"]["name"]))
-        for one in pools:
-            self._note(f"removing the pool {one['metadata']['name']}")
-            self._delete(one)
-        for one in pools:
-            self._await_gone(one)
+        for item in classes:
+            self._note(f"removing the StorageClass {item['metadata']['name']}")
+            self._delete(item)
+        for pool in pools:
+            check(str(pool["metadata"]["name"]))
+        for pool in pools:
+            self._note(f"removing the pool {pool['metadata']['name']}")
+            self._delete(pool)
+        for pool in pools:
+            self._await_gone(pool)
 
     def _make(self, wanted: Manifest, made: list[Manifest]) -> None:
         self._note(f"making the {wanted['kind']} {wanted['metadata']['name']}")
@@ -128,7 +133,7 @@ class RookPools:
         name = wanted["metadata"]["name"]
         self._note(f"waiting for Rook to make the pool {name}")
         phase, failing_since = "", None
-        for _ in polls(self._wait_s, lambda: None):
+        for _ in poll(self._wait_s, lambda: None):
             found = self._found(wanted)
             if found is None:
                 raise LeadlineError(
@@ -160,7 +165,7 @@ class RookPools:
 
     def _await_gone(self, gone: Manifest) -> None:
         found: Manifest | None = None
-        for _ in polls(self._wait_s, lambda: None):
+        for _ in poll(self._wait_s, lambda: None):
             found = self._found(gone)
             if found is None or _token(found) != _token(gone):
                 return
@@ -178,11 +183,13 @@ class RookPools:
             return []
         status = found.get("status") or {}
         lines = [f"{key}: {value}" for key, value in sorted((status.get("info") or {}).items())]
-        for one in status.get("conditions") or ():
-            if one.get("message"):
-                lines.append(f"{one.get('type')}={one.get('status')}: {one['message']}")
+        for condition in status.get("conditions") or ():
+            if condition.get("message"):
+                lines.append(
+                    f"{condition.get('type')}={condition.get('status')}: {condition['message']}"
+                )
         events = events_of(self._connection, _namespace(found), str(found["metadata"]["name"]))
-        return [*lines, *told(events)] or ["it says nothing of why"]
+        return [*lines, *format_events(events)] or ["it says nothing of why"]
 
     def _found(self, wanted: Manifest) -> Manifest | None:
         kind, namespace, name = _resource(wanted), _namespace(wanted), wanted["metadata"]["name"]
@@ -222,15 +229,15 @@ class RookPools:
     def _undo(self, made: Sequence[Manifest]) -> list[str]:
         """What could not be undone, as sentences: it must not hide why there is something to."""
         problems = []
-        for one in reversed(made):
+        for item in reversed(made):
             try:
-                self._delete(one)
+                self._delete(item)
             except LeadlineError as error:
-                problems.append(f"{one['kind']} {one['metadata']['name']} stays: {error.fact}")
-        for one in made:
+                problems.append(f"{item['kind']} {item['metadata']['name']} stays: {error.fact}")
+        for item in made:
             try:
-                if one["kind"] == POOL[1]:
-                    self._await_gone(one)
+                if item["kind"] == POOL[1]:
+                    self._await_gone(item)
             except LeadlineError as error:
                 problems.append("; ".join([error.fact, *error.context]))
         return problems
@@ -277,8 +284,8 @@ def volumes_of(
     """PersistentVolumes of classes, or in pools of these names, as sentences. `elsewhere` are the
     namespaces of other Ceph clusters, which may have pools of the same names."""
     found = []
-    for one in volumes:
-        spec = one.get("spec") or {}
+    for volume in volumes:
+        spec = volume.get("spec") or {}
         csi = spec.get("csi") or {}
         attributes: Mapping[str, str] = csi.get("volumeAttributes") or {}
         inside = {attributes.get("pool"), attributes.get("dataPool")} & set(pools)
@@ -288,15 +295,15 @@ def volumes_of(
         if spec.get("storageClassName") in classes or (ceph and inside and here):
             claim = spec.get("claimRef") or {}
             whose = f" of the claim {claim.get('namespace')}/{claim.get('name')}" if claim else ""
-            found.append(f"{one['metadata']['name']}{whose}")
+            found.append(f"{volume['metadata']['name']}{whose}")
     return sorted(found)
 
 
 def classes_on(classes: Mapping[str, Manifest], namespace: str, pool: str) -> list[str]:
     """StorageClasses that make volumes in a pool of the cluster of a namespace."""
     found = []
-    for name, one in classes.items():
-        given = one.get("parameters") or {}
+    for name, item in classes.items():
+        given = item.get("parameters") or {}
         secrets = given.get("csi.storage.k8s.io/provisioner-secret-namespace")
         here = namespace in (given.get("clusterID"), secrets)
         if here and pool in (given.get("pool"), given.get("dataPool")):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline import errors
-from leadline.connect.kubernetes.client import LEADLINE, MANAGED_BY, TOKEN, Connection, dns_label
+from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.kinds import Kind as StateKind
@@ -61,19 +62,21 @@ def read_rook(connection: Connection) -> RookState:
             if error.kind is not errors.KUBERNETES_DENIED:
                 raise
     return RookState(
-        inventory=kubernetes_inventory({one.dump: dump_of(items) for one, items in listed.items()}),
+        inventory=kubernetes_inventory(
+            {item.dump: dump_of(items) for item, items in listed.items()}
+        ),
         pools={
-            (str(one["metadata"].get("namespace", "")), str(one["metadata"]["name"])): one
-            for one in listed[kinds.CEPH_BLOCK_POOL]
+            (str(item["metadata"].get("namespace", "")), str(item["metadata"]["name"])): item
+            for item in listed[kinds.CEPH_BLOCK_POOL]
         },
-        classes={str(one["metadata"]["name"]): one for one in listed[kinds.STORAGE_CLASS]},
+        classes={str(item["metadata"]["name"]): item for item in listed[kinds.STORAGE_CLASS]},
     )
 
 
 def _listed(connection: Connection, kind: StateKind) -> list[dict[str, Any]]:
     version = f"{kind.group}/v1" if kind.group else "v1"
     items = connection.listed(kind.group, "v1", kind.plural, kind.kind)
-    return [{"apiVersion": version, "kind": kind.kind, **one} for one in items]
+    return [{"apiVersion": version, "kind": kind.kind, **item} for item in items]
 
 
 def is_ours(found: Manifest) -> bool:
@@ -117,14 +120,16 @@ def choose_cluster(inventory: KubernetesInventory, named: str | None) -> CephClu
     """The cluster that `NAMESPACE` or `NAMESPACE/NAME` names, else the only one. Raises
     LeadlineError(`cluster-unknown`)."""
     known = inventory.ceph_clusters
-    told = [f"{one.namespace}/{one.name}" for one in known]
+    told = [f"{item.namespace}/{item.name}" for item in known]
     if not known:
         raise LeadlineError(
             errors.CLUSTER_UNKNOWN,
             "Rook runs no Ceph cluster here: there is no CephCluster",
             hint="name another Kubernetes cluster with --context, or Ceph itself with --ceph-conf",
         )
-    chosen = [one for one in known if named in (None, one.namespace, f"{one.namespace}/{one.name}")]
+    chosen = [
+        item for item in known if named in (None, item.namespace, f"{item.namespace}/{item.name}")
+    ]
     if len(chosen) == 1:
         return chosen[0]
     raise LeadlineError(
@@ -170,10 +175,13 @@ def ground_of(
     there is no class to copy from."""
     notes: list[str] = []
     counts = _counts(inventory)
-    for one in inventory.storage_clusters:
-        if one.namespace == cluster.namespace and one.failure_domain:
-            counts = {**counts, one.failure_domain: len(one.failure_domain_values)}
-            failure_domain = failure_domain or one.failure_domain
+    for storage_cluster in inventory.storage_clusters:
+        if storage_cluster.namespace == cluster.namespace and storage_cluster.failure_domain:
+            counts = {
+                **counts,
+                storage_cluster.failure_domain: len(storage_cluster.failure_domain_values),
+            }
+            failure_domain = failure_domain or storage_cluster.failure_domain
     if failure_domain is None:
         failure_domain = _highest(counts)
         notes.append(
@@ -193,18 +201,18 @@ def ground_of(
 
 def _counts(inventory: KubernetesInventory) -> dict[str, int]:
     """Values of each level among the nodes that may have OSDs."""
-    nodes = [one for one in inventory.nodes if not set(_LEADERS) & set(one.roles)]
+    nodes = [node for node in inventory.nodes if not set(_LEADERS) & set(node.roles)]
     nodes = nodes or list(inventory.nodes)
     found: Mapping[str, set[str]] = {
-        "zone": {one.zone for one in nodes},
-        "rack": {_rack(one) for one in nodes},
-        "host": {one.name for one in nodes},
+        "zone": {node.zone for node in nodes},
+        "rack": {_rack(node) for node in nodes},
+        "host": {node.name for node in nodes},
     }
     return {level: len(values - {""}) for level, values in found.items()}
 
 
 def _rack(node: Node) -> str:
-    return next((one.value for one in node.places if one.label in _RACKS), "")
+    return next((place.value for place in node.places if place.label in _RACKS), "")
 
 
 def _highest(counts: Mapping[str, int]) -> str:
@@ -228,9 +236,9 @@ def _device_class(inventory: KubernetesInventory, cluster: CephCluster, given: s
             )
         return given
     of_pools = {
-        one.spec.device_class
-        for one in inventory.block_pools
-        if one.namespace == cluster.namespace and one.spec.device_class
+        block_pool.spec.device_class
+        for block_pool in inventory.block_pools
+        if block_pool.namespace == cluster.namespace and block_pool.spec.device_class
     }
     if len(of_pools) == 1:
         return of_pools.pop()
@@ -247,9 +255,10 @@ def _device_class(inventory: KubernetesInventory, cluster: CephCluster, given: s
 def _template(inventory: KubernetesInventory, cluster: CephCluster) -> StorageClass:
     """The class for RBD volumes of that cluster that says least of its own."""
     fitting = [
-        one for one in inventory.storage_classes if one.provisioner.endswith(_RBD)
-        and of_cluster(one, cluster)
-    ]  # fmt: skip
+        storage_class
+        for storage_class in inventory.storage_classes
+        if storage_class.provisioner.endswith(_RBD) and of_cluster(storage_class, cluster)
+    ]
     if not fitting:
         raise LeadlineError(
             errors.CLASS_UNSUITABLE,
@@ -268,7 +277,7 @@ def _template(inventory: KubernetesInventory, cluster: CephCluster) -> StorageCl
 def of_cluster(found: StorageClass, cluster: CephCluster) -> bool:
     """Whether a class makes its volumes in that cluster: Rook calls a cluster by its namespace,
     and its secrets lie there too."""
-    told = {one.name: one.value for one in found.parameters}
+    told = {parameter.name: parameter.value for parameter in found.parameters}
     secrets = told.get("csi.storage.k8s.io/provisioner-secret-namespace")
     return cluster.namespace in (told.get("clusterID"), secrets)
 
@@ -314,7 +323,7 @@ def decide(names: Sequence[PoolName], state: RookState, ground: Ground) -> tuple
             wanted.setdefault(name.base, pool_name(name.base))
         wanted.setdefault(name.text, name)
     found: dict[str, RookDecision] = {}
-    for name in sorted(wanted.values(), key=lambda one: one.kind is Kind.ERASURE):
+    for name in sorted(wanted.values(), key=lambda item: item.kind is Kind.ERASURE):
         found[name.text] = _decision(name, state, ground, found)
     return tuple(found[text] for text in wanted)
 
@@ -378,15 +387,17 @@ def _together(
     ]
     wanted = [pool, _class(made, parameters, ground, state)]
     makes = tuple(
-        one for one, found in zip(wanted, there, strict=True) if one is not None and found is None
+        item
+        for item, found in zip(wanted, there, strict=True)
+        if item is not None and found is None
     )
-    going = [one for one in there if one is not None and is_going(one)]
+    going = [item for item in there if item is not None and is_going(item)]
     if going:
         reason = f"its {going[0]['kind']} is being removed: wait until it is gone"
         return RookDecision(name=name.text, act=Act.SKIP, reason=reason)
     act = Act.CREATE
     if not makes:
-        ours = all(is_ours(one) for one in there if one is not None)
+        ours = all(is_ours(item) for item in there if item is not None)
         act = Act.EXISTS if ours else Act.FOREIGN
     reason = f"{told}; use it as storageclass:{made}"
     return RookDecision(name=name.text, act=act, reason=reason, storage_class=made, makes=makes)
@@ -429,10 +440,10 @@ def _parameters(ground: Ground, state: RookState, pool: str) -> dict[str, str]:
 def _metadata_pool(found: Mapping[str, RookDecision], ground: Ground) -> str:
     """The first replicated pool of the study that there is or will be, else that of the class
     which is copied."""
-    for text, one in found.items():
-        if pool_name(text).kind is Kind.REPLICATED and one.act is not Act.SKIP:
+    for text, item in found.items():
+        if pool_name(text).kind is Kind.REPLICATED and item.act is not Act.SKIP:
             return text
-    told = {one.name: one.value for one in ground.template.parameters}
+    told = {parameter.name: parameter.value for parameter in ground.template.parameters}
     return told.get("pool", "")
 
 
@@ -441,9 +452,9 @@ def _encrypted_class(ground: Ground) -> str | None:
     if ground.cluster.encrypted:
         return ground.device_class
     sets = ground.cluster.device_sets
-    for device_class in dict.fromkeys(one.device_class for one in sets if one.encrypted):
-        here = [one for one in sets if one.device_class == device_class]
-        if device_class and all(one.encrypted for one in here):
+    for device_class in dict.fromkeys(item.device_class for item in sets if item.encrypted):
+        here = [item for item in sets if item.device_class == device_class]
+        if device_class and all(item.encrypted for item in here):
             return device_class
     return None
 
@@ -457,18 +468,23 @@ def _cephfs(name: PoolName, state: RookState, cluster: CephCluster) -> RookDecis
         for pool in filesystem.data_pools:
             if pool.spec.size != name.size:
                 continue
-            for one in state.inventory.storage_classes:
-                told = {each.name: each.value for each in one.parameters}
+            for storage_class in state.inventory.storage_classes:
+                told = {each.name: each.value for each in storage_class.parameters}
                 placed = told.get("pool", filesystem.data_pools[0].name)
                 if (
-                    one.provisioner.endswith("cephfs.csi.ceph.com")
-                    and of_cluster(one, cluster)
+                    storage_class.provisioner.endswith("cephfs.csi.ceph.com")
+                    and of_cluster(storage_class, cluster)
                     and told.get("fsName") == filesystem.name
                     and placed == pool.name
                 ):
-                    reason = f"the data pool {pool.name} is one: use storageclass:{one.name}"
+                    reason = (
+                        f"the data pool {pool.name} is one: use storageclass:{storage_class.name}"
+                    )
                     return RookDecision(
-                        name=name.text, act=Act.SAME, reason=reason, storage_class=one.name
+                        name=name.text,
+                        act=Act.SAME,
+                        reason=reason,
+                        storage_class=storage_class.name,
                     )
     reason = (
         "Rook adds data pools to a CephFilesystem but never takes one out, so that it could not be "

@@ -12,8 +12,8 @@ from typing import Protocol
 from leadline import errors
 from leadline.connect.ceph import CommandFailed
 from leadline.connect.kubernetes.client import Connection
-from leadline.connect.kubernetes.pod_runners import PodShell
-from leadline.connect.shell import Said, Shell
+from leadline.connect.kubernetes.pod_shell import PodShell
+from leadline.connect.shell import CommandResult, Shell
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import dumps as names
 from leadline.inventory.ceph.dumps import Asked, Dump
@@ -160,21 +160,21 @@ class Toolbox:
             raise LeadlineError(
                 errors.CEPH_MISSING,
                 f"the program `ceph` cannot be run in {self.shell.name}",
-                context=[said.complaint],
+                context=[said.error_line],
             )
-        if "timed out" in said.complaint:
+        if "timed out" in said.error_line:
             raise LeadlineError(
                 errors.CEPH_UNREACHABLE,
                 f"the cluster does not answer `ceph {' '.join(words)}` in {self.shell.name}",
-                context=[said.complaint],
+                context=[said.error_line],
             )
         # The program ends with the errno, where it has one.
         number = said.status if said.status in errno.errorcode else errno.EIO
-        raise CommandFailed(number, " ".join(words), said.complaint)
+        raise CommandFailed(number, " ".join(words), said.error_line)
 
     mgr = mon
 
-    def _run(self, words: tuple[str, ...], given: bytes) -> Said:
+    def _run(self, words: tuple[str, ...], given: bytes) -> CommandResult:
         """Asked again where the connection is lost: nothing is changed by what is asked here."""
         script = f'exec ceph --connect-timeout {_CONNECT_S} "$@"'
         for _ in range(_TRIES - 1):

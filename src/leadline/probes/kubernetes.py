@@ -155,7 +155,7 @@ def _ceph(found: _Capture, connection: Connection) -> None:
     """Ceph's own answers, from the first toolbox there is."""
     listed = json.loads(found.dumps[kinds.CEPH_CLUSTER.dump])["items"]
     used = ""
-    for namespace in dict.fromkeys(str(one["metadata"].get("namespace", "")) for one in listed):
+    for namespace in dict.fromkeys(str(item["metadata"].get("namespace", "")) for item in listed):
         if used:
             reason = f"of several clusters only that in {used} was asked"
             found.gaps.append(Gap(what=f"Ceph in {namespace}", reason=reason))

@@ -130,8 +130,8 @@ class MountRow:
 
     def option(self, key: str) -> str:
         """The value of `key=value`; empty where it is not set."""
-        for one in self.options.split(","):
-            name, equals, value = one.partition("=")
+        for word in self.options.split(","):
+            name, equals, value = word.partition("=")
             if equals and name == key:
                 return value
         return ""

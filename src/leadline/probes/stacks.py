@@ -97,18 +97,20 @@ def namespace_facts(name: str, sys: Path = _SYS) -> dict[str, str]:
     """What a namespace's block device adds to the facts of its layer. Of several paths the
     transports and addresses are all told, and the queues of all together."""
     serving = [
-        one for one in nvme_controllers(sys) if name in {space.name for space in one.namespaces}
+        nvme_controller
+        for nvme_controller in nvme_controllers(sys)
+        if name in {space.name for space in nvme_controller.namespaces}
     ]
     if not serving:
         return {}
     facts = {
-        "transport": _all(one.transport for one in serving),
-        "address": _all(one.address for one in serving),
-        "controllers": _all(one.name for one in serving),
+        "transport": _all(item.transport for item in serving),
+        "address": _all(item.address for item in serving),
+        "controllers": _all(item.name for item in serving),
         "subsystem": serving[0].subsystem_nqn,
         "model": serving[0].model,
         # The first queue of a controller is for its administration.
-        "queues": str(sum(max(0, one.queues - 1) for one in serving) or ""),
+        "queues": str(sum(max(0, item.queues - 1) for item in serving) or ""),
         "paths": str(len(serving)) if len(serving) > 1 else "",
         "policy": serving[0].multipath_policy if len(serving) > 1 else "",
     }
@@ -124,25 +126,25 @@ def path_devices(name: str, sys: Path = _SYS) -> tuple[str, ...]:
     if head is None:
         return ()
     path = re.compile(rf"nvme{head[1]}c\d+n{head[2]}", re.ASCII)
-    return tuple(sorted(one for one in _names(sys / "class/block") if path.fullmatch(one)))
+    return tuple(sorted(name for name in _names(sys / "class/block") if path.fullmatch(name)))
 
 
 def _controller(folder: Path, sys: Path) -> NvmeController:
     nqn = _word(folder / "subsysnqn")
     subsystem = next(
         (
-            one
-            for one in _entries(sys / "class/nvme-subsystem", re.compile(r"nvme-subsys\d+"))
-            if (one / folder.name).exists() or (nqn and _word(one / "subsysnqn") == nqn)
+            entry
+            for entry in _entries(sys / "class/nvme-subsystem", re.compile(r"nvme-subsys\d+"))
+            if (entry / folder.name).exists() or (nqn and _word(entry / "subsysnqn") == nqn)
         ),
         None,
     )
-    names = {one.name for one in _entries(folder, _NAMESPACE)}
+    names = {entry.name for entry in _entries(folder, _NAMESPACE)}
     if subsystem is not None:
         # Of native multipath: the heads of namespaces that this controller has a path to.
-        mine = {found[1] for one in _names(folder) if (found := _HIDDEN.fullmatch(one))}
-        heads = {one.name for one in _entries(subsystem, _NAMESPACE)}
-        names |= {one for one in heads if one.rpartition("n")[2] in mine}
+        mine = {found[1] for name in _names(folder) if (found := _HIDDEN.fullmatch(name))}
+        heads = {entry.name for entry in _entries(subsystem, _NAMESPACE)}
+        names |= {head for head in heads if head.rpartition("n")[2] in mine}
     return NvmeController(
         name=folder.name,
         model=_word(folder / "model"),
@@ -163,8 +165,8 @@ def _namespace(name: str, sys: Path) -> NvmeNamespace:
     folder = sys / "class/block" / name
     # With native multipath the paths make the commands; the head may have no limit of its own.
     limits = [
-        _number(sys / "class/block" / one / "queue/max_hw_sectors_kb")
-        for one in path_devices(name, sys) or (name,)
+        _number(sys / "class/block" / path_device / "queue/max_hw_sectors_kb")
+        for path_device in path_devices(name, sys) or (name,)
     ]
     return NvmeNamespace(
         name=name,
@@ -177,12 +179,12 @@ def _namespace(name: str, sys: Path) -> NvmeNamespace:
 
 def _entries(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     found = [folder / name for name in _names(folder) if pattern.fullmatch(name)]
-    return sorted(found, key=lambda one: (len(one.name), one.name))
+    return sorted(found, key=lambda item: (len(item.name), item.name))
 
 
 def _names(folder: Path) -> list[str]:
     try:
-        return [one.name for one in folder.iterdir()]
+        return [path.name for path in folder.iterdir()]
     except OSError:
         return []
 
@@ -225,15 +227,18 @@ def server_of(mount: MountRow, proc: Path) -> FuseServer | None:
     """The process of the mount's program that has the mount point among its arguments; None where
     none is seen: a daemon that another user runs, or that names it by another way."""
     program = program_of(mount)
-    for pid in sorted(int(one.name) for one in _folders(proc) if one.name.isdecimal()):
+    for pid in sorted(int(folder.name) for folder in _folders(proc) if folder.name.isdecimal()):
         words = _words(proc / str(pid) / "cmdline")
         if not words or words[0].rpartition("/")[2] != program:
             continue
         here = _link(proc / str(pid) / "cwd")
-        places = {_place(here / one) for one in words[1:] if one[:1] != "-"}
+        places = {_place(here / item) for item in words[1:] if item[:1] != "-"}
         if mount.mount_point in places:
             settings = _words(proc / str(pid) / "environ")
-            more = next((one[10:].split() for one in settings if one.startswith("CEPH_ARGS=")), [])
+            more = next(
+                (setting[10:].split() for setting in settings if setting.startswith("CEPH_ARGS=")),
+                [],
+            )
             return FuseServer(
                 pid=pid,
                 pool=_option(words, "-p", "--poolname", "--pool") or "rbd",
@@ -251,8 +256,8 @@ def _place(path: Path) -> str:
 
 
 def _option(words: Sequence[str], *names: str) -> str:
-    for at, one in enumerate(words):
-        name, equals, value = one.partition("=")
+    for at, item in enumerate(words):
+        name, equals, value = item.partition("=")
         if name in names:
             return value if equals else next(iter(words[at + 1 :]), "")
     return ""
@@ -454,15 +459,15 @@ class _Walk:
         leaves = leaf_vdevs(dumps)
         devices = [
             name
-            for one in leaves
-            if (self.roots.sys / "class/block" / (name := _device_name(one))).exists()
+            for leave in leaves
+            if (self.roots.sys / "class/block" / (name := _device_name(leave))).exists()
         ]
         layer = zfs_layer(dataset, dumps, devices, implementation)
         self.layers.append(layer.model_copy(update={"facts": {**layer.facts, **_mounted(mount)}}))
         self.devices(devices)
-        for one in leaves:
-            if _device_name(one) not in devices and one.startswith("/"):
-                self.path(Path(one))
+        for leave in leaves:
+            if _device_name(leave) not in devices and leave.startswith("/"):
+                self.path(Path(leave))
 
     def _nfs(self, mount: MountRow) -> None:
         asked = {
@@ -503,7 +508,11 @@ class _Walk:
             Layer(
                 kind=LayerKind.BLOCK,
                 name=", ".join(here),
-                devices=tuple(one for name in here for one in path_devices(name, sys) or (name,)),
+                devices=tuple(
+                    path_device
+                    for name in here
+                    for path_device in path_devices(name, sys) or (name,)
+                ),
                 facts=facts[0] if len(here) == 1 else _common(facts),
             )
         )
@@ -589,12 +598,12 @@ def _common(facts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {
         key: value
         for key, value in first.items()
-        if key not in _OWN_FACTS and all(one.get(key) == value for one in others)
+        if key not in _OWN_FACTS and all(other.get(key) == value for other in others)
     }
 
 
 def _listed(folder: Path) -> list[str]:
     try:
-        return [one.name for one in folder.iterdir()]
+        return [path.name for path in folder.iterdir()]
     except OSError:
         return []

@@ -115,7 +115,7 @@ def _of_module(module: Path) -> dict[str, bytes]:
     """Version and parameters of the kernel's module; of zfs-fuse there is neither."""
     try:
         version = (module / "version").read_bytes().strip()
-        names = sorted(one.name for one in (module / "parameters").iterdir())
+        names = sorted(path.name for path in (module / "parameters").iterdir())
     except OSError as error:
         reason = f"{module}: {error.strerror}".encode()
         return {VERSION + ERROR: reason, PARAMETERS + ERROR: reason}
@@ -166,4 +166,4 @@ def refuse_suspended(path: Path, where: list[str]) -> None:
     """Raises LeadlineError(`zpool-unfit`) for a path in a suspended pool."""
     pool = suspended_below(path)
     if pool:
-        raise programs.suspended(pool, where)
+        raise programs.suspended_error(pool, where)

@@ -15,7 +15,6 @@ from leadline.report.words import (
     NOT_SHOWN,
     value_text,
     value_with_unit,
-    visible,
 )
 
 # Longer names are cut on a page; pointing at them tells the rest.
@@ -24,8 +23,7 @@ _LONG_NAME = 60
 
 def word(text: str) -> Cell:
     """A cell with a name or a word in it, sorted as it reads."""
-    shown = visible(text)
-    return Cell(text=shown, sort=shown, note=shown if len(shown) > _LONG_NAME else "")
+    return Cell(text=text, sort=text, note=text if len(text) > _LONG_NAME else "")
 
 
 def number_cell(

@@ -1,6 +1,7 @@
 """The report as data: sections and blocks, with no markup of any medium.
 
-Every text is as it shall be read; renderers escape it for their medium and decide on layout.
+Texts are as they were found, untrusted ones too. Every renderer calls `printable` before it draws,
+adds the escaping of its own medium, and decides on layout.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass, replace
 from enum import StrEnum
+from operator import is_
+from typing import Any, TypeVar, cast
 
 from leadline.analysis.figures import Doubt
 from leadline.findings import Finding, Severity
-from leadline.report.words import evidence_name, evidence_text, listed, place, visible
+from leadline.report.words import evidence_name, evidence_text, listed, place
+from leadline.text import visible, visible_lines
 
 
 class Kind(StrEnum):
@@ -410,6 +414,35 @@ class Document:
     marked: tuple[Mark, ...] = field(default=())
 
 
+_Part = TypeVar("_Part")
+
+
+def printable(part: _Part) -> _Part:
+    """Spell out the control characters in every text of a document or of a part of one.
+
+    Every renderer calls it first, so that no other code has to. Only `Code` has lines.
+    """
+    return cast(_Part, _printable(part))
+
+
+def _printable(part: Any) -> Any:
+    if type(part) is str:
+        return visible(part)
+    if type(part) is tuple:
+        items = tuple(map(_printable, part))
+        return part if all(map(is_, part, items)) else items
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    changed = {}
+    for name in part.__dataclass_fields__:
+        value = getattr(part, name)
+        lines = name == "text" and isinstance(part, Code)
+        shown = visible_lines(value) if lines else _printable(value)
+        if shown is not value:
+            changed[name] = shown
+    return replace(part, **changed) if changed else part
+
+
 # How much a page may draw: what is beyond it is left out, and said to be.
 
 # A point is about 150 bytes of a page, and a chart with its axes as much as fifteen of them.
@@ -520,7 +553,7 @@ def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
                     finding.op.value if finding.op else "",
                     f"trial {finding.trial}" if finding.trial else "",
                 ),
-                message=visible(finding.message),
+                message=finding.message,
                 evidence=tuple(
                     (evidence_name(name), evidence_text(name, value))
                     for name, value in finding.evidence.items()
@@ -528,7 +561,7 @@ def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
             )
             for finding in findings
         ),
-        remedies=tuple(dict.fromkeys(visible(finding.remedy) for finding in findings)),
+        remedies=tuple(dict.fromkeys(finding.remedy for finding in findings)),
     )
 
 

@@ -80,7 +80,7 @@ def op_text(op: Op | None) -> str:
 
 def place(*parts: str) -> str:
     """Where something was found: the parts that are known."""
-    return " · ".join(visible(part) for part in parts if part) or "whole run"
+    return " · ".join(part for part in parts if part) or "whole run"
 
 
 def evidence_text(name: str, value: float) -> str:
@@ -103,7 +103,7 @@ def evidence_name(name: str) -> str:
         if name.endswith(suffix):
             name = name[: -len(suffix)]
             break
-    return visible(name.replace("_", " "))
+    return name.replace("_", " ")
 
 
 def phase_text(phase: Phase) -> str:
@@ -125,12 +125,12 @@ _SAID_FIRST = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "ioengine", "direc
 def recorded_text(recorded: Recorded) -> str:
     """What an imported result tells of its load, in fio's words."""
     told = [
-        f"{key}={visible(recorded.options[key])}"
+        f"{key}={recorded.options[key]}"
         for key in (*_SAID_FIRST, "runtime")
         if key in recorded.options
     ]
     what = " ".join(told) or "its settings are not told"
-    return f"imported from {visible(recorded.tool)}: {what}"
+    return f"imported from {recorded.tool}: {what}"
 
 
 def workload_text(workload: Workload) -> str:
@@ -138,7 +138,7 @@ def workload_text(workload: Workload) -> str:
     if workload.recorded:
         return recorded_text(workload.recorded)
     if workload.job_file:
-        what = f"the job file {visible(workload.job_file.path)}"
+        what = f"the job file {workload.job_file.path}"
         return f"{what}, {format_duration(workload.duration_s)} in all"
     phases = "; then ".join(phase_text(phase) for phase in workload.phases)
     ramp = f" after {format_duration(workload.ramp_s)} ramp" if workload.ramp_s else ""
@@ -206,23 +206,22 @@ OP_NOUNS = {
 
 
 def short(name: str, most: int = _LONGEST_NAME) -> str:
-    """A name for a sentence: harmless, and cut in the middle where it is very long."""
-    shown = visible(name)
-    if len(shown) <= most:
-        return shown
-    return f"{shown[: most // 2]}…{shown[-most // 2 + 1 :]}"
+    """Cut a name for a sentence in its middle where it is very long."""
+    if len(name) <= most:
+        return name
+    return f"{name[: most // 2]}…{name[-most // 2 + 1 :]}"
 
 
 def reason_text(code: str) -> str:
     """What a reason says; a finding's code stays one, its page explains it."""
     if code == "workload-differs":
         return "the two did different work"
-    return Reason(code).text if code in _CODES else f"refused by the audit for {visible(code)}"
+    return Reason(code).text if code in _CODES else f"refused by the audit for {code}"
 
 
 def reason_words(code: str) -> str:
     """A reason in a table's cell: `interval crosses band`; a finding's code stays one."""
-    return code.replace("-", " ") if code in _CODES else visible(code)
+    return code.replace("-", " ") if code in _CODES else code
 
 
 def percent_text(share: float) -> str:
@@ -344,15 +343,7 @@ LONGEST_LABEL = 80
 
 
 def chart_labels(names: Iterable[str]) -> Mapping[str, str]:
-    """What each name is called at a chart; two names never share a label that they need not."""
-    shown = {name: visible(name) for name in names}
-    short = {name: _shortened(text) for name, text in shown.items()}
-    count = Counter(short.values())
-    return {name: text if count[text] == 1 else shown[name] for name, text in short.items()}
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= LONGEST_LABEL:
-        return text
-    head = LONGEST_LABEL // 2
-    return f"{text[:head]}…{text[head + 1 - LONGEST_LABEL :]}"
+    """Label each name for a chart; two names share a label only where they are the same."""
+    cut = {name: short(name, LONGEST_LABEL) for name in names}
+    count = Counter(cut.values())
+    return {name: text if count[text] == 1 else name for name, text in cut.items()}

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on; the command line shows it, tests record it."""
+"""Events of a session, and the request to stop it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leadline.plan.models import Cell, Plan, Trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """`asked_s` is what the trials to do ask of the engine; follow-ups come on top."""
+    """`asked_s` is the I/O time of the trials to do, without follow-ups."""
 
     run: str
     plan: Plan
@@ -37,7 +37,7 @@ class PrefillEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted:
-    """`number` of `count` in this session; `left_s` is what the rest of the run asks for."""
+    """`number` of `count` in this session; `left_s` is the I/O time of the trials after it."""
 
     trial: Trial
     cell: Cell
@@ -60,7 +60,7 @@ class TrialEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """Something worth a line that is no result."""
+    """A message that is no result."""
 
     message: str
 
@@ -71,11 +71,8 @@ Event = (
 Observer = Callable[[Event], None]
 
 
-# A request to stop, from Ctrl-C or a signal, seen by every loop that waits.
-
-
 class StopRequest:
-    """How often the user asked to stop: once is please, twice is now."""
+    """How often the user asked to stop; every loop that waits checks it. Twice means at once."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -94,14 +91,14 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """SIGINT, SIGTERM and SIGHUP become a request to stop while the block runs."""
+    """Turn SIGINT, SIGTERM and SIGHUP into a request to stop while the block runs."""
     stop = StopRequest()
 
-    def asked(number: int, frame: FrameType | None) -> None:
+    def ask(number: int, frame: FrameType | None) -> None:
         stop.ask()
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, asked) for number in signals}
+    before = {number: signal.signal(number, ask) for number in signals}
     try:
         yield stop
     finally:

@@ -1,4 +1,4 @@
-"""What the runner needs of engines and of targets. Adapters live in engines/ and targets/."""
+"""The interfaces of engines and targets, as the runner uses them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 from leadline.archive.records import CacheDrop, Created, Problem, Processor, RoundTrip, TrialStatus
 from leadline.connect.ceph import CephAccess
 from leadline.connect.shell import Shell
+from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
@@ -27,7 +28,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder of our own."""
+    """A folder that Leadline made."""
 
     shape: ClassVar[Shape] = Shape.FILES
     path: Path
@@ -38,14 +39,14 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset(Folder):
-    """A ZFS dataset of our own, `name`, mounted at `path`: a folder to most engines. What is
-    received is its child, and goes with it."""
+    """A ZFS dataset that Leadline made, mounted at `path`: a folder to most engines. A received
+    stream is a child dataset and is destroyed with it."""
 
     name: str
 
     @property
     def received(self) -> str:
-        """The name that a stream is received under."""
+        """The dataset that receives streams."""
         return f"{self.name}/received"
 
     def __str__(self) -> str:
@@ -66,8 +67,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RbdImage:
-    """An image of a Ceph pool, reached by librbd; `settings` of the client go before the
-    cluster's own configuration."""
+    """An image of a Ceph pool, reached by librbd; client `settings` override the cluster's
+    configuration."""
 
     shape: ClassVar[Shape] = Shape.SPAN
     pool: str
@@ -82,7 +83,7 @@ class RbdImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RadosPool:
-    """Objects of our own in a Ceph pool: all lie in the RADOS namespace `objects`."""
+    """Leadline's objects in a Ceph pool, all in the RADOS namespace `objects`."""
 
     shape: ClassVar[Shape] = Shape.SPAN
     pool: str
@@ -95,7 +96,7 @@ class RadosPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteVolume:
-    """A volume where it is mounted or attached: a block device, or a folder of our own."""
+    """A volume in a pod or guest: `path` is a block device, or a folder that Leadline made."""
 
     shell: Shell
     path: str
@@ -103,8 +104,8 @@ class RemoteVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteVolumes:
-    """Volumes that all do the same I/O at the same time, each through a shell of its own.
-    `folder` is where an engine may keep its files beside each shell."""
+    """Volumes with the same I/O at the same time, each through its own shell. Engines keep their
+    files in `folder` there."""
 
     shape: Shape
     volumes: tuple[RemoteVolume, ...]
@@ -117,7 +118,7 @@ class RemoteVolumes:
 
 
 class Host(Protocol):
-    """A machine that is reached over the network, with a folder of our own at `path`."""
+    """A machine reached over the network; `path` is a folder that Leadline made there."""
 
     @property
     def name(self) -> str: ...
@@ -131,20 +132,19 @@ class Host(Protocol):
     def serving(
         self, socket: Path, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> tuple[str, ...]:
-        """The command, to be run here, that runs `fio ARGUMENTS... --server=...` in the host's
-        folder and makes it answer at the Unix socket `socket` of this machine. The server ends
-        when the command does, however that ends."""
+        """The local command that runs `fio ARGUMENTS... --server=...` in the host's folder, with
+        the Unix socket `socket` of this machine as its address. The server ends with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """A folder of our own on each of several hosts. Client k works on host k, and round again."""
+    """A folder on each of several hosts. Clients are assigned to hosts round-robin."""
 
     shape: ClassVar[Shape] = Shape.FILES
     hosts: tuple[Host, ...]
 
-    def of(self, client: int) -> Host:
-        """The host of a client; clients are numbered from 1."""
+    def host_for(self, client: int) -> Host:
+        """The host of a client; clients count from 1."""
         return self.hosts[(client - 1) % len(self.hosts)]
 
     def __str__(self) -> str:
@@ -157,8 +157,8 @@ Location = Folder | Device | RbdImage | RadosPool | RemoteVolumes | Hosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One execution for an engine: the job as text, where, and how long it may take. `clients` do
-    it at once, 0 being the target's own, and `neighbours` do `neighbour_text` meanwhile."""
+    """One execution of an engine, with its time bound. `clients` (0: one per volume or target)
+    run `text` together, while `neighbours` run `neighbour_text`."""
 
     text: str
     location: Location
@@ -171,8 +171,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How an execution ended; its raw output lies in the folder that it was given. `processor`
-    is there where the I/O was done on another machine than this."""
+    """How an execution ended; its raw output is in the trial's folder. `processor` is set where
+    the I/O was done on another machine."""
 
     status: TrialStatus
     command: tuple[str, ...]
@@ -186,15 +186,14 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What an engine says while it runs."""
+    """The rate that an engine reports while it runs."""
 
     iops: float
 
 
 class Engine(Protocol):
-    """Does I/O. Errors of the request are raised by `check` and `resolve`, before any I/O;
-    what goes wrong in an execution is told in it. `name` also tells readers of the archive in
-    which format the raw output is."""
+    """Does I/O. `check` and `resolve` raise errors of the request before any I/O; a failure of an
+    execution is in its result. `name` also states the format of the raw output in the archive."""
 
     @property
     def name(self) -> str: ...
@@ -204,13 +203,13 @@ class Engine(Protocol):
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         """Raise if the engine is missing, too old, or was built without what the workload needs on
-        a target of that kind. What no engine can do the plan's own rules refuse."""
+        a target of that kind."""
 
     def likely(self, workload: Workload, location: Location) -> Workload:
-        """The workload with `engine: auto` settled as it most likely will be, without a try."""
+        """The workload with `engine: auto` replaced by the most likely choice, without a test."""
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
-        """The workload with `engine: auto` settled, after a small try on the location itself."""
+        """The workload with `engine: auto` replaced, after a small test I/O on the location."""
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str: ...
 
@@ -225,20 +224,20 @@ class Engine(Protocol):
         stop: StopRequest,
         progress: Callable[[Progress], None],
     ) -> Execution:
-        """Run to the end or to the bound; write raw output into `folder` only."""
+        """Run to the end or to the time bound; write raw output into `folder` only."""
 
 
 class Engines(Protocol):
-    """The engines that there are, and which of them does what."""
+    """The engines, and which of them runs a workload."""
 
-    def of(self, workload: Workload, kind: TargetKind) -> Engine:
+    def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
         """The engine for trials of a workload on a target of that kind."""
 
-    def prefilling(self, kind: TargetKind) -> Engine:
-        """The engine that lays out the data of a target of that kind."""
+    def prefill_engine(self, kind: TargetKind) -> Engine:
+        """The engine that writes the data of a target of that kind."""
 
     def check(self, plan: Plan) -> None:
-        """Raise what speaks against any cell of the plan."""
+        """Raise the first reason why a cell of the plan cannot run."""
 
 
 class System(Protocol):
@@ -248,17 +247,17 @@ class System(Protocol):
     def name(self) -> str: ...
 
     def capture(self) -> Mapping[str, bytes]:
-        """What it is now, as raw dumps by file name, secrets taken out. Raises LeadlineError."""
+        """Its present state as raw dumps by file name, without secrets. Raises LeadlineError."""
 
 
 class Watch(Protocol):
-    """Records in a trial's folder how the system under test fared while it ran."""
+    """Records the system under test in a trial's folder while the trial runs."""
 
     def stop(self) -> None: ...
 
 
-class Target(Protocol):
-    """Where I/O goes. `inspect` refuses before anything is touched; `acquire` makes what is
+class TargetAdapter(Protocol):
+    """Drives one target. `inspect` refuses before anything is touched; `acquire` makes what is
     needed; `release` undoes it, may be called twice, and never raises."""
 
     @property
@@ -268,63 +267,68 @@ class Target(Protocol):
     def location(self) -> Location: ...
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
-        """Raise what speaks against using the target. `claimed_bytes` is what other targets of
-        the plan will take from the same volume."""
+        """Raise LeadlineError for what forbids using the target. `claimed_bytes` is what other
+        targets of the plan take from the same volume."""
 
     def volume(self) -> object:
-        """Identity of what gives the target its space and others may share; None for a device."""
+        """Identity of the storage that other targets may share; None for a device."""
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None: ...
 
     def layers(self) -> tuple[Layer, ...]:
-        """What the target's data passes through from the location down, as far as this machine
-        can tell; to be asked after `acquire`. Empty where it cannot. Never raises."""
+        """The layers below the location that this machine can see, after `acquire`. Empty where
+        it sees none. Never raises."""
 
     def dumps(self) -> Mapping[str, bytes]:
-        """What those layers tell of themselves (pools of ZFS, module parameters), raw, by file
-        name; to be asked after `acquire`. Never raises: what could not be had is in a file."""
+        """Raw state of those layers (ZFS pools, module parameters) by file name, after `acquire`.
+        Never raises: a failure is the content of a file."""
 
     def settle(self, written_at_s: float) -> None:
-        """Prove that what was laid out is there, and wait until it no longer disturbs trials;
+        """Verify that the prefill is there, and wait until it no longer disturbs trials.
         `written_at_s` is the time.monotonic() of the last write. Raises LeadlineError."""
 
     def present(self) -> bool:
-        """Is the target still what was acquired?"""
+        """Whether the target is still what was acquired."""
 
     @property
     def fresh(self) -> bool:
-        """Whether each trial gets data of its own, made new by `renew`."""
+        """Whether each trial gets new data, made by `renew`."""
 
     def renew(self) -> None:
-        """Replace what was acquired by its like, and wait until the old is gone for good; only
-        where `fresh`. Raises LeadlineError."""
+        """Replace what was acquired by a new copy, and wait until the old one is gone; only where
+        `fresh`. Raises LeadlineError."""
 
     def prepare(self) -> tuple[RoundTrip, ...]:
-        """Put the conditions of the target in force (the delay of a lab's network) and read them
-        back; nothing where there are none. Raises OSError or LeadlineError."""
+        """Apply the target's conditions (the delay of a lab's network) and read them back; empty
+        where there are none. Raises OSError or LeadlineError."""
 
     def watch(self, folder: Path) -> Watch | None:
-        """Begin to record how the target's system fares; None where there is nothing to watch."""
+        """Start to record the target's system; None where there is nothing to record."""
 
     def drop_caches(self) -> CacheDrop | None:
-        """Drop what this machine caches of the data, and read back that it is gone; None where
-        that cannot be read back. Raises OSError."""
+        """Drop this machine's cache of the data, and read back what is left; None where that
+        cannot be read back. Raises OSError."""
 
     def allocated_bytes(self) -> int | None:
-        """Bytes that the filesystem has allocated to the data; None where it cannot tell."""
+        """Bytes that the filesystem has allocated to the data; None where that is unknown."""
 
     def filesystem(self) -> str: ...
 
     def note_files(self) -> None:
-        """Take what now lies in our own folder as made by the engine on our behalf."""
+        """Record the files that are now in the target's folder as made by the engine."""
 
     def release(self) -> tuple[str, ...]:
-        """Undo; returns what could not be undone, as sentences."""
+        """Undo `acquire`; sentences about what could not be undone."""
 
 
 class Journal(Protocol):
-    """Remembers what was made outside the archive, before it is made."""
+    """Records what is made outside the archive, before it is made."""
 
     def note_created(self, entry: Created) -> None: ...
 
     def note_removed(self, entry: Created) -> None: ...
+
+
+def problem_from(error: LeadlineError) -> Problem:
+    """An error as the archive records it."""
+    return Problem(code=error.kind.code, fact=error.fact, context=error.context, hint=error.hint)

@@ -19,17 +19,13 @@ from leadline import errors, files
 from leadline.archive.records import Created, RoundTrip
 from leadline.connect.ceph import CephAccess, Connection
 from leadline.connect.kubernetes.cleanup import Removal
-from leadline.connect.kubernetes.client import (
-    NAMESPACE_RULES,
-    KubernetesAccess,
-    Rule,
-    dns_label,
-    labels_of,
-    new_token,
-    require,
-)
 from leadline.connect.kubernetes.client import Connection as KubernetesClusterConnection
-from leadline.connect.kubernetes.pods import USER, PodSecurity, namespace
+from leadline.connect.kubernetes.client import (
+    KubernetesAccess,
+)
+from leadline.connect.kubernetes.objects import dns_label, labels_of, new_token
+from leadline.connect.kubernetes.permissions import NAMESPACE_RULES, Rule, require
+from leadline.connect.kubernetes.pods import USER, PodSecurity, build_namespace
 from leadline.errors import LeadlineError
 from leadline.formats.watch_records import Role
 from leadline.inventory.ceph.model import CephInventory, unfit
@@ -389,7 +385,7 @@ class OpenKubernetes:
         created = Created(target="", cluster=self.name, path=SCHEME + name, token=token)
         journal.note_created(created)
         self._own = (created, journal)
-        made = namespace(name, labels_of(run, token), self._security)
+        made = build_namespace(name, labels_of(run, token), self._security)
         try:
             self.connection.ask("create", "namespaces", lambda client: client.create(made))
         except ApiError as error:

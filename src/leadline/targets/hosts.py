@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from leadline import errors
 from leadline.archive.records import CacheDrop, Created, RoundTrip
-from leadline.connect.shell import Shell, insist
+from leadline.connect.shell import Shell, run_repeatable
 from leadline.connect.ssh import SshHost, SshShell, require_serving
 from leadline.engines.fio.local import INSTALL, require_version
 from leadline.errors import ErrorKind, LeadlineError
@@ -63,7 +63,7 @@ class Look:
 def look(shell: Shell, host: str, path: str) -> Look:
     """Raises LeadlineError for the first of what speaks against the host."""
     script = (resources.files("leadline.targets") / "host_look.sh").read_text("utf-8")
-    said = insist(shell, script, path, *PROGRAMS, bound_s=_LOOK_S)
+    said = run_repeatable(shell, script, path, *PROGRAMS, bound_s=_LOOK_S)
     lines = [line.partition(" ") for line in said.text.splitlines()]
     told = {key: value for key, _, value in lines}
     lacks = [value for key, _, value in lines if key == "lacks"]
@@ -102,7 +102,7 @@ def look(shell: Shell, host: str, path: str) -> Look:
     except (KeyError, ValueError) as error:
         raise fault(
             errors.HOST_UNREACHABLE,
-            f"the room at {path!r} cannot be told ({said.complaint})",
+            f"the room at {path!r} cannot be told ({said.error_line})",
             "the host needs GNU coreutils: stat and df",
         ) from error
     return Look(
@@ -242,12 +242,14 @@ class HostsTarget(OneForAll):
 
         def make(host: str) -> str:
             number = str(self._hosts.index(host) + 1)
-            said = insist(self._shells[host], script, folder, run, token, number, bound_s=_SHORT_S)
+            said = run_repeatable(
+                self._shells[host], script, folder, run, token, number, bound_s=_SHORT_S
+            )
             if said.status:
                 raise LeadlineError(
                     errors.TARGET_READ_ONLY,
                     f"no folder can be made in {self._path!r} on the host {host!r}: "
-                    f"{said.complaint}",
+                    f"{said.error_line}",
                     context=[f"target {self.name!r}"],
                 )
             return self._hosts[int(said.text) - 1]
@@ -292,11 +294,13 @@ class HostsTarget(OneForAll):
         """On every host, as each caches for itself what they share."""
 
         def drop(host: str) -> tuple[int, ...] | None:
-            said = insist(self._shells[host], _script("drop"), self._folder, bound_s=_DROP_S)
+            said = run_repeatable(
+                self._shells[host], _script("drop"), self._folder, bound_s=_DROP_S
+            )
             if said.status == _UNABLE:
                 return None
             if said.status:
-                raise OSError(f"caches of the host {host!r}: {said.complaint}")
+                raise OSError(f"caches of the host {host!r}: {said.error_line}")
             return tuple(map(int, said.text.split()))
 
         found = list(self._everywhere(drop).values())
@@ -332,7 +336,7 @@ class HostsTarget(OneForAll):
 
     def _ask(self, host: str, script: str) -> str | None:
         """stdout of a script that gets our folder; None where it failed."""
-        said = insist(self._shells[host], script, self._folder, bound_s=_SHORT_S)
+        said = run_repeatable(self._shells[host], script, self._folder, bound_s=_SHORT_S)
         return None if said.status else said.text
 
     def _everywhere(
@@ -365,14 +369,14 @@ def _removed(
         return (f"{created.path} has no name of ours and was left alone",)
     given = "".join(f"{name}\n" for name in sorted(names) if "/" not in name and "\n" not in name)
     try:
-        said = insist(
+        said = run_repeatable(
             shell, _script("remove"), str(folder), created.token,
             given=given.encode("utf-8", "surrogateescape"), bound_s=_SHORT_S,
         )  # fmt: skip
     except LeadlineError as error:
         return (f"{created.path} could not be removed: {error.fact}",)
     if said.status:
-        return (f"{created.path} could not be removed: {said.complaint}",)
+        return (f"{created.path} could not be removed: {said.error_line}",)
     return (f"{created.path} {said.text}",) if said.text else ()
 
 

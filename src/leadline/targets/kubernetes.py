@@ -17,14 +17,15 @@ from lightkube.types import PatchType
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import CacheDrop, ClaimedVolume, Created, RoundTrip, Runner, Runners
-from leadline.connect.kubernetes.client import (
-    RETAIN_RULES,
-    RUN_RULES,
+from leadline.connect.kubernetes.objects import (
+    RunnerGroup,
+    claims_of,
     dns_label,
     labels_of,
     new_token,
 )
-from leadline.connect.kubernetes.pod_runners import PodShell, await_pods, claims_of, create_job
+from leadline.connect.kubernetes.permissions import RETAIN_RULES, RUN_RULES
+from leadline.connect.kubernetes.pod_shell import PodShell
 from leadline.connect.kubernetes.pods import (
     CONTAINER,
     DEVICE,
@@ -34,7 +35,9 @@ from leadline.connect.kubernetes.pods import (
     USER,
     PodSecurity,
     RunnerJob,
-    job,
+    await_pods,
+    build_job,
+    create_job,
 )
 from leadline.connect.kubernetes.survey import (
     find_class,
@@ -44,7 +47,7 @@ from leadline.connect.kubernetes.survey import (
     require_place,
     require_quota,
 )
-from leadline.connect.shell import Said, Shell, insist
+from leadline.connect.shell import CommandResult, Shell, run_repeatable
 from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
@@ -129,11 +132,11 @@ class ClassVolumes:
             script = 'test -r "$1" && test -w "$1" && blockdev --getsize64 "$1"'
         else:
             script = 'mkdir -p "$1" && df -B1 --output=avail "$1" | tail -1'
-        said = insist(shell, script, path, bound_s=_SHORT_S)
+        said = run_repeatable(shell, script, path, bound_s=_SHORT_S)
         if said.status:
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
-                f"the volume cannot be used in the {shell.name}: {said.complaint}",
+                f"the volume cannot be used in the {shell.name}: {said.error_line}",
                 context=self._where,
             )
         if int(said.text) < self.needed_bytes:
@@ -272,6 +275,17 @@ class OnKubernetes(ABC):
         self._journal.note_created(self._created)
         return name, token
 
+    def _group(self, token: str) -> RunnerGroup:
+        """The runners that carry a token."""
+        return RunnerGroup(
+            connection=self.cluster.connection,
+            namespace=self._namespace,
+            token=token,
+            count=self._request.count,
+            bound_s=self.cluster.settings.ready_s,
+            go_on=self.cluster.go_on,
+        )
+
     def _claims(self, token: str) -> Mapping[str, PersistentVolumeClaim]:
         """The claims of a token by their names."""
         found = claims_of(self.cluster.connection, self._namespace, token)
@@ -296,7 +310,7 @@ class OnKubernetes(ABC):
     def present(self) -> bool:
         test = 'test -b "$1"' if self._volumes.mode is VolumeMode.BLOCK else 'test -d "$1"'
         return all(
-            insist(one.shell, test, one.path, bound_s=_ON_KUBERNETES_SHORT_S).status == 0
+            run_repeatable(one.shell, test, one.path, bound_s=_ON_KUBERNETES_SHORT_S).status == 0
             for one in self.location.volumes
         )
 
@@ -405,16 +419,8 @@ class StorageClassTarget(OnKubernetes):
             deadline_s=self._deadline_s,
             user=user,
         )
-        create_job(connection, job(asked, settings), self._namespace)
-        pods = await_pods(
-            connection,
-            self._namespace,
-            name,
-            token,
-            self._request.count,
-            bound_s=settings.ready_s,
-            go_on=self.cluster.go_on,
-        )
+        create_job(connection, build_job(asked, settings), self._namespace)
+        pods = await_pods(self._group(token), name)
         self._note_runners(pods, token, user)
         return [
             PodShell(connection, self._namespace, str(one.name), str(one.uid), CONTAINER)
@@ -447,12 +453,12 @@ class StorageClassTarget(OnKubernetes):
 
     def _check_image(self, shell: PodShell) -> None:
         script = 'for one in "$@"; do command -v "$one" >/dev/null || echo "$one"; done'
-        said = insist(shell, script, *PROGRAMS, bound_s=_SHORT_S)
+        said = run_repeatable(shell, script, *PROGRAMS, bound_s=_SHORT_S)
         if said.status or said.text:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
                 f"the image {self.cluster.settings.image!r} lacks "
-                f"{', '.join(said.text.split()) or said.complaint}",
+                f"{', '.join(said.text.split()) or said.error_line}",
                 hint=_NO_FIO,
             )
 
@@ -464,8 +470,8 @@ class StorageClassTarget(OnKubernetes):
         block = self._volumes.mode is VolumeMode.BLOCK
         script = 'test -b "$1"' if block else _FOLDER_TOLD
 
-        def look(one: RemoteVolume) -> Said:
-            return insist(one.shell, script, one.path, bound_s=_SHORT_S)
+        def look(one: RemoteVolume) -> CommandResult:
+            return run_repeatable(one.shell, script, one.path, bound_s=_SHORT_S)
 
         volumes = self.location.volumes
         with ThreadPoolExecutor(max_workers=len(volumes)) as pool:
@@ -485,4 +491,4 @@ class StorageClassTarget(OnKubernetes):
 
 def _usable(shell: PodShell) -> bool:
     script = 'test -r "$1" && test -w "$1"'
-    return insist(shell, script, DEVICE, bound_s=_SHORT_S).status == 0
+    return run_repeatable(shell, script, DEVICE, bound_s=_SHORT_S).status == 0

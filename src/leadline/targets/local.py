@@ -424,7 +424,7 @@ def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str,
     folder = Path(created.path)
     pool = suspended_below(folder)
     if pool:
-        why = programs.suspended(pool)
+        why = programs.suspended_error(pool)
         return (f"{folder} could not be removed: {why.fact}; {why.hint}",)
     try:
         if not folder.is_dir() or folder.is_symlink():

@@ -16,7 +16,7 @@ from leadline.lab.state import lab_access, lab_folder, labs_folder
 from leadline.plan import models
 from leadline.plan.models import Plan
 from leadline.plan.target_url import RunnerKind, TargetKind
-from leadline.runner.ports import Journal, Target
+from leadline.runner.ports import Journal, TargetAdapter
 from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
 from leadline.targets.clusters import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.hosts import HostsTarget, remove_from_host
@@ -47,13 +47,13 @@ def open_targets(
     destroy: Sequence[str] = (),
     overwrite: Sequence[str] = (),
     note: Callable[[str], None] = lambda sentence: None,
-) -> tuple[Target, ...]:
+) -> tuple[TargetAdapter, ...]:
     """An adapter for each target of the plan; nothing is touched yet. `note` is told what is found
     of hosts."""
 
     shared = SharedImages()
 
-    def opened(target: models.Target) -> Target:
+    def open_target(target: models.Target) -> TargetAdapter:
         match target.parsed.kind:
             case TargetKind.DIR:
                 return DirectoryTarget(target)
@@ -74,10 +74,12 @@ def open_targets(
             case TargetKind.STORAGE_CLASS:
                 return _on_kubernetes(plan, target, kubernetes[target.cluster])
 
-    return tuple(opened(target) for target in plan.targets)
+    return tuple(open_target(target) for target in plan.targets)
 
 
-def _on_shared_image(target: models.Target, cluster: OpenCluster, images: SharedImages) -> Target:
+def _on_shared_image(
+    target: models.Target, cluster: OpenCluster, images: SharedImages
+) -> TargetAdapter:
     image = images.of(target, cluster)
     match target.parsed.kind:
         case TargetKind.EXT4_ON_RBD:
@@ -88,7 +90,7 @@ def _on_shared_image(target: models.Target, cluster: OpenCluster, images: Shared
             return SharedRbdTarget(target, cluster, image)
 
 
-def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -> Target:
+def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -> TargetAdapter:
     # The client is large; only what needs it waits for it.
     from leadline.targets.kubernetes import StorageClassTarget
     from leadline.targets.virtual_machine import VirtualMachineTarget

@@ -84,7 +84,7 @@ def _destroy_pool(names: StandNames) -> tuple[str, ...]:
     try:
         while names.zpool in _pools():
             # A pool that was made and not yet marked has no dataset of anybody.
-            owner = programs.own_property(OWNER, names.zpool)
+            owner = programs.local_property(OWNER, names.zpool)
             if owner and not owner.endswith(names.token):
                 return (f"the pool {names.zpool} carries another owner's mark",)
             try:

@@ -7,23 +7,26 @@ from concurrent.futures import ThreadPoolExecutor
 
 from leadline import errors
 from leadline.archive.records import CacheDrop, Runner
-from leadline.connect.kubernetes.client import RUN_RULES, VM_RULES, labels_of, polls
+from leadline.connect.kubernetes.client import poll
 from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
-from leadline.connect.kubernetes.machine_runners import await_machines, create_machine, instance_of
 from leadline.connect.kubernetes.machines import (
     DEVICE,
     SCRATCH,
     SETUP_DONE,
     Object,
+    Placement,
     RunnerMachine,
-    Whereabouts,
-    lost,
+    await_machines,
+    create_machine,
+    find_loss,
+    instance_of,
     name_of,
-    require_imports,
-    require_kubevirt,
-    whereabouts,
+    read_placement,
 )
+from leadline.connect.kubernetes.objects import labels_of
+from leadline.connect.kubernetes.permissions import RUN_RULES, VM_RULES
 from leadline.connect.kubernetes.pods import PodSecurity
+from leadline.connect.kubernetes.survey import require_imports, require_kubevirt
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -70,7 +73,7 @@ class VirtualMachineTarget(OnKubernetes):
         require_kubevirt(self.cluster.connection, where)
         if settings.boot.container_disk is None:
             require_imports(self.cluster.connection, where)
-        rules = tuple(one for one in RUN_RULES if one.called not in _NO_PODS)
+        rules = tuple(one for one in RUN_RULES if one.qualified not in _NO_PODS)
         imports = settings.boot.container_disk is None
         self.cluster.require(
             (*rules, *(one for one in VM_RULES if imports or "datavolumes" not in one.resource))
@@ -111,15 +114,7 @@ class VirtualMachineTarget(OnKubernetes):
                 size_bytes=self._volumes.size_bytes,
             )
             create_machine(self.cluster.connection, asked, self.cluster.settings, self._settings)
-        instances = await_machines(
-            self.cluster.connection,
-            self._namespace,
-            token,
-            count,
-            bound_s=self.cluster.settings.ready_s,
-            go_on=self.cluster.go_on,
-        )
-        return instances, token
+        return await_machines(self._group(token)), token
 
     def _shells(self, instances: Sequence[Object]) -> list[ConsoleShell]:
         self._links = [
@@ -129,19 +124,19 @@ class VirtualMachineTarget(OnKubernetes):
             ConsoleShell(
                 link,
                 f"virtual machine {self._namespace}/{name_of(one)}",
-                self._guard(name_of(one), whereabouts(one)),
+                self._guard(name_of(one), read_placement(one)),
             )
             for link, one in zip(self._links, instances, strict=True)
         ]
 
-    def _guard(self, name: str, before: Whereabouts) -> _Guard:
+    def _guard(self, name: str, before: Placement) -> _Guard:
         return _Guard(cluster=self.cluster, namespace=self._namespace, name=name, before=before)
 
     def _meet(self, shell: ConsoleShell) -> None:
         """Wait for the guest's agent, and then for the end of its setup."""
         bound_s = self.cluster.settings.ready_s
         shell.meet(bound_s, self.cluster.go_on)
-        for _ in polls(bound_s, self.cluster.go_on, pause_s=2.0):
+        for _ in poll(bound_s, self.cluster.go_on, pause_s=2.0):
             said = shell.run(SETUP_DONE, bound_s=_SHORT_S)
             if said.text == "0":
                 return
@@ -168,7 +163,7 @@ class VirtualMachineTarget(OnKubernetes):
             Runner(
                 kind="vm",
                 name=name_of(one),
-                node=whereabouts(one).node,
+                node=read_placement(one).node,
                 image=boot.container_disk or boot.url or boot.claim or "",
                 cores=preset.cores,
                 memory_bytes=preset.memory_bytes,
@@ -197,7 +192,7 @@ class _Guard:
     """Raises LeadlineError(`runner-failed`) where a machine is not what it was when it was made."""
 
     def __init__(
-        self, *, cluster: OpenKubernetes, namespace: str, name: str, before: Whereabouts
+        self, *, cluster: OpenKubernetes, namespace: str, name: str, before: Placement
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
@@ -212,6 +207,6 @@ class _Guard:
                 f"the virtual machine {self._name!r} is lost: it is no longer there",
                 hint="`leadline run --resume --retry-failed` makes a new one and goes on",
             )
-        trouble = lost(found, self._before)
-        if trouble is not None:
-            raise LeadlineError(trouble.kind, trouble.fact, hint=trouble.hint)
+        problem = find_loss(found, self._before)
+        if problem is not None:
+            raise LeadlineError(problem.kind, problem.fact, hint=problem.hint)

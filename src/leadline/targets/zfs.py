@@ -77,7 +77,7 @@ def require_known(wanted: Mapping[str, str], pool: str, where: list[str]) -> Non
 def require_known_here(wanted: Mapping[str, str], where: list[str]) -> None:
     """As `require_known`, of a pool that is still to be made. What only the kernel's module could
     tell is left to it."""
-    if not programs.in_user_space():
+    if not programs.is_zfs_fuse():
         return
     faults = ["it has no property 'sync'"] if "sync" in wanted else []
     faults += _compression_faults(wanted.get("compression", "off"), {})
@@ -193,7 +193,7 @@ def destroy(name: str, token: str) -> tuple[str, ...]:
         if pool not in programs.pools():
             return (f"zfs:{name} could not be looked for: the pool {pool} is not imported here",)
         if programs.exists(name):
-            owner = programs.own_property(OWNER, name)
+            owner = programs.local_property(OWNER, name)
             if not (owner.endswith(token) and name.endswith(f"-{token}")):
                 return (f"zfs:{name} carries another owner's mark and was left alone",)
             _destroy(name)
@@ -275,7 +275,7 @@ class InDataset:
             return False
         pool = programs.pool_of(self._dataset.name)
         if programs.is_suspended(pool):
-            raise programs.suspended(pool)
+            raise programs.suspended_error(pool)
         return self._dataset.present()
 
     def drop_caches(self) -> CacheDrop | None:
@@ -353,7 +353,7 @@ class ZfsTarget(InDataset, OnThisMachine):
     def _refuse_unfit(self, where: list[str]) -> None:
         """A pool that is not there, or takes no writes; one that lacks a disk is told of."""
         if programs.is_suspended(self._pool):
-            raise programs.suspended(self._pool, where)
+            raise programs.suspended_error(self._pool, where)
         there = programs.pools()
         if self._pool not in there:
             raise LeadlineError(
@@ -403,7 +403,7 @@ class ZfsTarget(InDataset, OnThisMachine):
         whole = programs.properties(self._pool)
         keep = int((int(whole["used"]) + int(whole["available"])) * KEEP_FREE_SHARE)
         free = int(programs.properties(self._parent)["available"])
-        needed = footprint.room_bytes * copies
+        needed = footprint.capacity_bytes * copies
         if free - needed - claimed_bytes < keep:
             beside = ", with room to receive a copy" if footprint.streams else ""
             others = f"; other targets there need {format_size(claimed_bytes)}"
@@ -443,11 +443,6 @@ class ZfsTarget(InDataset, OnThisMachine):
             self._journal.note_removed(self._created)
             self._created = None
         return problems
-
-
-def likely_dataset(parent: str) -> Dataset:
-    """Where a target will do its I/O, with words for what only the run will know."""
-    return Dataset(name=f"{parent}/leadline-RUN-TOKEN", path=Path("/run/leadline-TOKEN"))
 
 
 # Daemons that were started for a stand: found by their command lines, which name its folder, and
@@ -528,7 +523,7 @@ def require_possible(where: list[str]) -> None:
                 context=where,
                 hint=f"install {programs.GET_ZFS}",
             )
-    if not programs.in_user_space() or answers():
+    if not programs.is_zfs_fuse() or answers():
         return
     if _CACHE.exists():
         raise LeadlineError(
@@ -544,7 +539,7 @@ def ensure(pid_file: Path) -> None:
     again. Raises LeadlineError: `zfs-missing`, `zfs-failed`."""
     if answers():
         return
-    if not programs.in_user_space():
+    if not programs.is_zfs_fuse():
         _load_module()
         return
     require_possible([])

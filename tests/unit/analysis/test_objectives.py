@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from leadline.analysis.objectives import (
-    USE_CASES,
     Question,
     UseCase,
     every_rate,
     find_use_case,
     for_use_case,
     selected,
+    use_cases,
 )
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
@@ -159,11 +159,11 @@ def test_a_percentile_that_some_trials_cannot_tell_is_left_out_and_said() -> Non
     )
 
 
-@pytest.mark.parametrize("case", USE_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", use_cases(), ids=lambda case: case.name)
 def test_use_cases_are_whole(case: UseCase) -> None:
     assert any(need.essential for need in case.needs)
     assert len({need.name for need in case.needs}) == len(case.needs)
-    assert all(need.metrics for need in case.needs)
+    assert all(need.weights for need in case.needs)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,10 @@ from leadline.errors import (
     LeadlineError,
 )
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import Plan
-from leadline.runner.events import StopRequest
-from leadline.runner.execute import carry_out
+from leadline.plan.models import Plan, Trial
+from leadline.runner.events import Observer, StopRequest
+from leadline.runner.prepared import RunRequest, prepare_targets
+from leadline.runner.session import Outcome, run_session
 from leadline.targets.open import open_targets
 from tests.conftest import RECORDED
 
@@ -69,17 +71,26 @@ def run(tmp_path: Path) -> Run:
     return replayed(tmp_path / "runs" / "perf-a", make_plan(tmp_path / "target"))
 
 
+def replay(
+    writer: RunWriter, to_do: Sequence[Trial], observe: Observer = lambda event: None
+) -> Outcome:
+    plan, engines = writer.run.plan, OneEngine(ReplayEngine.of(RECORDED))
+    return run_session(
+        RunRequest(
+            plan=plan,
+            to_do=to_do,
+            targets=prepare_targets(plan, open_targets(plan, {}), engines),
+            engines=engines,
+            writer=writer,
+            stop=StopRequest(),
+            observe=observe,
+        )
+    )
+
+
 def replayed(path: Path, plan: Plan) -> Run:
     writer = new_writer(path, plan)
-    outcome = carry_out(
-        plan=plan,
-        to_do=plan.trials,
-        writer=writer,
-        engines=OneEngine(ReplayEngine.of(RECORDED)),
-        targets=open_targets(plan, {}),
-        stop=StopRequest(),
-        observe=lambda event: None,
-    )
+    outcome = replay(writer, plan.trials)
     writer.close()
     assert outcome.problem is None
     return Run(path)
@@ -251,9 +262,7 @@ def observe(event):
         seen += 1
         if seen == {count}:
             os.kill(os.getpid(), signal.SIGKILL)
-carry_out(plan=plan, to_do=plan.trials, writer=writer,
-          engines=OneEngine(ReplayEngine.of(RECORDED)),
-          targets=open_targets(plan, {{}}), stop=StopRequest(), observe=observe)
+replay(writer, plan.trials, observe)
 """
 
 
@@ -278,19 +287,10 @@ def test_kill_9_at_any_moment_leaves_a_run_that_resumes_and_verifies(
     assert not verify(run).ok
 
     writer = RunWriter.reopen(path, session=SESSION)
-    plan = run.plan
     from leadline.targets.open import remove_leftovers
 
     remove_leftovers(run, writer)
-    carry_out(
-        plan=plan,
-        to_do=run.to_do(),
-        writer=writer,
-        engines=OneEngine(ReplayEngine.of(RECORDED)),
-        targets=open_targets(plan, {}),
-        stop=StopRequest(),
-        observe=lambda event: None,
-    )
+    replay(writer, run.to_do())
     writer.close()
     after = Run(path)
     assert after.complete

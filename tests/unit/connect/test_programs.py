@@ -35,7 +35,7 @@ def test_output_from_before_a_look_is_kept(tmp_path: Path, monkeypatch: pytest.M
         return False
 
     command = "echo first; : >said; until [ -e go-on ]; do sleep 0.02; done; echo last"
-    asked = programs.run("sh", "-c", command, bound_s=60, cwd=str(tmp_path), in_vain=looked)
+    asked = programs.run("sh", "-c", command, bound_s=60, cwd=str(tmp_path), should_abort=looked)
     assert asked == (0, "first\nlast\n", "")
     assert len(looks) > 1
 
@@ -45,7 +45,7 @@ def test_no_answer_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, bound_s: float, vain: bool
 ) -> None:
     monkeypatch.setattr(programs, "_LOOK_S", 0.1)
-    told = programs.run("sleep", "7200", bound_s=bound_s, in_vain=lambda: vain)
+    told = programs.run("sleep", "7200", bound_s=bound_s, should_abort=lambda: vain)
     assert told == (None, "", "")
 
 

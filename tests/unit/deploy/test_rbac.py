@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from leadline.connect.kubernetes import client
-from leadline.connect.kubernetes.client import Rule
+from leadline.connect.kubernetes import permissions
+from leadline.connect.kubernetes.permissions import Rule
 from leadline.inventory.kubernetes import kinds
 from leadline.pools import rook as rook_pools
 from leadline.pools import rook_resources as rook_state
@@ -52,7 +52,7 @@ def _asked(rules: tuple[Rule, ...]) -> set[Grant]:
 
 def test_a_run_with_a_namespace_of_its_own() -> None:
     (role,) = _roles("run.yaml")
-    asked = _asked(client.RUN_RULES) | _asked(client.NAMESPACE_RULES)
+    asked = _asked(permissions.RUN_RULES) | _asked(permissions.NAMESPACE_RULES)
     assert role["kind"] == "ClusterRole"
     assert _granted(role) == asked | CLEANING
 
@@ -60,7 +60,7 @@ def test_a_run_with_a_namespace_of_its_own() -> None:
 def test_a_run_in_a_namespace_that_is_there() -> None:
     within, everywhere = _roles("run-in-namespace.yaml")
     assert (within["kind"], everywhere["kind"]) == ("Role", "ClusterRole")
-    rules = client.RUN_RULES
+    rules = permissions.RUN_RULES
     assert _granted(within) == _asked(tuple(one for one in rules if one.namespaced))
     assert _granted(everywhere) == _asked(tuple(one for one in rules if not one.namespaced))
     assert {verb for _, _, verb in _granted(everywhere)} <= {"get", "list", "watch"}
@@ -68,12 +68,12 @@ def test_a_run_in_a_namespace_that_is_there() -> None:
 
 def test_volumes_that_are_retained() -> None:
     (role,) = _roles("retained.yaml")
-    assert _granted(role) == _asked(client.RETAIN_RULES)
+    assert _granted(role) == _asked(permissions.RETAIN_RULES)
 
 
 def test_a_run_in_virtual_machines() -> None:
     (role,) = _roles("run-vm.yaml")
-    assert _granted(role) == _asked(client.VM_RULES) | CLONING
+    assert _granted(role) == _asked(permissions.VM_RULES) | CLONING
 
 
 def test_the_inventory_reads_the_kinds_that_it_knows_and_no_others() -> None:

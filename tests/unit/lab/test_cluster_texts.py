@@ -64,7 +64,9 @@ def test_hosts_of_one_zone_are_failure_domains_and_share_a_network() -> None:
     assert {parser[f"osd.{place.osd}"]["public_addr"] for place in found} == {"10.77.1.1"}
     commands = list(pools.pool_commands(description))
     assert commands[0].arguments == {"name": "rep_host", "root": "lab", "type": "host"}
-    profile = next(one for one in commands if one.prefix == "osd erasure-code-profile set")
+    profile = next(
+        command for command in commands if command.prefix == "osd erasure-code-profile set"
+    )
     assert "crush-failure-domain=host" in str(profile.arguments["profile"])
 
 
@@ -119,11 +121,11 @@ def test_a_store_in_memory_has_its_block_file_there() -> None:
 
 def test_the_pools_of_the_contract() -> None:
     commands = list(pools.pool_commands(LabDescription()))
-    created = [one.arguments for one in commands if one.prefix == "osd pool create"]
-    assert [one["pool"] for one in created] == [
+    created = [command.arguments for command in commands if command.prefix == "osd pool create"]
+    assert [item["pool"] for item in created] == [
         *("rep3", "rep2", "ec-2-1", "cephfs-metadata", "cephfs-rep3", "cephfs-rep2")
     ]
-    sizes = {one["pool"]: one.get("size") for one in created}
+    sizes = {item["pool"]: item.get("size") for item in created}
     assert sizes == {
         "rep3": 3,
         "rep2": 2,
@@ -133,13 +135,15 @@ def test_the_pools_of_the_contract() -> None:
         "cephfs-rep2": 2,
     }
     assert commands[0].arguments == {"name": "rep_zone", "root": "lab", "type": "zone"}
-    profile = next(one for one in commands if one.prefix == "osd erasure-code-profile set")
+    profile = next(
+        command for command in commands if command.prefix == "osd erasure-code-profile set"
+    )
     assert {"k=2", "m=1", "crush-failure-domain=zone"} <= set(profile.arguments["profile"])  # type: ignore[call-overload]
-    filesystem = next(one for one in commands if one.prefix == "fs new")
+    filesystem = next(command for command in commands if command.prefix == "fs new")
     assert filesystem.arguments["data"] == "cephfs-rep3"
-    assert {one.arguments["pool"] for one in commands if "application" in one.prefix} == {
-        *("rep3", "rep2", "ec-2-1")
-    }
+    assert {
+        command.arguments["pool"] for command in commands if "application" in command.prefix
+    } == {*("rep3", "rep2", "ec-2-1")}
 
 
 def test_a_single_zone_spreads_over_racks() -> None:
@@ -150,7 +154,7 @@ def test_a_single_zone_spreads_over_racks() -> None:
 
 def test_a_subset_of_pools_has_only_those() -> None:
     description = LabDescription(pools=(LabPool.REP2,))
-    prefixes = [one.prefix for one in pools.pool_commands(description)]
+    prefixes = [pool_command.prefix for pool_command in pools.pool_commands(description)]
     assert prefixes.count("osd pool create") == 1
     assert "fs new" not in prefixes
     assert pools.pool_names(description) == ("rep2",)
@@ -165,9 +169,9 @@ def test_placement_groups_are_counted_as_created() -> None:
         LabDescription(topology=Topology.HOSTS, domains=5),
     ):
         created = [
-            int(str(one.arguments["pg_num"]))
-            for one in pools.pool_commands(description)
-            if one.prefix == "osd pool create"
+            int(str(pool_command.arguments["pg_num"]))
+            for pool_command in pools.pool_commands(description)
+            if pool_command.prefix == "osd pool create"
         ]
         assert sum(created) == pools.placement_groups_of_all(description)
 

@@ -76,7 +76,7 @@ def sleeper() -> Iterator[Callable[[Path, str], int]]:
         )
         pids.append(pid)
         deadline = time.monotonic() + 60
-        while pid not in {one.pid for one in processes.find(folder, token)}:
+        while pid not in {item.pid for item in processes.find(folder, token)}:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         return pid
@@ -152,7 +152,7 @@ def test_every_condition_is_told(tmp_path: Path, sleeper: Callable[[Path, str], 
     (tmp_path / "h-foreign").mkdir()
     (tmp_path / "h-foreign" / "precious").write_text("")
     sleeper(tmp_path / "i-orphan", "some-token")
-    found = {one.name: one.condition for one in survey(tmp_path)}
+    found = {item.name: item.condition for item in survey(tmp_path)}
     assert found == {
         "a-up": Condition.UP,
         "b-coming": Condition.COMING_UP,

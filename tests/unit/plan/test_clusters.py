@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.plan.expand import without
+from leadline.plan.expand import drop_targets
 from leadline.plan.lab import LabDescription, Topology
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import LeftOut, Plan
@@ -141,7 +141,7 @@ def test_faults_of_clusters_are_told(tmp_path: Path, text: str, said: str) -> No
 def test_what_is_left_out_takes_its_trials_along_and_nothing_else(tmp_path: Path) -> None:
     plan = loaded(tmp_path, STUDY)
     gone = LeftOut(target="enc@multi-zone", cluster="multi-zone", reason="there is no pool 'enc'")
-    left = without(plan, [gone])
+    left = drop_targets(plan, [gone])
     assert left.left_out == (gone,)
     assert "enc@multi-zone" not in {target.name for target in left.targets}
 

@@ -12,7 +12,7 @@ from leadline.metrics import Metric
 from leadline.plan.expand import (
     Outcomes,
     TrialOutcome,
-    grown,
+    grow_plan,
     next_cells,
     next_clients,
     waiting_targets,
@@ -52,7 +52,7 @@ def test_an_open_loop_offers_shares_of_the_highest_median(tmp_path: Path) -> Non
     assert [cell.level for cell in cells] == ["peak50", "peak90"]
     assert [cell.load.offered_iops for cell in cells] == [500.0, 900.0]
     assert [cell.workload.clients for cell in cells] == [2, 2]
-    assert next_cells(grown(plan, cells), seen) == ()
+    assert next_cells(grow_plan(plan, cells), seen) == ()
 
 
 def test_an_open_loop_waits_for_every_trial_of_the_sweep(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_density_is_searched_step_by_step(tmp_path: Path) -> None:
     while cells := next_cells(plan, seen):
         (cell,) = cells
         order.append(cell.workload.clients)
-        plan = grown(plan, cells)
+        plan = grow_plan(plan, cells)
         assert next_cells(plan, seen) == (), "its trials come first"
         assert waiting_targets(plan, seen) == {"dir:/mnt"}
         seen[len(plan.cells) - 1] = answers[cell.workload.clients]
@@ -100,7 +100,7 @@ def test_density_is_searched_step_by_step(tmp_path: Path) -> None:
 
 def test_a_rate_that_is_not_reached_passes_the_limit(tmp_path: Path) -> None:
     plan = planned(tmp_path, "density: {rate: 500, limit: p99<5ms, most: 8}")
-    plan = grown(plan, next_cells(plan, {}))
+    plan = grow_plan(plan, next_cells(plan, {}))
     overloaded = (TrialOutcome(overloaded=True),) * 3
     assert next_cells(plan, {0: overloaded}) == (), "not even one is carried"
 
@@ -108,5 +108,5 @@ def test_a_rate_that_is_not_reached_passes_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("told", [TrialOutcome(), p99(None)[0]])
 def test_a_search_ends_where_nobody_can_tell(tmp_path: Path, told: TrialOutcome) -> None:
     plan = planned(tmp_path, "density: {rate: 500, limit: p99<5ms, most: 8}")
-    plan = grown(plan, next_cells(plan, {}))
+    plan = grow_plan(plan, next_cells(plan, {}))
     assert next_cells(plan, {0: (*p99(0.001, 0.001), told)}) == ()

@@ -10,7 +10,7 @@ from leadline.errors import LeadlineError
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
 from leadline.runner.prefill import SLOWEST_BPS
-from leadline.runner.trial import bound_of
+from leadline.runner.trial import trial_bound_s
 from tests.conftest import ROOT
 
 TARGETS = """
@@ -109,7 +109,7 @@ def test_a_stream_is_never_cut_so_that_its_size_is_in_the_bound(tmp_path: Path) 
         "  - {name: b, pattern: write, size: 64M, runtime: 5s, ramp: 1s}\n",
         targets="targets: ['zfs:tank']",
     )
-    bounds = {cell.workload.name: bound_of(cell.workload, 10.0) for cell in plan.cells}
+    bounds = {cell.workload.name: trial_bound_s(cell.workload, 10.0) for cell in plan.cells}
     assert bounds == {"a": 16 + (64 << 20) / SLOWEST_BPS, "b": 16}
 
 

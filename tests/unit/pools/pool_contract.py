@@ -50,7 +50,7 @@ class PoolContract:
     ) -> tuple[PoolRecipe, ...]:
         wanted = [pool_name(name) for name in ("rep2", "ec-2-1")]
         found = decide(wanted, look(), read_state(commands).marks).recipes
-        assert [one.name.text for one in found] == ["rep2", "ec-2-1"]
+        assert [item.name.text for item in found] == ["rep2", "ec-2-1"]
         return found
 
     def test_pools_are_made_as_their_recipes_say(
@@ -70,7 +70,7 @@ class PoolContract:
                 place = state.place_of(name)
                 assert place is not None
                 assert place.failure_domain == domain
-            assert {one.name for one in state.ours} == {"rep2", "ec-2-1"}
+            assert {our.name for our in state.ours} == {"rep2", "ec-2-1"}
         finally:
             remove_pools(commands, read_state(commands).ours, (), note=quiet, warn=quiet)
         assert seen(commands) == before

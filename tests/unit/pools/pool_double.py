@@ -25,13 +25,15 @@ class ClusterDouble:
         dump = json.loads((folder / "osd_dump.json").read_bytes())
         crush = json.loads((folder / "osd_crush_dump.json").read_bytes())
         fs = json.loads((folder / "fs_dump.json").read_bytes())
-        self.pools: dict[str, dict[str, Any]] = {one["pool_name"]: one for one in dump["pools"]}
+        self.pools: dict[str, dict[str, Any]] = {pool["pool_name"]: pool for pool in dump["pools"]}
         self.profiles: dict[str, dict[str, str]] = dump["erasure_code_profiles"]
-        self.rules: dict[str, dict[str, Any]] = {one["rule_name"]: one for one in crush["rules"]}
-        names = {one["pool"]: one["pool_name"] for one in dump["pools"]}
+        self.rules: dict[str, dict[str, Any]] = {rule["rule_name"]: rule for rule in crush["rules"]}
+        names = {pool["pool"]: pool["pool_name"] for pool in dump["pools"]}
         self.filesystems: dict[str, list[str]] = {
-            one["mdsmap"]["fs_name"]: [names[pool] for pool in one["mdsmap"]["data_pools"]]
-            for one in fs["filesystems"]
+            filesystem["mdsmap"]["fs_name"]: [
+                names[pool] for pool in filesystem["mdsmap"]["data_pools"]
+            ]
+            for filesystem in fs["filesystems"]
         }
         self.config: dict[tuple[str, str], str] = {}
         self.keys: dict[str, str] = {}
@@ -98,7 +100,7 @@ class ClusterDouble:
         self.config.pop((who, name), None)
 
     def _osd_erasure_code_profile_set(self, name: str, profile: list[str]) -> None:
-        wanted = dict(one.split("=", 1) for one in profile)
+        wanted = dict(item.split("=", 1) for item in profile)
         wanted.setdefault("crush-device-class", "")
         if self.profiles.get(name, wanted) != wanted:
             raise _refused(errno.EPERM, "osd erasure-code-profile set", "will not override")
@@ -127,7 +129,7 @@ class ClusterDouble:
     def _add_rule(self, name: str, kind: int, item: str, choose: str, level: str) -> None:
         if name in self.rules:
             return  # "rule already exists", status 0
-        number = max((one["rule_id"] for one in self.rules.values()), default=-1) + 1
+        number = max((rule["rule_id"] for rule in self.rules.values()), default=-1) + 1
         steps = [
             {"op": "take", "item": -1, "item_name": item},
             {"op": choose, "num": 0, "type": level},

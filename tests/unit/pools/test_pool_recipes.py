@@ -52,7 +52,7 @@ def asked(inventory: CephInventory, *names: str, marks: Marks | None = None) -> 
 
 
 def of(answer: Answer, name: str) -> Decision:
-    return next(one for one in answer.decisions if one.name == name)
+    return next(decision for decision in answer.decisions if decision.name == name)
 
 
 def made(answer: Answer, name: str) -> PoolRecipe:
@@ -199,7 +199,7 @@ def test_one_host_takes_copies_but_no_erasure_coding(multi_az: CephInventory) ->
 
 def test_without_osds_all_is_skipped(multi_az: CephInventory) -> None:
     inventory = multi_az.model_copy(update={"osds": (), "crush": (), "pools": ()})
-    assert {one.act for one in asked(inventory, "rep3", "ec-2-1").decisions} == {Act.SKIP}
+    assert {decision.act for decision in asked(inventory, "rep3", "ec-2-1").decisions} == {Act.SKIP}
 
 
 # --- device classes, roots

@@ -33,7 +33,7 @@ def item(api: str, kind: str, name: str, namespace: str = "", **fields: Any) -> 
 
 def node(name: str, **labels: str) -> Manifest:
     found = item("v1", "Node", name)
-    found["metadata"]["labels"] = {key.replace("__", "/"): one for key, one in labels.items()}
+    found["metadata"]["labels"] = {key.replace("__", "/"): entry for key, entry in labels.items()}
     return found
 
 
@@ -51,7 +51,9 @@ def rbd_class(name: str, namespace: str = SPACE, **parameters: str) -> Manifest:
 def zones(count: int, each: int = 2) -> list[Manifest]:
     label = "topology.kubernetes.io__zone"
     return [
-        node(f"n{zone}{one}", **{label: f"z{zone}"}) for zone in range(count) for one in range(each)
+        node(f"n{zone}{entry}", **{label: f"z{zone}"})
+        for zone in range(count)
+        for entry in range(each)
     ]
 
 
@@ -74,8 +76,10 @@ def seen(
     inventory = kubernetes_inventory({name: dump_of(items) for name, items in listed.items()})
     return RookState(
         inventory=inventory,
-        pools={(SPACE, one["metadata"]["name"]): one for one in listed["cephblockpools.json"]},
-        classes={one["metadata"]["name"]: one for one in listed["storageclasses.json"]},
+        pools={
+            (SPACE, entry["metadata"]["name"]): entry for entry in listed["cephblockpools.json"]
+        },
+        classes={entry["metadata"]["name"]: entry for entry in listed["storageclasses.json"]},
     )
 
 
@@ -87,7 +91,7 @@ def ground(state: RookState, **given: str | None) -> Ground:
 
 def decided(state: RookState, *names: str, **given: str | None) -> dict[str, RookDecision]:
     found = decide([pool_name(name) for name in names], state, ground(state, **given))
-    return {one.name: one for one in found}
+    return {entry.name: entry for entry in found}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def decided(state: RookState, *names: str, **given: str | None) -> dict[str, Roo
         (zones(2, each=2), "host", 4),
         (zones(2, each=1), "zone", 2),
         (zones(1, each=1), "host", 1),
-        ([node(f"n{one}", topology__none="x") for one in range(3)], "host", 3),
+        ([node(f"n{entry}", topology__none="x") for entry in range(3)], "host", 3),
         ([*zones(1, each=3), node("m", **{"node-role.kubernetes.io__master": ""})], "host", 3),
     ],
 )
@@ -119,7 +123,7 @@ def test_what_needs_more_buckets_than_there_are_is_skipped_with_the_numbers() ->
     found = decided(seen(nodes=zones(2, each=1)), "rep3", "rep2", "rep3-virt")
     assert found["rep3"].reason == "rep3 needs 3 failure domains; the cluster has 2 zones"
     assert found["rep3-virt"].reason == found["rep3"].reason
-    assert [one["kind"] for one in found["rep2"].makes] == ["CephBlockPool", "StorageClass"]
+    assert [make["kind"] for make in found["rep2"].makes] == ["CephBlockPool", "StorageClass"]
 
 
 def test_images_on_erasure_code_have_their_metadata_in_a_pool_of_the_study_or_the_copied() -> None:
@@ -189,10 +193,13 @@ def test_encrypted_copies_need_osds_that_a_rule_can_choose(
             "count": 3,
             "encrypted": encrypted,
             "volumeClaimTemplates": [
-                {"metadata": {"name": "data", "annotations": {"crushDeviceClass": one}}, "spec": {}}
+                {
+                    "metadata": {"name": "data", "annotations": {"crushDeviceClass": entry}},
+                    "spec": {},
+                }
             ],
         }
-        for name, encrypted, one in sets
+        for name, encrypted, entry in sets
     ]
     spec = {"storage": {"storageClassDeviceSets": written}}
     cluster = item(CEPH, "CephCluster", "ceph", SPACE, spec=spec, status={"phase": "Ready"})

@@ -27,7 +27,7 @@ class Cluster:
         refused: frozenset[str] = frozenset(),
         silent: bool = False,
     ) -> None:
-        known = (*names.DUMPS, *(names.config_show(one) for one in ("osd.0", "mon.a", "mgr.x")))
+        known = (*names.DUMPS, *(names.config_show(item) for item in ("osd.0", "mon.a", "mgr.x")))
         self.answers = {
             (dump.asked, *_key(*dump.request)): dumps[dump.name]
             for dump in known
@@ -83,12 +83,12 @@ def test_one_daemon_of_each_kind_is_asked_for_its_configuration(dumps: dict[str,
 def test_a_refused_command_is_told_and_not_fatal(dumps: dict[str, bytes]) -> None:
     told: list[Answer] = []
     captured = capture(Cluster(dumps, frozenset({"config dump", "osd df"})), told.append)
-    refused = {one.dump.name for one in told if one.refused}
+    refused = {item.dump.name for item in told if item.refused}
     assert {"config_dump.json", "osd_df_tree.json"} <= refused
-    missing = {one.dump for one in cluster_inventory(captured).not_captured}
+    missing = {item.dump for item in cluster_inventory(captured).not_captured}
     assert {"config_dump.json", "osd_df_tree.json"} <= missing
-    answered = [one for one in told if one.refused is None]
-    assert all(one.size_bytes and one.seconds >= 0 for one in answered)
+    answered = [item for item in told if item.refused is None]
+    assert all(item.size_bytes and item.seconds >= 0 for item in answered)
 
 
 @pytest.mark.parametrize("dump", [dump for dump in names.DUMPS if dump.required])
@@ -105,7 +105,7 @@ def test_a_silent_manager_is_waited_for_once(dumps: dict[str, bytes]) -> None:
     captured = capture(cluster)
     assert [asked for asked, _ in cluster.asked].count(Asked.MGR) == 1
     found = cluster_inventory(captured)
-    assert "osd_df_tree.json" in {one.dump for one in found.not_captured}
+    assert "osd_df_tree.json" in {item.dump for item in found.not_captured}
 
 
 def test_silent_monitors_end_it(dumps: dict[str, bytes]) -> None:

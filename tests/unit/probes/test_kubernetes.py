@@ -16,7 +16,7 @@ from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
@@ -52,7 +52,9 @@ class Cluster:
         self.asked.append(("list", resource, namespace or ""))
         if resource in self.refused:
             raise self.refused[resource]
-        return [one for one in self.objects.get(resource, []) if one.pop("v", version) == version]
+        return [
+            item for item in self.objects.get(resource, []) if item.pop("v", version) == version
+        ]
 
     def ask(
         self,
@@ -117,7 +119,7 @@ def rook() -> Cluster:
 
 
 def gaps(dumps: Any) -> list[tuple[str, str]]:
-    return [(one["what"], one["reason"]) for one in json.loads(dumps.get(kinds.GAPS, "[]"))]
+    return [(load["what"], load["reason"]) for load in json.loads(dumps.get(kinds.GAPS, "[]"))]
 
 
 def test_what_a_cluster_answers_is_what_is_read() -> None:
@@ -125,8 +127,8 @@ def test_what_a_cluster_answers_is_what_is_read() -> None:
     dumps = capture(cluster.connection)
     found = kubernetes_inventory(dumps)
     assert (found.version, found.uid) == ("v1.34.4", "the-uid")
-    assert [one.name for one in found.nodes] == ["a"]
-    assert [one.name for one in found.storage_classes] == ["c"]
+    assert [node.name for node in found.nodes] == ["a"]
+    assert [storage_class.name for storage_class in found.storage_classes] == ["c"]
     assert "configmaps.json" in dumps
     assert b"hunter2" not in b"".join(dumps.values())
     assert b"images" not in dumps["nodes.json"]
@@ -171,7 +173,7 @@ def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
         "Ceph",
     }
     found = kubernetes_inventory(dumps)
-    assert [one.name for one in found.storage_classes] == ["c"]
+    assert [storage_class.name for storage_class in found.storage_classes] == ["c"]
     assert len(found.gaps) == 5
 
 
@@ -216,17 +218,17 @@ class CephShell:
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         assert script == 'exec ceph --connect-timeout 15 "$@"'
         assert arguments[-2:] == ("--format", "json")
         command = " ".join(arguments[:-2])
         self.commands.append(command)
         if self.status and (not self.only or command == self.only):
-            return Said(stdout=b"", stderr=self.complaint, status=self.status)
+            return CommandResult(stdout=b"", stderr=self.error_line, status=self.status)
         path = CEPH / (command.replace(" ", "_").replace("-", "_") + ".json")
         nothing = b"100" if command.startswith("config get") else b"[]"
         content = path.read_bytes() if path.is_file() else nothing
-        return Said(stdout=content, stderr=b"", status=0)
+        return CommandResult(stdout=content, stderr=b"", status=0)
 
 
 @pytest.fixture
@@ -258,7 +260,7 @@ def test_cephs_answers_are_joined(shell: CephShell) -> None:
 
 
 def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
-    shell.status, shell.complaint, shell.only = 13, b"Error EACCES: access denied", "config dump"
+    shell.status, shell.error_line, shell.only = 13, b"Error EACCES: access denied", "config dump"
     dumps = capture(with_toolbox().connection)
     assert gaps(dumps) == [("parts of Ceph", "the toolbox got no answer to config dump")]
     assert "config_dump.json" not in dumps
@@ -275,7 +277,7 @@ def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
 def test_a_toolbox_that_does_not_work(
     shell: CephShell, status: int, complaint: bytes, told: str
 ) -> None:
-    shell.status, shell.complaint = status, complaint
+    shell.status, shell.error_line = status, complaint
     dumps = capture(with_toolbox().connection)
     ((what, reason),) = gaps(dumps)
     assert what == "Ceph"
@@ -310,7 +312,7 @@ def test_a_connection_that_is_lost_is_made_again(
     """Nothing is changed by what is asked; after three times it is told."""
     run, failures = shell.run, [2]
 
-    def flaky(script: str, *arguments: str, **rest: Any) -> Said:
+    def flaky(script: str, *arguments: str, **rest: Any) -> CommandResult:
         if failures[0] > 0 and arguments[0] == "status":
             failures[0] -= 1
             raise LeadlineError(errors.SHELL_LOST, "the connection was lost")

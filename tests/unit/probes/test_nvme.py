@@ -69,8 +69,8 @@ def subsystem(sys: Path, *controllers: Path) -> Path:
         {"subsysnqn": NQN, "iopolicy": "round-robin"},
     )
     link(sys / "class/nvme-subsystem/nvme-subsys0", folder)
-    for one in controllers:
-        link(folder / one.name, one)
+    for item in controllers:
+        link(folder / item.name, item)
     return folder
 
 
@@ -101,12 +101,12 @@ def test_the_layer_of_a_namespace(sys: Path) -> None:
 def test_with_multipath_all_paths_lead_to_one_device(sys: Path) -> None:
     first = controller(sys, "nvme0")
     second = controller(sys, "nvme1", address="traddr=10.0.0.2,trsvcid=4420")
-    for one, path in ((first, "nvme0c0n1"), (second, "nvme0c1n1")):
-        namespace(sys, one, path)
+    for item, path in ((first, "nvme0c0n1"), (second, "nvme0c1n1")):
+        namespace(sys, item, path)
     namespace(sys, subsystem(sys, first, second), "nvme0n1")
     found = nvme_controllers(sys)
-    assert [[space.name for space in one.namespaces] for one in found] == [["nvme0n1"]] * 2
-    assert {one.multipath_policy for one in found} == {"round-robin"}
+    assert [[space.name for space in item.namespaces] for item in found] == [["nvme0n1"]] * 2
+    assert {item.multipath_policy for item in found} == {"round-robin"}
     facts = namespace_facts("nvme0n1", sys)
     assert (facts["paths"], facts["policy"], facts["queues"]) == ("2", "round-robin", "4")
     assert "10.0.0.2" in facts["address"]

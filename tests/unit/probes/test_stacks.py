@@ -120,7 +120,9 @@ def test_a_loop_device_on_a_mapped_image_is_followed_to_the_image(machine: Machi
     for file, told in (("pool", "rep3"), ("name", "stand")):
         machine.write(f"sys/bus/rbd/devices/0/{file}", f"{told}\n")
     machine.device("loop2", "7:2", loop__backing_file="/dev/rbd0")
-    names = [f"{one.kind.value} {one.name}" for one in layers_of_device("loop2", machine.roots)]
+    names = [
+        f"{layer.kind.value} {layer.name}" for layer in layers_of_device("loop2", machine.roots)
+    ]
     assert names == ["block loop2", "block rbd0", "image rep3/stand", "pool rep3"]
 
 
@@ -149,7 +151,7 @@ def test_a_partition_of_lvm_on_raid(machine: Machine) -> None:
     (volume / "slaves/md0").symlink_to(raid)
     machine.mount("45 27 252:0 / /srv rw - ext4 /dev/mapper/vg-data rw")
     found = machine.path("/srv")
-    assert [one.name for one in found] == ["ext4", "dm-0", "md0", "sda1, sdb1", "sda, sdb"]
+    assert [item.name for item in found] == ["ext4", "dm-0", "md0", "sda1, sdb1", "sda, sdb"]
     assert found[1].facts["mapping"] == "lvm"
     assert found[2].facts["level"] == "raid1"
     assert found[3].devices == ("sda1", "sdb1")

@@ -12,7 +12,7 @@ from leadline.engines.fio.remote import RemoteFioEngine
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import Plan
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
-from leadline.runner.trial import job_of
+from leadline.runner.trial import make_job
 
 
 def planned(folder: Path, workload: str) -> Plan:
@@ -35,7 +35,7 @@ def test_a_level_uses_as_many_volumes_as_it_has_clients(
     tmp_path: Path, level: str, used: int
 ) -> None:
     workload = planned(tmp_path, f"levels: [{{{level}}}]").cells[0].workload
-    job = job_of(RemoteFioEngine(), workload, volumes(3), seed=1, bound_s=9.0)
+    job = make_job(RemoteFioEngine(), workload, volumes(3), seed=1, bound_s=9.0)
     assert isinstance(job.location, RemoteVolumes)
     assert [one.path for one in job.location.volumes] == [f"/dev/{n}" for n in range(used)]
 

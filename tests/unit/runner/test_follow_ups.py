@@ -17,8 +17,9 @@ from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.plan.loader import Overrides, load_plan
 from leadline.runner.events import StopRequest
-from leadline.runner.execute import Outcome, carry_out
 from leadline.runner.ports import Execution, Job, Progress
+from leadline.runner.prepared import RunRequest, prepare_targets
+from leadline.runner.session import Outcome, run_session
 from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
 
@@ -69,22 +70,26 @@ def written(folder: Path, workload: str) -> RunWriter:
     )
 
 
-def carried_out(writer: RunWriter, engine: Crowded) -> tuple[Outcome, list[str]]:
-    said: list[str] = []
+def run_plan(writer: RunWriter, engine: Crowded) -> tuple[Outcome, list[str]]:
+    notes: list[str] = []
     plan = writer.run.plan
     try:
-        outcome = carry_out(
-            plan=plan,
-            to_do=writer.run.to_do(),
-            writer=writer,
-            engines=OneEngine(engine),
-            targets=[DirectoryTarget(target) for target in plan.targets],
-            stop=StopRequest(),
-            observe=lambda event: said.append(str(getattr(event, "message", ""))),
+        engines = OneEngine(engine)
+        adapters = [DirectoryTarget(target) for target in plan.targets]
+        outcome = run_session(
+            RunRequest(
+                plan=plan,
+                to_do=writer.run.to_do(),
+                targets=prepare_targets(plan, adapters, engines),
+                engines=engines,
+                writer=writer,
+                stop=StopRequest(),
+                observe=lambda event: notes.append(str(getattr(event, "message", ""))),
+            )
         )
     finally:
         writer.close()
-    return outcome, [one for one in said if one]
+    return outcome, [note for note in notes if note]
 
 
 def steps(run: Run) -> list[int]:
@@ -93,24 +98,24 @@ def steps(run: Run) -> list[int]:
 
 def test_a_search_goes_on_until_the_limit_is_known(tmp_path: Path) -> None:
     writer = written(tmp_path, "density: {rate: 500, limit: p99<20ms, most: 16}")
-    outcome, said = carried_out(writer, Crowded())
+    outcome, notes = run_plan(writer, Crowded())
     assert outcome.status is RunStatus.COMPLETE
     run = Run(tmp_path / "run")
     assert steps(run) == [1, 2, 4, 8, 6, 5]
     assert len(run.plan.trials) == len(run.trials) == run.manifest.trials_planned == 12
     assert run.missing == ()
-    assert len(said) == 6
-    assert "added by what was measured" in said[0]
+    assert len(notes) == 6
+    assert "added by what was measured" in notes[0]
     assert verify(run).ok
 
 
 def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     writer = written(tmp_path, "density: {rate: 500, limit: p99<20ms, most: 16}")
-    outcome, _ = carried_out(writer, Crowded(most=5))
+    outcome, _ = run_plan(writer, Crowded(most=5))
     assert outcome.status is RunStatus.INTERRUPTED
     assert steps(find_run(str(tmp_path / "run"), tmp_path)) == [1, 2, 4]
     again = RunWriter.reopen(tmp_path / "run", session=this_session())
-    outcome, _ = carried_out(again, Crowded())
+    outcome, _ = run_plan(again, Crowded())
     assert outcome.status is RunStatus.COMPLETE
     run = Run(tmp_path / "run")
     assert steps(run) == [1, 2, 4, 8, 6, 5]
@@ -119,7 +124,7 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_an_open_loop_follows_its_sweep(tmp_path: Path) -> None:
     writer = written(tmp_path, "levels: [{iodepth: 1}, {iodepth: 4}], open_loop: [50%, 90%]")
-    outcome, _ = carried_out(writer, Crowded())
+    outcome, _ = run_plan(writer, Crowded())
     assert outcome.status is RunStatus.COMPLETE
     run = Run(tmp_path / "run")
     assert [cell.level for cell in run.plan.cells] == ["qd1", "qd4", "peak50", "peak90"]
@@ -132,8 +137,8 @@ def test_an_open_loop_follows_its_sweep(tmp_path: Path) -> None:
 
 def test_a_finished_search_asks_for_nothing_more(tmp_path: Path) -> None:
     writer = written(tmp_path, "density: {rate: 500, limit: p99<20ms, most: 1}")
-    carried_out(writer, Crowded())
+    run_plan(writer, Crowded())
     again = RunWriter.reopen(tmp_path / "run", session=this_session())
-    outcome, _ = carried_out(again, Crowded())
+    outcome, _ = run_plan(again, Crowded())
     assert outcome.records == ()
     assert outcome.status is RunStatus.COMPLETE

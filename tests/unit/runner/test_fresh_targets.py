@@ -19,7 +19,8 @@ from leadline.errors import LeadlineError
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
 from leadline.runner.events import StopRequest
-from leadline.runner.execute import Outcome, carry_out
+from leadline.runner.prepared import RunRequest, prepare_targets
+from leadline.runner.session import Outcome, run_session
 from leadline.targets.local import DirectoryTarget
 
 pytestmark = pytest.mark.real
@@ -76,14 +77,17 @@ def run(tmp_path: Path) -> Run:
             session=this_session(),
         )
         try:
-            outcome = carry_out(
-                plan=plan,
-                to_do=plan.trials,
-                writer=writer,
-                engines=OneEngine(FioEngine()),
-                targets=tuple(targets.values()),
-                stop=stop or StopRequest(),
-                observe=lambda event: None,
+            engines = OneEngine(FioEngine())
+            outcome = run_session(
+                RunRequest(
+                    plan=plan,
+                    to_do=plan.trials,
+                    targets=prepare_targets(plan, tuple(targets.values()), engines),
+                    engines=engines,
+                    writer=writer,
+                    stop=stop or StopRequest(),
+                    observe=lambda event: None,
+                )
             )
         finally:
             writer.close()

@@ -52,12 +52,12 @@ class Played:
         self.silent = False
 
     def __call__(
-        self, *command: str, bound_s: float, in_vain: Callable[[], bool]
+        self, *command: str, bound_s: float, should_abort: Callable[[], bool]
     ) -> tuple[int | None, str, str]:
         self.asked.append(command)
         if self.silent:
             return None, "", ""
-        if in_vain():
+        if should_abort():
             return 1, "", "pool I/O is currently suspended\n"
         program, verb, *words = command
         name = words[-1]

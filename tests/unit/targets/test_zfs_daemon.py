@@ -24,7 +24,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "zpool.cache"
     monkeypatch.setattr(zfs, "_CACHE", path)
     monkeypatch.setattr(programs, "find", lambda program: f"/sbin/{program}")
-    monkeypatch.setattr(programs, "in_user_space", lambda: True)
+    monkeypatch.setattr(programs, "is_zfs_fuse", lambda: True)
     monkeypatch.setattr(programs, "pools", silent)
     return path
 

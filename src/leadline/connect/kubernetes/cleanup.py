@@ -1,7 +1,7 @@
-"""Removing what a run made in a cluster, and waiting until the volumes behind it are gone.
+"""Removal of what a run created in a Kubernetes cluster, and the wait until its volumes are gone.
 
-A volume is gone when its PersistentVolume is: the provisioner removes that only behind the volume
-itself. A deletion that is still going on would disturb what is measured next.
+A volume is gone when its PersistentVolume is: the provisioner removes that after the volume. A
+deletion in progress would disturb the next measurement.
 """
 
 from __future__ import annotations
@@ -12,20 +12,29 @@ from typing import Any
 
 from lightkube import ApiError, Client
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import (
-    Event,
-    Namespace,
-    PersistentVolume,
-    PersistentVolumeClaim,
-)
+from lightkube.resources.core_v1 import Namespace, PersistentVolume, PersistentVolumeClaim
 from lightkube.types import CascadeType
 
 from leadline import errors
-from leadline.connect.kubernetes.client import RUN, TOKEN, Connection, polls, raw_kind, selector
-from leadline.connect.kubernetes.machine_runners import MACHINES, instances_of, machines_of
-from leadline.connect.kubernetes.machines import VirtualMachine, conditions_told, name_of
-from leadline.connect.kubernetes.pod_runners import claims_of, events_of, pods_of
-from leadline.connect.kubernetes.pods import told
+from leadline.connect.kubernetes.client import Connection, poll, raw_kind
+from leadline.connect.kubernetes.machines import (
+    MACHINES,
+    VirtualMachine,
+    format_conditions,
+    instances_of,
+    machines_of,
+    name_of,
+)
+from leadline.connect.kubernetes.objects import (
+    RUN,
+    TOKEN,
+    claims_of,
+    events_of,
+    format_events,
+    get_object,
+    selector,
+)
+from leadline.connect.kubernetes.pods import pods_of
 from leadline.errors import LeadlineError
 
 GONE_WITHIN_S = 300.0
@@ -33,141 +42,123 @@ GONE_WITHIN_S = 300.0
 
 @dataclass(kw_only=True)
 class Removal:
-    """One stretch of removing: how long it may take, and who may call it off (`go_on` raises)."""
+    """Removes objects within `bound_s` each; `go_on` raises where the user asked to stop.
+
+    Each method returns the problems as sentences.
+    """
 
     connection: Connection
     bound_s: float = GONE_WITHIN_S
     go_on: Callable[[], None] = field(default=lambda: None)
 
     def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove a Job with its pods, their claims and volumes; what could not be done as
-        sentences. One that is gone, or another's by its token, is let be."""
+        """Remove a Job with its pods, claims and volumes. A Job with another token stays."""
         return self.owner(Job, "jobs.batch", namespace, name, token)
 
     def machine(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove the virtual machines of a token, whose names begin with `name`, with what they
-        own, and wait until they and their volumes are gone; as `job`."""
+        """Remove the virtual machines of a token, whose names begin with `name`, with everything
+        that they own, and wait until they and their volumes are gone."""
         volumes = self._volumes(namespace, token)
         left = machines_of(self.connection, namespace, token)
-        for one in left:
-            self._delete(VirtualMachine, MACHINES, name_of(one), namespace)
-        for _ in polls(self.bound_s, self.go_on):
+        for machine in left:
+            self._delete(VirtualMachine, MACHINES, name_of(machine), namespace)
+        for _ in poll(self.bound_s, self.go_on):
             left = [
                 *machines_of(self.connection, namespace, token),
                 *instances_of(self.connection, namespace, token),
             ]
             if not left:
-                return self._until_gone(namespace, token, volumes)
-        said = [line for one in left[:2] for line in conditions_told(one, 2)]
-        return (f"the virtual machines {name}-* are still there: {'; '.join(said)}",)
+                return self._wait_until_gone(namespace, token, volumes)
+        lines = [line for machine in left[:2] for line in format_conditions(machine, 2)]
+        return (f"the virtual machines {name}-* still exist: {'; '.join(lines)}",)
 
     def owner(
         self, kind: type[Any], resource: str, namespace: str, name: str, token: str
     ) -> tuple[str, ...]:
-        """Remove an object with all that carries its token: pods, claims and their volumes."""
+        """Remove an object and everything with its token: pods, claims and their volumes."""
         volumes = self._volumes(namespace, token)
-        try:
-            found = self._get(kind, resource, name, namespace)
-        except _Gone:
-            found = None
-        if found is not None and _token(found) == token:
+        found = get_object(self.connection, kind, resource, name, namespace)
+        if found is not None and _label(found, TOKEN) == token:
             self._delete(kind, resource, name, namespace)
-        return self._until_gone(namespace, token, volumes)
+        return self._wait_until_gone(namespace, token, volumes)
 
     def namespace(self, name: str, token: str) -> tuple[str, ...]:
-        """Remove a namespace of ours with all that is in it."""
-        found = self._namespace(name, token)
-        if found is None:
+        """Remove a namespace that Leadline created, with everything in it."""
+        if self._owned_namespace(name, token) is None:
             return ()
-        volumes = self._all_volumes(name)
+
+        def call(client: Client) -> list[PersistentVolumeClaim]:
+            return list(client.list(PersistentVolumeClaim, namespace=name, labels={**selector()}))
+
+        volumes = _bound_volumes(
+            self.connection.ask("list", "persistentvolumeclaims", call, namespace=name)
+        )
         self._delete(Namespace, "namespaces", name)
-        for _ in polls(self.bound_s, self.go_on):
-            found = self._namespace(name, token)
+        found: Any = None
+        for _ in poll(self.bound_s, self.go_on):
+            found = self._owned_namespace(name, token)
             if found is None:
-                return self._volumes_gone(volumes)
-        return (f"the namespace {name!r} is still there; it says: {_conditions(found)}",)
+                return self._wait_for_volumes(volumes)
+        conditions = (found.status.conditions if found and found.status else None) or ()
+        messages = [
+            condition.message
+            for condition in conditions
+            if condition.status == "True" and condition.message
+        ]
+        reported = "; ".join(messages) or "nothing"
+        return (f"the namespace {name!r} still exists; it reports: {reported}",)
 
-    def _namespace(self, name: str, token: str) -> Namespace | None:
-        """The namespace while it is there and ours."""
-        try:
-            found: Namespace = self._get(Namespace, "namespaces", name)
-        except _Gone:
-            return None
-        return found if _token(found) == token else None
+    def _owned_namespace(self, name: str, token: str) -> Any | None:
+        """Return the namespace while it exists with this token."""
+        found = get_object(self.connection, Namespace, "namespaces", name)
+        return found if found is not None and _label(found, TOKEN) == token else None
 
-    def _until_gone(self, namespace: str, token: str, volumes: Sequence[str]) -> tuple[str, ...]:
+    def _wait_until_gone(
+        self, namespace: str, token: str, volumes: Sequence[str]
+    ) -> tuple[str, ...]:
         left: list[str] = []
         bound = dict.fromkeys(volumes)
-        for _ in polls(self.bound_s, self.go_on):
+        for _ in poll(self.bound_s, self.go_on):
             pods = pods_of(self.connection, namespace, token)
             claims = claims_of(self.connection, namespace, token)
-            # A claim may get its volume while it is being removed.
-            bound |= dict.fromkeys(_bound(claims))
+            # A claim may get its volume during its removal.
+            bound |= dict.fromkeys(_bound_volumes(claims))
             left = [
-                *(f"pod {one.metadata.name}" for one in pods if one.metadata),
-                *(f"claim {one.metadata.name}" for one in claims if one.metadata),
+                *(f"pod {pod.metadata.name}" for pod in pods if pod.metadata),
+                *(f"claim {claim.metadata.name}" for claim in claims if claim.metadata),
             ]
             if not left:
                 break
         if left:
-            return (f"in the namespace {namespace!r} are still: {', '.join(left)}",)
-        return self._volumes_gone(bound)
+            return (f"the namespace {namespace!r} still has: {', '.join(left)}",)
+        return self._wait_for_volumes(bound)
 
     def _volumes(self, namespace: str, token: str) -> list[str]:
-        """The names of the PersistentVolumes behind the claims of a token."""
-        return _bound(claims_of(self.connection, namespace, token))
+        """Return the names of the PersistentVolumes behind the claims of a token."""
+        return _bound_volumes(claims_of(self.connection, namespace, token))
 
-    def _all_volumes(self, namespace: str) -> list[str]:
-        def call(client: Client) -> list[PersistentVolumeClaim]:
-            return list(
-                client.list(PersistentVolumeClaim, namespace=namespace, labels={**selector()})
-            )
-
-        return _bound(
-            self.connection.ask("list", "persistentvolumeclaims", call, namespace=namespace)
-        )
-
-    def _volumes_gone(self, volumes: Iterable[str]) -> tuple[str, ...]:
-        """Wait for the volumes themselves. Where this user may not see them, their claims being
-        gone must do."""
+    def _wait_for_volumes(self, volumes: Iterable[str]) -> tuple[str, ...]:
+        """Wait for the volumes. Where this user may not read them, gone claims suffice."""
         waiting = list(volumes)
+        kind = (PersistentVolume, "persistentvolumes")
         try:
-            for _ in polls(self.bound_s, self.go_on):
-                waiting = [name for name in waiting if self._there(name)]
+            for _ in poll(self.bound_s, self.go_on):
+                waiting = [
+                    name for name in waiting if get_object(self.connection, *kind, name) is not None
+                ]
                 if not waiting:
                     return ()
         except LeadlineError as error:
             if error.kind is errors.KUBERNETES_DENIED:
                 return ()
             raise
-        said = [line for name in waiting for line in told(self._events(name), 1)]
-        why = f" ({'; '.join(said)})" if said else ""
-        return (f"volumes that are not gone: {', '.join(waiting)}{why}",)
-
-    def _events(self, volume: str) -> list[Event]:
-        return events_of(self.connection, "default", volume)
-
-    def _there(self, volume: str) -> bool:
-        try:
-            self._get(PersistentVolume, "persistentvolumes", volume)
-        except _Gone:
-            return False
-        return True
-
-    def _get(self, kind: Any, resource: str, name: str, namespace: str = "") -> Any:
-        """An object of a namespace or of the whole cluster. Raises _Gone."""
-        try:
-            return self.connection.ask(
-                "get",
-                resource,
-                lambda client: client.get(kind, name, namespace=namespace or None),
-                namespace=namespace,
-                name=name,
-            )
-        except ApiError as error:
-            if error.status.code == 404:
-                raise _Gone from error
-            raise
+        lines = [
+            line
+            for name in waiting
+            for line in format_events(events_of(self.connection, "default", name), 1)
+        ]
+        reason = f" ({'; '.join(lines)})" if lines else ""
+        return (f"volumes that are not gone: {', '.join(waiting)}{reason}",)
 
     def _delete(self, kind: Any, resource: str, name: str, namespace: str = "") -> None:
         try:
@@ -184,33 +175,18 @@ class Removal:
                 raise
 
 
-class _Gone(Exception):
-    """An object that is not there."""
-
-
-def _token(found: Any) -> str:
+def _label(found: Any, key: str) -> str:
     labels = (found.metadata.labels if found.metadata else None) or {}
-    return str(labels.get(TOKEN, ""))
+    return str(labels.get(key, ""))
 
 
-def _bound(claims: Iterable[PersistentVolumeClaim]) -> list[str]:
-    return [one.spec.volumeName for one in claims if one.spec and one.spec.volumeName]
-
-
-def _conditions(found: Any) -> str:
-    conditions = (found.status.conditions if found.status else None) or ()
-    said = [one.message for one in conditions if one.status == "True" and one.message]
-    return "; ".join(said) or "nothing"
-
-
-# What carries Leadline's labels in a cluster, whoever made it and wherever its archive is.
-
-_VM = ("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
+def _bound_volumes(claims: Iterable[PersistentVolumeClaim]) -> list[str]:
+    return [claim.spec.volumeName for claim in claims if claim.spec and claim.spec.volumeName]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """Something of a run: a namespace (`namespace` empty), or an object that owns the rest."""
+    """A namespace of a run (`namespace` is empty), or an object that owns the rest."""
 
     kind: str
     namespace: str
@@ -226,52 +202,43 @@ class Leftover:
 def leftovers(
     connection: Connection, *, run: str | None, namespace: str | None
 ) -> tuple[Leftover, ...]:
-    """Everything of a run, or of all; in one namespace, or in all. What owns comes first. Raises
-    LeadlineError as Connection.ask."""
-    found = (
-        [] if namespace else _listed(connection, Namespace, "namespaces", "namespace", run, None)
-    )
-    found += _listed(connection, Job, "jobs.batch", "job", run, namespace)
-    machines = raw_kind(*_VM, namespaced=True)
-    try:
-        found += _listed(
-            connection, machines, "virtualmachines.kubevirt.io", "virtual machine", run, namespace
+    """List everything with Leadline's labels: of one run or of all, in one namespace or in all.
+    Owners come first. Raises LeadlineError as Connection.ask."""
+    found: list[Leftover] = []
+
+    def add(kind: Any, resource: str, noun: str) -> None:
+        where = None if kind is Namespace else namespace or "*"
+        objects = connection.ask(
+            "list",
+            resource,
+            lambda client: _list_owned(client, kind, where, run),
+            namespace=namespace or "",
         )
+        found.extend(
+            Leftover(
+                kind=noun,
+                namespace="" if kind is Namespace else str(owned.metadata.namespace),
+                name=str(owned.metadata.name),
+                run=_label(owned, RUN),
+                token=_label(owned, TOKEN),
+            )
+            for owned in objects
+        )
+
+    if not namespace:
+        add(Namespace, "namespaces", "namespace")
+    add(Job, "jobs.batch", "job")
+    machines = raw_kind("kubevirt.io", "v1", "virtualmachines", "VirtualMachine", namespaced=True)
+    try:
+        add(machines, MACHINES, "virtual machine")
     except LeadlineError as error:
-        # Where virtual machines may not be seen, none of this user's runs has made any.
+        # A user who may not list virtual machines has no run that created one.
         if error.kind is not errors.KUBERNETES_DENIED:
             raise
     return tuple(found)
 
 
-def _listed(
-    connection: Connection,
-    kind: Any,
-    resource: str,
-    called: str,
-    run: str | None,
-    namespace: str | None,
-) -> list[Leftover]:
-    where = None if kind is Namespace else namespace or "*"
-    objects = connection.ask(
-        "list",
-        resource,
-        lambda client: _there(client, kind, where, run),
-        namespace=namespace or "",
-    )
-    return [
-        Leftover(
-            kind=called,
-            namespace="" if kind is Namespace else str(one.metadata.namespace),
-            name=str(one.metadata.name),
-            run=str((one.metadata.labels or {}).get(RUN, "")),
-            token=str((one.metadata.labels or {}).get(TOKEN, "")),
-        )
-        for one in objects
-    ]
-
-
-def _there(client: Any, kind: Any, namespace: str | None, run: str | None) -> list[Any]:
+def _list_owned(client: Any, kind: Any, namespace: str | None, run: str | None) -> list[Any]:
     from httpx2 import HTTPStatusError
 
     try:
@@ -283,25 +250,25 @@ def _there(client: Any, kind: Any, namespace: str | None, run: str | None) -> li
 
 
 def remove(found: Iterable[Leftover], removal: Removal) -> tuple[list[str], list[str]]:
-    """Remove them, and wait until the volumes behind them are gone; what was done, and what could
-    not be, as sentences. What stands in a namespace of ours goes with it."""
+    """Remove leftovers and wait until their volumes are gone. Returns what was done and the
+    problems, as sentences. Objects in a namespace that Leadline created go with it."""
     done: list[str] = []
     problems: list[str] = []
     gone: set[str] = set()
-    for one in found:
-        if one.namespace in gone:
+    for leftover in found:
+        if leftover.namespace in gone:
             continue
         try:
-            if one.kind == "namespace":
-                left = removal.namespace(one.name, one.token)
-                gone.add(one.name)
-            elif one.kind == "job":
-                left = removal.job(one.namespace, one.name, one.token)
+            if leftover.kind == "namespace":
+                left = removal.namespace(leftover.name, leftover.token)
+                gone.add(leftover.name)
+            elif leftover.kind == "job":
+                left = removal.job(leftover.namespace, leftover.name, leftover.token)
             else:
-                left = removal.machine(one.namespace, one.name, one.token)
+                left = removal.machine(leftover.namespace, leftover.name, leftover.token)
         except LeadlineError as error:
-            left = (f"{one} could not be removed: {error.fact}",)
+            left = (f"{leftover} could not be removed: {error.fact}",)
         problems += left
         if not left:
-            done.append(f"removed the {one}")
+            done.append(f"removed the {leftover}")
     return done, problems

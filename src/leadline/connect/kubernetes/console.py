@@ -1,7 +1,7 @@
-"""A virtual machine's serial console, as virtctl has it: a WebSocket of the subresource `console`
-of its VirtualMachineInstance, held by a thread, made anew when it is lost.
+"""A shell in the guest of a virtual machine through its serial console (`virtctl console`).
 
-KubeVirt gives the console to one at a time: who comes later takes it.
+The console is a WebSocket of the VirtualMachineInstance, held by a thread, and opened again when it
+is lost. KubeVirt gives it to one client: the latest.
 """
 
 from __future__ import annotations
@@ -26,19 +26,16 @@ from lightkube import AsyncClient, ConfigError
 from wsproto.events import BytesMessage, TextMessage
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection, rule
-from leadline.connect.shell import Said
+from leadline.connect.kubernetes.client import Connection, format_rule
+from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
-from leadline.text import visible
 
-# The lines that a guest's agent and we write to each other on a serial console (guest_agent.sh):
-# pure text, found among whatever else is written there.
-
+# Frames: lines of text that Leadline and the guest's agent (guest_agent.sh) exchange.
 NOTHING = "-"
-# A line of a request stays below a terminal's smallest buffer, 4096 bytes.
+# A request stays below the smallest terminal buffer, 4096 bytes.
 PIECE_BYTES = 1536
-_SUM_DIGITS = 16
-# More than the longest answer; what is longer is no answer.
+_CHECKSUM_DIGITS = 16
+# Longer than the longest answer.
 _MOST_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 14
 _ANSWER = re.compile(rb"@A (\S+) (\S+) (\S+) ([0-9a-f]{16})@")
@@ -48,7 +45,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """`nonce` tells its answers from others'; the other fields are as the agent knows them."""
+    """A request to the agent; `nonce` identifies its answer."""
 
     nonce: str
     verb: str
@@ -59,11 +56,11 @@ class Request:
 
     @property
     def line(self) -> bytes:
-        """With a newline before it: whatever was left on the line is then not part of it."""
-        said = " ".join(
+        """The frame, after a newline that ends earlier output."""
+        fields = " ".join(
             (self.nonce, self.verb, self.task, self.part, str(self.number), self.payload)
         )
-        return f"\n@L {said} {_sum(said)}\n".encode("ascii")
+        return f"\n@L {fields} {_checksum(fields)}\n".encode("ascii")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,19 +72,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beacon:
-    """The agent is there; `boot` is the kernel's id of this boot."""
+    """The agent runs; `boot` is the kernel's id of this boot."""
 
     boot: str
 
 
-def packed(piece: bytes) -> str:
-    """Bytes as the payload of a request."""
+def encode_payload(piece: bytes) -> str:
+    """Encode bytes as the payload of a request."""
     return base64.b64encode(piece).decode("ascii") or NOTHING
 
 
 class Console:
-    """What was written on a console, as it comes in pieces. `damaged` counts lines that look like
-    an answer and are none: a kernel's message in the middle, or bytes that were lost."""
+    """Parses a console's output in pieces. `damaged` counts broken answers: a kernel message in the
+    middle, or lost bytes."""
 
     def __init__(self) -> None:
         self.damaged = 0
@@ -95,12 +92,12 @@ class Console:
         self._tail = b""
 
     def take(self, piece: bytes) -> list[Answer | Beacon]:
-        """The answers and beacons that are complete with this piece."""
+        """Return the answers and beacons that this piece completes."""
         self._tail = (self._tail + piece)[-_TAIL_BYTES:]
         *lines, self._rest = (self._rest + piece).split(b"\n")
         self._rest = self._rest[-_MOST_BYTES:]
         found = [self._read(line) for line in lines]
-        return [one for one in found if one is not None]
+        return [item for item in found if item is not None]
 
     def _read(self, line: bytes) -> Answer | Beacon | None:
         beacon = _BEACON.search(line)
@@ -110,8 +107,10 @@ class Console:
         if match is None:
             self.damaged += b"@A " in line
             return None
-        nonce, status, payload, told = (one.decode("ascii", "replace") for one in match.groups())
-        if _sum(f"{nonce} {status} {payload}") != told:
+        nonce, status, payload, checksum = (
+            group.decode("ascii", "replace") for group in match.groups()
+        )
+        if _checksum(f"{nonce} {status} {payload}") != checksum:
             self.damaged += 1
             return None
         try:
@@ -122,7 +121,7 @@ class Console:
         return Answer(nonce=nonce, status=status, payload=raw)
 
     def last_lines(self, most: int = 8) -> list[str]:
-        """The end of what others wrote: the guest's own last words, without our frames."""
+        """Return the last lines of the guest's output, without frames."""
         text = _ESCAPES.sub("", self._tail.decode("utf-8", "replace"))
         lines = [line.strip() for line in re.split(r"[\r\n]+", text)]
         return [line for line in lines if line and "@A " not in line and "@leadline" not in line][
@@ -130,8 +129,8 @@ class Console:
         ]
 
 
-def _sum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:_SUM_DIGITS]
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_CHECKSUM_DIGITS]
 
 
 PROTOCOL = "plain.kubevirt.io"
@@ -150,7 +149,7 @@ class ConsoleLink:
         self._changed = threading.Condition()
         self._answers: dict[str, Answer | None] = {}
         self._beacons: list[str] = []
-        self._why_not = ""
+        self._unavailable_reason = ""
         self._denied = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._socket: Any = None
@@ -159,14 +158,14 @@ class ConsoleLink:
 
     @property
     def boots(self) -> list[str]:
-        """The boots of which an agent has told, in order."""
+        """The boots that an agent has reported, in order."""
         with self._changed:
             return list(self._beacons)
 
     @property
-    def why_not(self) -> str:
-        """Why there is no connection; empty while there is one."""
-        return self._why_not
+    def unavailable_reason(self) -> str:
+        """Why there is no connection; empty while connected."""
+        return self._unavailable_reason
 
     @property
     def damaged(self) -> int:
@@ -177,7 +176,7 @@ class ConsoleLink:
             return self._console.last_lines()
 
     def open(self) -> None:
-        """Begin to connect, and to connect again whenever the connection is lost."""
+        """Connect, and reconnect whenever the connection is lost."""
         if self._thread is None:
             self._thread = threading.Thread(
                 target=lambda: asyncio.run(self._hold()), name="console", daemon=True
@@ -185,9 +184,9 @@ class ConsoleLink:
             self._thread.start()
 
     def ask(self, nonce: str, line: bytes, bound_s: float) -> Answer | None:
-        """Send a request, and wait `bound_s` for its answer; None where there is none, or where
-        a damaged one came. Raises LeadlineError(`kubernetes-denied`) where this user may not have
-        the console."""
+        """Send a request and wait `bound_s` for its answer; None without an answer, or after a
+        damaged one. Raises LeadlineError(`kubernetes-denied`) where this user may not open the
+        console."""
         end = time.monotonic() + bound_s
         with self._changed:
             self._answers[nonce] = None
@@ -206,7 +205,7 @@ class ConsoleLink:
                 self._answers.pop(nonce, None)
 
     def wait_for_beacon(self, bound_s: float) -> bool:
-        """Whether an agent has told of itself within `bound_s`."""
+        """Return whether an agent reports itself within `bound_s`."""
         with self._changed:
             self._changed.wait_for(lambda: self._beacons or self._denied, bound_s)
             self._require_allowed()
@@ -229,11 +228,11 @@ class ConsoleLink:
                 "this user may not use the consoles of virtual machines",
                 context=[f"namespace {self._namespace!r}"],
                 hint="have this rule added to its role: "
-                + rule("get", "virtualmachineinstances/console.subresources.kubevirt.io"),
+                + format_rule("get", "virtualmachineinstances/console.subresources.kubevirt.io"),
             )
 
     def _send(self, line: bytes, end: float) -> None:
-        """Send once there is a connection; where there is none the answer will be missing."""
+        """Send once connected; without a connection the answer will be missing."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._socket is not None or self._denied, end - time.monotonic()
@@ -256,7 +255,7 @@ class ConsoleLink:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _once(self) -> None:
-        """One connection, from its beginning to its end, and why it ended."""
+        """Hold one connection until it ends, and note the reason."""
         try:
             client = self._connection.asynchronous()
         except (LeadlineError, ConfigError) as error:
@@ -274,7 +273,7 @@ class ConsoleLink:
         except (HTTPXWSException, httpx2.HTTPError, OSError, ConfigError) as error:
             self._note(str(error) or type(error).__name__)
         except BaseExceptionGroup as group:
-            # anyio's task groups wrap what happened in them; a request to stop is not ours to keep.
+            # anyio wraps exceptions in groups; a cancellation must pass.
             rest = group.split((HTTPXWSException, httpx2.HTTPError, OSError))[1]
             if rest is not None:
                 raise
@@ -285,9 +284,9 @@ class ConsoleLink:
             with contextlib.suppress(httpx2.HTTPError, OSError):
                 await client.close()
 
-    def _note(self, why_not: str, socket: Any = None) -> None:
+    def _note(self, unavailable_reason: str, socket: Any = None) -> None:
         with self._changed:
-            self._why_not, self._socket = why_not, socket
+            self._unavailable_reason, self._socket = unavailable_reason, socket
             self._changed.notify_all()
 
     def _take(self, event: object) -> None:
@@ -309,7 +308,7 @@ class ConsoleLink:
 
 
 def _websocket(client: AsyncClient, namespace: str, name: str) -> Any:
-    """The subresource by lightkube's own HTTP client: it has no method for one that streams."""
+    """Open the subresource through lightkube's HTTP client, which has no method for streams."""
     path = (
         f"apis/subresources.kubevirt.io/v1/namespaces/{namespace}"
         f"/virtualmachineinstances/{name}/console"
@@ -318,27 +317,25 @@ def _websocket(client: AsyncClient, namespace: str, name: str) -> Any:
     return inner.websocket(path, subprotocols=[PROTOCOL])
 
 
-# A shell in the guest of a virtual machine, by its serial console: no route into the guest is
-# needed beyond what `virtctl console` has.
-#  A command is a task of the guest's agent: handed over in pieces, begun, and asked for what it
-# has said since. Every request may be repeated, so that a lost connection, or a kernel's message
-# in the middle of a line, costs a repetition and never the command.
-
-# An answer that is not there by then was lost; then it is asked for again.
+# An answer is lost after this time, and the request is repeated.
 _ANSWER_S = 10.0
-# An agent that says nothing for so long is taken for dead, and the guest with it.
+# An agent, and its guest, counts as dead after this silence.
 SILENCE_S = 60.0
-# Each question costs the guest a few milliseconds of one processor: while a trial runs, seldom.
+# Each poll costs the guest a few milliseconds of CPU time, so polls slow down.
 _FIRST_POLL_S, _LAST_POLL_S, _SLOWER = 0.02, 2.0, 1.5
-# Output comes in pieces so large, and in smaller ones while the console damages them.
+# The size of a piece of output; the small size while the console damages answers.
 _LARGE_BYTES, _SMALL_BYTES = 12288, 768
-# A command so long is one that a live migration may have fallen into.
+# A live migration may fall into a command of this length.
 _LONG_S = 5.0
 _LOST = "lost"
 
 
 class ConsoleShell:
-    """The shell of one guest. `require` raises where the virtual machine is not what it was."""
+    """The shell of one guest. `require` raises where the virtual machine was replaced or lost.
+
+    A command is a task of the guest's agent: sent in pieces, started, and polled for output. Every
+    request can be repeated, so a lost connection or a kernel message never costs the command.
+    """
 
     def __init__(
         self,
@@ -359,7 +356,7 @@ class ConsoleShell:
         self._piece_bytes = _LARGE_BYTES
 
     def meet(self, bound_s: float, go_on: Callable[[], None]) -> None:
-        """Wait for the agent. Raises LeadlineError(`runner-failed`) where it does not come."""
+        """Wait for the agent. Raises LeadlineError(`runner-failed`) where it does not answer."""
         self._link.open()
         end = time.monotonic() + bound_s
         while not self._link.wait_for_beacon(min(1.0, max(0.0, end - time.monotonic()))):
@@ -368,12 +365,12 @@ class ConsoleShell:
             if time.monotonic() > end:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"nothing answers in the {self.name} after {bound_s:g} s",
-                    context=self._last_words(),
+                    f"no agent answers in the {self.name} after {bound_s:g} s",
+                    context=self._console_lines(),
                     hint="the boot image needs cloud-init, a shell, coreutils and a console on "
                     "its first serial port; `ready:` of the cluster sets how long to wait",
                 )
-        self._boot = self._ask(Request(nonce=_nonce(), verb="hello")).status
+        self._boot = self._ask(Request(nonce=secrets.token_hex(6), verb="hello")).status
 
     def run(
         self,
@@ -382,30 +379,30 @@ class ConsoleShell:
         given: bytes = b"",
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
-    ) -> Said:
+    ) -> CommandResult:
         began = time.monotonic()
         task = secrets.token_hex(6)
         command = shlex.join(("exec", "sh", "-c", script, "sh", *arguments)).encode() + b"\n"
         try:
             self._put(task, "command", command)
             self._put(task, "given", given)
-            self._about(task, "run")
+            self._request(task, "run")
             stdout: list[bytes] = []
             status = self._follow(task, began + bound_s, output or stdout.append)
             stderr = b"".join(self._rest(task, "err", 0))
-            self._about(task, "drop")
+            self._request(task, "drop")
         finally:
             if time.monotonic() - began > _LONG_S:
                 self._require()
-        return Said(stdout=b"".join(stdout), stderr=stderr, status=status)
+        return CommandResult(stdout=b"".join(stdout), stderr=stderr, status=status)
 
     def _put(self, task: str, part: str, whole: bytes) -> None:
         for number, start in enumerate(range(0, len(whole), PIECE_BYTES)):
-            piece = packed(whole[start : start + PIECE_BYTES])
-            self._about(task, "put", part, number, piece)
+            piece = encode_payload(whole[start : start + PIECE_BYTES])
+            self._request(task, "put", part, number, piece)
 
     def _follow(self, task: str, end: float, output: Callable[[bytes], None]) -> int:
-        """What the command says, until it ends; its exit status."""
+        """Pass the command's output on until it ends; return its exit status."""
         offset, pause_s = 0, _FIRST_POLL_S
         while True:
             answer = self._get(task, "out", offset)
@@ -415,7 +412,7 @@ class ConsoleShell:
             elif answer.status != NOTHING:
                 return int(answer.status)
             if time.monotonic() > end:
-                self._about(task, "kill")
+                self._request(task, "kill")
                 raise self._lost("gave no answer in time", [])
             if len(answer.payload) < self._piece_bytes and answer.status == NOTHING:
                 time.sleep(max(0.0, min(pause_s, end - time.monotonic())))
@@ -427,22 +424,29 @@ class ConsoleShell:
             yield piece
 
     def _get(self, task: str, stream: str, offset: int) -> Answer:
-        return self._about(task, "get", stream, offset)
+        return self._request(task, "get", stream, offset)
 
-    def _about(
+    def _request(
         self, task: str, verb: str, part: str = NOTHING, number: int = 0, payload: str = NOTHING
     ) -> Answer:
         answer = self._ask(
-            Request(nonce=_nonce(), verb=verb, task=task, part=part, number=number, payload=payload)
+            Request(
+                nonce=secrets.token_hex(6),
+                verb=verb,
+                task=task,
+                part=part,
+                number=number,
+                payload=payload,
+            )
         )
         if answer.status == _LOST:
-            raise self._lost("no longer knows the command", ["its guest may have booted again"])
+            raise self._lost("no longer has the command", ["its guest may have rebooted"])
         if verb == "put" and answer.status != "ok":
-            raise self._lost("could not write the command down", ["/run of the guest may be full"])
+            raise self._lost("could not store the command", ["/run of the guest may be full"])
         return answer
 
     def _ask(self, request: Request) -> Answer:
-        """The answer to a request, which is repeated until it comes."""
+        """Return the answer to a request, repeated until it arrives."""
         end = time.monotonic() + self._silence_s
         with self._one:
             while True:
@@ -457,35 +461,31 @@ class ConsoleShell:
                     self._piece_bytes = _SMALL_BYTES
                 self._require()
                 if time.monotonic() > end:
-                    raise self._lost("says nothing", self._last_words())
+                    raise self._lost("does not answer", self._console_lines())
 
     def _require_same_boot(self) -> None:
         booted = self._link.boots
         if self._boot and booted and booted[-1] != self._boot:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
-                f"the guest of the {self.name} has booted again by itself",
-                context=self._last_words(),
-                hint="`leadline run --resume --retry-failed` makes a new one and goes on",
+                f"the guest of the {self.name} has rebooted by itself",
+                context=self._console_lines(),
+                hint="`leadline run --resume --retry-failed` creates a new one and continues",
             )
 
-    def _lost(self, why: str, context: list[str]) -> LeadlineError:
+    def _lost(self, fact: str, context: list[str]) -> LeadlineError:
         return LeadlineError(
             errors.SHELL_LOST,
-            f"the agent in the {self.name} {why}",
+            f"the agent in the {self.name} {fact}",
             context=context,
             hint="the guest may hang; look with `virtctl console`",
         )
 
-    def _last_words(self) -> list[str]:
-        """What the guest last wrote on its console."""
-        why = self._link.why_not
-        words = [visible(line) for line in self._link.last_lines()]
-        told = [f"its console cannot be reached: {why}"] if why else []
-        return [*told, *(["the console's last lines:", *words] if words else [])] or [
+    def _console_lines(self) -> list[str]:
+        """Return the last output of the guest on its console."""
+        reason = self._link.unavailable_reason
+        lines = self._link.last_lines()
+        unavailable = [f"its console cannot be reached: {reason}"] if reason else []
+        return [*unavailable, *(["the console's last lines:", *lines] if lines else [])] or [
             "its console is silent"
         ]
-
-
-def _nonce() -> str:
-    return secrets.token_hex(6)

@@ -1,50 +1,67 @@
-"""What a run makes in a cluster to do I/O in virtual machines: for each volume one KubeVirt
-VirtualMachine, which owns the claim of its data disk and the Secret of its first boot.
+"""Virtual machines that do a run's I/O in a Kubernetes cluster: one KubeVirt VirtualMachine per
+volume. It owns the claim of its data disk and the Secret of its first boot.
 
-The owner is made first, so that there never is a claim or a Secret without one: deleting the
-VirtualMachine deletes everything. `kubevirt.io/v1` as of KubeVirt 1.0 and later.
+The owner is created first, so every claim and Secret has one: deleting the VirtualMachine deletes
+everything. `kubevirt.io/v1` of KubeVirt 1.0 and later.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import yaml
+from lightkube import ApiError
 from lightkube.generic_resource import GenericNamespacedResource, create_namespaced_resource
-from lightkube.models.core_v1 import PersistentVolumeClaimSpec, VolumeResourceRequirements
 from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret
 
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
-from leadline.connect.kubernetes.pods import Trouble, node_selector
+from leadline.connect.kubernetes.objects import (
+    Problem,
+    RunnerGroup,
+    await_running,
+    create_object,
+    format_events,
+    get_object,
+    list_labelled,
+)
+from leadline.connect.kubernetes.pods import (
+    claim_spec,
+    find_problem,
+    node_affinity,
+    node_selector,
+    pods_of,
+)
 from leadline.errors import LeadlineError
-from leadline.plan.target_url import BootImage, KubernetesCluster, VmSettings, VolumeRequest
-from leadline.text import visible
+from leadline.plan.target_url import (
+    BootImage,
+    KubernetesCluster,
+    VmSettings,
+    VolumeMode,
+    VolumeRequest,
+)
 
-# What a guest is told at its first boot, as cloud-init reads it.
-
-# Where the guest finds its data disk: udev names it by the serial number that it was given.
+# udev names the data disk in the guest by its serial number.
 SERIAL = "leadline"
 DEVICE = f"/dev/disk/by-id/virtio-{SERIAL}"
-# In memory: what is written there touches neither disk.
+# In memory: writes there reach no disk.
 HOME = "/run/leadline"
 SCRATCH = f"{HOME}/scratch"
-# The end of the setup, asked through the agent: its exit status, then its last words.
+# Prints the exit status and the last output of the setup.
 SETUP_DONE = f"cat {HOME}/setup.status 2>/dev/null && tail -n 8 {HOME}/setup.log >&2"
 _FOLDER = "/usr/local/lib/leadline"
 _SCRIPTS = ("guest_agent.sh", "guest_setup.sh")
 
 
 def user_data(settings: VmSettings) -> str:
-    """A `#cloud-config` that writes agent and setup, and runs them."""
+    """Return the `#cloud-config` that writes the agent and the setup, and runs them."""
     proxy = settings.proxy
-    named = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-    environment = ["env", *(f"{name}={proxy}" for name in named)] if proxy else []
+    variables = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+    environment = ["env", *(f"{name}={proxy}" for name in variables)] if proxy else []
     command = [*environment, "sh", f"{_FOLDER}/guest_setup.sh", *settings.packages]
     document = {
         "write_files": [
@@ -59,6 +76,7 @@ def user_data(settings: VmSettings) -> str:
 
 
 def script(name: str) -> str:
+    """Return a script of the guest."""
     return resources.files("leadline.connect.kubernetes").joinpath(name).read_text("utf-8")
 
 
@@ -69,14 +87,14 @@ VirtualMachineInstance = create_namespaced_resource(
     GROUP, VERSION, "VirtualMachineInstance", "virtualmachineinstances"
 )
 DataVolume = create_namespaced_resource(CDI_GROUP, CDI_VERSION, "DataVolume", "datavolumes")
-# Ended like a pull of the plug: nothing in the guest is worth a longer goodbye.
+# The guest holds nothing that a longer shutdown would save.
 _GRACE_S = 5
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerMachine:
-    """One volume's virtual machine. `size_bytes` is of the data disk."""
+    """Request for the virtual machine of one volume. `size_bytes` is the size of the data disk."""
 
     name: str
     namespace: str
@@ -98,40 +116,42 @@ class RunnerMachine:
         return f"{self.name}-boot"
 
 
-def machine(
-    asked: RunnerMachine, cluster: KubernetesCluster, settings: VmSettings
+def build_machine(
+    runner: RunnerMachine, cluster: KubernetesCluster, settings: VmSettings
 ) -> GenericNamespacedResource:
-    """The VirtualMachine. It is started once: one that ends by itself stays ended, and is told."""
-    templates = _data_volumes(asked, settings.boot)
+    """Return the VirtualMachine. It starts once: one that ends stays ended, and is reported."""
+    templates = _data_volumes(runner, settings.boot)
     return VirtualMachine(
-        metadata=_metadata(asked, asked.name),
+        metadata=_metadata(runner, runner.name),
         spec={
             "runStrategy": "Once",
             **({"dataVolumeTemplates": templates} if templates else {}),
             "template": {
-                "metadata": {"labels": dict(asked.labels)},
-                "spec": _instance(asked, cluster, settings),
+                "metadata": {"labels": dict(runner.labels)},
+                "spec": _instance(runner, cluster, settings),
             },
         },
     )
 
 
 def _instance(
-    asked: RunnerMachine, cluster: KubernetesCluster, settings: VmSettings
+    runner: RunnerMachine, cluster: KubernetesCluster, settings: VmSettings
 ) -> dict[str, Any]:
-    """The machine itself. Requests equal to limits: it neither lends nor borrows."""
-    preset = asked.request.preset
+    """Return the instance. Requests equal limits: its pod is Guaranteed."""
+    preset = runner.request.preset
     memory = f"{preset.memory_bytes // _MIB}Mi"
     resources = {"cpu": str(preset.cores), "memory": memory}
     placed: dict[str, Any] = {
-        "nodeSelector": node_selector(asked.request, cluster),
-        "affinity": _on(asked.request.node),
-        "tolerations": [one.model_dump(exclude_none=True) for one in cluster.tolerations],
+        "nodeSelector": node_selector(runner.request, cluster),
+        "affinity": node_affinity(runner.request.node),
+        "tolerations": [
+            toleration.model_dump(exclude_none=True) for toleration in cluster.tolerations
+        ],
         "priorityClassName": cluster.priority_class,
     }
     return {
         **{key: value for key, value in placed.items() if value},
-        # A drained node ends it, and the trial with it: one that moved would have measured two.
+        # A drained node ends it and the trial: a migrated one would measure two nodes.
         "evictionStrategy": "None",
         "terminationGracePeriodSeconds": _GRACE_S,
         "domain": {
@@ -152,15 +172,15 @@ def _instance(
         },
         "networks": [{"name": "default", "pod": {}}],
         "volumes": [
-            {"name": "boot", **_boot(asked, cluster, settings.boot)},
-            {"name": "volume", "persistentVolumeClaim": {"claimName": asked.claim}},
-            {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": asked.seed}}},
+            {"name": "boot", **_boot(runner, cluster, settings.boot)},
+            {"name": "volume", "persistentVolumeClaim": {"claimName": runner.claim}},
+            {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": runner.seed}}},
         ],
     }
 
 
 def _data_disk(settings: VmSettings) -> dict[str, Any]:
-    """Neither the host's page cache nor its threads between the guest and the volume."""
+    """Return the data disk, without the host's page cache."""
     thread = {"dedicatedIOThread": True} if settings.io_threads else {}
     return {
         "name": "volume",
@@ -172,19 +192,19 @@ def _data_disk(settings: VmSettings) -> dict[str, Any]:
     }
 
 
-def _boot(asked: RunnerMachine, cluster: KubernetesCluster, boot: BootImage) -> dict[str, Any]:
+def _boot(runner: RunnerMachine, cluster: KubernetesCluster, boot: BootImage) -> dict[str, Any]:
     if boot.container_disk is None:
-        return {"dataVolume": {"name": asked.boot}}
+        return {"dataVolume": {"name": runner.boot}}
     disk: dict[str, Any] = {"image": boot.container_disk, "imagePullPolicy": cluster.pull_policy}
     if cluster.pull_secrets:
-        # KubeVirt takes one for a container disk.
+        # KubeVirt accepts one secret for a container disk.
         disk["imagePullSecret"] = cluster.pull_secrets[0]
     return {"containerDisk": disk}
 
 
-def _data_volumes(asked: RunnerMachine, boot: BootImage) -> list[dict[str, Any]]:
-    """What CDI makes the boot disk from, of the cluster's default StorageClass: a volume of its
-    own, so that what the guest's system does is not measured along."""
+def _data_volumes(runner: RunnerMachine, boot: BootImage) -> list[dict[str, Any]]:
+    """Return CDI's source of the boot disk, in the default StorageClass: the I/O of the guest's
+    system goes to another volume than the measured one."""
     if boot.container_disk is not None:
         return []
     if boot.url is not None:
@@ -194,7 +214,7 @@ def _data_volumes(asked: RunnerMachine, boot: BootImage) -> list[dict[str, Any]]
         source = {"pvc": {"namespace": namespace, "name": name}}
     return [
         {
-            "metadata": {"name": asked.boot, "labels": dict(asked.labels)},
+            "metadata": {"name": runner.boot, "labels": dict(runner.labels)},
             "spec": {
                 "source": source,
                 "storage": {"resources": {"requests": {"storage": str(boot.size)}}},
@@ -203,75 +223,53 @@ def _data_volumes(asked: RunnerMachine, boot: BootImage) -> list[dict[str, Any]]
     ]
 
 
-def claim(asked: RunnerMachine, owner: str) -> PersistentVolumeClaim:
-    """The claim of the data disk; `owner` is the uid of the VirtualMachine."""
+def build_claim(runner: RunnerMachine, owner: str) -> PersistentVolumeClaim:
+    """Return the claim of the data disk; `owner` is the uid of the VirtualMachine."""
     return PersistentVolumeClaim(
-        metadata=_metadata(asked, asked.claim, owner),
-        spec=PersistentVolumeClaimSpec(
-            accessModes=[asked.request.access.kubernetes],
-            storageClassName=asked.storage_class,
-            volumeMode="Block",
-            resources=VolumeResourceRequirements(requests={"storage": str(asked.size_bytes)}),
-        ),
+        metadata=_metadata(runner, runner.claim, owner),
+        spec=claim_spec(runner.request, runner.storage_class, runner.size_bytes, VolumeMode.BLOCK),
     )
 
 
-def seed(asked: RunnerMachine, settings: VmSettings, owner: str) -> Secret:
-    """What cloud-init reads at the first boot: KubeVirt allows no more than 2 KiB of it in the
-    VirtualMachine itself."""
+def build_seed(runner: RunnerMachine, settings: VmSettings, owner: str) -> Secret:
+    """Return cloud-init's input for the first boot. A Secret: KubeVirt allows at most 2 KiB of it
+    in the VirtualMachine."""
     return Secret(
-        metadata=_metadata(asked, asked.seed, owner),
+        metadata=_metadata(runner, runner.seed, owner),
         stringData={"userdata": user_data(settings)},
         type="Opaque",
     )
 
 
-def _metadata(asked: RunnerMachine, name: str, owner: str = "") -> ObjectMeta:
+def _metadata(runner: RunnerMachine, name: str, owner: str = "") -> ObjectMeta:
     owners = [
         OwnerReference(
-            apiVersion=f"{GROUP}/{VERSION}", kind="VirtualMachine", name=asked.name, uid=owner
+            apiVersion=f"{GROUP}/{VERSION}", kind="VirtualMachine", name=runner.name, uid=owner
         )
     ]
     return ObjectMeta(
         name=name,
-        namespace=asked.namespace,
-        labels=dict(asked.labels),
+        namespace=runner.namespace,
+        labels=dict(runner.labels),
         ownerReferences=owners if owner else None,
     )
 
 
-def _on(node: str) -> dict[str, Any]:
-    """On the node of that name, by the scheduler, as for pods."""
-    if not node:
-        return {}
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    return {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchFields": [field]}]
-            }
-        }
-    }
-
-
-# What the state of a virtual machine means to a user: why it is not there yet, or why it is lost.
-#  Phases, conditions and printable statuses are those of `kubevirt.io/v1` (its types.go).
-
 Object = Mapping[str, Any]
 
 _ENDED = ("Succeeded", "Failed")
-# What a VirtualMachine says of itself that does not get better by waiting.
+# States of a VirtualMachine that waiting does not improve.
 _FINAL = {
     "CrashLoopBackOff": "it crashes again and again",
     "DataVolumeError": "its boot disk could not be made",
 }
 _IMAGE = ("ErrImagePull", "ImagePullBackOff")
-_AGAIN = "`leadline run --resume --retry-failed` makes a new one and goes on"
+_AGAIN = "`leadline run --resume --retry-failed` creates a new one and continues"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whereabouts:
-    """Which instance it is, and where it runs: what must not change while it is measured."""
+class Placement:
+    """The instance and its node, which must not change during a measurement."""
 
     uid: str
     node: str
@@ -281,44 +279,44 @@ def name_of(found: Object) -> str:
     return str(found.get("metadata", {}).get("name", ""))
 
 
-def whereabouts(instance: Object) -> Whereabouts:
-    return Whereabouts(
+def read_placement(instance: Object) -> Placement:
+    return Placement(
         uid=str(instance.get("metadata", {}).get("uid", "")),
         node=str(_status(instance).get("nodeName", "")),
     )
 
 
-def running(instance: Object) -> bool:
-    return bool(_status(instance).get("phase") == "Running") and lost(instance) is None
+def is_running(instance: Object) -> bool:
+    return bool(_status(instance).get("phase") == "Running") and find_loss(instance) is None
 
 
-def lost(instance: Object, before: Whereabouts | None = None) -> Trouble | None:
-    """Why an instance no longer does what it was made for; None while it may. `before` is what it
-    was when it was made."""
+def find_loss(instance: Object, before: Placement | None = None) -> Problem | None:
+    """Return why an instance is lost; None while it may work. `before` is its placement at the
+    start."""
     name = f"the virtual machine {name_of(instance)!r}"
     status = _status(instance)
     fact = hint = ""
     paused = _condition(instance, "Paused")
     migration = status.get("migrationState") or {}
     if status.get("phase") in _ENDED:
-        fact = f"{name} ended: {_end(instance)}"
+        fact = f"{name} ended: {_format_end(instance)}"
         hint = f"look at its node and at the guest's console; {_AGAIN}"
     elif instance.get("metadata", {}).get("deletionTimestamp"):
         fact = f"{name} is being deleted"
-        hint = "somebody deleted it, or its node is drained"
+        hint = "a user deleted it, or its node is drained"
     elif paused is not None and paused.get("status") == "True":
-        fact = f"{name} is paused: {_said(paused)}"
+        fact = f"{name} is paused: {_message_of(paused)}"
         hint = (
             "an I/O error of its disk pauses a virtual machine; look at the health of the volume"
             if "IOError" in str(paused.get("reason"))
-            else "somebody paused it; `virtctl unpause` lets it go on"
+            else "a user paused it; `virtctl unpause` resumes it"
         )
-    elif before is not None and before.uid != whereabouts(instance).uid:
+    elif before is not None and before.uid != read_placement(instance).uid:
         fact = f"{name} was replaced by another of its name"
         hint = _AGAIN
-    elif before is not None and before.node != whereabouts(instance).node:
+    elif before is not None and before.node != read_placement(instance).node:
         fact = (
-            f"{name} was moved from the node {before.node!r} to {whereabouts(instance).node!r}: "
+            f"{name} was moved from the node {before.node!r} to {read_placement(instance).node!r}: "
             "two nodes were measured"
         )
         hint = f"keep live migrations away from the run; {_AGAIN}"
@@ -327,23 +325,23 @@ def lost(instance: Object, before: Whereabouts | None = None) -> Trouble | None:
         hint = f"keep live migrations away from the run; {_AGAIN}"
     if not fact:
         return None
-    return Trouble(kind=errors.RUNNER_FAILED, fact=visible(fact), final=True, hint=hint)
+    return Problem(kind=errors.RUNNER_FAILED, fact=fact, final=True, hint=hint)
 
 
-def machine_trouble(machine: Object) -> Trouble | None:
-    """What a VirtualMachine says against itself, before and beside its instance."""
+def find_machine_problem(machine: Object) -> Problem | None:
+    """Return the problem that a VirtualMachine reports in addition to its instance."""
     status = _status(machine)
     printable = str(status.get("printableStatus", ""))
     name = f"the virtual machine {name_of(machine)!r}"
     if printable in _FINAL:
-        return Trouble(
+        return Problem(
             kind=errors.RUNNER_FAILED,
             fact=f"{name} cannot run: {_FINAL[printable]}",
             final=True,
-            hint="look at its boot image; the words below are KubeVirt's",
+            hint="look at its boot image; the messages below are from KubeVirt",
         )
     if printable in _IMAGE:
-        return Trouble(
+        return Problem(
             kind=errors.RUNNER_FAILED,
             fact=f"{name} gets no image for its boot disk",
             final=printable == "ImagePullBackOff",
@@ -352,17 +350,17 @@ def machine_trouble(machine: Object) -> Trouble | None:
         )
     failure = _condition(machine, "Failure")
     if failure is not None and failure.get("status") == "True":
-        return Trouble(
+        return Problem(
             kind=errors.KUBERNETES_FAILED,
-            fact=visible(f"{name} cannot be started: {_said(failure)}"),
+            fact=f"{name} cannot be started: {_message_of(failure)}",
             final=False,
-            hint="the words are KubeVirt's, or of a webhook",
+            hint="the message is from KubeVirt or a webhook",
         )
     return None
 
 
-def waiting(instance: Object) -> Trouble | None:
-    """What keeps an instance from running, as far as it says so; waiting may help."""
+def find_wait(instance: Object) -> Problem | None:
+    """Return the reported reason why an instance does not run yet; waiting may help."""
     name = f"the virtual machine {name_of(instance)!r}"
     for kind, fact, hint in (
         (
@@ -371,56 +369,56 @@ def waiting(instance: Object) -> Trouble | None:
             "take a smaller vm= , or other nodes (node=, zone=, node_selector, tolerations)",
         ),
         ("DataVolumesReady", "waits for its boot disk", "look at CDI's importer pod"),
-        ("Synchronized", "cannot be set up", "the words are KubeVirt's"),
+        ("Synchronized", "cannot be set up", "the message is from KubeVirt"),
     ):
         condition = _condition(instance, kind)
         if condition is not None and condition.get("status") == "False":
-            return Trouble(
+            return Problem(
                 kind=errors.RUNNER_FAILED,
-                fact=visible(f"{name} {fact}: {_said(condition)}"),
+                fact=f"{name} {fact}: {_message_of(condition)}",
                 final=False,
                 hint=hint,
             )
     return None
 
 
-def import_trouble(volume: Object) -> Trouble | None:
-    """Why a DataVolume does not become ready, as far as it says so."""
+def find_import_problem(volume: Object) -> Problem | None:
+    """Return the reported reason why a DataVolume is not ready."""
     status = _status(volume)
     phase = status.get("phase")
-    said = [
-        _said(one)
-        for one in _conditions(volume)
-        if one.get("status") == "False" and one.get("message")
+    messages = [
+        _message_of(condition)
+        for condition in _conditions(volume)
+        if condition.get("status") == "False" and condition.get("message")
     ]
-    if phase == "Succeeded" or (phase != "Failed" and not said):
+    if phase == "Succeeded" or (phase != "Failed" and not messages):
         return None
-    why = "; ".join(dict.fromkeys(said)) or str(phase)
-    return Trouble(
+    reason = "; ".join(dict.fromkeys(messages)) or str(phase)
+    return Problem(
         kind=errors.RUNNER_FAILED,
-        fact=visible(f"the boot disk {name_of(volume)!r} is not ready: {why}"),
+        fact=f"the boot disk {name_of(volume)!r} is not ready: {reason}",
         final=phase == "Failed",
         hint="look at the URL or the claim that the plan's `vm: {boot: ...}` names",
     )
 
 
-def conditions_told(found: Object, most: int = 6) -> list[str]:
-    """The conditions of an object as lines, for the context of an error."""
+def format_conditions(found: Object, most: int = 6) -> list[str]:
+    """Format the conditions of an object as lines for the context of an error."""
     lines = [
-        f"{one.get('type')} is {one.get('status')}: {_said(one)}"
-        for one in _conditions(found)
-        if one.get("message") or one.get("reason")
+        f"{condition.get('type')} is {condition.get('status')}: {_message_of(condition)}"
+        for condition in _conditions(found)
+        if condition.get("message") or condition.get("reason")
     ]
     phase = _status(found).get("phase") or _status(found).get("printableStatus")
     first = [f"{name_of(found)}: {phase}"] if phase else []
-    return [visible(line) for line in (first + lines)[:most]]
+    return (first + lines)[:most]
 
 
-def _end(instance: Object) -> str:
+def _format_end(instance: Object) -> str:
     status = _status(instance)
     ready = _condition(instance, "Ready") or {}
     parts = [status.get("phase"), status.get("reason"), ready.get("reason"), ready.get("message")]
-    return ", ".join(dict.fromkeys(str(one) for one in parts if one))
+    return ", ".join(dict.fromkeys(str(part) for part in parts if part))
 
 
 def _status(found: Object) -> Object:
@@ -432,83 +430,144 @@ def _conditions(found: Object) -> Sequence[Object]:
 
 
 def _condition(found: Object, kind: str) -> Object | None:
-    return next((one for one in _conditions(found) if one.get("type") == kind), None)
+    return next(
+        (condition for condition in _conditions(found) if condition.get("type") == kind), None
+    )
 
 
-def _said(condition: Object) -> str:
+def _message_of(condition: Object) -> str:
     return str(condition.get("message") or condition.get("reason") or condition.get("type"))
 
 
-# Whether a cluster has virtual machines at all, and what makes their boot disks.
-
-# `runStrategy: Once` is of this.
-_LEAST = (1, 0)
-_CONSOLES = "subresources.kubevirt.io"
+MACHINES = f"virtualmachines.{GROUP}"
+_INSTANCES = f"virtualmachineinstances.{GROUP}"
+_IMPORTS = f"datavolumes.{CDI_GROUP}"
 
 
-def require_kubevirt(connection: Connection, where: list[str]) -> None:
-    """Raise LeadlineError(`target-unsuitable`) where no virtual machine can be run: no KubeVirt,
-    one that is too old, or whose API for consoles is away."""
-    groups = _groups(connection)
-    if GROUP not in groups:
-        raise LeadlineError(
-            errors.TARGET_UNSUITABLE,
-            f"the cluster {connection.context} has no virtual machines: KubeVirt is not there",
-            context=where,
-            hint="use runner=pod, or a cluster with KubeVirt",
-        )
-    if VERSION not in groups[GROUP] or _too_old(connection):
-        raise LeadlineError(
-            errors.TARGET_UNSUITABLE,
-            f"the KubeVirt of {connection.context} is too old",
-            context=[*where, f"it serves {', '.join(groups[GROUP])}"],
-            hint=f"KubeVirt {_LEAST[0]}.{_LEAST[1]} or later is needed",
-        )
-    if _CONSOLES not in groups:
-        raise LeadlineError(
-            errors.TARGET_UNSUITABLE,
-            f"the cluster {connection.context} serves no consoles of virtual machines",
-            context=[*where, f"the API server does not know the group {_CONSOLES}"],
-            hint="look at KubeVirt's virt-api with `kubectl get apiservices`",
-        )
+def machines_of(connection: Connection, namespace: str, token: str) -> list[Object]:
+    """List the VirtualMachines that carry a token, by name; none without KubeVirt."""
+    return _list_objects(connection, VirtualMachine, MACHINES, namespace, token)
 
 
-def require_imports(connection: Connection, where: list[str]) -> None:
-    """Raise LeadlineError(`target-unsuitable`) where CDI, which makes boot disks, is not there."""
-    if CDI_GROUP not in _groups(connection):
-        raise LeadlineError(
-            errors.TARGET_UNSUITABLE,
-            f"the cluster {connection.context} makes no boot disks: CDI is not there",
-            context=where,
-            hint="boot from a container disk (`--vm-image`), or have CDI installed",
-        )
+def instances_of(connection: Connection, namespace: str, token: str) -> list[Object]:
+    """List the VirtualMachineInstances that carry a token, by name; none without KubeVirt."""
+    return _list_objects(connection, VirtualMachineInstance, _INSTANCES, namespace, token)
 
 
-def _groups(connection: Connection) -> dict[str, Sequence[str]]:
-    """The API groups that the server knows, with their versions."""
-    found: Any = connection.ask("get", "/apis", lambda client: _discovered(client))
-    return {
-        str(one["name"]): [str(version["version"]) for version in one.get("versions", ())]
-        for one in found.get("groups", ())
-    }
-
-
-def _discovered(client: Any) -> Any:
-    """The list of groups by lightkube's own HTTP client, which has no method for it."""
-    inner = client._client
-    answer = inner._client.get("apis")
-    inner.raise_for_status(answer)
-    return answer.json()
-
-
-def _too_old(connection: Connection) -> bool:
-    """By what the operator observes; one that tells no version is taken as it is."""
+def _list_objects(
+    connection: Connection, kind: Any, resource: str, namespace: str, token: str
+) -> list[Object]:
     try:
-        found = connection.listed(GROUP, VERSION, "kubevirts", "KubeVirt")
-    except LeadlineError as error:
-        if error.kind is errors.KUBERNETES_DENIED:
-            return False  # it then refuses what it does not know
+        found = list_labelled(connection, kind, resource, namespace, token)
+    except ApiError as error:
+        if error.status.code == 404:
+            return []
         raise
-    told = [str((one.get("status") or {}).get("observedKubeVirtVersion", "")) for one in found]
-    versions = [re.match(r"v?(\d+)\.(\d+)", one) for one in told]
-    return any(one is not None and (int(one[1]), int(one[2])) < _LEAST for one in versions)
+    return sorted((item.to_dict() for item in found), key=name_of)
+
+
+def instance_of(connection: Connection, namespace: str, name: str) -> Object | None:
+    """Return a VirtualMachineInstance; None where it does not exist."""
+    found = get_object(connection, VirtualMachineInstance, _INSTANCES, name, namespace)
+    return None if found is None else dict(found.to_dict())
+
+
+def create_machine(
+    connection: Connection, runner: RunnerMachine, cluster: KubernetesCluster, settings: VmSettings
+) -> None:
+    """Create a VirtualMachine, then the objects that it owns; each as create_object."""
+    namespace = runner.namespace
+    try:
+        wanted = build_machine(runner, cluster, settings)
+        created = create_object(connection, MACHINES, wanted, namespace)
+    except ApiError as error:
+        raise LeadlineError(
+            errors.KUBERNETES_FAILED,
+            "the cluster no longer serves virtual machines",
+            context=[str(error.status.message)],
+            hint="KubeVirt, or the namespace, was removed",
+        ) from error
+    found = created or get_object(connection, VirtualMachine, MACHINES, runner.name, namespace)
+    owner = str(found.metadata.uid) if found else ""
+    # The claim last: KubeVirt then creates the machine's pod, which needs the Secret.
+    create_object(connection, "secrets", build_seed(runner, settings, owner), namespace)
+    create_object(connection, "persistentvolumeclaims", build_claim(runner, owner), namespace)
+
+
+def await_machines(group: RunnerGroup) -> tuple[Object, ...]:
+    """Wait for the instances of a target and return them by name. Raises LeadlineError:
+    `volume-pending`, `runner-failed`, `kubernetes-failed`."""
+    return await_running(group, _Machines(group))
+
+
+class _Machines:
+    """The virtual machines of a target while they start."""
+
+    def __init__(self, group: RunnerGroup) -> None:
+        self._group = group
+        self._scope = (group.connection, group.namespace, group.token)
+
+    def list_runners(self) -> list[Object]:
+        return instances_of(*self._scope)
+
+    def is_running(self, instance: Object) -> bool:
+        return is_running(instance)
+
+    def check(self, instances: Sequence[Object]) -> None:
+        for problem in self._problems(instances):
+            if problem.final:
+                raise self._error(problem, instances)
+
+    def timeout_error(self, instances: Sequence[Object]) -> LeadlineError:
+        """Return the pending volume, else the surest problem."""
+        problems = self._problems(instances)
+        pending = self._group.pending_claim_error([problem.fact for problem in problems])
+        if pending is not None:
+            return pending
+        if problems:
+            return self._error(problems[0], instances)
+        names = [name_of(machine) for machine in machines_of(*self._scope)]
+        first = names[0] if names else "NAME"
+        return LeadlineError(
+            errors.RUNNER_FAILED,
+            f"the virtual machines {', '.join(names)} do not run after {self._group.bound_s:g} s",
+            context=self._context(instances),
+            hint=f"look with `kubectl -n {self._group.namespace} describe vm,vmi {first}`",
+        )
+
+    def _problems(self, instances: Sequence[Object]) -> list[Problem]:
+        """Return all problems of the target, the surest first."""
+        machines = machines_of(*self._scope)
+        found = [
+            *(find_loss(instance) for instance in instances),
+            *(find_import_problem(volume) for volume in self._imports(machines)),
+            *(find_problem(pod) for pod in pods_of(*self._scope)),
+            *(find_machine_problem(machine) for machine in machines),
+            *(find_wait(instance) for instance in instances),
+        ]
+        return [problem for problem in found if problem is not None]
+
+    def _imports(self, machines: Sequence[Object]) -> list[Object]:
+        """Return the DataVolumes of machines that boot from one."""
+        names = [
+            template["metadata"]["name"]
+            for machine in machines
+            for template in machine.get("spec", {}).get("dataVolumeTemplates") or ()
+        ]
+        connection, namespace, _ = self._scope
+        found = [get_object(connection, DataVolume, _IMPORTS, name, namespace) for name in names]
+        return [volume.to_dict() for volume in found if volume is not None]
+
+    def _error(self, problem: Problem, instances: Sequence[Object]) -> LeadlineError:
+        return LeadlineError(
+            problem.kind, problem.fact, context=self._context(instances), hint=problem.hint
+        )
+
+    def _context(self, instances: Sequence[Object]) -> list[str]:
+        """Return conditions and events of up to two machines that do not run."""
+        concerned = [instance for instance in instances if not is_running(instance)][:2]
+        concerned = concerned or machines_of(*self._scope)[:2]
+        lines = [line for item in concerned for line in format_conditions(item)]
+        for item in concerned:
+            lines += format_events(self._group.events(name_of(item)), 3)
+        return list(dict.fromkeys(lines))[:10]

@@ -1,17 +1,19 @@
-"""What a run makes in a cluster to do I/O in pods: a namespace, and for each target one Indexed
-Job, whose pods each hold a volume of their own.
+"""Pods that do a run's I/O in a Kubernetes cluster: one Indexed Job per target, one volume per pod.
 
-The claims are generic ephemeral volumes: the Job owns its pods, and each pod its claim, so that
-the garbage collector removes everything with the Job, and the Job removes itself some time after
-its deadline, even where nobody comes back to clean.
+The claims are generic ephemeral volumes: the Job owns its pods, each pod owns its claim. The
+garbage collector removes everything with the Job, and the cluster removes the Job some time after
+its deadline.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, cast
 
+from lightkube import ApiError
 from lightkube.models.batch_v1 import JobSpec
 from lightkube.models.core_v1 import (
     Affinity,
@@ -21,10 +23,6 @@ from lightkube.models.core_v1 import (
     EmptyDirVolumeSource,
     EphemeralVolumeSource,
     LocalObjectReference,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
     PodSecurityContext,
@@ -41,10 +39,19 @@ from lightkube.models.core_v1 import (
 )
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Event, Namespace, Pod
+from lightkube.resources.core_v1 import Namespace, Pod
 
 from leadline import errors
-from leadline.errors import ErrorKind
+from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.objects import (
+    Problem,
+    RunnerGroup,
+    await_running,
+    create_object,
+    format_events,
+    list_labelled,
+)
+from leadline.errors import LeadlineError
 from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest
 
 CONTAINER = "runner"
@@ -55,17 +62,34 @@ USER = 1000
 ROOT = 0
 # fio's json+ of many jobs and its logs are a few MB.
 _SCRATCH_SIZE = "256Mi"
-# A Job that nobody removed is removed by the cluster itself so long after its end.
+# The cluster removes a Job that Leadline could not remove this long after its end.
 _KEPT_S = 600
-# It does nothing but end at once when it is told to, as one that a signal ended: a pod that is put
-# out must not count as having done its work. The work comes by exec.
+# The container waits for exec. A signal ends it with a failure: an evicted pod must not succeed.
 _IDLE = "trap 'exit 143' TERM INT; while :; do sleep 3600 & wait $!; done"
+
+# An unschedulable pod fails the target after this, unless an autoscaler adds a node.
+UNSCHEDULABLE_S = 60.0
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_UNCLAIMED = "waiting for ephemeral volume controller"
+# The scheduler's messages for a claim that is not bound or not created. They stay while the pod
+# waits for the volume on its node.
+_VOLUME_WAITS = (
+    "unbound immediate PersistentVolumeClaims",
+    "v1.PersistentVolumeClaim",
+    _UNCLAIMED,
+)
+# Reasons of a kubelet without an image.
+_IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+_CONTAINER_ERRORS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerJob:
-    """One target's pods. `size_bytes` is of each volume; `deadline_s` ends the pods by itself;
-    `user` is who does the I/O: root only where a raw block device is root's in the pod."""
+    """Request for the pods of one target. `size_bytes` is the size of each volume.
+
+    The cluster ends the pods after `deadline_s`. `user` does the I/O: root only where the raw block
+    device belongs to root in the pod.
+    """
 
     name: str
     namespace: str
@@ -79,68 +103,83 @@ class RunnerJob:
 
 
 class PodSecurity(StrEnum):
-    """The pod security standards, the strictest first."""
+    """Pod security standards, strictest first."""
 
     RESTRICTED = "restricted"
     BASELINE = "baseline"
     PRIVILEGED = "privileged"
 
 
-def namespace(name: str, labels: Mapping[str, str], security_level: PodSecurity) -> Namespace:
-    """A namespace of a run, in which a pod security standard is enforced."""
+def build_namespace(name: str, labels: Mapping[str, str], security_level: PodSecurity) -> Namespace:
+    """Return the namespace of a run with an enforced pod security standard."""
     security = {"pod-security.kubernetes.io/enforce": security_level.value}
     return Namespace(metadata=ObjectMeta(name=name, labels={**labels, **security}))
 
 
-def job(asked: RunnerJob, cluster: KubernetesCluster) -> Job:
-    """The Job of a target: as many pods as volumes, all at once, none of them ever replaced."""
+def build_job(runner: RunnerJob, cluster: KubernetesCluster) -> Job:
+    """Return the Job of a target: one pod per volume, all at once, none replaced."""
     template = PodTemplateSpec(
-        metadata=ObjectMeta(labels=dict(asked.labels)), spec=_pod(asked, cluster)
+        metadata=ObjectMeta(labels=dict(runner.labels)), spec=_pod(runner, cluster)
     )
     return Job(
-        metadata=ObjectMeta(name=asked.name, namespace=asked.namespace, labels=dict(asked.labels)),
+        metadata=ObjectMeta(
+            name=runner.name, namespace=runner.namespace, labels=dict(runner.labels)
+        ),
         spec=JobSpec(
             completionMode="Indexed",
-            completions=asked.request.count,
-            parallelism=asked.request.count,
+            completions=runner.request.count,
+            parallelism=runner.request.count,
             backoffLimit=0,
-            activeDeadlineSeconds=asked.deadline_s,
+            activeDeadlineSeconds=runner.deadline_s,
             ttlSecondsAfterFinished=_KEPT_S,
             template=template,
         ),
     )
 
 
-def _pod(asked: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
+def _pod(runner: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
+    affinity = node_affinity(runner.request.node)
     return PodSpec(
         restartPolicy="Never",
         terminationGracePeriodSeconds=10,
         automountServiceAccountToken=False,
         enableServiceLinks=False,
-        # It asks for no name; a node without a DNS of the cluster would warn of that at each pod.
+        # The pod resolves no names; a node without a cluster DNS would warn at each pod.
         dnsPolicy="Default",
         serviceAccountName=cluster.service_account,
         imagePullSecrets=[LocalObjectReference(name=name) for name in cluster.pull_secrets] or None,
-        nodeSelector=node_selector(asked.request, cluster) or None,
-        affinity=_on(asked.request.node),
-        tolerations=tolerations(cluster) or None,
+        nodeSelector=node_selector(runner.request, cluster) or None,
+        affinity=cast(Affinity, Affinity.from_dict(affinity)) if affinity else None,
+        tolerations=[
+            Toleration(
+                key=toleration.key,
+                operator=toleration.operator,
+                value=toleration.value,
+                effect=toleration.effect,
+            )
+            for toleration in cluster.tolerations
+        ]
+        or None,
         priorityClassName=cluster.priority_class,
         securityContext=PodSecurityContext(
-            runAsNonRoot=asked.user != ROOT,
-            runAsUser=asked.user,
-            runAsGroup=asked.user,
-            fsGroup=asked.user,
+            runAsNonRoot=runner.user != ROOT,
+            runAsUser=runner.user,
+            runAsGroup=runner.user,
+            fsGroup=runner.user,
             fsGroupChangePolicy="OnRootMismatch",
             seccompProfile=SeccompProfile(type="RuntimeDefault"),
         ),
-        containers=[_container(asked, cluster)],
+        containers=[_container(runner, cluster)],
         volumes=[
             Volume(name="scratch", emptyDir=EmptyDirVolumeSource(sizeLimit=_SCRATCH_SIZE)),
             Volume(
                 name="volume",
                 ephemeral=EphemeralVolumeSource(
                     volumeClaimTemplate=PersistentVolumeClaimTemplate(
-                        metadata=ObjectMeta(labels=dict(asked.labels)), spec=claim(asked)
+                        metadata=ObjectMeta(labels=dict(runner.labels)),
+                        spec=claim_spec(
+                            runner.request, runner.storage_class, runner.size_bytes, runner.mode
+                        ),
                     )
                 ),
             ),
@@ -148,10 +187,10 @@ def _pod(asked: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
     )
 
 
-def _container(asked: RunnerJob, cluster: KubernetesCluster) -> Container:
-    # Requests equal to limits make the pod Guaranteed: it neither lends nor borrows.
+def _container(runner: RunnerJob, cluster: KubernetesCluster) -> Container:
+    # Requests equal to limits make the pod Guaranteed.
     resources = {"cpu": f"{cluster.cpu:g}", "memory": str(cluster.memory)}
-    block = asked.mode is VolumeMode.BLOCK
+    block = runner.mode is VolumeMode.BLOCK
     mounts = [VolumeMount(name="scratch", mountPath=SCRATCH)]
     if not block:
         mounts.append(VolumeMount(name="volume", mountPath=MOUNT))
@@ -172,132 +211,108 @@ def _container(asked: RunnerJob, cluster: KubernetesCluster) -> Container:
     )
 
 
-def claim(asked: RunnerJob) -> PersistentVolumeClaimSpec:
-    """The claim of one volume."""
+def claim_spec(
+    request: VolumeRequest, storage_class: str, size_bytes: int, mode: VolumeMode
+) -> PersistentVolumeClaimSpec:
+    """Return the claim of one volume."""
     return PersistentVolumeClaimSpec(
-        accessModes=[asked.request.access.kubernetes],
-        storageClassName=asked.storage_class,
-        volumeMode="Block" if asked.mode is VolumeMode.BLOCK else "Filesystem",
-        resources=VolumeResourceRequirements(requests={"storage": str(asked.size_bytes)}),
+        accessModes=[request.access.kubernetes],
+        storageClassName=storage_class,
+        volumeMode="Block" if mode is VolumeMode.BLOCK else "Filesystem",
+        resources=VolumeResourceRequirements(requests={"storage": str(size_bytes)}),
     )
 
 
 def node_selector(request: VolumeRequest, cluster: KubernetesCluster) -> dict[str, str]:
-    """Labels of the nodes that may run it."""
+    """Return the labels that a node needs."""
     zone = {"topology.kubernetes.io/zone": request.zone} if request.zone else {}
     return {**cluster.node_selector, **zone}
 
 
-def tolerations(cluster: KubernetesCluster) -> list[Toleration]:
-    return [
-        Toleration(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
-        for one in cluster.tolerations
-    ]
-
-
-def _on(node: str) -> Affinity | None:
-    """On the node of that name, which is not always the value of its label `hostname`, and by the
-    scheduler, which alone starts volumes that wait for their first consumer."""
+def node_affinity(node: str) -> dict[str, Any]:
+    """Return the affinity to the node of that name, which may differ from its label `hostname`.
+    The scheduler must place the pod: only it starts volumes that wait for their first consumer."""
     if not node:
-        return None
-    field = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
-    return Affinity(
-        nodeAffinity=NodeAffinity(
-            requiredDuringSchedulingIgnoredDuringExecution=NodeSelector(
-                nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])]
-            )
-        )
-    )
+        return {}
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchFields": [field]}]
+            }
+        }
+    }
 
 
-# What the state of a pod means to a user: why it is not there yet, or why it is gone.
-
-# What a kubelet says of an image that will not come by waiting.
-_NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-_BROKEN = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+def find_problem(pod: Pod) -> Problem | None:
+    """Return why a pod does not run; None where it runs or no reason is known."""
+    return find_loss(pod) or _waiting(pod)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Why a pod does not run. `final`: waiting does not help. `nowhere`: no node takes it, as long
-    as the cluster does not grow."""
-
-    kind: ErrorKind
-    fact: str
-    final: bool
-    hint: str
-    nowhere: bool = False
-
-
-def trouble(pod: Pod) -> Trouble | None:
-    """What speaks against a pod that is to run; None where it runs or nothing is known yet."""
-    return lost(pod) or _waiting(pod)
-
-
-def lost(pod: Pod) -> Trouble | None:
-    """Why a pod no longer does what it was made for; None while it may."""
+def find_loss(pod: Pod) -> Problem | None:
+    """Return why a pod is lost; None while it may work."""
     name = f"the pod {pod.metadata.name!r}" if pod.metadata else "the pod"
     status = pod.status
     if status is None:
         return None
-    # First, since a pod that is told to end ends well.
+    # Checked first: a deleted pod may end with success.
     if pod.metadata and pod.metadata.deletionTimestamp:
-        return Trouble(
+        return Problem(
             kind=errors.RUNNER_FAILED,
             fact=f"{name} is being deleted{_disruption(pod)}",
             final=True,
-            hint="somebody deleted it, or its node is drained",
+            hint="a user deleted it, or its node is drained",
         )
-    if status.phase in ("Failed", "Succeeded"):
-        return Trouble(
+    ended = any(
+        container.state and container.state.terminated
+        for container in status.containerStatuses or ()
+    )
+    if status.phase in ("Failed", "Succeeded") or ended:
+        return Problem(
             kind=errors.RUNNER_FAILED,
-            fact=f"{name} ended: {_end(pod)}{_disruption(pod)}",
+            fact=f"{name} ended: {_format_end(pod)}{_disruption(pod)}",
             final=True,
             hint=_end_hint(pod),
         )
-    for one in status.containerStatuses or ():
-        if one.state and one.state.terminated:
-            return Trouble(
-                kind=errors.RUNNER_FAILED,
-                fact=f"{name} ended: {_end(pod)}{_disruption(pod)}",
-                final=True,
-                hint=_end_hint(pod),
-            )
     return None
 
 
-def explained(pod: Pod) -> bool:
-    """Whether a pod that is lost says why. Its containers end first; who ended them, a kubelet
-    that evicts for instance, stands in the pod some seconds later."""
+def states_reason(pod: Pod) -> bool:
+    """Return whether a lost pod states the reason. Its containers end some seconds before the
+    status names, for example, an eviction."""
     status = pod.status
     if status is None or (pod.metadata and pod.metadata.deletionTimestamp):
         return True
-    ends = [one.state.terminated for one in status.containerStatuses or () if one.state]
-    own = [one.reason for one in ends if one and one.reason not in ("Completed", "Error")]
+    ends = [
+        container.state.terminated
+        for container in status.containerStatuses or ()
+        if container.state
+    ]
+    own = [end.reason for end in ends if end and end.reason not in ("Completed", "Error")]
     return bool(status.reason or _disruption(pod) or own)
 
 
 def _disruption(pod: Pod) -> str:
-    """Who ends it: an eviction, a drain, a scheduler that needs its place."""
+    """Return the cause of a disruption: an eviction, a drain, a preemption."""
     for condition in (pod.status.conditions if pod.status else None) or ():
         if condition.type == "DisruptionTarget" and condition.status == "True":
             return f": {condition.message or condition.reason}"
     return ""
 
 
-def _end(pod: Pod) -> str:
+def _format_end(pod: Pod) -> str:
     status = pod.status
     assert status is not None
     parts = [status.reason, status.message]
-    for one in status.containerStatuses or ():
-        ended = one.state.terminated if one.state else None
+    for container in status.containerStatuses or ():
+        ended = container.state.terminated if container.state else None
         if ended:
             parts += [ended.reason, f"exit status {ended.exitCode}", ended.message]
     return ", ".join(dict.fromkeys(part for part in parts if part)) or str(status.phase)
 
 
 def _end_hint(pod: Pod) -> str:
-    reason = _end(pod)
+    reason = _format_end(pod)
     if "OOMKilled" in reason:
         return "give the runner more memory (`memory:` of the cluster in the plan)"
     if "Evicted" in reason or "evict" in reason:
@@ -311,60 +326,198 @@ def _end_hint(pod: Pod) -> str:
     return "look at the pod's node and image"
 
 
-def _waiting(pod: Pod) -> Trouble | None:
+def _waiting(pod: Pod) -> Problem | None:
     name = f"the pod {pod.metadata.name!r}" if pod.metadata else "the pod"
     status = pod.status
     statuses: Sequence[ContainerStatus] = (status.containerStatuses if status else None) or ()
-    for one in statuses:
-        waiting = one.state.waiting if one.state else None
+    for container in statuses:
+        waiting = container.state.waiting if container.state else None
         if waiting is None:
             continue
-        if waiting.reason in _NO_IMAGE:
-            return Trouble(
+        if waiting.reason in _IMAGE_ERRORS:
+            return Problem(
                 kind=errors.RUNNER_FAILED,
-                fact=f"{name} gets no image {one.image!r}: {waiting.message or waiting.reason}",
+                fact=f"{name} gets no image {container.image!r}: "
+                f"{waiting.message or waiting.reason}",
                 final=waiting.reason != "ErrImagePull",
                 hint="name an image that the nodes can pull (`--runner-image`), give "
                 "`pull_secrets`, or load it (docs/guides/kubernetes-air-gapped.md)",
             )
-        if waiting.reason in _BROKEN:
-            return Trouble(
+        if waiting.reason in _CONTAINER_ERRORS:
+            return Problem(
                 kind=errors.RUNNER_FAILED,
                 fact=f"{name} cannot be started: {waiting.message or waiting.reason}",
                 final=True,
-                hint="the words are the kubelet's",
+                hint="the message is from the kubelet",
             )
     for condition in (status.conditions if status else None) or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            return Trouble(
+            return Problem(
                 kind=errors.RUNNER_FAILED,
                 fact=f"{name} finds no node: {condition.message or condition.reason}",
                 final=False,
-                nowhere=condition.reason == "Unschedulable",
+                unschedulable=condition.reason == "Unschedulable",
                 hint="ask for less (--runner-cpu, --runner-memory, fewer targets at once), or for "
                 "other nodes (node=, zone=; node_selector and tolerations in the plan)",
             )
     return None
 
 
-def running(pod: Pod) -> bool:
-    """Whether the pod and its container run, and nobody is deleting it."""
+def is_running(pod: Pod) -> bool:
+    """Return whether the pod and its container run and it is not being deleted."""
     status = pod.status
-    if status is None or status.phase != "Running" or lost(pod):
+    if status is None or status.phase != "Running" or find_loss(pod):
         return False
     statuses = status.containerStatuses or ()
-    return bool(statuses) and all(one.ready for one in statuses)
+    return bool(statuses) and all(status.ready for status in statuses)
 
 
-def told(events: Sequence[Event], most: int = 4) -> list[str]:
-    """The last events of an object, the warnings first, as lines."""
-    ordered = sorted(events, key=lambda one: (one.type != "Warning", -_when(one)))
-    lines = [f"{one.reason}: {one.message}" for one in ordered]
-    return list(dict.fromkeys(lines))[:most]
+def pods_of(connection: Connection, namespace: str, token: str) -> list[Pod]:
+    """List the pods that carry a token, by index."""
+
+    def index(pod: Pod) -> int:
+        annotations = (pod.metadata.annotations if pod.metadata else None) or {}
+        return int(annotations.get(_INDEX, "0"))
+
+    return sorted(list_labelled(connection, Pod, "pods", namespace, token), key=index)
 
 
-def _when(event: Event) -> float:
-    for moment in (event.lastTimestamp, event.eventTime):
-        if moment is not None:
-            return moment.timestamp()
-    return 0.0
+def create_job(connection: Connection, job: Job, namespace: str) -> None:
+    """Create a Job. Raises LeadlineError(`target-invalid`) where the namespace does not exist, and
+    as Connection.ask."""
+    try:
+        create_object(connection, "jobs.batch", job, namespace)
+    except ApiError as error:
+        if error.status.code != 404:
+            raise
+        raise LeadlineError(
+            errors.TARGET_INVALID,
+            f"the cluster {connection.context} has no namespace {namespace!r}",
+            hint="create it, or omit --namespace: a run then creates its own",
+        ) from error
+
+
+def await_pods(group: RunnerGroup, job: str) -> tuple[Pod, ...]:
+    """Wait for the pods of a Job and return them. Raises LeadlineError: `volume-pending`,
+    `runner-failed`, `quota-exceeded`, `kubernetes-failed`."""
+    return await_running(group, _Pods(group, job))
+
+
+class _Pods:
+    """The pods of a Job while they start."""
+
+    def __init__(self, group: RunnerGroup, job: str) -> None:
+        self._group = group
+        self._job = job
+        self._give_up = time.monotonic() + UNSCHEDULABLE_S
+
+    def list_runners(self) -> list[Pod]:
+        return pods_of(self._group.connection, self._group.namespace, self._group.token)
+
+    def is_running(self, pod: Pod) -> bool:
+        return is_running(pod)
+
+    def check(self, pods: Sequence[Pod]) -> None:
+        for pod in pods:
+            problem = find_problem(pod)
+            if problem is None:
+                continue
+            late = (
+                problem.unschedulable
+                and not _waits_for_claim(pod)
+                and time.monotonic() > self._give_up
+            )
+            if problem.final or (late and not self._is_scaling_up(pod)):
+                raise self._error(problem, pod)
+        refusal = self._refusal(pods)
+        if refusal is not None and (refusal.final or time.monotonic() > self._give_up):
+            raise refusal.error
+
+    def timeout_error(self, pods: Sequence[Pod]) -> LeadlineError:
+        """Return the refusal, else the scheduler's reason, else the pending volume."""
+        refusal = self._refusal(pods)
+        if refusal is not None:
+            return refusal.error
+        for pod in pods:
+            problem = find_problem(pod)
+            if problem is not None and not any(text in problem.fact for text in _VOLUME_WAITS):
+                return self._error(problem, pod)
+        pending = self._group.pending_claim_error()
+        if pending is not None:
+            return pending
+        waiting = [pod for pod in pods if not is_running(pod)]
+        name = str(waiting[0].metadata.name) if waiting and waiting[0].metadata else self._job
+        return LeadlineError(
+            errors.RUNNER_FAILED,
+            f"the pods of the job {self._job!r} do not run after {self._group.bound_s:g} s",
+            context=format_events(self._group.events(name)),
+            hint=f"look with `kubectl -n {self._group.namespace} describe pod {name}`",
+        )
+
+    def _error(self, problem: Problem, pod: Pod) -> LeadlineError:
+        events = self._group.events(str(pod.metadata.name if pod.metadata else None))
+        return LeadlineError(
+            problem.kind, problem.fact, context=format_events(events), hint=problem.hint
+        )
+
+    def _is_scaling_up(self, pod: Pod) -> bool:
+        """Return whether an autoscaler adds a node for the pod."""
+        name = str(pod.metadata.name) if pod.metadata else ""
+        return any(event.reason == "TriggeredScaleUp" for event in self._group.events(name))
+
+    def _refusal(self, pods: Sequence[Pod]) -> _Refusal | None:
+        """Read the events of a Job that lacks pods, and of pods that lack a claim."""
+        lacking = [(self._job, "FailedCreate", "pod")] if len(pods) < self._group.count else []
+        lacking += [
+            (str(pod.metadata.name), "FailedBinding", "volume claim")
+            for pod in pods
+            if pod.metadata and _waits_for_claim(pod)
+        ]
+        for name, reason, what in lacking:
+            for event in self._group.events(name):
+                if event.reason == reason:
+                    found = _read_refusal(self._group.namespace, what, event.message or "")
+                    if found is not None:
+                        return found
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """Why the API server refuses a pod of the Job, or the claim of a pod. `final`: waiting does not
+    help; a webhook that does not answer may come back."""
+
+    error: LeadlineError
+    final: bool
+
+
+def _read_refusal(namespace: str, what: str, message: str) -> _Refusal | None:
+    if "exceeded quota" in message:
+        return _Refusal(
+            error=LeadlineError(
+                errors.QUOTA_EXCEEDED,
+                f"a quota of the namespace {namespace!r} does not allow the runner's {what}",
+                context=[message],
+                hint="use a smaller size, count, cpu or memory, or have the quota raised",
+            ),
+            final=True,
+        )
+    # A new namespace gets its accounts shortly after.
+    later = "failed calling webhook" in message or "service account" in message
+    if not later and not any(word in message for word in ("forbidden", "denied", "admission")):
+        return None
+    return _Refusal(
+        error=LeadlineError(
+            errors.KUBERNETES_FAILED,
+            f"the cluster does not admit the runner's {what}",
+            context=[message],
+            hint="the message is from the API server, or from a webhook that it calls",
+        ),
+        final=not later,
+    )
+
+
+def _waits_for_claim(pod: Pod) -> bool:
+    """Return whether the controller has not created the pod's claim yet."""
+    problem = find_problem(pod)
+    return problem is not None and _UNCLAIMED in problem.fact

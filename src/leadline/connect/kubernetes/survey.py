@@ -1,12 +1,13 @@
-"""What a plan from a cluster needs to know of it; nothing is changed there.
+"""Survey of a Kubernetes cluster: StorageClasses, nodes, quotas, published capacity, KubeVirt.
 
-Only StorageClasses must be seen. What else this user may not see is told, and the plan is then
-made without it.
+It changes nothing. Only StorageClasses must be readable. Everything else that this user may not
+read is reported, and the plan is drafted without it.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -15,10 +16,12 @@ from typing import Any, TypeVar
 from lightkube import ApiError, Client
 from lightkube.resources.core_v1 import Node, ResourceQuota
 from lightkube.resources.storage_v1 import CSIStorageCapacity, StorageClass
-from lightkube.utils.quantity import parse_quantity as room_parse_quantity
+from lightkube.utils.quantity import parse_quantity as parse_decimal
 
 from leadline import errors
-from leadline.connect.kubernetes.client import RETAIN_RULES, Connection, allowed
+from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
+from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.kinds import Kind, parse_quantity
@@ -33,9 +36,9 @@ _KINDS = (kinds.NODE, kinds.CSI_DRIVER, kinds.CSI_NODE, kinds.KUBEVIRT)
 
 
 def survey(connection: Connection, namespace: str | None) -> Survey:
-    """A cluster as it is; `namespace` is that of the plan, whose quotas count. Raises
-    LeadlineError: `cluster-unknown`, `kubernetes-unreachable`, `kubernetes-denied` where
-    StorageClasses may not be seen."""
+    """Survey a cluster; `namespace` is the plan's, whose quotas apply. Raises LeadlineError:
+    `cluster-unknown`, `kubernetes-unreachable`, `kubernetes-denied` where StorageClasses may not
+    be listed."""
     unseen: list[str] = []
 
     def seen(what: str, ask: Callable[[], Seen], without: Seen) -> Seen:
@@ -59,7 +62,7 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
     inventory = kubernetes_inventory({kind.dump: dump_of(items) for kind, items in found.items()})
     patches = seen(
         "whether this user may patch volumes",
-        lambda: allowed(connection, RETAIN_RULES[0], ""),
+        lambda: is_allowed(connection, RETAIN_RULES[0], ""),
         None,
     )
     return Survey(
@@ -79,20 +82,20 @@ def _listed(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
     for version in kind.versions:
         items = connection.listed(kind.group, version, kind.plural, kind.kind)
         if items:
-            # The items of a list do not always say what they are.
+            # The items of a list may lack apiVersion and kind.
             api_version = f"{kind.group}/{version}" if kind.group else version
-            return [{"apiVersion": api_version, "kind": kind.kind, **one} for one in items]
+            return [{"apiVersion": api_version, "kind": kind.kind, **item} for item in items]
     return []
 
 
 def _published(connection: Connection) -> dict[str, Published]:
     listed = connection.listed("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
     found: dict[str, Published] = {}
-    for one in listed:
-        name = str(one.get("storageClassName", ""))
-        capacity = _number(one.get("capacity"))
-        # `capacity` bounds a volume too where the driver gives no bound of its own.
-        largest = _number(one.get("maximumVolumeSize")) or capacity
+    for item in listed:
+        name = str(item.get("storageClassName", ""))
+        capacity = _number(item.get("capacity"))
+        # `capacity` limits a volume where the driver gives no other limit.
+        largest = _number(item.get("maximumVolumeSize")) or capacity
         before = found.get(name, Published(largest=0, total=0))
         found[name] = Published(
             largest=max(before.largest, int(largest)), total=before.total + int(capacity)
@@ -104,11 +107,11 @@ def _quotas(connection: Connection, namespace: str | None) -> tuple[Quota, ...]:
     if not namespace:
         return ()
     found = []
-    for one in connection.listed("", "v1", "resourcequotas", "ResourceQuota", namespace):
-        status = one.get("status") or {}
+    for item in connection.listed("", "v1", "resourcequotas", "ResourceQuota", namespace):
+        status = item.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
         left = {key: _number(most) - _number(used.get(key)) for key, most in hard.items()}
-        found.append(Quota(name=str(one["metadata"]["name"]), left=left))
+        found.append(Quota(name=str(item["metadata"]["name"]), left=left))
     return tuple(sorted(found, key=lambda quota: quota.name))
 
 
@@ -116,10 +119,7 @@ def _number(quantity: object) -> float:
     return parse_quantity(str(quantity)) or 0.0 if quantity is not None else 0.0
 
 
-# StorageClasses, and what can be said of one before a volume of it is made.
-
-# Provisioners whose volumes are folders of a shared or local file system, never block devices
-# (their own documentation).
+# Provisioners whose volumes are folders, never block devices (their documentation).
 FOLDERS_ONLY = (
     "rancher.io/local-path",
     "cephfs.csi.ceph.com",
@@ -132,7 +132,7 @@ FOLDERS_ONLY = (
     "driver.longhorn.io/nfs",
     "openebs.io/nfsrwx",
 )
-# Volumes of this are made by hand; a claim waits for one that somebody made.
+# Volumes of this class are created by hand.
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
@@ -143,7 +143,7 @@ def list_classes(connection: Connection) -> list[StorageClass]:
 
 
 def find_class(connection: Connection, name: str, where: list[str]) -> StorageClass:
-    """Raises LeadlineError(`class-unsuitable`) where there is none of that name."""
+    """Return a StorageClass. Raises LeadlineError(`class-unsuitable`) where it does not exist."""
     try:
         return connection.ask(
             "get",
@@ -152,7 +152,7 @@ def find_class(connection: Connection, name: str, where: list[str]) -> StorageCl
             name=name,
         )
     except ApiError as error:
-        known = [named(one) for one in list_classes(connection)]
+        known = [class_name(known_class) for known_class in list_classes(connection)]
         near = difflib.get_close_matches(name, known, n=1)
         raise LeadlineError(
             errors.CLASS_UNSUITABLE,
@@ -162,38 +162,35 @@ def find_class(connection: Connection, name: str, where: list[str]) -> StorageCl
         ) from error
 
 
-def named(found: StorageClass) -> str:
+def class_name(found: StorageClass) -> str:
     return str(found.metadata.name) if found.metadata else ""
 
 
-def folders_only(found: StorageClass) -> bool:
-    """Whether the class is known to give no raw block devices."""
+def is_folders_only(found: StorageClass) -> bool:
+    """Return whether the class is known to give no raw block devices."""
     provisioner = found.provisioner
-    return any(provisioner == one or provisioner.endswith(f".{one}") for one in FOLDERS_ONLY)
+    return any(provisioner == known or provisioner.endswith(f".{known}") for known in FOLDERS_ONLY)
 
 
-def mode_for(found: StorageClass, asked: VolumeMode | None, where: list[str]) -> VolumeMode:
-    """Raw block where the class can, unless asked otherwise: a file on a file system inside a
-    volume hides the volume. Raises LeadlineError(`class-unsuitable`) for raw block of a class that
-    cannot."""
-    if folders_only(found):
-        if asked is VolumeMode.BLOCK:
+def mode_for(found: StorageClass, requested: VolumeMode | None, where: list[str]) -> VolumeMode:
+    """Return the requested mode, else raw block where the class supports it: a file system hides
+    the volume. Raises LeadlineError(`class-unsuitable`) for raw block of an unsuitable class."""
+    if is_folders_only(found):
+        if requested is VolumeMode.BLOCK:
             raise LeadlineError(
                 errors.CLASS_UNSUITABLE,
-                f"the StorageClass {named(found)!r} gives no raw block devices",
+                f"the StorageClass {class_name(found)!r} gives no raw block devices",
                 context=[*where, f"its provisioner is {found.provisioner}"],
-                hint="use mode=filesystem, or leave mode away",
+                hint="use mode=filesystem, or omit mode",
             )
         return VolumeMode.FILESYSTEM
-    return asked or VolumeMode.BLOCK
+    return requested or VolumeMode.BLOCK
 
 
 def keeps_volumes(found: StorageClass) -> bool:
-    """Whether volumes of the class outlive their claims."""
+    """Return whether volumes of the class outlive their claims."""
     return found.reclaimPolicy == "Retain"
 
-
-# Whether there is room for what a run asks of a cluster: nodes, quotas, capacity.
 
 Found = TypeVar("Found")
 ZONE = "topology.kubernetes.io/zone"
@@ -206,25 +203,28 @@ def nodes(connection: Connection) -> list[Node]:
 def require_place(
     connection: Connection, node: str, zone: str, selector: Mapping[str, str], where: list[str]
 ) -> None:
-    """Raise LeadlineError(`target-invalid`) where no node is of that name, zone or labels."""
+    """Raise LeadlineError(`target-invalid`) where no node has that name, zone or labels."""
     if not node and not zone and not selector:
         return
     known = nodes(connection)
-    names = [_name(one) for one in known]
+    names = [_name(item) for item in known]
     if node and node not in names:
         raise LeadlineError(
             errors.TARGET_INVALID,
             f"the cluster has no node {node!r}",
-            context=[*where, f"nodes: {_few(names)}"],
+            context=[*where, f"nodes: {_shorten(names)}"],
         )
-    zones = sorted({_labels(one)[ZONE] for one in known if ZONE in _labels(one)})
+    zones = sorted({_labels(item)[ZONE] for item in known if ZONE in _labels(item)})
     if zone and zone not in zones:
         raise LeadlineError(
             errors.TARGET_INVALID,
             f"no node of the cluster is in a zone {zone!r}",
-            context=[*where, f"zones: {_few(zones) or 'none of the nodes has the label ' + ZONE}"],
+            context=[
+                *where,
+                f"zones: {_shorten(zones) or 'none of the nodes has the label ' + ZONE}",
+            ],
         )
-    if selector and not any(selector.items() <= _labels(one).items() for one in known):
+    if selector and not any(selector.items() <= _labels(item).items() for item in known):
         wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
         raise LeadlineError(
             errors.TARGET_INVALID, f"no node has the labels {wanted}", context=where
@@ -234,8 +234,8 @@ def require_place(
 def require_quota(
     connection: Connection, namespace: str, needs: Mapping[str, int], where: list[str]
 ) -> None:
-    """Raise LeadlineError(`quota-exceeded`) where a quota of the namespace leaves less than is
-    needed of anything (`requests.storage` in bytes, `pods`). One that may not be read is not."""
+    """Raise LeadlineError(`quota-exceeded`) where a quota of the namespace leaves less than `needs`
+    (`requests.storage` in bytes, `pods`). Quotas that this user may not read are not tested."""
 
     def call(client: Client) -> list[ResourceQuota]:
         return list(client.list(ResourceQuota, namespace=namespace))
@@ -246,13 +246,13 @@ def require_quota(
         for key, need in needs.items():
             if key not in hard:
                 continue
-            left = _room_number(hard[key]) - _room_number(used.get(key, "0"))
+            left = _decimal(hard[key]) - _decimal(used.get(key, "0"))
             if need > left:
                 name = quota.metadata.name if quota.metadata else ""
                 raise LeadlineError(
                     errors.QUOTA_EXCEEDED,
                     f"the quota {name!r} of the namespace {namespace!r} leaves "
-                    f"{_told(key, left)} of {key}; {_told(key, need)} are needed",
+                    f"{_format_amount(key, left)} of {key}; {_format_amount(key, need)} are needed",
                     context=where,
                     hint="use a smaller size or count, another --namespace, or have it raised",
                 )
@@ -262,28 +262,28 @@ def require_capacity(
     connection: Connection, storage_class: str, size_bytes: int, where: list[str]
 ) -> None:
     """Raise LeadlineError(`target-no-space`) where the class's driver publishes capacity
-    (CSIStorageCapacity) and nowhere has enough for one volume."""
+    (CSIStorageCapacity) and none of it fits one volume."""
 
     def call(client: Client) -> list[CSIStorageCapacity]:
         found = client.list(CSIStorageCapacity, namespace="*")
-        return [one for one in found if one.storageClassName == storage_class]
+        return [item for item in found if item.storageClassName == storage_class]
 
     published = _if_allowed(connection, "csistoragecapacities.storage.k8s.io", call, "")
-    largest = [_room_number(one.maximumVolumeSize or one.capacity or "0") for one in published]
+    largest = [_decimal(item.maximumVolumeSize or item.capacity or "0") for item in published]
     if largest and max(largest) < size_bytes:
         raise LeadlineError(
             errors.TARGET_NO_SPACE,
-            f"the driver of the StorageClass {storage_class!r} has room for "
-            f"{format_size(int(max(largest)))} at most; a volume is {format_size(size_bytes)}",
+            f"the driver of the StorageClass {storage_class!r} has at most "
+            f"{format_size(int(max(largest)))} free; a volume is {format_size(size_bytes)}",
             context=where,
-            hint="make the plan smaller with --size, or the volume with size=",
+            hint="use a smaller --size of the plan, or a smaller size= of the volume",
         )
 
 
 def _if_allowed(
     connection: Connection, resource: str, call: Callable[[Client], list[Found]], namespace: str
 ) -> list[Found]:
-    """What is listed; nothing where this user may not see it: the cluster then refuses later."""
+    """Return the list; nothing where this user may not list: the cluster then refuses later."""
     try:
         return connection.ask("list", resource, call, namespace=namespace)
     except LeadlineError as error:
@@ -292,11 +292,11 @@ def _if_allowed(
         raise
 
 
-def _room_number(quantity: str) -> Decimal:
-    return room_parse_quantity(quantity) or Decimal(0)
+def _decimal(quantity: str) -> Decimal:
+    return parse_decimal(quantity) or Decimal(0)
 
 
-def _told(key: str, amount: int | Decimal) -> str:
+def _format_amount(key: str, amount: int | Decimal) -> str:
     return (
         format_size(int(amount))
         if "storage" in key or "memory" in key
@@ -312,6 +312,84 @@ def _name(node: Node) -> str:
     return str(node.metadata.name) if node.metadata else ""
 
 
-def _few(names: Sequence[str], most: int = 8) -> str:
+def _shorten(names: Sequence[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+# The first KubeVirt with `runStrategy: Once`.
+_OLDEST_KUBEVIRT = (1, 0)
+_CONSOLES = "subresources.kubevirt.io"
+
+
+def require_kubevirt(connection: Connection, where: list[str]) -> None:
+    """Raise LeadlineError(`target-unsuitable`) without KubeVirt, with an old one, or without its
+    console API."""
+    groups = _groups(connection)
+    if GROUP not in groups:
+        raise LeadlineError(
+            errors.TARGET_UNSUITABLE,
+            f"the cluster {connection.context} has no virtual machines: KubeVirt is missing",
+            context=where,
+            hint="use runner=pod, or a cluster with KubeVirt",
+        )
+    if VERSION not in groups[GROUP] or _too_old(connection):
+        raise LeadlineError(
+            errors.TARGET_UNSUITABLE,
+            f"the KubeVirt of {connection.context} is too old",
+            context=[*where, f"it serves {', '.join(groups[GROUP])}"],
+            hint=f"KubeVirt {_OLDEST_KUBEVIRT[0]}.{_OLDEST_KUBEVIRT[1]} or later is needed",
+        )
+    if _CONSOLES not in groups:
+        raise LeadlineError(
+            errors.TARGET_UNSUITABLE,
+            f"the cluster {connection.context} serves no consoles of virtual machines",
+            context=[*where, f"the API server does not know the group {_CONSOLES}"],
+            hint="look at KubeVirt's virt-api with `kubectl get apiservices`",
+        )
+
+
+def require_imports(connection: Connection, where: list[str]) -> None:
+    """Raise LeadlineError(`target-unsuitable`) without CDI, which creates boot disks."""
+    if CDI_GROUP not in _groups(connection):
+        raise LeadlineError(
+            errors.TARGET_UNSUITABLE,
+            f"the cluster {connection.context} creates no boot disks: CDI is missing",
+            context=where,
+            hint="boot from a container disk (`--vm-image`), or have CDI installed",
+        )
+
+
+def _groups(connection: Connection) -> dict[str, Sequence[str]]:
+    """Return the API groups that the server serves, with their versions."""
+    found: Any = connection.ask("get", "/apis", lambda client: _discovered(client))
+    return {
+        str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
+        for group in found.get("groups", ())
+    }
+
+
+def _discovered(client: Any) -> Any:
+    """Return the groups through lightkube's HTTP client, which has no method for them."""
+    inner = client._client
+    answer = inner._client.get("apis")
+    inner.raise_for_status(answer)
+    return answer.json()
+
+
+def _too_old(connection: Connection) -> bool:
+    """Return whether the operator reports an old version; an unknown version is accepted."""
+    try:
+        found = connection.listed(GROUP, VERSION, "kubevirts", "KubeVirt")
+    except LeadlineError as error:
+        if error.kind is errors.KUBERNETES_DENIED:
+            return False  # the server then refuses what it does not support
+        raise
+    observed = [
+        str((item.get("status") or {}).get("observedKubeVirtVersion", "")) for item in found
+    ]
+    versions = [re.match(r"v?(\d+)\.(\d+)", text) for text in observed]
+    return any(
+        match is not None and (int(match[1]), int(match[2])) < _OLDEST_KUBEVIRT
+        for match in versions
+    )

@@ -25,7 +25,7 @@ from leadline import errors, files
 from leadline.archive import layout
 from leadline.archive.raw import read_whole_fleet
 from leadline.archive.records import ClientRecord, Clients, Problem, TrialStatus
-from leadline.connect.shell import insist
+from leadline.connect.shell import run_repeatable
 from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.local import (
     FioEngine,
@@ -69,7 +69,7 @@ def clients_of(job: Job, here: str) -> Clients:
     names = names_of(job)
     location = job.location
     if isinstance(location, Hosts):
-        used = {number: location.of(number) for number in range(1, len(names) + 1)}
+        used = {number: location.host_for(number) for number in range(1, len(names) + 1)}
         known = {one.host: one for one in ask(tuple(used.values()))}
         told = (known[used[number].name] for number in range(1, len(names) + 1))
         clients = tuple(
@@ -102,13 +102,13 @@ def _ask(host: Host) -> ClientRecord:
     best: ClientRecord | None = None
     for _ in range(_CLOCK_TRIES):
         before = time.time()
-        said = insist(host.shell, _ASK, bound_s=_ASK_S)
+        said = run_repeatable(host.shell, _ASK, bound_s=_ASK_S)
         after = time.time()
         lines = said.text.splitlines()
         if said.status or len(lines) != 3:
             raise LeadlineError(
                 errors.FIO_MISSING,
-                f"fio does not answer on the host {host.name!r}: {said.complaint}",
+                f"fio does not answer on the host {host.name!r}: {said.error_line}",
                 hint="install fio there: it is what generates the load",
             )
         found = ClientRecord(
@@ -415,11 +415,11 @@ class FleetEngine(FioEngine):
         options = [f"--ioengine={choice.value}", f"--direct={int(direct)}", f"--filename={scratch}"]
         fio = shlex.join(["fio", "--name=try", *options, "--rw=write", "--bs=4k", "--size=4k"])
         script = f'cd "$1" && timeout {_TRY_S:g} {fio}; status=$?; rm -f {scratch}; exit $status'
-        said = insist(first.shell, script, first.path, bound_s=_TRY_S + _READY_S)
+        said = run_repeatable(first.shell, script, first.path, bound_s=_TRY_S + _READY_S)
         if said.status == 0:
             return None
         words = (said.stderr + said.stdout).decode("utf-8", "replace").splitlines()
-        return next((line.strip() for line in words if "fio:" in line), said.complaint)
+        return next((line.strip() for line in words if "fio:" in line), said.error_line)
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
         text = job_text(workload, location.shape, seed, fleet=True)
@@ -449,7 +449,7 @@ class FleetEngine(FioEngine):
         starts = []
         for number, name in enumerate(names_of(job), start=1):
             if isinstance(location, Hosts):
-                host = location.of(number)
+                host = location.host_for(number)
                 start = Start(
                     name=name,
                     host=host.name,

@@ -23,7 +23,7 @@ from pathlib import Path
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Problem, Processor, TrialStatus
-from leadline.connect.shell import Shell, insist
+from leadline.connect.shell import Shell, run_repeatable
 from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.local import (
     Talk,
@@ -156,11 +156,13 @@ class Part:
     def _begin(self, start_ms: int) -> None:
         text = self.job.text.encode()
         arguments = (self.at, digest(text), str(start_ms), f"{self.job.bound_s:g}", *self.command)
-        said = insist(self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S)
+        said = run_repeatable(
+            self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S
+        )
         if said.status:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
-                f"fio could not be begun in the {self.volume.shell.name}: {said.complaint}",
+                f"fio could not be begun in the {self.volume.shell.name}: {said.error_line}",
                 hint="the runner needs GNU coreutils, and room in its scratch volume",
             )
 
@@ -182,7 +184,7 @@ class Part:
             if said.status == _NO_FOLDER:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"what fio wrote in the {self.volume.shell.name} is gone: {said.complaint}",
+                    f"what fio wrote in the {self.volume.shell.name} is gone: {said.error_line}",
                     hint="was it started anew? `leadline run --resume --retry-failed` does the "
                     "trial again",
                 )
@@ -192,7 +194,7 @@ class Part:
     def _collect(self, bound_s: float) -> dict[str, bytes]:
         damage = ""
         for _ in range(_ATTEMPTS):
-            said = insist(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
+            said = run_repeatable(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
             try:
                 files = dict(unpacked(said.stdout))
             except DamagedTransfer as error:
@@ -462,7 +464,9 @@ class RemoteFioEngine:
     def _ask(self, shell: Shell) -> _Fio:
         """Raises LeadlineError: `fio-too-old`, `runner-failed`."""
         if shell.name not in self._known:
-            said = insist(shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S)
+            said = run_repeatable(
+                shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S
+            )
             lines = said.text.splitlines()
             if said.status == KILLED:
                 raise LeadlineError(
@@ -471,7 +475,7 @@ class RemoteFioEngine:
             if said.status or not lines:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"there is no fio in the {shell.name}: {said.complaint}",
+                    f"there is no fio in the {shell.name}: {said.error_line}",
                     hint="use an image with fio, as Containerfile makes it",
                 )
             require_version(lines[0], shell.name)
@@ -614,7 +618,7 @@ def _try(
     script = f'cd "$1" && timeout {_TRY_S:g} {shlex.join(command)}'
     if location.shape is Shape.FILES:
         script += remove
-    said = insist(volume.shell, script, location.folder, bound_s=_TRY_S + _SHORT_S)
+    said = run_repeatable(volume.shell, script, location.folder, bound_s=_TRY_S + _SHORT_S)
     if said.status == 0:
         return None
     words = (said.stderr + said.stdout).decode("utf-8", "replace").splitlines()

@@ -158,8 +158,8 @@ class AskingWatch(Watch):
         # Whatever it is, it must not reach the trial; readers take it for a missed sample.
         except Exception as error:
             line = {"error": error.fact if isinstance(error, LeadlineError) else repr(error)}
-        for one in (line,) if isinstance(line, Mapping) else line or ():
-            self._lines.write({**stamp, **one})
+        for item in (line,) if isinstance(line, Mapping) else line or ():
+            self._lines.write({**stamp, **item})
 
 
 class Watches:
@@ -167,12 +167,12 @@ class Watches:
 
     def __init__(self, *watches: Watch) -> None:
         self._watches = watches
-        for one in watches:
-            one.start()
+        for watch in watches:
+            watch.start()
 
     def stop(self) -> None:
-        for one in reversed(self._watches):
-            one.stop()
+        for watch in reversed(self._watches):
+            watch.stop()
 
 
 # Files of the kernel's own file systems (tracefs, fusectl), mounted for everybody or not.

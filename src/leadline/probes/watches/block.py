@@ -222,7 +222,7 @@ def _starts(records: bytes) -> Iterator[int]:
 
 
 def _cut(records: bytes, start: int, columns: Sequence[slice]) -> bytes:
-    return b"".join([records[start + one.start : start + one.stop] for one in columns])
+    return b"".join([records[start + column.start : start + column.stop] for column in columns])
 
 
 def _open(number: int, processor: int) -> int:
@@ -310,7 +310,7 @@ class Sizes:
     def line(self) -> Line:
         counted = {"reads": self.reads, "writes": self.writes, "discards": self.discards}
         told: dict[str, Any] = {
-            key: {str(size): one for size, one in sorted(sizes.items())}
+            key: {str(size): item for size, item in sorted(sizes.items())}
             for key, sizes in counted.items()
         }
         return {**told, "flushes": self.flushes}

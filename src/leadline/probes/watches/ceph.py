@@ -113,11 +113,11 @@ class CephCountersWatch(AskingWatch):
         infos = answer.get("osdstats", answer)["osd_perf_infos"]
         return {
             "perf": {
-                str(one["id"]): [
-                    one["perf_stats"]["commit_latency_ns"],
-                    one["perf_stats"]["apply_latency_ns"],
+                str(info["id"]): [
+                    info["perf_stats"]["commit_latency_ns"],
+                    info["perf_stats"]["apply_latency_ns"],
                 ]
-                for one in infos
+                for info in infos
             }
         }
 
@@ -134,12 +134,12 @@ def sizes_of_operations(dump: Any) -> Mapping[str, Mapping[str, int]]:
         histogram = dump["osd"].get(name)
         if histogram is None:
             continue
-        bounds = [max(0, one.get("min", 0)) for one in histogram["axes"][1]["ranges"]]
+        bounds = [max(0, item.get("min", 0)) for item in histogram["axes"][1]["ranges"]]
         total: Counter[int] = Counter()
         for row in histogram["values"]:
             for bound, operations in zip(bounds, row, strict=True):
                 total[bound] += operations
-        found[kind] = {str(bound): one for bound, one in sorted(total.items()) if one}
+        found[kind] = {str(bound): item for bound, item in sorted(total.items()) if item}
     return found
 
 
@@ -214,8 +214,8 @@ def _ceph_watch_lean(status: Any) -> Any:
     """The document without the catalogue of modules that a manager could load, which makes 95 of
     the 100 KB that Nautilus writes. Raises for what is no status."""
     manager = status.get("mgrmap", {})
-    for one in (manager, *manager.get("standbys", ())):
-        one.pop("available_modules", None)
+    for standby in (manager, *manager.get("standbys", ())):
+        standby.pop("available_modules", None)
     return status
 
 
@@ -378,8 +378,8 @@ def _kept(section: Mapping[str, Any]) -> Counters:
 def total(several: Sequence[Counters]) -> Counters:
     """The counters of several processes added up."""
     added: dict[str, Any] = {}
-    for one in several:
-        for name, value in one.items():
+    for item in several:
+        for name, value in item.items():
             if isinstance(value, int):
                 added[name] = added.get(name, 0) + value
             else:

@@ -109,8 +109,8 @@ class LocalMachine:
             "disks": disks or {},
             "interfaces": interfaces or {},
             "links_bps": _links(interfaces or {}),
-            "groups": {name: one for name, one in groups.items() if one is not None},
-            "processes": {name: one for name, one in processes.items() if one is not None},
+            "groups": {name: item for name, item in groups.items() if item is not None},
+            "processes": {name: item for name, item in processes.items() if item is not None},
             "unread": unread,
         }
 
@@ -227,7 +227,7 @@ class ResourceWatch(Watch):
 
         def tell(counters: Counters) -> None:
             sparse = {
-                key: {name: one for name, one in counters[key].items() if seen.get(name) != one}
+                key: {name: item for name, item in counters[key].items() if seen.get(name) != item}
                 for key in _SPARSE
                 for seen in (told.get(key, {}),)
             }
@@ -235,7 +235,7 @@ class ResourceWatch(Watch):
             links = counters["links_bps"] if not told else {}
             line = {**self._stamp(machine), **counters, **sparse, "links_bps": links}
             if self._lines.write(
-                {key: one for key, one in line.items() if one not in ({}, [], None)}
+                {key: item for key, item in line.items() if item not in ({}, [], None)}
             ):
                 told.update({key: counters[key] for key in _SPARSE})
 
@@ -340,7 +340,7 @@ class RemoteMachine:
         except _Enough:
             return
         raise LeadlineError(
-            errors.SHELL_LOST, f"the sampler on {self.name} ended: {said.complaint}"
+            errors.SHELL_LOST, f"the sampler on {self.name} ended: {said.error_line}"
         )
 
 

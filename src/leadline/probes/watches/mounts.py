@@ -56,8 +56,8 @@ class MountWatch(AskingWatch):
         if not self._begun:
             self._begun = True
             lines += self._open()
-        for one, handle in self._handles.items():
-            told = {"mount": one.mount, "kind": FUSE}
+        for item, handle in self._handles.items():
+            told = {"mount": item.mount, "kind": FUSE}
             try:
                 lines.append({**told, "waiting": int(read_kernel_file(handle))})
             except (OSError, ValueError) as error:
@@ -71,13 +71,13 @@ class MountWatch(AskingWatch):
     def _open(self) -> list[Line]:
         """The connections' files; of those that cannot be read a line each."""
         failed: list[Line] = []
-        for one in self._fuse:
+        for item in self._fuse:
             try:
-                name = f"{one.connection}/waiting"
-                self._handles[one] = open_kernel_file("fusectl", _FUSECTL, name)
+                name = f"{item.connection}/waiting"
+                self._handles[item] = open_kernel_file("fusectl", _FUSECTL, name)
             except OSError as error:
                 why = error.strerror or repr(error)
-                failed.append({"mount": one.mount, "kind": FUSE, "error": why})
+                failed.append({"mount": item.mount, "kind": FUSE, "error": why})
         return failed
 
     def _ended(self) -> None:

@@ -16,24 +16,26 @@ from leadline.probes.watches.zfs import ZfsWatch
 def watches_of(layers: Sequence[Layer], folder: Path) -> tuple[Watch, ...]:
     """Watches of all layers, not begun yet; none for what no probe can see."""
     found: list[Watch] = []
-    devices = tuple(dict.fromkeys(name for one in layers for name in one.devices))
+    devices = tuple(dict.fromkeys(name for layer in layers for name in layer.devices))
     if devices:
         found.append(BlockWatch(devices, folder))
     fuse = [
-        FuseMount(mount=one.facts.get("mount_point", one.name), connection=int(number))
-        for one in layers
-        if (number := one.facts.get("connection", "")).isascii() and number.isdecimal()
+        FuseMount(mount=layer.facts.get("mount_point", layer.name), connection=int(number))
+        for layer in layers
+        if (number := layer.facts.get("connection", "")).isascii() and number.isdecimal()
     ]
-    nfs = [one.name for one in layers if one.kind is LayerKind.NFS]
+    nfs = [layer.name for layer in layers if layer.kind is LayerKind.NFS]
     if fuse or nfs:
         found.append(MountWatch(fuse, nfs, folder))
     # A file of the trial holds one pool and one image: a stack has no more.
-    pools = [pool for one in layers if one.kind is LayerKind.ZFS and (pool := _pool(one))]
+    pools = [pool for layer in layers if layer.kind is LayerKind.ZFS and (pool := _pool(layer))]
     found += [ZfsWatch(pool, folder) for pool in pools[:1]]
-    sockets = [one for one in layers if one.kind is LayerKind.IMAGE and "admin_socket" in one.facts]
-    for one in sockets[:1]:
-        client, place = one.facts.get("client", ""), Path(one.facts["admin_socket"])
-        found.append(ImageWatch(one.name, client, place, folder))
+    sockets = [
+        layer for layer in layers if layer.kind is LayerKind.IMAGE and "admin_socket" in layer.facts
+    ]
+    for socket in sockets[:1]:
+        client, place = socket.facts.get("client", ""), Path(socket.facts["admin_socket"])
+        found.append(ImageWatch(socket.name, client, place, folder))
     return tuple(found)
 
 

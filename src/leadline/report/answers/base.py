@@ -1,9 +1,24 @@
-"""What every answer for programs is made of."""
+"""The base of every JSON answer for other programs."""
 
 from __future__ import annotations
+
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Output(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    """An answer or a part of one. Nested parts are read from the records that hold their fields."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, from_attributes=True
+    )
+
+    @classmethod
+    def from_records(cls, *records: object, **fields: Any) -> Self:
+        """Build an answer: each field from `fields`, else from the first record that has it."""
+        for name in cls.model_fields.keys() - fields.keys() - {"schema_"}:
+            holder = next((record for record in records if hasattr(record, name)), None)
+            if holder is not None:
+                fields[name] = getattr(holder, name)
+        return cls(**fields)

@@ -5,17 +5,15 @@ Values are in base units (operations, bytes and seconds); names are as the plan 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.figures import CellFigure
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
-from leadline.archive.verify import Verification
+from leadline.archive.verify import Discrepancy, Verification
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.formats.importer import Refused
@@ -30,8 +28,7 @@ from leadline.report.answers.layers import LayersOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.scaling import ScaleOutput
 from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutput, PoolsOutput
-from leadline.report.render.markdown import escape
-from leadline.report.words import visible
+from leadline.report.render.rows import Row, render_rows
 
 
 class FindingOutput(Output):
@@ -127,18 +124,13 @@ class AuditOutput(Output):
     refused: list[RefusedOutput]
 
 
-class ProblemOutput(Output):
-    path: str
-    message: str
-
-
 class VerifyOutput(Output):
     """`checked` counts files and derived numbers together."""
 
     schema_: Literal["leadline/verify/1"] = Field(default="leadline/verify/1", alias="schema")
     ok: bool
     checked: int
-    problems: list[ProblemOutput]
+    problems: list[Discrepancy]
 
 
 class ListedRun(Output):
@@ -229,28 +221,10 @@ SCHEMAS: dict[str, type[BaseModel]] = {
 }
 
 
-def finding_output(finding: Finding) -> FindingOutput:
-    return FindingOutput(
-        code=finding.code,
-        severity=finding.severity,
-        target=finding.target,
-        workload=finding.workload,
-        level=finding.level,
-        op=finding.op.value if finding.op else None,
-        trial=finding.trial,
-        evidence=dict(finding.evidence),
-        message=finding.message,
-        remedy=finding.remedy,
-    )
-
-
 def run_output(run: Run, findings: Iterable[Finding]) -> RunOutput:
-    return RunOutput(
-        run=run.id,
-        path=str(run.path),
-        status=run.manifest.status.value,
-        trials=_completed(run),
-        findings=[finding_output(finding) for finding in findings],
+    """Build the answer of `leadline run`."""
+    return RunOutput.from_records(
+        run.manifest, path=str(run.path), trials=_completed(run), findings=tuple(findings)
     )
 
 
@@ -261,50 +235,45 @@ def show_output(
     *,
     trials: bool = False,
 ) -> ShowOutput:
-    """`trials` adds every trial's value; `findings` are already in the figures."""
+    """Build the answer of `leadline show`; `trials` adds every trial's value.
+
+    `findings` are already in the figures.
+    """
     return ShowOutput(
         run=run.id,
         measurements=[
-            _measurement(figure, metric, trials=trials)
+            MeasurementOutput.from_records(
+                metric,
+                figure,
+                unit=metric.metric.unit,
+                trials=figure.completed,
+                values=[TrialValueOutput.from_records(value) for value in metric.trials]
+                if trials
+                else None,
+            )
             for figure in figures
             for metric in figure.metrics
         ],
     )
 
 
-def _measurement(figure: CellFigure, metric: MetricFigure, *, trials: bool) -> MeasurementOutput:
-    values = [TrialValueOutput(trial=one.trial, value=one.value) for one in metric.trials]
-    return MeasurementOutput(
-        target=figure.target,
-        workload=figure.workload,
-        level=figure.level,
-        op=figure.op.value if figure.op else None,
-        metric=metric.metric.value,
-        value=metric.value,
-        unit=metric.metric.unit,
-        trials=figure.completed,
-        interval=metric.interval,
-        findings=list(metric.findings),
-        values=values if trials else None,
-    )
-
-
 def audit_output(
     run: Run | None, findings: Sequence[Finding], refused: Sequence[Refused] = ()
 ) -> AuditOutput:
-    """`run` is None where files were audited."""
+    """Build the answer of `leadline audit`; `run` is None where files were audited."""
     errors = any(finding.severity is Severity.ERROR for finding in findings)
     return AuditOutput(
         run=run.id if run else "",
-        trusted=not errors and not any(one.expected for one in refused),
-        findings=[finding_output(finding) for finding in findings],
-        refused=[_refused(one) for one in refused],
+        trusted=not errors and not any(file.expected for file in refused),
+        findings=findings,
+        refused=refused,
     )
 
 
 def import_output(
     audited: Iterable[tuple[Run, Sequence[Finding]]], refused: Iterable[Refused]
 ) -> ImportOutput:
+    """Build the answer of `leadline import`."""
     return ImportOutput(
         runs=[
             ImportedRun(
@@ -312,45 +281,34 @@ def import_output(
                 path=str(run.path),
                 cluster=run.manifest.cluster_label,
                 trials=_completed(run),
-                findings=[finding_output(finding) for finding in findings],
+                findings=findings,
             )
             for run, findings in audited
         ],
-        refused=[_refused(one) for one in refused],
+        refused=tuple(refused),
     )
 
 
-def _refused(one: Refused) -> RefusedOutput:
-    return RefusedOutput(file=one.file, reason=one.reason, context=list(one.context))
-
-
 def verify_output(verification: Verification) -> VerifyOutput:
-    return VerifyOutput(
-        ok=verification.ok,
-        checked=verification.files + verification.numbers,
-        problems=[
-            ProblemOutput(path=problem.path, message=problem.message)
-            for problem in verification.problems
-        ],
+    """Build the answer of `leadline verify`."""
+    return VerifyOutput.from_records(
+        verification, checked=verification.files + verification.numbers
     )
 
 
 def list_output(runs: Iterable[Run]) -> ListOutput:
-    """One damaged archive does not hide the others: it is listed as `damaged`."""
+    """Build the answer of `leadline list`. A damaged archive is listed as `damaged`."""
     return ListOutput(runs=[_listed(run) for run in runs])
 
 
 def _listed(run: Run) -> ListedRun:
     try:
-        return ListedRun(
-            run=run.id,
+        return ListedRun.from_records(
+            run.manifest,
             path=str(run.path),
-            status=run.manifest.status.value,
-            created_at=run.manifest.created_at,
             trials=_completed(run),
-            trials_planned=run.manifest.trials_planned,
             targets=[target.name for target in run.plan.targets],
-            profiles=list(run.plan.profiles),
+            profiles=run.plan.profiles,
         )
     except LeadlineError:
         return ListedRun(
@@ -366,7 +324,7 @@ def _listed(run: Run) -> ListedRun:
 
 
 def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
-    """What `check` says of a plan that cannot be expanded: its faults and nothing else."""
+    """Build the answer of `leadline check` for a plan with faults: the faults and nothing else."""
     return CheckOutput(
         plan="",
         cells=[],
@@ -375,46 +333,30 @@ def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
         follow_ups=[],
         prefill_bytes=0,
         writes=[],
-        faults=[
-            FaultOutput(
-                file=fault.file,
-                line=fault.line,
-                key=fault.key,
-                message=fault.message,
-                nearest=fault.nearest,
-            )
-            for fault in faults
-        ],
+        faults=tuple(faults),
     )
 
 
 def check_output(plan: Plan) -> CheckOutput:
+    """Build the answer of `leadline check` for a plan without faults."""
     writes = []
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
         device = target.parsed.kind is TargetKind.DEVICE
         size = (footprint.span if device else footprint.total_bytes) if plan.prefill else 0
-        writes.append(
-            CheckedWrite(
-                target=target.name,
-                bytes=size,
-                destroys=device and (plan.prefill or footprint.writes),
-            )
-        )
+        destroys = device and (plan.prefill or footprint.writes)
+        writes.append(CheckedWrite(target=target.name, bytes=size, destroys=destroys))
     return CheckOutput(
         plan=plan.name,
         cells=[
-            CheckedCell(
-                target=cell.target,
-                workload=cell.workload.name,
-                level=cell.level,
-                seconds=cell.workload.duration_s,
+            CheckedCell.from_records(
+                cell, workload=cell.workload.name, seconds=cell.workload.duration_s
             )
             for cell in plan.cells
         ],
         trials=len(plan.trials),
         seconds=plan.duration_s,
-        follow_ups=[_follow_up(plan, one) for one in plan.follow_ups],
+        follow_ups=[_follow_up(plan, asked) for asked in plan.follow_ups],
         prefill_bytes=sum(write.bytes for write in writes),
         writes=writes,
         faults=[],
@@ -423,12 +365,8 @@ def check_output(plan: Plan) -> CheckOutput:
 
 def _follow_up(plan: Plan, asked: FollowUp) -> CheckedFollowUp:
     bound = bound_of(plan, asked)
-    return CheckedFollowUp(
-        target=asked.target,
-        workload=bound.workload,
-        kind=asked.kind,
-        most_trials=bound.trials,
-        most_seconds=bound.asked_s,
+    return CheckedFollowUp.from_records(
+        asked, workload=bound.workload, most_trials=bound.trials, most_seconds=bound.asked_s
     )
 
 
@@ -438,7 +376,6 @@ def _completed(run: Run) -> int:
 
 # Plain tables for `--format text|csv|markdown`.
 
-Row = Sequence[object]
 SHOW_COLUMNS = (
     "target", "workload", "level", "op", "metric", "value", "unit", "trials",
     "interval_low", "interval_high", "findings",
@@ -446,54 +383,28 @@ SHOW_COLUMNS = (
 TRIAL_COLUMNS = ("target", "workload", "level", "op", "metric", "unit", "trial", "value")
 
 
-def render_rows(columns: Sequence[str], rows: Iterable[Row], output: str) -> str:
-    """A table as `text`, `csv` or `markdown`, without a line break at the end.
-
-    Raises ValueError for another format. CSV holds the exact texts (RFC 4180 but with LF);
-    text and Markdown spell control characters out.
-    """
-    texts = [["" if value is None else str(value) for value in row] for row in rows]
-    if output == "csv":
-        stream = io.StringIO()
-        csv.writer(stream, lineterminator="\n").writerows([list(columns), *texts])
-        return stream.getvalue().rstrip("\n")
-    if output == "markdown":
-        lines = [list(columns), ["---"] * len(columns), *texts]
-        cells = [[escape(visible(text)) for text in line] for line in lines]
-        return "\n".join(f"| {' | '.join(line)} |" for line in cells)
-    if output == "text":
-        shown = [list(columns), *([visible(text) for text in line] for line in texts)]
-        widths = [max(len(line[index]) for line in shown) for index in range(len(columns))]
-        shown.insert(1, ["-" * width for width in widths])
-        return "\n".join(
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-            for line in shown
-        )
-    raise ValueError(f"no table format {output!r}; there are text, csv and markdown")
-
-
 def show_rows(shown: ShowOutput) -> list[Row]:
     """Rows under SHOW_COLUMNS: full precision, base units, empty where there is no value."""
     return [
         (
-            *_cell(one), one.value, one.unit, one.trials,
-            *(one.interval or (None, None)), " ".join(one.findings),
+            *_cell(row), row.value, row.unit, row.trials,
+            *(row.interval or (None, None)), " ".join(row.findings),
         )
-        for one in shown.measurements
+        for row in shown.measurements
     ]  # fmt: skip
 
 
 def trial_rows(shown: ShowOutput) -> list[Row]:
     """Rows under TRIAL_COLUMNS: every trial's value, of `show_output(..., trials=True)`."""
     return [
-        (*_cell(one), one.unit, value.trial, value.value)
-        for one in shown.measurements
-        for value in one.values or ()
+        (*_cell(row), row.unit, value.trial, value.value)
+        for row in shown.measurements
+        for value in row.values or ()
     ]
 
 
-def _cell(one: MeasurementOutput) -> tuple[str, str, str, str, str]:
-    return (one.target, one.workload, one.level, one.op or "", one.metric)
+def _cell(row: MeasurementOutput) -> tuple[str, str, str, str, str]:
+    return (row.target, row.workload, row.level, row.op or "", row.metric)
 
 
 def show_table(shown: ShowOutput, output: str, *, trials: bool = False) -> str:

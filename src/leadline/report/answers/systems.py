@@ -1,26 +1,27 @@
-"""What `leadline inventory --format json` prints."""
+"""JSON answers about systems: `inventory`, `plan`, `lab` and `pools`."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from leadline.inventory.ceph.model import CephInventory, notes, unfit
-from leadline.inventory.ceph.placement import RootPlacement, explained, placement_of
+from leadline.inventory.ceph.placement import (
+    Disagreement,
+    RootPlacement,
+    explained,
+    placement_of,
+)
 from leadline.inventory.diff import Differing
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.plan.target_url import RunnerKind, VolumeMode
-from leadline.planning.draft import PREFILL_BPS, Cost, Draft, DraftTarget, Load, cost_of, total
+from leadline.planning.draft import PREFILL_BPS, Draft, LeftOut, Load, cost_of, total
 from leadline.report.answers.base import Output
 from leadline.report.pages.comparison.explanations import effect_texts
 
 
-class _Output(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class PoolPlacementOutput(_Output):
+class PoolPlacementOutput(Output):
     """The autoscaler's arithmetic for one pool. `ratio` of `budget` (PG replicas) is its share;
     divided by size and times bias it is `raw`; `final` is the power of two that follows."""
 
@@ -37,7 +38,7 @@ class PoolPlacementOutput(_Output):
     explanation: str
 
 
-class RootPlacementOutput(_Output):
+class RootPlacementOutput(Output):
     """`unknown` says why there is no arithmetic, where there is none. `budget` is `osds` times
     `target_pg_per_osd`; `pg_replicas` is what pools have of it: PGs times size."""
 
@@ -53,24 +54,18 @@ class RootPlacementOutput(_Output):
     unknown: str | None
 
 
-class DisagreementOutput(_Output):
-    pool: str
-    ours: int
-    theirs: int
-
-
-class PlacementOutput(_Output):
+class PlacementOutput(Output):
     """`compared` pools were also told by the manager; `disagreements` are those where it told
     another `final`."""
 
     rule: str
     roots: list[RootPlacementOutput]
     compared: int
-    disagreements: list[DisagreementOutput]
+    disagreements: list[Disagreement]
     doubts: list[str]
 
 
-class InventoryDifferenceOutput(_Output):
+class InventoryDifferenceOutput(Output):
     """`path` is dotted; `target` is the pool or StorageClass that it concerns, or empty;
     `explains` are sentences on what the difference can account for."""
 
@@ -82,7 +77,7 @@ class InventoryDifferenceOutput(_Output):
     explains: list[str]
 
 
-class AgainstOutput(_Output):
+class AgainstOutput(Output):
     """How the cluster differs from another, the `baseline`. `unknown` is what at least one of the
     two does not tell."""
 
@@ -92,7 +87,7 @@ class AgainstOutput(_Output):
     unknown: list[str]
 
 
-class InventoryOutput(_Output):
+class InventoryOutput(Output):
     """`source`: the lab, configuration or folder. `unfit` is null where the cluster may be
     measured; `notes` may bend a measurement. `cluster` and `placement` are of Ceph, and null where
     there is none; `kubernetes` is null where there is none; `against` where nothing was named."""
@@ -108,95 +103,60 @@ class InventoryOutput(_Output):
 
 
 def inventory_output(inventory: CephInventory, source: str) -> InventoryOutput:
+    """Build the answer of `leadline inventory` for a Ceph cluster."""
     reason = unfit(inventory)
     return InventoryOutput(
         source=source,
         unfit=reason.fact if reason else None,
-        notes=list(notes(inventory)),
+        notes=notes(inventory),
         cluster=inventory,
         placement=_placement(inventory),
     )
 
 
 def kubernetes_output(inventory: KubernetesInventory, source: str) -> InventoryOutput:
-    """Of a Ceph inside `cluster` holds what `inventory_output` would; it is not told twice."""
-    ceph = inventory.ceph
-    reason = unfit(ceph) if ceph else None
-    return InventoryOutput(
-        source=source,
-        unfit=reason.fact if reason else None,
-        notes=list(notes(ceph)) if ceph else [],
-        cluster=ceph,
-        placement=_placement(ceph) if ceph else None,
-        kubernetes=inventory.model_copy(update={"ceph": None}),
-    )
+    """Build the answer for a Kubernetes cluster; a Ceph inside it is in `cluster` alone."""
+    alone = inventory.model_copy(update={"ceph": None})
+    if inventory.ceph is None:
+        return InventoryOutput(
+            source=source, unfit=None, notes=[], cluster=None, placement=None, kubernetes=alone
+        )
+    return inventory_output(inventory.ceph, source).model_copy(update={"kubernetes": alone})
 
 
 def _placement(inventory: CephInventory) -> PlacementOutput:
     placement = placement_of(inventory)
-    return PlacementOutput(
-        rule=placement.rule.value,
-        roots=[_root(root) for root in placement.roots],
-        compared=placement.compared,
-        disagreements=[
-            DisagreementOutput(pool=one.pool, ours=one.ours, theirs=one.theirs)
-            for one in placement.disagreements
-        ],
-        doubts=list(placement.doubts),
-    )
-
-
-def against_output(baseline: str, differing: Differing) -> AgainstOutput:
-    return AgainstOutput(
-        baseline=baseline,
-        differences=[
-            InventoryDifferenceOutput(
-                path=one.path,
-                topic=one.topic.value,
-                target=one.target,
-                baseline=one.baseline,
-                candidate=one.candidate,
-                explains=[*([one.meaning] if one.meaning else []), *effect_texts(one)],
-            )
-            for one in differing.differences
-        ],
-        identical=list(differing.identical),
-        unknown=list(differing.unknown),
+    return PlacementOutput.from_records(
+        placement, roots=[_root(root) for root in placement.roots], doubts=placement.doubts
     )
 
 
 def _root(root: RootPlacement) -> RootPlacementOutput:
-    settings = root.settings
-    return RootPlacementOutput(
-        root=root.root,
-        device_class=root.device_class,
-        osds=settings.osds,
-        target_pg_per_osd=settings.target_pg_per_osd,
-        budget=settings.budget,
-        pg_replicas=root.pg_replicas,
-        capacity_bytes=settings.capacity_bytes,
-        threshold=settings.threshold,
-        pools=[
-            PoolPlacementOutput(
-                pool=one.pool.name,
-                pool_id=one.pool.pool_id,
-                pg_num=one.pool.pg_num,
-                effective_target_ratio=one.effective_target_ratio,
-                ratio=one.ratio,
-                budget=one.budget,
-                raw=one.raw,
-                final=one.final,
-                acts=one.acts,
-                reason=one.reason.value,
-                explanation=explained(one, settings),
-            )
-            for one in root.advice
-        ],
-        unknown=root.unknown,
-    )
+    pools = [
+        PoolPlacementOutput.from_records(
+            advice,
+            advice.pool,
+            pool=advice.pool.name,
+            explanation=explained(advice, root.settings),
+        )
+        for advice in root.advice
+    ]
+    return RootPlacementOutput.from_records(root, root.settings, pools=pools)
 
 
-# What `leadline plan --format json` prints: a contract with other programs.
+def against_output(baseline: str, differing: Differing) -> AgainstOutput:
+    """Build the part of the answer about the differences from another cluster."""
+    differences = [
+        InventoryDifferenceOutput.from_records(
+            difference,
+            explains=(
+                *([difference.meaning] if difference.meaning else []),
+                *effect_texts(difference),
+            ),
+        )
+        for difference in differing.differences
+    ]
+    return AgainstOutput.from_records(differing, baseline=baseline, differences=differences)
 
 
 class PlannedTarget(Output):
@@ -222,13 +182,6 @@ class PlannedTarget(Output):
     claimed_bytes: int
 
 
-class LeftOutOutput(Output):
-    """A StorageClass, or a target of one, that is not in the plan."""
-
-    name: str
-    reason: str
-
-
 class PlanOutput(Output):
     """`path` is null where no file was written; `plan` is its text either way. `claimed_bytes` are
     claimed at once. `notes` are sentences about what could not be seen."""
@@ -237,7 +190,7 @@ class PlanOutput(Output):
     context: str
     path: str | None
     targets: list[PlannedTarget]
-    left_out: list[LeftOutOutput]
+    left_out: list[LeftOut]
     notes: list[str]
     trials: int
     io_s: float
@@ -253,56 +206,32 @@ class PlanOutput(Output):
 def plan_output(
     draft: Draft, load: Load, *, context: str, path: str | None, text: str
 ) -> PlanOutput:
-    costs = [cost_of(one, load) for one in draft.targets]
+    """Build the answer of `leadline plan`."""
+    costs = [cost_of(target, load) for target in draft.targets]
     whole = total(costs)
-    return PlanOutput(
+    targets = [
+        PlannedTarget.from_records(
+            target,
+            cost,
+            target=target.url,
+            runner=RunnerKind.VM if target.vm else RunnerKind.POD,
+            doubt=target.doubt or None,
+        )
+        for target, cost in zip(draft.targets, costs, strict=True)
+    ]
+    return PlanOutput.from_records(
+        whole,
+        draft,
         context=context,
         path=path,
-        targets=[_target(*pair) for pair in zip(draft.targets, costs, strict=True)],
-        left_out=[LeftOutOutput(name=one.name, reason=one.reason) for one in draft.left_out],
-        notes=list(draft.notes),
-        trials=whole.trials,
-        io_s=whole.io_s,
-        prefill_s=whole.prefill_s,
-        set_up_s=whole.set_up_s,
-        total_s=whole.total_s,
+        targets=targets,
         prefill_bps_assumed=PREFILL_BPS,
-        claimed_bytes=whole.claimed_bytes,
         claimed_volumes=whole.volumes,
         plan=text,
     )
 
 
-def _target(target: DraftTarget, cost: Cost) -> PlannedTarget:
-    return PlannedTarget(
-        name=target.name,
-        target=target.url,
-        storage_class=target.storage_class,
-        runner=RunnerKind.VM if target.vm else RunnerKind.POD,
-        vm=target.vm,
-        mode=target.mode,
-        size_bytes=target.size_bytes,
-        count=target.count,
-        doubt=target.doubt or None,
-        why=target.why,
-        trials=cost.trials,
-        io_s=cost.io_s,
-        prefill_bytes=cost.prefill_bytes,
-        prefill_s=cost.prefill_s,
-        set_up_s=cost.set_up_s,
-        total_s=cost.total_s,
-        claimed_bytes=cost.claimed_bytes,
-    )
-
-
-# What `leadline lab up|status|list --format json` prints.
-
-
-class _LabOutputOutput(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class LabZoneOutput(_LabOutputOutput):
+class LabZoneOutput(Output):
     """A place with a network of its own: a zone, a rack of a single-zone lab, or the one zone of
     a lab of hosts."""
 
@@ -311,7 +240,7 @@ class LabZoneOutput(_LabOutputOutput):
     namespace: str
 
 
-class LabRoundTripOutput(_LabOutputOutput):
+class LabRoundTripOutput(Output):
     """What `received` pings took, in seconds."""
 
     source: str
@@ -323,14 +252,14 @@ class LabRoundTripOutput(_LabOutputOutput):
     max_s: float
 
 
-class LabPoolOutput(_LabOutputOutput):
+class LabPoolOutput(Output):
     """`metadata_pool` is where images or files in this pool have their metadata, if elsewhere."""
 
     name: str
     metadata_pool: str | None
 
 
-class LabProcessOutput(_LabOutputOutput):
+class LabProcessOutput(Output):
     """`pid` is null and `alive` false for one that has died; memory is resident."""
 
     name: str
@@ -339,14 +268,14 @@ class LabProcessOutput(_LabOutputOutput):
     memory_bytes: int
 
 
-class LabStepOutput(_LabOutputOutput):
+class LabStepOutput(Output):
     """A step of coming up, and when it was done, in seconds from the beginning."""
 
     name: str
     done_s: float
 
 
-class LabCpuGroupOutput(_LabOutputOutput):
+class LabCpuGroupOutput(Output):
     """The control group that bounds a host's OSDs. `throttled_share` is the share of its periods
     since the lab came up in which its quota was used up; null where the kernel does not tell."""
 
@@ -355,7 +284,7 @@ class LabCpuGroupOutput(_LabOutputOutput):
     throttled_share: float | None
 
 
-class OneLabOutput(_LabOutputOutput):
+class OneLabOutput(Output):
     """`condition` is `up`, `coming up`, `half up`, `half down`, `broken`, `damaged` or `orphan`.
     What is not known of a lab that is not whole is null or empty. `inter_zone_rtt_s` was asked
     for; it is in force where `zones` is not empty, and `round_trips` is what was measured.
@@ -389,21 +318,14 @@ class OneLabOutput(_LabOutputOutput):
     steps: list[LabStepOutput]
 
 
-class LabOutput(_LabOutputOutput):
+class LabOutput(Output):
     """`up` and `status` tell of one lab, `list` of all; `health` is asked for by `status` only."""
 
     schema_: Literal["leadline/lab/1"] = Field(default="leadline/lab/1", alias="schema")
     labs: list[OneLabOutput]
 
 
-# What `leadline pools --format json` prints: a contract with other programs.
-
-
-class _PoolsOutputOutput(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class OnePoolOutput(_PoolsOutputOutput):
+class OnePoolOutput(Output):
     """`outcome` is `made`, `exists`, `exists, not made by Leadline`, `same as another`, `skipped`;
     of `remove` `removed`, `left`, `none`; with `--dry-run` `would make`, `would remove`. The rest
     is null where there is no such pool afterwards (with `--dry-run`: now). `type` is `replicated`
@@ -427,7 +349,7 @@ class OnePoolOutput(_PoolsOutputOutput):
     phase: str | None = None
 
 
-class PoolsOutput(_PoolsOutputOutput):
+class PoolsOutput(Output):
     """`cluster` is how it was named; `notes` are sentences about it."""
 
     schema_: Literal["leadline/pools/1"] = Field(default="leadline/pools/1", alias="schema")

@@ -28,7 +28,7 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.pages.comparison.explanations import effect_texts
-from leadline.report.words import count_text, listed, share_text, visible
+from leadline.report.words import count_text, listed, share_text
 from leadline.units import format_bandwidth, format_iops, format_size
 
 # Pools and the arithmetic of their placement groups, as sections of the inventory.
@@ -63,13 +63,13 @@ def _pool(pool: Pool) -> tuple[str, ...]:
     rule = pool.rule
     root = "–"
     if rule and rule.root:
-        root = visible(rule.root) + (f"~{rule.device_class}" if rule.device_class else "")
+        root = rule.root + (f"~{rule.device_class}" if rule.device_class else "")
     pgs = f"{pool.pg_num:,}"
     if pool.pg_num_target != pool.pg_num:
         pgs += f" to {pool.pg_num_target:,}"
     return (
         str(pool.id),
-        visible(pool.name),
+        pool.name,
         _copies(pool),
         str(pool.min_size),
         (rule.failure_domain if rule else None) or "–",
@@ -104,7 +104,7 @@ def _used_for(pool: Pool) -> str:
     if pool.cephfs_role:
         text = f"cephfs {pool.cephfs_role.value}"
     else:
-        text = listed(visible(name) for name in pool.applications) or "no application"
+        text = listed(pool.applications) or "no application"
     if not pool.overwrites:
         text += ", append only"
     if pool.compression != "none":
@@ -157,11 +157,11 @@ def placement_section(inventory: CephInventory, placement: Placement) -> Section
 
 def _root(root: RootPlacement) -> list[Block]:
     settings = root.settings
-    pools = listed(visible(pool.name) for pool in root.pools)
+    pools = listed(pool.name for pool in root.pools)
     if root.unknown:
-        return [Paragraph(text=f"Root {visible(root.name)} ({pools}): {visible(root.unknown)}.")]
+        return [Paragraph(text=f"Root {root.name} ({pools}): {root.unknown}.")]
     text = (
-        f"Root {visible(root.name)}: {count_text(settings.osds, 'OSD')} x "
+        f"Root {root.name}: {count_text(settings.osds, 'OSD')} x "
         f"{settings.target_pg_per_osd} PGs wanted on each = a budget of {settings.budget:,} PG "
         f"replicas; its pools have {root.pg_replicas:,}, {root.pg_replicas / settings.osds:,.0f} "
         "an OSD."
@@ -175,17 +175,15 @@ def _root(root: RootPlacement) -> list[Block]:
     said: list[str] = []
     why = uneven(root)
     if why:
-        said.append(f"{visible(why)}.")
-    said += [
-        f"{visible(one.pool.name)}: {explained(one, settings)}." for one in root.advice if one.acts
-    ]
+        said.append(f"{why}.")
+    said += [f"{one.pool.name}: {explained(one, settings)}." for one in root.advice if one.acts]
     return [Paragraph(text=text), table, *([Bullets(items=tuple(said))] if said else [])]
 
 
 def _advice(one: PoolAdvice) -> tuple[str, ...]:
     raw = f"{one.raw:,.1f}" if one.raw < 1000 else f"{one.raw:,.0f}"
     return (
-        visible(one.pool.name),
+        one.pool.name,
         f"{one.ratio:.4f}",
         f"{one.budget:,.0f}",
         str(one.pool.size),
@@ -206,9 +204,7 @@ def _agreement(placement: Placement) -> str | None:
             f"`ceph osd pool autoscale-status` has the same pg_num for all "
             f"{count_text(placement.compared, 'pool')}."
         )
-    told = listed(
-        f"{visible(one.pool)} {one.theirs} (here {one.ours})" for one in placement.disagreements
-    )
+    told = listed(f"{one.pool} {one.theirs} (here {one.ours})" for one in placement.disagreements)
     return f"`ceph osd pool autoscale-status` says otherwise of {told}: believe Ceph."
 
 
@@ -230,11 +226,11 @@ def inventory_document(inventory: CephInventory, source: str) -> Document:
     ]
     doubts = [*placement.doubts, *_doubts(inventory)]
     if doubts:
-        items = tuple(f"{_capital(visible(doubt))}." for doubt in doubts)
+        items = tuple(f"{_capital(doubt)}." for doubt in doubts)
         sections.append(Section(heading="Doubts", id="doubts", blocks=(Bullets(items=items),)))
     return Document(
         title=f"Ceph {_release(inventory)} · {inventory.health.value} · {_extent(inventory)}",
-        subtitle=f"cluster {inventory.fsid} · {visible(source)}",
+        subtitle=f"cluster {inventory.fsid} · {source}",
         summary=_summary(inventory),
         sections=tuple(sections),
     )
@@ -279,7 +275,7 @@ def _summary(inventory: CephInventory) -> tuple[str, ...]:
     reason = unfit(inventory)
     if reason:
         found.append(f"Not fit to be measured: {reason.fact}.")
-    found += [f"{_capital(visible(note))}." for note in notes(inventory)]
+    found += [f"{_capital(note)}." for note in notes(inventory)]
     share = capacity.used_bytes / capacity.total_bytes if capacity.total_bytes else 0.0
     found.append(
         f"{format_size(capacity.used_bytes)} used ({share_text(share)}), "
@@ -307,7 +303,7 @@ def _summary(inventory: CephInventory) -> tuple[str, ...]:
 def _crush(inventory: CephInventory) -> Section:
     pairs = [
         (
-            f"root {visible(root.name)}",
+            f"root {root.name}",
             " > ".join(_counted(level.count, level.level) for level in root.levels[1:]),
         )
         for root in inventory.crush
@@ -346,7 +342,7 @@ _OSD_COLUMNS = (
 def _osd_table(inventory: CephInventory) -> Table:
     rows = []
     for osd in inventory.osds:
-        where = " / ".join(visible(place.name) for place in osd.location[1:])
+        where = " / ".join(place.name for place in osd.location[1:])
         state = ("up" if osd.up else "down") + ("" if osd.is_in else ", out")
         if osd.reweight not in (0.0, 1.0):
             state += f", reweight {osd.reweight:.2f}"
@@ -405,7 +401,7 @@ def _mode(mode: WireMode) -> str:
     if mode.told_by:
         text += f", says {mode.told_by}"
     elif mode.configured:
-        text += f"; the database has {visible(mode.configured)}"
+        text += f"; the database has {mode.configured}"
     return text
 
 
@@ -426,7 +422,7 @@ def _daemons(inventory: CephInventory) -> Section:
         text += f"; {len(inventory.mds_standbys or ())} standing by"
         if one.standby_replay:
             text += f", {one.standby_replay} replaying"
-        pairs.append((f"CephFS {visible(one.name)}", text))
+        pairs.append((f"CephFS {one.name}", text))
     pairs += _versions(inventory)
     return Section(heading="Daemons", id="daemons", blocks=(KeyValues(pairs=tuple(pairs)),))
 
@@ -482,7 +478,7 @@ def _configuration(inventory: CephInventory) -> list[Section]:
 
 
 def _settings(rows: Sequence[tuple[str, str, str]]) -> Table:
-    cells = tuple(tuple(Cell(text=visible(text)) for text in row) for row in rows)
+    cells = tuple(tuple(Cell(text=text) for text in row) for row in rows)
     return Table(id="settings", caption="", columns=_CONFIG_COLUMNS, rows=cells)
 
 
@@ -510,7 +506,7 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
     )
     sections = [Section(heading="What differs", id="differences", blocks=blocks)]
     explained = tuple(
-        f"{visible(one.path)}: {' '.join((*filter(None, [one.meaning]), *effect_texts(one)))}"
+        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *effect_texts(one)))}"
         for one in differing.differences
         if one.meaning or one.explains
     )
@@ -520,12 +516,12 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
         ("Not known of both", "unknown", tuple(differing.unknown)),
     ):
         if items:
-            block = Bullets(items=tuple(visible(item) for item in items))
+            block = Bullets(items=tuple(items))
             sections.append(Section(heading=heading, id=anchor, blocks=(block,)))
-    what = f"{visible(candidate)} from {visible(baseline)}"
+    what = f"{candidate} from {baseline}"
     return Document(
         title=f"{count_text(number, 'difference')} of {what}",
-        subtitle=f"baseline {visible(baseline)}",
+        subtitle=f"baseline {baseline}",
         summary=_against_summary(differing),
         sections=tuple(sections),
     )

@@ -43,7 +43,7 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.pages.inventory import inventory_document
-from leadline.report.words import count_text, listed, visible
+from leadline.report.words import count_text, listed
 from leadline.units import format_size
 
 # What makes the volumes of a Kubernetes cluster, as sections of its inventory.
@@ -65,13 +65,13 @@ def storage_sections(inventory: KubernetesInventory) -> tuple[Section, ...]:
 
 
 def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
-    name = f"OpenShift Data Foundation {visible(cluster.version)}".rstrip()
+    name = f"OpenShift Data Foundation {cluster.version}".rstrip()
     pairs: Pairs = [
         ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
         ("failure domain", failure_domain_text(cluster) or "not told"),
         ("device sets", device_sets_text(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
-        ("resource profile", visible(cluster.resource_profile) or "not set"),
+        ("resource profile", cluster.resource_profile or "not set"),
         ("encryption at rest", _encrypted(cluster.encrypted, cluster.kms)),
         ("network", _network(cluster.network, host=cluster.host_network)),
         ("arbiter", "yes" if cluster.arbiter else ""),
@@ -93,22 +93,22 @@ def _encrypted(on: bool | None, kms: bool) -> str:
 
 
 def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
-    title = f"Rook's Ceph {visible(cluster.version) or visible(cluster.image)}".rstrip()
+    title = f"Rook's Ceph {cluster.version or cluster.image}".rstrip()
     near = {True: "on", False: "off", None: ""}[cluster.read_affinity]
-    labels = listed(visible(label) for label in cluster.read_affinity_labels)
+    labels = listed(cluster.read_affinity_labels)
     pairs: Pairs = [
         ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
-        ("health", visible(cluster.health)),
+        ("health", cluster.health),
         ("external", "yes" if cluster.external else ""),
         ("monitors", "" if cluster.monitors is None else str(cluster.monitors)),
-        ("zones of monitors", listed(visible(zone) for zone in cluster.zones)),
+        ("zones of monitors", listed(cluster.zones)),
         ("device sets", device_sets_text(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
-        ("device classes", listed(visible(one) for one in cluster.device_classes)),
+        ("device classes", listed(cluster.device_classes)),
         ("encryption at rest", _encrypted(cluster.encrypted, bool(cluster.kms))),
         ("network", _network(cluster.network)),
         ("read affinity", f"{near} ({labels})" if near and labels else near),
-        ("CephFS mounts", visible(cluster.kernel_mount_options or cluster.fuse_mount_options)),
+        ("CephFS mounts", cluster.kernel_mount_options or cluster.fuse_mount_options),
         *_resources(cluster.resources),
     ]
     return _section(title, f"rook-{number}", pairs)
@@ -125,7 +125,7 @@ def _network(network: Network, *, host: bool = False) -> str:
 
 
 def _resources(given: tuple[Resources, ...]) -> Pairs:
-    return [(f"resources of {visible(one.daemon)}", resources_text(one)) for one in given]
+    return [(f"resources of {one.daemon}", resources_text(one)) for one in given]
 
 
 def _plain(value: float | None) -> str:
@@ -160,9 +160,9 @@ def _pools(inventory: KubernetesInventory) -> tuple[Section, ...]:
         ]
     if not rows:
         return ()
-    cells = tuple(tuple(Cell(text=visible(text) or "–") for text in row) for row in rows)
+    cells = tuple(tuple(Cell(text=text or "–") for text in row) for row in rows)
     blocks: list[Block] = [Table(id="rook-pools", caption="", columns=_POOL_COLUMNS, rows=cells)]
-    servers = tuple((f"MDS of {visible(one.name)}", _servers(one)) for one in inventory.filesystems)
+    servers = tuple((f"MDS of {one.name}", _servers(one)) for one in inventory.filesystems)
     if servers:
         blocks.append(KeyValues(pairs=servers))
     heading = "Pools that Rook is told to make"
@@ -200,7 +200,7 @@ def _mayastor(inventory: KubernetesInventory) -> tuple[Section, ...]:
         blocks.append(KeyValues(pairs=tuple(_engine(engine))))
     rows = tuple(
         tuple(
-            Cell(text=visible(text) or "–")
+            Cell(text=text or "–")
             for text in (
                 one.name,
                 one.node,
@@ -222,7 +222,7 @@ def _engine(engine: IoEngine) -> Pairs:
     polled = f"{count_text(len(engine.cores), 'core')} ({cores}), polled without pause"
     version = engine.image.rpartition("/")[2]
     return [
-        ("io-engine", visible(version)),
+        ("io-engine", version),
         ("cores", polled if engine.cores else "its arguments do not say"),
         ("processors", between(_plain(engine.cpu_request), _plain(engine.cpu_limit))),
         ("huge pages", _size(engine.hugepages_bytes)),
@@ -239,7 +239,7 @@ _ZFS_COLUMNS = (
 
 def _zfs(inventory: KubernetesInventory) -> tuple[Section, ...]:
     rows = tuple(
-        tuple(Cell(text=visible(text)) for text in (one.node, one.name, _size(one.free_bytes)))
+        tuple(Cell(text=text) for text in (one.node, one.name, _size(one.free_bytes)))
         for one in inventory.zfs_pools
     )
     if not rows:
@@ -252,18 +252,17 @@ def _longhorn(inventory: KubernetesInventory) -> tuple[Section, ...]:
     longhorn = inventory.longhorn
     if longhorn is None:
         return ()
-    kinds = listed(visible(kind) for kind in longhorn.kinds)
+    kinds = listed(longhorn.kinds)
     disks = f"{count_text(longhorn.disks, 'disk')} ({kinds})" if kinds else "no disks"
     pairs: Pairs = [
         ("disks", f"{disks} in {count_text(longhorn.nodes, 'node')}"),
-        *((visible(one.name), visible(one.value) or "not set") for one in longhorn.settings),
+        *((one.name, one.value or "not set") for one in longhorn.settings),
     ]
-    return (_section(f"Longhorn {visible(longhorn.version)}".rstrip(), "longhorn", pairs),)
+    return (_section(f"Longhorn {longhorn.version}".rstrip(), "longhorn", pairs),)
 
 
 def _named(namespace: str, name: str, phase: str) -> str:
-    text = f"{namespace}/{name}" + (f", {phase}" if phase and phase != "Ready" else "")
-    return visible(text)
+    return f"{namespace}/{name}" + (f", {phase}" if phase and phase != "Ready" else "")
 
 
 def _section(heading: str, anchor: str, pairs: Pairs) -> Section:
@@ -289,7 +288,7 @@ def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document
     ]
     return Document(
         title=f"Kubernetes {_version(inventory)} · {_extent(inventory)}",
-        subtitle=f"{_identity(inventory)} · {visible(source)}",
+        subtitle=f"{_identity(inventory)} · {source}",
         summary=summary(inventory),
         sections=tuple(sections),
     )
@@ -298,12 +297,12 @@ def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document
 def _version(inventory: KubernetesInventory) -> str:
     """The API server's, else that of the kubelets, which may not be newer."""
     if inventory.version:
-        text = visible(inventory.version)
+        text = inventory.version
     else:
         kubelets = sorted({node.kubelet for node in inventory.nodes if node.kubelet})
-        told = listed(visible(one) for one in kubelets)
+        told = listed(kubelets)
         text = f"with kubelets {told}" if told else "of unknown version"
-    return f"{text}, OpenShift {visible(inventory.openshift)}" if inventory.openshift else text
+    return f"{text}, OpenShift {inventory.openshift}" if inventory.openshift else text
 
 
 def _extent(inventory: KubernetesInventory) -> str:
@@ -316,9 +315,7 @@ def _extent(inventory: KubernetesInventory) -> str:
 
 
 def _identity(inventory: KubernetesInventory) -> str:
-    return (
-        f"cluster {visible(inventory.uid)}" if inventory.uid else "cluster without known identity"
-    )
+    return f"cluster {inventory.uid}" if inventory.uid else "cluster without known identity"
 
 
 def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
@@ -329,29 +326,29 @@ def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
         found.append(f"{number} could not be seen; Not seen, below, says what and why.")
     away = [node.name for node in inventory.nodes if node.ready is False]
     if away:
-        found.append(f"Not ready: {listed(visible(name) for name in away)}.")
+        found.append(f"Not ready: {listed(away)}.")
     cordoned = [node.name for node in inventory.nodes if not node.schedulable]
     if cordoned:
-        found.append(f"No new pods on {listed(visible(name) for name in cordoned)}.")
+        found.append(f"No new pods on {listed(cordoned)}.")
     default = [one.name for one in inventory.storage_classes if one.default]
     if len(default) > 1:
-        names = listed(visible(name) for name in default)
+        names = listed(default)
         found.append(f"{names} are all default classes; the newest is taken.")
     elif inventory.storage_classes:
-        named = visible(default[0]) if default else "none"
+        named = default[0] if default else "none"
         found.append(f"The default class: {named}.")
     for what, operator in (("KubeVirt", inventory.kubevirt), ("CDI", inventory.cdi)):
         if operator:
-            version = visible(operator.version) or "of unknown version"
+            version = operator.version or "of unknown version"
             found.append(f"{what} {version}{_phase(operator.phase, 'Deployed')}.")
     for cluster in inventory.ceph_clusters:
         if cluster.health and cluster.health != "HEALTH_OK":
-            found.append(f"Ceph in {visible(cluster.namespace)}: {visible(cluster.health)}.")
+            found.append(f"Ceph in {cluster.namespace}: {cluster.health}.")
     return tuple(found)
 
 
 def _phase(phase: str, usual: str) -> str:
-    return f", {visible(phase)}" if phase and phase != usual else ""
+    return f", {phase}" if phase and phase != usual else ""
 
 
 # --- StorageClasses ------------------------------------------------------------------------------
@@ -378,9 +375,7 @@ def _classes(inventory: KubernetesInventory) -> Section:
         Table(id="storage-classes", caption="", columns=_CLASS_COLUMNS, rows=rows)
     ]
     told = tuple(
-        (visible(one.name), said)
-        for one in inventory.storage_classes
-        if (said := "; ".join(matters(one)))
+        (one.name, said) for one in inventory.storage_classes if (said := "; ".join(matters(one)))
     )
     if told:
         blocks += [Paragraph(text="What matters of each:"), KeyValues(pairs=told)]
@@ -388,16 +383,16 @@ def _classes(inventory: KubernetesInventory) -> Section:
 
 
 def _class(item: StorageClass) -> tuple[str, ...]:
-    name = visible(item.name) + (" (default)" if item.default else "")
+    name = item.name + (" (default)" if item.default else "")
     kind = item.volumes.kind
     return (
         name,
-        visible(item.provisioner) if kind == "other" else kind,
+        item.provisioner if kind == "other" else kind,
         _of(item),
         {"WaitForFirstConsumer": "first pod", "Immediate": "at once"}.get(
-            item.binding, visible(item.binding)
+            item.binding, item.binding
         ),
-        visible(item.reclaim).lower(),
+        item.reclaim.lower(),
         "yes" if item.expansion else "no",
     )
 
@@ -408,12 +403,12 @@ def _of(item: StorageClass) -> str:
     if isinstance(volumes, CephVolumes):
         pool = volumes.data_pool or volumes.pool
         if volumes.kind == "cephfs":
-            return visible(volumes.fs_name + (f" / {pool}" if pool else ""))
-        return visible(pool)
+            return volumes.fs_name + (f" / {pool}" if pool else "")
+        return pool
     if isinstance(volumes, ZfsVolumes):
-        return visible(volumes.pool)
+        return volumes.pool
     if isinstance(volumes, LocalVolumes):
-        return visible(volumes.path)
+        return volumes.path
     return ""
 
 
@@ -426,16 +421,16 @@ def matters(item: StorageClass) -> list[str]:
     elif isinstance(volumes, MayastorVolumes):
         found = [
             count_text(volumes.replicas or 1, "replica"),
-            visible(volumes.protocol),
+            volumes.protocol,
             "thin" if volumes.thin else "thick",
             "encrypted" if volumes.encrypted else "",
         ]
     elif isinstance(volumes, ZfsVolumes):
         found = [
             volumes.layout,
-            visible(f"recordsize {volumes.record_size}") if volumes.record_size else "",
-            visible(f"volblocksize {volumes.block_size}") if volumes.block_size else "",
-            visible(f"compression {volumes.compression}") if volumes.compression else "",
+            f"recordsize {volumes.record_size}" if volumes.record_size else "",
+            f"volblocksize {volumes.block_size}" if volumes.block_size else "",
+            f"compression {volumes.compression}" if volumes.compression else "",
             "dedup" if volumes.dedup == "on" else "",
             "thin" if volumes.thin else "",
         ]
@@ -443,15 +438,15 @@ def matters(item: StorageClass) -> list[str]:
         copies = "" if volumes.replicas is None else count_text(volumes.replicas, "replica")
         locality = volumes.data_locality
         found = [
-            f"engine {visible(volumes.data_engine)}",
+            f"engine {volumes.data_engine}",
             copies,
-            f"data locality {visible(locality)}" if locality else "",
+            f"data locality {locality}" if locality else "",
             "encrypted" if volumes.encrypted else "",
         ]
     fs_type = getattr(volumes, "fs_type", "")
-    found.append(visible(fs_type))
+    found.append(fs_type)
     if item.mount_options:
-        found.append(f"mounted {visible(','.join(item.mount_options))}")
+        found.append(f"mounted {','.join(item.mount_options)}")
     if item.default_virt:
         found.append("default for virtual machines")
     return [one for one in found if one]
@@ -460,14 +455,14 @@ def matters(item: StorageClass) -> list[str]:
 def _ceph_matters(volumes: CephVolumes) -> list[str]:
     affinity = volumes.read_affinity
     near = "reads near copies" if affinity is not None and affinity.enabled else ""
-    kms = f" (KMS {visible(volumes.kms_id)})" if volumes.kms_id else ""
-    data = f"metadata in {visible(volumes.pool)}" if volumes.data_pool else ""
+    kms = f" (KMS {volumes.kms_id})" if volumes.kms_id else ""
+    data = f"metadata in {volumes.pool}" if volumes.data_pool else ""
     return [
         volumes.mounter.value,
         data,
-        visible(", ".join(volumes.image_features.split(","))),
-        visible(volumes.map_options),
-        visible(volumes.stripe),
+        ", ".join(volumes.image_features.split(",")),
+        volumes.map_options,
+        volumes.stripe,
         f"encrypted{kms}" if volumes.encrypted else "",
         near,
     ]
@@ -510,17 +505,17 @@ def _nodes(inventory: KubernetesInventory) -> Section:
 
 
 def _node(node: Node) -> tuple[str, ...]:
-    roles = listed(visible(role) for role in node.roles)
+    roles = listed(node.roles)
     states = [{True: "ready", False: "not ready", None: ""}[node.ready], roles]
     states += [] if node.schedulable else ["no new pods"]
     return (
-        visible(node.name),
-        visible(node.zone),
-        visible(node.instance_type),
+        node.name,
+        node.zone,
+        node.instance_type,
         _part(node.cpu_allocatable, node.cpu),
         "" if node.memory_bytes is None else format_size(node.memory_bytes),
-        visible(node.kernel),
-        visible(node.kubelet),
+        node.kernel,
+        node.kubelet,
         ", ".join(one for one in states if one),
     )
 
@@ -545,17 +540,17 @@ def _values(nodes: Sequence[Node], text: Callable[[Node], str]) -> str:
         if text(node):
             counts[text(node)] = counts.get(text(node), 0) + 1
     if len(counts) == 1:
-        return visible(next(iter(counts)))
-    return listed(f"{visible(value)} ({count})" for value, count in sorted(counts.items()))
+        return next(iter(counts))
+    return listed(f"{value} ({count})" for value, count in sorted(counts.items()))
 
 
 def _drivers(inventory: KubernetesInventory) -> tuple[Section, ...]:
     pairs = [
-        (visible(one.name), _driver(one.nodes, one.attach_required, one.storage_capacity))
+        (one.name, _driver(one.nodes, one.attach_required, one.storage_capacity))
         for one in inventory.csi_drivers
     ]
     pairs += [
-        (visible(one.name), listed(_images(one.images)) + _ready(one.ready, one.wanted))
+        (one.name, listed(_images(one.images)) + _ready(one.ready, one.wanted))
         for one in inventory.workloads
     ]
     if not pairs:
@@ -572,7 +567,7 @@ def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
 
 
 def _images(images: Iterable[str]) -> Iterable[str]:
-    return (visible(image.rpartition("/")[2]) for image in images)
+    return (image.rpartition("/")[2] for image in images)
 
 
 def _ready(ready: int | None, wanted: int | None) -> str:
@@ -603,5 +598,5 @@ def gaps_section(inventory: KubernetesInventory) -> tuple[Section, ...]:
     """What could not be seen, and why; none where all was."""
     if not inventory.gaps:
         return ()
-    items = tuple(f"{visible(one.what)}: {visible(one.reason)}" for one in inventory.gaps)
+    items = tuple(f"{one.what}: {one.reason}" for one in inventory.gaps)
     return (Section(heading="Not seen", id="gaps", blocks=(Bullets(items=items),)),)

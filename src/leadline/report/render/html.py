@@ -16,7 +16,17 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from leadline.findings import Severity
-from leadline.report.document import Block, Cell, Document, DotPlot, Kind, LineChart, Mark, Table
+from leadline.report.document import (
+    Block,
+    Cell,
+    Document,
+    DotPlot,
+    Kind,
+    LineChart,
+    Mark,
+    Table,
+    printable,
+)
 from leadline.report.render.svg_charts import beside, level, line_plot, row_chart
 from leadline.report.render.svg_shapes import DEFINITIONS, verdict_class
 from leadline.version import __version__
@@ -48,7 +58,7 @@ def render(
     style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
     return _template(ready_to_print).render(
-        document=document,
+        document=printable(document),
         version=__version__,
         definitions=Markup(DEFINITIONS),
         style=Markup(style),

@@ -9,7 +9,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
-from leadline.report.words import evidence_text, place, visible
+from leadline.report.words import evidence_text, place
+from leadline.text import visible_lines
 
 # What XML 1.0 cannot hold, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -66,7 +67,3 @@ def _told(finding: Finding) -> str:
 
 def _text(text: str) -> str:
     return _NOT_XML.sub("?", visible_lines(text))
-
-
-def visible_lines(text: str) -> str:
-    return "\n".join(visible(line) for line in text.splitlines())

@@ -28,6 +28,7 @@ from leadline.report.document import (
     Section,
     Table,
     Tree,
+    printable,
 )
 from leadline.report.render.svg import (
     bar_table,
@@ -94,6 +95,7 @@ def render_with_pictures(document: Document, folder: str) -> tuple[str, dict[str
 
 
 def _render(document: Document, pictures: _Pictures | None) -> str:
+    document = printable(document)
     lines = [f"# {_line(document.title)}", "", _line(document.subtitle), ""]
     lines += [f"- {_line(text)}" for text in document.summary]
     for section in document.sections:

@@ -21,9 +21,10 @@ from leadline.report.document import (
     LineChart,
     Table,
     Tree,
+    printable,
 )
 from leadline.report.render.svg_charts import TRACK_HEIGHT, Row, beside, level, line_plot, row_chart
-from leadline.report.render.svg_shapes import DEFINITIONS, SYMBOLS, escaped
+from leadline.report.render.svg_shapes import DEFINITIONS, SYMBOLS, xml_text
 
 _WIDTH = 760
 _EDGE = 16
@@ -36,6 +37,7 @@ _CHARACTER = 6.7
 
 def draw(chart: Chart | DotPlot) -> str:
     """A whole SVG document, 760 pixels wide, which needs nothing beside itself."""
+    chart = printable(chart)
     match chart:
         case LineChart():
             height, drawing, said = _lines(chart)
@@ -47,7 +49,7 @@ def draw(chart: Chart | DotPlot) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"'
         f' width="{_WIDTH}" height="{height}" role="img" class="picture">'
-        f"<title>{escaped(chart.title)}</title><desc>{escaped(said)}</desc>"
+        f"<title>{xml_text(chart.title)}</title><desc>{xml_text(said)}</desc>"
         f"<style>{style}</style>{DEFINITIONS}"
         f'<rect class="paper" width="{_WIDTH}" height="{height}"/>{drawing}</svg>\n'
     )
@@ -68,10 +70,10 @@ def _long(text: str) -> float:
 
 def _text(x: float, y: float, text: str, width: float, style: str = "", end: str = "start") -> str:
     shown = clipped(text, width)
-    full = f"<title>{escaped(text)}</title>" if shown != text else ""
+    full = f"<title>{xml_text(text)}</title>" if shown != text else ""
     return (
         f'<text class="{style or "name"}" x="{x:g}" y="{y:g}" text-anchor="{end}">'
-        f"{escaped(shown)}{full}</text>"
+        f"{xml_text(shown)}{full}</text>"
     )
 
 

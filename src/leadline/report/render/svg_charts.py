@@ -31,7 +31,6 @@ from leadline.report.render.svg_shapes import (
     at,
     bar,
     colour,
-    escaped,
     fitting,
     mark,
     percent,
@@ -40,6 +39,7 @@ from leadline.report.render.svg_shapes import (
     titled,
     verdict_mark,
     within,
+    xml_text,
 )
 
 _PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
@@ -126,13 +126,13 @@ def _axes(chart: LineChart) -> str:
         style = "tick" if (part, text) in narrow else "wide"
         parts.append(
             f'<text class="{style}" x="{percent(part)}" y="100%" dy="17"'
-            f' text-anchor="{anchor(part)}">{escaped(text)}</text>'
+            f' text-anchor="{anchor(part)}">{xml_text(text)}</text>'
         )
     for value, text in chart.y.ticks:
         y = percent(1 - share(chart.y, value))
         parts.append(
             f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
-            f'<text x="0" dx="-8" y="{y}" dy=".34em" text-anchor="end">{escaped(text)}</text>'
+            f'<text x="0" dx="-8" y="{y}" dy=".34em" text-anchor="end">{xml_text(text)}</text>'
         )
     parts.append('<line class="base" x1="0" x2="100%" y1="100%" y2="100%"/>')
     return "".join(parts)
@@ -164,7 +164,7 @@ def _line(chart: LineChart, line: Line) -> str:
 
 def _rule(chart: LineChart, rule: Rule) -> str:
     """A line across the plot with its word at the end where nothing else is likely to be."""
-    text = escaped(rule.label)
+    text = xml_text(rule.label)
     if rule.upright:
         x = at(chart.x, rule.value)
         side, dx = ("end", -4) if share(chart.x, rule.value) > 0.5 else ("start", 4)
@@ -189,7 +189,7 @@ def _pin(chart: LineChart, pin: Pin) -> str:
         f'<use href="#shape-ring" class="ring {colour(pin.hue)}" x="{x}" y="{y}">'
         f"{titled(pin.text)}</use>"
         f'<text class="said" x="{x}" dx="{dx}" y="{y}" dy="{dy}" text-anchor="{side}">'
-        f"{escaped(pin.label)}</text>"
+        f"{xml_text(pin.label)}</text>"
     )
 
 
@@ -213,7 +213,7 @@ def _names(chart: LineChart) -> str:
         shown = label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
         texts.append(
             f'<text class="end {colour(series)}" x="100%" dx="9" y="{percent(above)}" dy=".34em">'
-            f"{escaped(shown)}{titled(label)}</text>"
+            f"{xml_text(shown)}{titled(label)}</text>"
         )
     return "".join(texts)
 
@@ -312,7 +312,7 @@ def _chart(
         id=chart.id,
         title=chart.title,
         scale=scale,
-        grid=f'<g id="{escaped(chart.id)}-grid">'
+        grid=f'<g id="{xml_text(chart.id)}-grid">'
         + "".join(
             f'<line class="grid" x1="{x}" x2="{x}" y1="{-_OVER}" y2="{TRACK_HEIGHT + _OVER}"/>'
             for x in (at(axis, value) for value, _ in axis.ticks)
@@ -321,7 +321,7 @@ def _chart(
         + (_banded_grids(chart) if isinstance(chart, DeltaChart) else ""),
         axis="".join(
             f'<text class="{"tick" if tick in narrow else "wide"}" x="{percent(tick[0])}" y="13"'
-            f' text-anchor="{anchor(tick[0])}">{escaped(tick[1])}</text>'
+            f' text-anchor="{anchor(tick[0])}">{xml_text(tick[1])}</text>'
             for tick in wide
         ),
         legend=legend,
@@ -333,7 +333,7 @@ def _chart(
 
 
 def _grid(chart: DotPlot | BarChart | DeltaChart) -> str:
-    return f'<use href="#{escaped(chart.id)}-grid"/>'
+    return f'<use href="#{xml_text(chart.id)}-grid"/>'
 
 
 def _rows_line(style: str, x1: str, x2: str, y1: int = 10, y2: int = 10, title: str = "") -> str:
@@ -415,7 +415,7 @@ def rows_swatch(series: int) -> str:
 
 def _delta(chart: DeltaChart, row: DeltaRow) -> Row:
     scale = chart.scale
-    drawing = f'<use href="#{escaped(chart.id)}-grid-{_bands(chart).index(row.band)}"/>'
+    drawing = f'<use href="#{xml_text(chart.id)}-grid-{_bands(chart).index(row.band)}"/>'
     if row.ratio is not None:
         drawing += _whisker(scale, row.interval)
         drawing += verdict_mark(row.verdict, at(scale, row.ratio), "10")
@@ -436,7 +436,7 @@ def _banded_grids(chart: DeltaChart) -> str:
     for index, band in enumerate(_bands(chart)):
         low, high = share(chart.scale, 1 - band), share(chart.scale, 1 + band)
         drawn.append(
-            f'<g id="{escaped(chart.id)}-grid-{index}"><rect class="band" x="{percent(low)}"'
+            f'<g id="{xml_text(chart.id)}-grid-{index}"><rect class="band" x="{percent(low)}"'
             f' y="{-_OVER}" width="{percent(high - low)}" height="{TRACK_HEIGHT + 2 * _OVER}"/>'
             f"{_grid(chart)}{line}</g>"
         )

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from leadline.text import visible
 
-# What XML cannot hold even escaped, and `visible` lets through.
-_NOT_XML = re.compile("[\ufffe\uffff\ud800-\udfff]")
+# What XML cannot hold even xml_text, and `visible` lets through.
+_NOT_XML = re.compile("[\ufffe\uffff]")
 
 SHAPES = ("circle", "square", "triangle", "diamond")
 _HATCHES = 4
@@ -60,14 +60,14 @@ DEFINITIONS = (
 )
 
 
-def escaped(text: str) -> str:
-    """Text for an element or an attribute of HTML or XML."""
+def xml_text(text: str) -> str:
+    """Escape text for an element or an attribute of HTML or XML."""
     return html.escape(_NOT_XML.sub("\ufffd", visible(text)))
 
 
 def titled(text: str) -> str:
     """What a pointer that rests on a mark is told."""
-    return f"<title>{escaped(text)}</title>" if text else ""
+    return f"<title>{xml_text(text)}</title>" if text else ""
 
 
 def colour(series: int) -> str:

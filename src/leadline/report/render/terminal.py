@@ -41,6 +41,7 @@ from leadline.report.document import (
     Stroke,
     Table,
     Tree,
+    printable,
 )
 from leadline.report.render.svg import heat_table, line_texts, tree_lines, with_symbols
 from leadline.report.render.svg_shapes import SYMBOLS, fitting, share
@@ -360,6 +361,7 @@ def render(
     `trials` adds every trial's value; `full` also what is for looking up: conditions, test
     matrix, methods.
     """
+    document = printable(document)
     _wrapped(console, Text(document.title, style="bold"))
     if document.subtitle:
         _wrapped(console, Text(document.subtitle, style="dim"))

@@ -216,12 +216,12 @@ class World:
         labels = _pairs(wanted.get("labelSelector", [""])[0])
         fields = _pairs(wanted.get("fieldSelector", [""])[0])
         return [
-            one
-            for (kind, where, _), one in self.objects.items()
+            item
+            for (kind, where, _), item in self.objects.items()
             if kind == plural
             and namespace in ("", where)
-            and labels.items() <= one["metadata"]["labels"].items()
-            and all(_field(one, path) == value for path, value in fields.items())
+            and labels.items() <= item["metadata"]["labels"].items()
+            and all(_field(item, path) == value for path, value in fields.items())
         ]
 
 

@@ -53,7 +53,7 @@ def test_a_class_that_keeps_volumes() -> None:
 def test_a_class_that_is_not_there_is_told_with_the_nearest(api: ApiDouble, tmp_path: Path) -> None:
     def say(asked: Asked) -> Answer:
         if asked.path.endswith("/storageclasses"):
-            items = [{"metadata": {"name": one}, "provisioner": "p"} for one in ("fast", "slow")]
+            items = [{"metadata": {"name": item}, "provisioner": "p"} for item in ("fast", "slow")]
             return listing(*items)
         if asked.path.endswith("/fast"):
             return json_of({"metadata": {"name": "fast"}, "provisioner": "p"})

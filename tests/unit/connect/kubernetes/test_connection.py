@@ -13,7 +13,7 @@ import yaml
 from lightkube import ApiError
 from lightkube.resources.core_v1 import Node, Pod
 
-from leadline.connect.kubernetes.client import Connection, KubernetesAccess, rule
+from leadline.connect.kubernetes.client import Connection, KubernetesAccess, format_rule
 from leadline.errors import LeadlineError
 from tests.unit.connect.kubernetes.api_double import (
     CLOSED,
@@ -42,7 +42,7 @@ TIRED = refusal(429, "too many requests", "TooManyRequests")
 
 def nodes(connection: Connection) -> list[str]:
     found = connection.ask("list", "nodes", lambda client: list(client.list(Node)))
-    return [str(one.metadata.name) for one in found if one.metadata]
+    return [str(item.metadata.name) for item in found if item.metadata]
 
 
 def pods(connection: Connection) -> object:
@@ -348,7 +348,7 @@ def test_files_of_kubeconfig_count_together_and_the_first_counts_most(
         },
     )
     authority.write_bytes(Path(api.certificate).read_bytes())
-    files = [str(one) for one in (first, missing, second, third)]
+    files = [str(item) for item in (first, missing, second, third)]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
     with Connection(KubernetesAccess()) as connection:
         assert nodes(connection) == ["n1"]
@@ -430,7 +430,7 @@ def test_a_login_program_that_fails_is_told_at_once(
     ],
 )
 def test_a_rule_is_written_as_in_a_manifest(resource: str, written_rule: str) -> None:
-    assert rule("get", resource) == written_rule
+    assert format_rule("get", resource) == written_rule
     assert yaml.safe_load(written_rule)["verbs"] == ["get"]
 
 

@@ -14,7 +14,7 @@ from leadline.connect.kubernetes.console import (
     Beacon,
     Console,
     Request,
-    packed,
+    encode_payload,
 )
 
 _NONCES = st.text("0123456789abcdef", min_size=12, max_size=12)
@@ -40,11 +40,11 @@ def test_answers_are_found_however_they_are_cut(
     assert console.damaged == 0
 
 
-@given(st.binary(max_size=80).filter(lambda one: b"\n" not in one), _PAYLOADS)
+@given(st.binary(max_size=80).filter(lambda item: b"\n" not in item), _PAYLOADS)
 def test_what_stands_before_and_behind_is_passed_over(noise: bytes, payload: bytes) -> None:
     line = _line("aa", "-", payload).strip(b"\n")
     found = Console().take(b"\r\n" + noise + b"\n" + noise + b" " + line + b"\r\n" + noise)
-    assert [one for one in found if isinstance(one, Answer)][-1:] == [
+    assert [item for item in found if isinstance(item, Answer)][-1:] == [
         Answer(nonce="aa", status="-", payload=payload)
     ]
 
@@ -59,7 +59,7 @@ def test_a_line_that_another_wrote_into_is_no_answer(
     console = Console()
     found = console.take(line[:place] + noise + line[place:])
     expected = Answer(nonce="aa", status="0", payload=payload)
-    assert all(one == expected for one in found)
+    assert all(item == expected for item in found)
     assert console.take(line) == [expected]
 
 
@@ -84,7 +84,7 @@ def test_a_request_is_short_enough_for_any_terminal() -> None:
         task="b" * 12,
         part="command",
         number=10**9,
-        payload=packed(bytes(PIECE_BYTES)),
+        payload=encode_payload(bytes(PIECE_BYTES)),
     )
     assert len(request.line) < 4096
     body = request.line.decode().strip().removeprefix("@L ").rpartition(" ")

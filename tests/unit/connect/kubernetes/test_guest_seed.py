@@ -17,7 +17,7 @@ def test_cloud_init_reads_the_scripts_as_they_are() -> None:
     text = user_data(VmSettings(boot=_BOOT))
     assert text.startswith("#cloud-config\n")
     seed = yaml.safe_load(text)
-    written = {one["path"]: one["content"] for one in seed["write_files"]}
+    written = {write_file["path"]: write_file["content"] for write_file in seed["write_files"]}
     assert written["/usr/local/lib/leadline/guest_agent.sh"] == script("guest_agent.sh")
     assert seed["runcmd"] == [["sh", "/usr/local/lib/leadline/guest_setup.sh", "fio"]]
 

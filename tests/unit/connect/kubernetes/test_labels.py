@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.connect.kubernetes.client import (
+from leadline.connect.kubernetes.objects import (
     MANAGED_BY,
     RUN,
     TARGET,

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from leadline.connect.kubernetes.machines import (
-    conditions_told,
-    import_trouble,
-    lost,
-    machine_trouble,
-    running,
-    waiting,
-    whereabouts,
+    find_import_problem,
+    find_loss,
+    find_machine_problem,
+    find_wait,
+    format_conditions,
+    is_running,
+    read_placement,
 )
 
 
@@ -30,8 +30,8 @@ def _condition(kind: str, status: str, reason: str = "", message: str = "") -> d
 
 def test_one_that_runs_where_it_was_is_no_trouble() -> None:
     found = _instance(conditions=[_condition("Ready", "True")])
-    assert running(found)
-    assert lost(found, whereabouts(found)) is None
+    assert is_running(found)
+    assert find_loss(found, read_placement(found)) is None
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_one_that_runs_where_it_was_is_no_trouble() -> None:
     ],
 )
 def test_one_that_is_lost_is_told(found: dict[str, Any], says: str, hint: str) -> None:
-    trouble = lost(found, whereabouts(_instance()))
-    assert trouble is not None
-    assert trouble.final
-    assert says in trouble.fact
-    assert hint in trouble.hint
+    problem = find_loss(found, read_placement(_instance()))
+    assert problem is not None
+    assert problem.final
+    assert says in problem.fact
+    assert hint in problem.hint
 
 
 def test_a_migration_that_ended_before_is_no_trouble() -> None:
     found = _instance(migrationState={"targetNode": "n1", "completed": True})
-    assert lost(found, whereabouts(found)) is None
+    assert find_loss(found, read_placement(found)) is None
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,22 @@ def test_a_migration_that_ended_before_is_no_trouble() -> None:
     [("CrashLoopBackOff", True), ("DataVolumeError", True), ("ErrImagePull", False)],
 )
 def test_what_a_machine_says_of_itself(status: str, final: bool) -> None:
-    trouble = machine_trouble({"metadata": {"name": "vm"}, "status": {"printableStatus": status}})
-    assert trouble is not None
-    assert trouble.final is final
+    problem = find_machine_problem(
+        {"metadata": {"name": "vm"}, "status": {"printableStatus": status}}
+    )
+    assert problem is not None
+    assert problem.final is final
     starting = {"metadata": {"name": "vm"}, "status": {"printableStatus": "Starting"}}
-    assert machine_trouble(starting) is None
+    assert find_machine_problem(starting) is None
 
 
 def test_why_an_instance_waits() -> None:
     unschedulable = _condition("PodScheduled", "False", "Unschedulable", "0/3 nodes: no \x1b[m cpu")
-    trouble = waiting(_instance(phase="Scheduling", conditions=[unschedulable]))
-    assert trouble is not None
-    assert not trouble.final
-    assert "0/3 nodes: no \\x1b[m cpu" in trouble.fact
-    assert waiting(_instance(conditions=[_condition("PodScheduled", "True")])) is None
+    problem = find_wait(_instance(phase="Scheduling", conditions=[unschedulable]))
+    assert problem is not None
+    assert not problem.final
+    assert "0/3 nodes: no \x1b[m cpu" in problem.fact
+    assert find_wait(_instance(conditions=[_condition("PodScheduled", "True")])) is None
 
 
 def test_an_import_that_fails_is_told() -> None:
@@ -116,17 +118,17 @@ def test_an_import_that_fails_is_told() -> None:
             "conditions": [_condition("Running", "False", "Error", says)],
         },
     }
-    trouble = import_trouble(volume)
-    assert trouble is not None
-    assert says in trouble.fact
-    assert not trouble.final
+    problem = find_import_problem(volume)
+    assert problem is not None
+    assert says in problem.fact
+    assert not problem.final
     volume["status"]["phase"] = "Failed"
-    assert (import_trouble(volume) or trouble).final is True
+    assert (find_import_problem(volume) or problem).final is True
     volume["status"]["phase"] = "Succeeded"
-    assert import_trouble(volume) is None
+    assert find_import_problem(volume) is None
 
 
 def test_an_object_without_status_says_nothing() -> None:
-    assert conditions_told({"metadata": {"name": "vm"}}) == []
-    assert machine_trouble({"metadata": {"name": "vm"}}) is None
-    assert not running({"metadata": {"name": "vm"}})
+    assert format_conditions({"metadata": {"name": "vm"}}) == []
+    assert find_machine_problem({"metadata": {"name": "vm"}}) is None
+    assert not is_running({"metadata": {"name": "vm"}})

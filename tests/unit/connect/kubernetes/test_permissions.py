@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from leadline.connect.kubernetes.client import (
+from leadline.connect.kubernetes.permissions import (
     NAMESPACE_RULES,
     OPTIONAL,
     RUN_RULES,
     Rule,
-    allowed,
+    is_allowed,
     require,
 )
 from leadline.errors import LeadlineError
@@ -55,7 +55,7 @@ def test_only_what_is_of_a_namespace_is_asked_with_one(api: ApiDouble, tmp_path:
     with api.connection(tmp_path) as connection:
         require(connection, (*NAMESPACE_RULES, *RUN_RULES), "mine")
     found = [asked.body["spec"]["resourceAttributes"] for asked in api.asked]
-    of_all = {one["resource"] for one in found if not one.get("namespace")}
+    of_all = {item["resource"] for item in found if not item.get("namespace")}
     assert {"nodes", "namespaces", "storageclasses"} <= of_all
     assert not of_all & {"pods", "jobs", "persistentvolumeclaims"}
 
@@ -69,7 +69,7 @@ def test_a_subresource_is_asked_as_one(api: ApiDouble, tmp_path: Path) -> None:
         namespaced=True,
     )
     with api.connection(tmp_path) as connection:
-        assert not allowed(connection, console, "mine")
+        assert not is_allowed(connection, console, "mine")
     asked = api.asked[0].body["spec"]["resourceAttributes"]
     assert (asked["resource"], asked["subresource"]) == ("virtualmachineinstances", "console")
-    assert console.called == "virtualmachineinstances.subresources.kubevirt.io/console"
+    assert console.qualified == "virtualmachineinstances.subresources.kubevirt.io/console"

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from leadline.connect.kubernetes.client import labels_of
-from leadline.connect.kubernetes.pods import ROOT, USER, PodSecurity, RunnerJob, job, namespace
+from leadline.connect.kubernetes.objects import labels_of
+from leadline.connect.kubernetes.pods import (
+    ROOT,
+    USER,
+    PodSecurity,
+    RunnerJob,
+    build_job,
+    build_namespace,
+)
 from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest, volume_request
 
 LABELS = labels_of("perf-1", "abc", 1)
@@ -32,7 +39,7 @@ def asked(
 
 
 def made(runner: RunnerJob, **cluster: Any) -> dict[str, Any]:
-    found: dict[str, Any] = job(runner, KubernetesCluster(**cluster)).to_dict()
+    found: dict[str, Any] = build_job(runner, KubernetesCluster(**cluster)).to_dict()
     return found
 
 
@@ -82,7 +89,7 @@ def test_as_many_pods_as_volumes_at_once_and_none_is_replaced() -> None:
 def test_each_pod_claims_a_volume_of_its_own(mode: VolumeMode, written: str) -> None:
     found = made(asked(volume_request({"access": "rwx"}), mode))
     pod = pod_of(found)
-    template = next(one for one in pod["volumes"] if one["name"] == "volume")["ephemeral"]
+    template = next(volume for volume in pod["volumes"] if volume["name"] == "volume")["ephemeral"]
     claim = template["volumeClaimTemplate"]
     assert claim["spec"]["storageClassName"] == "fast"
     assert claim["spec"]["volumeMode"] == written
@@ -91,18 +98,20 @@ def test_each_pod_claims_a_volume_of_its_own(mode: VolumeMode, written: str) -> 
     (container,) = pod["containers"]
     block = mode is VolumeMode.BLOCK
     assert ("volumeDevices" in container) is block
-    assert ("volume" in [one["name"] for one in container["volumeMounts"]]) is not block
+    assert (
+        "volume" in [volume_mount["name"] for volume_mount in container["volumeMounts"]]
+    ) is not block
 
 
 def test_everything_carries_the_labels_of_the_run() -> None:
     found = made(asked())
-    claim = next(one for one in pod_of(found)["volumes"] if "ephemeral" in one)
+    claim = next(volume for volume in pod_of(found)["volumes"] if "ephemeral" in volume)
     labelled = (
         found["metadata"],
         found["spec"]["template"]["metadata"],
         claim["ephemeral"]["volumeClaimTemplate"]["metadata"],
     )
-    assert all(LABELS.items() <= one["labels"].items() for one in labelled)
+    assert all(LABELS.items() <= item["labels"].items() for item in labelled)
 
 
 def test_a_pod_is_placed_as_the_plan_and_the_target_say() -> None:
@@ -133,6 +142,6 @@ def test_a_pod_is_placed_as_the_plan_and_the_target_say() -> None:
 
 @pytest.mark.parametrize("level", PodSecurity)
 def test_a_namespace_enforces_what_its_pods_keep(level: PodSecurity) -> None:
-    found = namespace("leadline-x", LABELS, level).to_dict()
+    found = build_namespace("leadline-x", LABELS, level).to_dict()
     assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level.value
     assert LABELS.items() <= found["metadata"]["labels"].items()

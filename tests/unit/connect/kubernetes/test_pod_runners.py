@@ -11,9 +11,9 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
 
 from leadline import errors
-from leadline.connect.kubernetes import pod_runners as runner_pods
-from leadline.connect.kubernetes.client import TOKEN
-from leadline.connect.kubernetes.pod_runners import await_pods, create_job, pods_of
+from leadline.connect.kubernetes import pods
+from leadline.connect.kubernetes.objects import TOKEN, RunnerGroup
+from leadline.connect.kubernetes.pods import await_pods, create_job, pods_of
 from leadline.errors import LeadlineError
 from tests.unit.connect.kubernetes.api_double import ApiDouble, World, refusal
 
@@ -86,8 +86,16 @@ def awaited(
     go_on: Callable[[], None] = lambda: None,
 ) -> list[str]:
     with api.connection(folder) as connection:
-        found = await_pods(connection, "ns", "job", "t1", count, bound_s=bound_s, go_on=go_on)
-    return [str(one.metadata.name) for one in found if one.metadata]
+        group = RunnerGroup(
+            connection=connection,
+            namespace="ns",
+            token="t1",
+            count=count,
+            bound_s=bound_s,
+            go_on=go_on,
+        )
+        found = await_pods(group, "job")
+    return [str(item.metadata.name) for item in found if item.metadata]
 
 
 def raised(api: ApiDouble, folder: Path, count: int = 1, **more: Any) -> LeadlineError:
@@ -150,7 +158,7 @@ def test_what_does_not_heal_is_told_at_once_with_its_events(
 def test_a_pod_without_a_node_is_given_up_before_the_bound(
     api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_pods, "NOWHERE_S", 0.1)
+    monkeypatch.setattr(pods, "UNSCHEDULABLE_S", 0.1)
     add_pod(world, 0, unscheduled(NO_CPU))
     error = raised(api, tmp_path, bound_s=600)
     assert NO_CPU in error.fact
@@ -159,7 +167,7 @@ def test_a_pod_without_a_node_is_given_up_before_the_bound(
 def test_a_pod_for_which_a_node_is_made_is_waited_for(
     api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_pods, "NOWHERE_S", 0.0)
+    monkeypatch.setattr(pods, "UNSCHEDULABLE_S", 0.0)
     add_pod(world, 0, unscheduled(NO_CPU))
     add_event(world, "job-0", "TriggeredScaleUp", "pod triggered scale-up", "Normal")
     turns: list[int] = []

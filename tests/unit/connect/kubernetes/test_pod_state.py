@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from lightkube.resources.core_v1 import Event, Pod
 
-from leadline.connect.kubernetes.pods import explained, lost, running, told, trouble
+from leadline.connect.kubernetes.objects import format_events
+from leadline.connect.kubernetes.pods import find_loss, find_problem, is_running, states_reason
 from leadline.errors import RUNNER_FAILED
 
 
@@ -68,23 +69,23 @@ RUNNING = {"phase": "Running", "containerStatuses": [container(running={})]}
 def test_a_pod_that_ended_is_told_with_its_reason(
     status: dict[str, Any], fact: str, hint: str
 ) -> None:
-    found = lost(pod(status))
+    found = find_loss(pod(status))
     assert found is not None
     assert found.kind is RUNNER_FAILED
     assert found.final
     assert found.fact == f"the pod 'p' ended: {found.fact.partition('ended: ')[2]}"
     assert fact in found.fact
     assert hint in found.hint
-    assert not running(pod(status))
-    assert trouble(pod(status)) == found
+    assert not is_running(pod(status))
+    assert find_problem(pod(status)) == found
 
 
 def test_a_pod_that_runs_but_is_being_deleted_is_lost() -> None:
     deleted = pod(RUNNING, deletionTimestamp="2026-11-21T19:00:00Z")
-    found = lost(deleted)
+    found = find_loss(deleted)
     assert found is not None
     assert "is being deleted" in found.fact
-    assert not running(deleted)
+    assert not is_running(deleted)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,9 @@ def test_a_pod_that_runs_but_is_being_deleted_is_lost() -> None:
 )
 def test_an_image_that_does_not_come(reason: str, final: bool) -> None:
     waiting = {"reason": reason, "message": "not found"}
-    found = trouble(pod({"phase": "Pending", "containerStatuses": [container(waiting=waiting)]}))
+    found = find_problem(
+        pod({"phase": "Pending", "containerStatuses": [container(waiting=waiting)]})
+    )
     assert found is not None
     assert found.final is final
     assert "gets no image 'registry.example/runner:1': not found" in found.fact
@@ -108,7 +111,9 @@ def test_an_image_that_does_not_come(reason: str, final: bool) -> None:
 def test_a_container_that_cannot_be_made() -> None:
     message = "container has runAsNonRoot and image will run as root"
     waiting = {"reason": "CreateContainerConfigError", "message": message}
-    found = trouble(pod({"phase": "Pending", "containerStatuses": [container(waiting=waiting)]}))
+    found = find_problem(
+        pod({"phase": "Pending", "containerStatuses": [container(waiting=waiting)]})
+    )
     assert found is not None
     assert found.final
     assert message in found.fact
@@ -120,15 +125,15 @@ def unscheduled(message: str, reason: str = "Unschedulable") -> Pod:
 
 
 def test_a_pod_that_finds_no_node_may_still_find_one() -> None:
-    found = trouble(unscheduled("0/3 nodes are available: 3 Insufficient cpu."))
+    found = find_problem(unscheduled("0/3 nodes are available: 3 Insufficient cpu."))
     assert found is not None
-    assert found.nowhere
+    assert found.unschedulable
     assert not found.final
     assert "3 Insufficient cpu" in found.fact
     assert "--runner-cpu" in found.hint
-    gated = trouble(unscheduled("Scheduling is blocked due to gates", "SchedulingGated"))
+    gated = find_problem(unscheduled("Scheduling is blocked due to gates", "SchedulingGated"))
     assert gated is not None
-    assert not gated.nowhere
+    assert not gated.unschedulable
 
 
 @pytest.mark.parametrize(
@@ -144,18 +149,18 @@ def test_a_pod_that_finds_no_node_may_still_find_one() -> None:
     ],
 )
 def test_a_pod_of_which_nothing_is_known_yet_has_no_trouble(status: dict[str, Any]) -> None:
-    assert trouble(pod(status)) is None
-    assert not running(pod(status))
+    assert find_problem(pod(status)) is None
+    assert not is_running(pod(status))
 
 
 def test_a_pod_that_runs() -> None:
-    assert running(pod(RUNNING))
-    assert trouble(pod(RUNNING)) is None
+    assert is_running(pod(RUNNING))
+    assert find_problem(pod(RUNNING)) is None
 
 
 def test_a_pod_that_is_phase_running_without_its_container_does_not_run() -> None:
-    assert not running(pod({"phase": "Running", "containerStatuses": [container(waiting={})]}))
-    assert not running(pod({"phase": "Running"}))
+    assert not is_running(pod({"phase": "Running", "containerStatuses": [container(waiting={})]}))
+    assert not is_running(pod({"phase": "Running"}))
 
 
 def event(kind: str, reason: str, message: str, at: str | None) -> Event:
@@ -179,17 +184,17 @@ def test_events_are_told_the_warnings_and_the_latest_first_and_each_once() -> No
         event("Warning", "Late", "two", "2026-11-21T19:00:04Z"),
         event("Warning", "Never", "three", None),
     ]
-    assert told(events) == ["Late: two", "Early: one", "Never: three", "Scheduled: to n1"]
-    assert told(events, 1) == ["Late: two"]
-    assert told([]) == []
+    assert format_events(events) == ["Late: two", "Early: one", "Never: three", "Scheduled: to n1"]
+    assert format_events(events, 1) == ["Late: two"]
+    assert format_events([]) == []
 
 
 def test_a_pod_whose_containers_ended_first_has_not_said_why() -> None:
     containers = [container(terminated={"exitCode": 0, "reason": "Completed"})]
     silent = pod({"phase": "Running", "containerStatuses": containers})
-    assert lost(silent) is not None
-    assert not explained(silent)
-    assert explained(pod(failed("Evicted", "Usage of EmptyDir volume exceeds the limit")))
+    assert find_loss(silent) is not None
+    assert not states_reason(silent)
+    assert states_reason(pod(failed("Evicted", "Usage of EmptyDir volume exceeds the limit")))
     target = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -197,7 +202,7 @@ def test_a_pod_whose_containers_ended_first_has_not_said_why() -> None:
         "message": "Usage of EmptyDir volume exceeds the limit",
     }
     disrupted = pod({"phase": "Failed", "containerStatuses": containers, "conditions": [target]})
-    assert explained(disrupted)
-    trouble = lost(disrupted)
-    assert trouble is not None
-    assert "EmptyDir" in trouble.fact
+    assert states_reason(disrupted)
+    problem = find_loss(disrupted)
+    assert problem is not None
+    assert "EmptyDir" in problem.fact

@@ -10,7 +10,7 @@ import pytest
 from leadline import errors
 from leadline.connect.kubernetes import client
 from leadline.connect.kubernetes.cleanup import Removal
-from leadline.connect.kubernetes.client import MANAGED_BY, TOKEN
+from leadline.connect.kubernetes.objects import MANAGED_BY, TOKEN
 from leadline.errors import LeadlineError
 from tests.unit.connect.kubernetes.api_double import ApiDouble, World
 
@@ -87,8 +87,8 @@ def test_a_job_of_the_same_name_and_another_token_is_let_be(
 @pytest.mark.parametrize(
     ("stays", "said"),
     [
-        ("pods", "in the namespace 'ns' are still: pod mine"),
-        ("persistentvolumeclaims", "in the namespace 'ns' are still: claim mine"),
+        ("pods", "the namespace 'ns' still has: pod mine"),
+        ("persistentvolumeclaims", "the namespace 'ns' still has: claim mine"),
         ("persistentvolumes", "volumes that are not gone: pv-mine (Slow: the driver is busy)"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_namespace_that_stays_says_why(api: ApiDouble, world: World, tmp_path:
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "1 pod is left"}
     world.objects[("namespaces", "", "ns")]["status"] = {"conditions": [condition]}
     (told,) = removal(api, tmp_path).namespace("ns", "t1")
-    assert told == "the namespace 'ns' is still there; it says: 1 pod is left"
+    assert told == "the namespace 'ns' still exists; it reports: 1 pod is left"
 
 
 def test_somebody_may_call_it_off(api: ApiDouble, world: World, tmp_path: Path) -> None:

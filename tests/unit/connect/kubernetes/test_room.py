@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from leadline.connect.kubernetes.survey import (
     ZONE,
-    _room_number,
+    _decimal,
     require_capacity,
     require_place,
     require_quota,
@@ -131,11 +131,11 @@ def test_a_driver_without_room_is_told_with_what_it_has(api: ApiDouble, tmp_path
         error = raised(lambda: require_capacity(connection, "fast", 9 * GIB, []))
         require_capacity(connection, "unpublished", 9 * GIB, [])
     assert error.kind.code == "target-no-space"
-    assert "room for 8 GiB at most; a volume is 9 GiB" in error.fact
+    assert "at most 8 GiB free; a volume is 9 GiB" in error.fact
 
 
 @given(st.integers(0, 1 << 50))
 def test_quantities_in_binary_units_are_bytes(number: int) -> None:
-    assert _room_number(str(number)) == number
-    assert _room_number(f"{number}Ki") == number * 1024
-    assert _room_number(f"{number}m") * 1000 == number
+    assert _decimal(str(number)) == number
+    assert _decimal(f"{number}Ki") == number * 1024
+    assert _decimal(f"{number}m") * 1000 == number

@@ -16,7 +16,7 @@ import pytest
 from leadline import errors
 from leadline.archive.raw import read_output
 from leadline.archive.records import TrialStatus
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.engines.fio import remote
 from leadline.engines.fio.remote import RemoteFioEngine
 from leadline.errors import LeadlineError
@@ -156,7 +156,7 @@ class Damaging:
         assert isinstance(shell, LocalShell)
         self.name, self._shell, self._times = shell.name, shell, times
 
-    def run(self, script: str, *arguments: str, **settings: object) -> Said:
+    def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
         said = self._shell.run(script, *arguments, **settings)  # type: ignore[arg-type]
         if COLLECT not in script or not self._times:
             return said
@@ -176,7 +176,9 @@ def test_a_job_that_does_not_arrive_whole_is_not_begun(
     class Cutting:
         name = shell.name
 
-        def run(self, script: str, *arguments: str, given: bytes = b"", **settings: object) -> Said:
+        def run(
+            self, script: str, *arguments: str, given: bytes = b"", **settings: object
+        ) -> CommandResult:
             return shell.run(script, *arguments, given=given[:-3], **settings)  # type: ignore[arg-type]
 
     execution = execute(behind(location, Cutting()), trial)
@@ -331,7 +333,7 @@ def test_a_runner_that_is_gone_is_told_of_at_once(
     class Gone:
         name = shell.name
 
-        def run(self, script: str, *arguments: str, **settings: object) -> Said:
+        def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
             if FOLLOW in script:
                 raise gone
             return shell.run(script, *arguments, **settings)  # type: ignore[arg-type]
@@ -535,7 +537,7 @@ def test_a_command_is_printed_without_asking_anybody(tmp_path: Path) -> None:
     class Nobody:
         name = "RUNNER-1"
 
-        def run(self, script: str, *arguments: str, **settings: object) -> Said:
+        def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
             raise LOST
 
     volume = RemoteVolume(shell=Nobody(), path="/dev/leadline")
@@ -558,7 +560,7 @@ def test_a_folder_that_is_gone_is_no_fio_that_hangs(
     class Rebooted:
         name = shell.name
 
-        def run(self, script: str, *arguments: str, **settings: object) -> Said:
+        def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
             if FOLLOW in script:
                 # What runs there may write into the folder while it is removed.
                 gone = 'until rm -rf "$1" 2>/dev/null; do sleep 0.01; done'
@@ -581,10 +583,10 @@ def test_a_script_that_is_killed_while_it_follows_is_begun_again(
     class Killed:
         name = shell.name
 
-        def run(self, script: str, *arguments: str, **settings: object) -> Said:
+        def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
             if FOLLOW in script and not killed:
                 killed.append(script)
-                return Said(stdout=b"", stderr=b"", status=137)
+                return CommandResult(stdout=b"", stderr=b"", status=137)
             return shell.run(script, *arguments, **settings)  # type: ignore[arg-type]
 
     execution = execute(behind(location, Killed()), trial)

@@ -31,8 +31,8 @@ def classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (disks / "sda/sda1/partition").write_text("1\n")
     found = tmp_path / "class"
     found.mkdir()
-    for one in ("sda", "sda/sda1", "dm-0"):
-        (found / Path(one).name).symlink_to(disks / one)
+    for item in ("sda", "sda/sda1", "dm-0"):
+        (found / Path(item).name).symlink_to(disks / item)
     monkeypatch.setattr(block, "_CLASSES", found)
     return found
 
@@ -89,10 +89,15 @@ def test_a_partition_is_watched_as_its_disk_and_others_are_told(
     assert second.device == "gone"
     assert set(kernel.filters) == {f"dev == {8 << 20}"}
     assert len(samples) > 1
-    for one in samples:
-        assert isinstance(one, BlockSample)
-        assert (one.device, one.lost, one.writes, one.reads) == ("sda", 1, {4096: 5}, {})
-        assert one.seconds > 0
+    for sample in samples:
+        assert isinstance(sample, BlockSample)
+        assert (sample.device, sample.lost, sample.writes, sample.reads) == (
+            "sda",
+            1,
+            {4096: 5},
+            {},
+        )
+        assert sample.seconds > 0
     assert kernel.open == 0
 
 

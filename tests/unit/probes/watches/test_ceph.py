@@ -84,7 +84,7 @@ def test_what_changed_is_written_whole_and_read_back(tmp_path: Path) -> None:
     monitors = Monitors(lambda number: answers[min(number, 3)])
     watched(tmp_path, monitors, 5)
     samples = StoredTrial(tmp_path, None).cluster
-    up = [one.status.osds_up for one in samples if isinstance(one, ClusterSample)]
+    up = [sample.status.osds_up for sample in samples if isinstance(sample, ClusterSample)]
     assert up[:4] == [6, 6, 5, 6]
     assert ["status" in line for line in lines(tmp_path)][:5] == [True, False, True, True, False]
 
@@ -103,7 +103,7 @@ def test_a_catalogue_of_modules_is_left_out(tmp_path: Path) -> None:
 def test_an_answer_that_is_no_status_is_a_line(tmp_path: Path, answer: bytes) -> None:
     written = watched(tmp_path, Monitors(lambda number: answer), 2)
     assert all(line["error"] for line in written)
-    assert all(isinstance(one, MissedSample) for one in StoredTrial(tmp_path, None).cluster)
+    assert all(isinstance(item, MissedSample) for item in StoredTrial(tmp_path, None).cluster)
 
 
 def test_a_sample_that_failed_is_a_line_and_the_watch_goes_on(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class Cluster:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(one) for one in (folder / layout.CEPH_COUNTERS).read_bytes().splitlines()]
+    return [json.loads(line) for line in (folder / layout.CEPH_COUNTERS).read_bytes().splitlines()]
 
 
 def test_dumps_at_start_and_end_and_latencies_between(tmp_path: Path) -> None:
@@ -105,11 +105,11 @@ def test_dumps_at_start_and_end_and_latencies_between(tmp_path: Path) -> None:
     }
     assert last["osds"]["1"]["osd.op"] == 200
     assert between
-    assert all(one["perf"] == {"0": [3_000_000, 1], "1": [3_000_000, 1]} for one in between)
+    assert all(item["perf"] == {"0": [3_000_000, 1], "1": [3_000_000, 1]} for item in between)
     samples = StoredTrial(tmp_path, None).ceph_counters
-    assert any(isinstance(one, OsdPerf) for one in samples)
+    assert any(isinstance(sample, OsdPerf) for sample in samples)
     rates = osd_rates(samples)
-    assert [(one.osd, one.host) for one in rates] == [(0, "h1"), (1, "h2")]
+    assert [(rate.osd, rate.host) for rate in rates] == [(0, "h1"), (1, "h2")]
     assert rates[0].means_s["osd.op_latency"] == pytest.approx(0.002)
 
 
@@ -145,7 +145,7 @@ def test_an_osd_without_histograms_still_tells_its_counters(tmp_path: Path) -> N
     with CephCountersWatch(Old(), tmp_path, period_s=3600):
         time.sleep(0.05)
     samples = StoredTrial(tmp_path, None).ceph_counters
-    assert [one.osd for one in osd_rates(samples)] == [0, 1]
+    assert [osd_rate.osd for osd_rate in osd_rates(samples)] == [0, 1]
     assert operation_sizes(samples) == {}
 
 
@@ -161,7 +161,9 @@ def test_an_osd_that_is_silent_does_not_hide_the_others(tmp_path: Path) -> None:
     first, last = lines(tmp_path)
     assert first["failed"] == {"0": "no answer within 10 s"}
     assert set(last["osds"]) == {"1"}
-    assert [one.osd for one in osd_rates(StoredTrial(tmp_path, None).ceph_counters)] == [1]
+    assert [osd_rate.osd for osd_rate in osd_rates(StoredTrial(tmp_path, None).ceph_counters)] == [
+        1
+    ]
 
 
 def test_osds_are_asked_for_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +197,7 @@ def test_monitors_that_fail_are_a_line_and_the_watch_goes_on(tmp_path: Path) -> 
     samples = StoredTrial(tmp_path, None).ceph_counters
     assert isinstance(samples[0], MissedCounters)
     assert samples[0].reason == "no monitor answers"
-    assert any(isinstance(one, OsdPerf) for one in samples)
+    assert any(isinstance(sample, OsdPerf) for sample in samples)
 
 
 def test_stop_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:

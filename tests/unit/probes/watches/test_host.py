@@ -18,7 +18,7 @@ import pytest
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
-from leadline.connect.shell import Said
+from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.formats.host_rates import machine_rates
 from leadline.formats.watch_records import HostSample, MissedHostSample, Role
@@ -51,7 +51,7 @@ def burning() -> Iterator[int]:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(one) for one in (folder / layout.RESOURCES).read_bytes().splitlines()]
+    return [json.loads(line) for line in (folder / layout.RESOURCES).read_bytes().splitlines()]
 
 
 def told(folder: Path, machine: str, count: int = 1) -> bool:
@@ -115,7 +115,7 @@ def counters(clock_s: float, **changed: Any) -> Counters:
 
 def both(root: Path, **asked: Any) -> tuple[LocalMachine, RemoteMachine]:
     """This machine twice: by its files, and through a shell."""
-    remote = {**asked, "groups": {key: str(one) for key, one in asked.get("groups", {}).items()}}
+    remote = {**asked, "groups": {key: str(item) for key, item in asked.get("groups", {}).items()}}
     return (
         LocalMachine(name="here", **asked),
         RemoteMachine(name="there", shell=LocalShell(root), **remote),
@@ -150,19 +150,23 @@ def test_both_ways_tell_the_same_of_this_machine(tmp_path: Path) -> None:
     local, remote = both(tmp_path, **asked)
     with ResourceWatch([local, remote], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
         wait_for(lambda: told(tmp_path, "there"))
-    samples = [one for one in StoredTrial(tmp_path, None).resources if isinstance(one, HostSample)]
-    here = next(one for one in samples if one.machine == "here")
-    there = next(one for one in samples if one.machine == "there")
+    samples = [
+        resource
+        for resource in StoredTrial(tmp_path, None).resources
+        if isinstance(resource, HostSample)
+    ]
+    here = next(sample for sample in samples if sample.machine == "here")
+    there = next(sample for sample in samples if sample.machine == "there")
     assert here.groups == there.groups
     assert here.groups["one"] == here.groups["two"]
     assert (here.groups["one"].throttled_us, here.groups["one"].usage_us) == (2500, 60000)
     assert here.groups["one"].quota_cores == 0.15
     assert (here.cores, here.hz, here.links_bps) == (there.cores, there.hz, there.links_bps)
     # Other tests may make devices meanwhile.
-    every = [one for one in samples if one.machine == "here"]
+    every = [sample for sample in samples if sample.machine == "here"]
     for key in ("disks", "interfaces"):
-        always = set.intersection(*(set(getattr(one, key)) for one in every))
-        ever = set.union(*(set(getattr(one, key)) for one in every))
+        always = set.intersection(*(set(getattr(item, key)) for item in every))
+        ever = set.union(*(set(getattr(item, key)) for item in every))
         assert always <= getattr(there, key).keys() <= ever
     assert abs(here.clock_s - there.clock_s) < BOUND_S
     assert here.cpu is not None
@@ -228,10 +232,10 @@ def test_a_machine_that_fails_is_a_line_and_the_others_go_on(tmp_path: Path) -> 
     with ResourceWatch(machines, tmp_path, period_s=PERIOD_S):
         wait_for(lambda: told(tmp_path, "made up") and told(tmp_path, "here", 3))
     samples = StoredTrial(tmp_path, None).resources
-    (missed,) = [one for one in samples if isinstance(one, MissedHostSample)]
+    (missed,) = [sample for sample in samples if isinstance(sample, MissedHostSample)]
     assert (missed.machine, missed.reason) == ("made up", "the connection was lost")
     assert missed.roles == {Role.STORAGE}
-    assert sum(one.machine == "here" for one in samples) >= 3
+    assert sum(sample.machine == "here" for sample in samples) >= 3
 
 
 def test_a_shell_whose_loop_ends_too_soon_is_told(tmp_path: Path) -> None:
@@ -239,8 +243,8 @@ def test_a_shell_whose_loop_ends_too_soon_is_told(tmp_path: Path) -> None:
     class Refusing:
         name: str = "far"
 
-        def run(self, script: str, *arguments: str, **rest: Any) -> Said:
-            return Said(stdout=b"", stderr=b"sh: not found\n", status=127)
+        def run(self, script: str, *arguments: str, **rest: Any) -> CommandResult:
+            return CommandResult(stdout=b"", stderr=b"sh: not found\n", status=127)
 
     with ResourceWatch([RemoteMachine(name="far", shell=Refusing())], tmp_path):
         wait_for(lambda: told(tmp_path, "far"))
@@ -251,7 +255,7 @@ def test_what_a_shell_says_in_pieces_is_put_together(tmp_path: Path) -> None:
     """As connections cut it: anywhere, and with less than a line at a time."""
 
     class Chopped(LocalShell):
-        def run(self, script: str, *arguments: str, **rest: Any) -> Said:
+        def run(self, script: str, *arguments: str, **rest: Any) -> CommandResult:
             output = rest.pop("output")
 
             def chopped(chunk: bytes) -> None:
@@ -265,12 +269,12 @@ def test_what_a_shell_says_in_pieces_is_put_together(tmp_path: Path) -> None:
         wait_for(lambda: told(tmp_path, "far", 3))
     samples = StoredTrial(tmp_path, None).resources
     assert len(samples) >= 3
-    assert all(isinstance(one, HostSample) for one in samples)
+    assert all(isinstance(sample, HostSample) for sample in samples)
 
 
 def test_the_loop_behind_a_shell_ends_with_the_watch(tmp_path: Path) -> None:
     class Seen(LocalShell):
-        def run(self, script: str, *arguments: str, **rest: Any) -> Said:
+        def run(self, script: str, *arguments: str, **rest: Any) -> CommandResult:
             return super().run(f"echo $$ > {tmp_path}/pid; {script}", *arguments, **rest)
 
     machine = RemoteMachine(name="far", shell=Seen(tmp_path))

@@ -104,7 +104,7 @@ def test_a_client_is_asked_in_its_own_words(sockets: Path, tmp_path: Path) -> No
         wait_for(lambda: len(client.requests) > 2)
     client.end()
     assert client.requests[0] == b'{"prefix":"perf dump","format":"json"}\0'
-    told = [one for one in samples(tmp_path) if isinstance(one, ImageSample)]
+    told = [sample for sample in samples(tmp_path) if isinstance(sample, ImageSample)]
     # Asked often, kept once a second, and at both ends.
     assert 2 <= len(told) <= 2 + told[-1].elapsed_s
     assert (told[0].client, told[0].image) == ("rbd-fuse", "rep2/img")
@@ -140,7 +140,7 @@ def test_clients_come_and_go_and_what_they_did_stays(sockets: Path, tmp_path: Pa
     assert work is not None
     # Of each the last that it told.
     assert work.counts["wr"] == 90 + len(one.requests) + 7
-    assert [one.name for one in sockets.iterdir()] == ["4.asok"]
+    assert [path.name for path in sockets.iterdir()] == ["4.asok"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_an_answer_that_is_none_is_told(answer: bytes, sockets: Path, tmp_path: 
         time.sleep(0.05)
     client.end()
     told = samples(tmp_path)
-    assert [type(one) for one in told] == [MissedImage, MissedImage]
+    assert [type(item) for item in told] == [MissedImage, MissedImage]
 
 
 def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
@@ -170,7 +170,7 @@ def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
         wait_for(lambda: len(client.requests) > 2)
     client.end()
     told = samples(tmp_path)
-    assert not any(isinstance(one, MissedImage) for one in told)
+    assert not any(isinstance(item, MissedImage) for item in told)
 
 
 def test_a_client_that_is_not_there_is_told(tmp_path: Path) -> None:

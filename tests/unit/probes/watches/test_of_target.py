@@ -13,7 +13,7 @@ from leadline.probes.watches.zfs import ZfsWatch
 
 
 def kinds(folder: Path, *layers: Layer) -> list[type]:
-    return [type(one) for one in watches_of(layers, folder)]
+    return [type(watch) for watch in watches_of(layers, folder)]
 
 
 def test_zfs_on_an_image_that_is_a_file_of_fuse(tmp_path: Path) -> None:

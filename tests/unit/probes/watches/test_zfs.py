@@ -71,7 +71,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, bound_s: float) -> None:
 
 
 def left(folder: Path) -> list[int]:
-    pids = [int(one) for one in (folder.parent / "bin/pids").read_text().split()]
+    pids = [int(word) for word in (folder.parent / "bin/pids").read_text().split()]
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
@@ -89,7 +89,7 @@ def test_a_zfs_that_knows_all(zpool: Program, tmp_path: Path) -> None:
     with ZfsWatch("tank", folder):
         wait_for(lambda: printed(folder, 4))
     trial = StoredTrial(folder, None)
-    asked = [one.asked for one in trial.zfs if isinstance(one, ZfsAnswer)]
+    asked = [item.asked for item in trial.zfs if isinstance(item, ZfsAnswer)]
     once = ["iostat -r -p", "iostat -w -p", "iostat -v -l -q -p", "kstat arcstats", "kstat txgs"]
     assert asked == once * 2
     both = first_and_last(trial.zfs, "tank", "iostat -r -p")
@@ -110,7 +110,7 @@ def test_an_old_zfs_tells_what_it_does_not_know_and_is_asked_plainly(zpool: Prog
     with ZfsWatch("tank", folder):
         wait_for(lambda: printed(folder, 2))
     trial = StoredTrial(folder, None)
-    assert {one.reason for one in trial.zfs if isinstance(one, MissedZfs)} == {
+    assert {item.reason for item in trial.zfs if isinstance(item, MissedZfs)} == {
         "status 2: invalid option 'r'"
     }
     assert len(trial.zfs) == 6
@@ -131,7 +131,9 @@ def test_a_pool_that_answers_nothing_does_not_hold_the_trial_up(
     assert time.monotonic() - began < 60
     told = StoredTrial(folder, None).zfs
     # One question at each end: nothing else would be answered either.
-    assert [(one.asked, isinstance(one, MissedZfs)) for one in told] == [("iostat -r -p", True)] * 2
+    assert [(item.asked, isinstance(item, MissedZfs)) for item in told] == [
+        ("iostat -r -p", True)
+    ] * 2
     assert StoredTrial(folder, None).zpool_iostat is None
     wait_for(lambda: not left(folder))
 
@@ -152,8 +154,8 @@ def test_without_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with ZfsWatch("tank", tmp_path):
         pass
     told = StoredTrial(tmp_path, None).zfs
-    assert all(isinstance(one, MissedZfs) for one in told)
-    assert any(isinstance(one, MissedZfs) and "no 'zpool'" in one.reason for one in told)
+    assert all(isinstance(item, MissedZfs) for item in told)
+    assert any(isinstance(item, MissedZfs) and "no 'zpool'" in item.reason for item in told)
 
 
 def test_nothing_goes_on_printing_when_the_program_is_killed(zpool: Program) -> None:

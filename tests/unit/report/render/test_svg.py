@@ -37,7 +37,7 @@ from leadline.report.render.svg_charts import (
     row_chart,
     shade,
 )
-from leadline.report.render.svg_shapes import DEFINITIONS, at, escaped, fitting, share
+from leadline.report.render.svg_shapes import DEFINITIONS, at, fitting, share, xml_text
 
 CHARTS: tuple[Chart | DotPlot, ...] = (
     every_block.bar_chart("iops", "IOPS"),
@@ -374,7 +374,7 @@ def test_charts_without_rows_are_no_error() -> None:
 
 @given(st.text())
 def test_any_text_is_text_in_xml(text: str) -> None:
-    element = fragment(f'<text x="{escaped(text)}">{escaped(text)}</text>')
+    element = fragment(f'<text x="{xml_text(text)}">{xml_text(text)}</text>')
     assert [one.tag for one in element.iter()] == ["svg", "text"]
 
 

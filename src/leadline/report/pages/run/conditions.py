@@ -20,7 +20,7 @@ from leadline.plan.target_url import TargetKind
 from leadline.report.cells import word
 from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
 from leadline.report.pages.run.systems import nvme_blocks, runner_blocks
-from leadline.report.words import NOT_SHOWN, count_text, listed, place, share_text, visible
+from leadline.report.words import NOT_SHOWN, count_text, listed, place, share_text
 from leadline.units import format_block_size, format_duration, format_size
 
 _UNKNOWN = "not recorded"
@@ -34,7 +34,7 @@ def moment(text: str | None) -> str:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        return visible(text)
+        return text
     zone = " UTC" if parsed.utcoffset() is not None and not parsed.utcoffset() else ""
     return f"{parsed:%Y-%m-%d %H:%M:%S}{zone}"
 
@@ -53,7 +53,7 @@ def engine_texts(run: Run) -> str:
     names = []
     for trial in run.trials:
         engine, version = trial.record.engine, trial.record.engine_version
-        names.append(visible(version if version.startswith(engine) else f"{engine} {version}"))
+        names.append(version if version.startswith(engine) else f"{engine} {version}")
     return listed(sorted(set(names)))
 
 
@@ -66,7 +66,7 @@ def condition_blocks(run: Run) -> tuple[Block, ...]:
     blocks: list[Block] = []
     if host:
         called = "commanded from" if elsewhere(run) else "host"
-        blocks.append(KeyValues(pairs=((called, visible(host.hostname)), *_host(host, start, end))))
+        blocks.append(KeyValues(pairs=((called, host.hostname), *_host(host, start, end))))
     else:
         blocks.append(Paragraph(text="The archive holds no inventory of the host."))
     blocks.append(KeyValues(pairs=tuple(_procedure(run))))
@@ -97,7 +97,7 @@ def _imported(run: Run) -> tuple[Block, ...]:
         texts = (name, source.kind, version, moment(trial.record.ended_at))
         rows.setdefault(source.files, [word(text) for text in texts])
     label = run.manifest.cluster_label
-    pairs = [("cluster", visible(label))] if label else []
+    pairs = [("cluster", label)] if label else []
     pairs.append(("imported", moment(run.manifest.created_at)))
     return (
         Paragraph(
@@ -120,12 +120,12 @@ def _host(
     host: HostInventory, start: HostInventory | None, end: HostInventory | None
 ) -> Iterable[tuple[str, str]]:
     system = f"{host.operating_system}, kernel {host.kernel}, {host.architecture}"
-    yield "system", visible(system)
-    yield "virtualization", visible(host.virtualization) or "none found"
-    yield "processor", visible(f"{host.cpu_model}, {count_text(host.cores, 'core')}")
+    yield "system", system
+    yield "virtualization", host.virtualization or "none found"
+    yield "processor", f"{host.cpu_model}, {count_text(host.cores, 'core')}"
     yield "memory", format_size(host.memory_bytes)
     if host.fio_version:
-        yield "fio", visible(host.fio_version)
+        yield "fio", host.fio_version
     if start and end:
         ours, theirs = start.model_dump(), end.model_dump()
         changed = [name for name in ours if name != "taken_at" and ours[name] != theirs[name]]
@@ -161,7 +161,7 @@ def _io_engines(run: Run) -> str:
             continue
         seen.add(cell)
         if isinstance(trial.output, EngineOutput):
-            found |= {visible(job.options.engine or _UNKNOWN) for job in trial.output.jobs}
+            found |= {job.options.engine or _UNKNOWN for job in trial.output.jobs}
     return f"ioengine {listed(sorted(found))}" if found else ""
 
 
@@ -189,7 +189,7 @@ def _caches(run: Run) -> str:
     if not drops:
         return "to be dropped before each trial; no drop is recorded"
     left = max(drop.resident_after_bytes for drop in drops)
-    methods = listed(sorted({visible(drop.method) for drop in drops}))
+    methods = listed(sorted({drop.method for drop in drops}))
     read_back = "nothing stayed resident" if not left else f"up to {format_size(left)} stayed"
     return f"dropped before {count_text(len(drops), 'trial')} ({methods}); read back: {read_back}"
 
@@ -330,10 +330,7 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
         for cell in cells.values()
         if cell.workload.job_file
     }
-    codes = [
-        Code(text=visible_lines(file.text), caption=f"{visible(name)}: {visible(file.path)}")
-        for name, file in files.items()
-    ]
+    codes = [Code(text=file.text, caption=f"{name}: {file.path}") for name, file in files.items()]
     return (*((table,) if rows else ()), *codes)
 
 
@@ -364,7 +361,7 @@ def unfinished_table(run: Run) -> Table | None:
             continue
         cell = place(record.target, record.workload, record.level)
         reason = ": ".join((record.problem.code, record.problem.fact)) if record.problem else ""
-        texts = (record.trial, cell, record.status.value, visible(reason) or _UNKNOWN)
+        texts = (record.trial, cell, record.status.value, reason or _UNKNOWN)
         rows.append(tuple(word(text) for text in texts))
     for planned in run.missing:
         its = run.plan.cells[planned.cell]
@@ -385,7 +382,7 @@ def reproduction_blocks(run: Run) -> tuple[Block, ...]:
     """The commands of the sessions and the plan as it was given."""
     # Older archives say where the program lay, which repeats nothing.
     commands = [
-        visible(shlex.join(("leadline", *session.command[1:])))
+        shlex.join(("leadline", *session.command[1:]))
         for session in run.manifest.sessions
         if session.command
     ]
@@ -408,10 +405,5 @@ def reproduction_blocks(run: Run) -> tuple[Block, ...]:
         given = ""
     if given.strip():
         cut = given[:_LONGEST_PLAN] + ("\n..." if len(given) > _LONGEST_PLAN else "")
-        blocks.append(Code(text=visible_lines(cut), caption="The plan as it was given"))
+        blocks.append(Code(text=cut, caption="The plan as it was given"))
     return tuple(blocks)
-
-
-def visible_lines(text: str) -> str:
-    """Like `visible`, with line breaks kept and tabs as spaces."""
-    return "\n".join(visible(line.expandtabs(4)) for line in text.splitlines())

@@ -66,7 +66,7 @@ from leadline.report.pages.run.systems import left_out_section, system_sections
 from leadline.report.pages.scaling.charts import timeline_sections
 from leadline.report.pages.scaling.page import curve_section, evidence_section
 from leadline.report.pages.scaling.tables import named_curves
-from leadline.report.words import count_text, listed, place, share_text, title, visible
+from leadline.report.words import count_text, listed, place, share_text, title
 from leadline.stats.histogram import samples_needed
 from leadline.version import __version__
 
@@ -259,10 +259,7 @@ def _verified(verification: Verification) -> str:
         return f"The archive is intact: {checked} checked against checksums and raw output."
     count = count_text(len(verification.problems), "problem")
     first = verification.problems[0]
-    return (
-        f"The archive is NOT intact: {count} in {checked}; first "
-        f"{visible(first.path)}: {visible(first.message)}."
-    )
+    return f"The archive is NOT intact: {count} in {checked}; first {first.path}: {first.message}."
 
 
 def run_document(
@@ -283,7 +280,7 @@ def run_document(
     of_layers, layers = layers_of_page(run, findings)
     said = (*of_layers, *(load_sentences(loads) if loads else ()))
     return Document(
-        title=f"Run {visible(run.id)}",
+        title=f"Run {run.id}",
         subtitle=_subtitle(run),
         summary=headline(run, figures, findings, marks, verification, ranking, comparisons, said),
         sections=(
@@ -332,7 +329,7 @@ def findings_document(
     """What the audit says of a run, without the run's numbers."""
     marks = Marks(findings)
     return Document(
-        title=f"Audit of {visible(run.id)}",
+        title=f"Audit of {run.id}",
         subtitle=_subtitle(run),
         summary=headline(run, figures, findings, marks),
         sections=(*_unfinished(run), _findings(findings, marks)),
@@ -343,9 +340,9 @@ def findings_document(
 def _where(run: Run) -> str:
     """The machine that did the I/O, or the clusters that it was all done in."""
     if elsewhere(run):
-        return f"on {listed([visible(cluster.name) for cluster in run.plan.clusters])}"
+        return f"on {listed([cluster.name for cluster in run.plan.clusters])}"
     host = run.inventory("start")
-    return f"on {visible(host.hostname)}" if host else ""
+    return f"on {host.hostname}" if host else ""
 
 
 def _subtitle(run: Run) -> str:
@@ -354,10 +351,10 @@ def _subtitle(run: Run) -> str:
     took = elapsed(manifest.created_at, last)
     label = run.manifest.cluster_label
     parts = [
-        visible(plan.description) or visible(plan.name),
-        f"profile {visible(listed(plan.profiles))}" if plan.profiles else "",
+        plan.description or plan.name,
+        f"profile {listed(plan.profiles)}" if plan.profiles else "",
         _where(run),
-        f"cluster {visible(label)}" if label else "",
+        f"cluster {label}" if label else "",
         ("imported " if plan.imported else "")
         + moment(manifest.created_at)
         + (f", took {took}" if took else ""),
@@ -485,8 +482,8 @@ def _methods() -> tuple[Block, ...]:
 
 def _versions(run: Run) -> tuple[Block, ...]:
     sessions = run.manifest.sessions
-    measured = listed(dict.fromkeys(visible(one.leadline_version) for one in sessions))
-    pythons = listed(dict.fromkeys(visible(one.python_version) for one in sessions))
+    measured = listed(dict.fromkeys(one.leadline_version for one in sessions))
+    pythons = listed(dict.fromkeys(one.python_version for one in sessions))
     return (
         KeyValues(
             pairs=(
@@ -507,7 +504,7 @@ def import_document(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Documen
     """One row a run, and one a rule that found something."""
     count = sum(len(run.plan.trials) for run, _ in audited)
     into = count_text(len(audited), "run")
-    names = listed(visible(run.id) for run, _ in audited)
+    names = listed(run.id for run, _ in audited)
     summary = [f"{count_text(count, 'result')} imported into {into}: {names}."]
     errors = sum(
         finding.severity is Severity.ERROR for _, findings in audited for finding in findings
@@ -546,8 +543,8 @@ def _runs(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
             _count(findings, Severity.ERROR),
             _count(findings, Severity.WARNING),
         ]
-        cluster = visible(run.manifest.cluster_label)
-        rows.append((Cell(text=visible(run.id)), Cell(text=cluster or "–"), *map(_number, numbers)))
+        cluster = run.manifest.cluster_label
+        rows.append((Cell(text=run.id), Cell(text=cluster or "–"), *map(_number, numbers)))
     titles = ("targets", "cells", "results", "unreadable", "errors", "warnings")
     columns = (Column(title="run"), Column(title="cluster"))
     return Table(

@@ -62,7 +62,6 @@ from leadline.report.words import (
     title,
     value_text,
     value_with_unit,
-    visible,
     workload_text,
 )
 
@@ -95,8 +94,8 @@ def dot_plots(
     levels = {figure.level for figure in figures}
     for number, rows in enumerate(groups.values(), start=1):
         first = rows[0]
-        parts = [visible(first.workload)] if len(workloads) > 1 else []
-        parts += [visible(first.level)] if len(levels) > 1 and first.level else []
+        parts = [first.workload] if len(workloads) > 1 else []
+        parts += [first.level] if len(levels) > 1 and first.level else []
         parts += [op_text(first.op)] if first.op else []
         shown = rows if budget is None else _fastest(rows, rate, DRAWN_ROWS)
         among = [f"the {len(shown)} fastest of {len(rows)}"] if len(shown) < len(rows) else []
@@ -229,7 +228,7 @@ def workload_curves(
         of = count_text(len(targets) + len(rest), "target")
         text = (
             f"Drawn: the {len(targets)} fastest of {of} by {title(rate)}; not drawn: "
-            f"{listed(map(visible, rest))}."
+            f"{listed(rest)}."
         )
         blocks.append(Paragraph(text=text))
     if len(charts) > 1:
@@ -262,8 +261,8 @@ def _names(keys: Sequence[_Key]) -> dict[_Key, str]:
     sections, levels, ops = ({key[part] for key in keys} for part in range(3))
     return {
         key: " · ".join(
-            [visible(key[0])] * (len(sections) > 1)
-            + [visible(key[1])] * (len(levels) > 1)
+            [key[0]] * (len(sections) > 1)
+            + [key[1]] * (len(levels) > 1)
             + [op_text(key[2])] * (len(ops) > 1)
         )
         for key in keys
@@ -331,7 +330,7 @@ def _time_rows(run: Run, told: Sequence[tuple[str, int, CellFigure]]) -> list[Ti
         for trial in _chosen(figure, each):
             windows = _windows(trials.get(trial), figure)
             if windows:
-                rows.append((f"{label} · {visible(trial)}", number, windows))
+                rows.append((f"{label} · {trial}", number, windows))
     return rows
 
 
@@ -430,7 +429,7 @@ def result_sections(
         if budget is not None:
             plots += workload_curves(run, anchor, rows, rate, budget)
         blocks: tuple[Block, ...] = (*said, *plots) if together else (*said, table, *plots)
-        sections.append(Section(heading=visible(name), id=anchor, blocks=blocks))
+        sections.append(Section(heading=name, id=anchor, blocks=blocks))
     return tuple(sections)
 
 
@@ -467,7 +466,7 @@ def _doubt(mark: Mark, findings: Sequence[Finding], cells: Mapping[str, PlannedC
     first = findings[0]
     also = [one for one in where if one != _where(first, cells)]
     more = f" Also: {listed(also, limit=3)}." if also else ""
-    return f"{mark.label} {mark.code}: {_where(first, cells)}: {visible(first.message)}{more}"
+    return f"{mark.label} {mark.code}: {_where(first, cells)}: {first.message}{more}"
 
 
 def _where(finding: Finding, cells: Mapping[str, PlannedCell]) -> str:
@@ -482,7 +481,7 @@ def _where(finding: Finding, cells: Mapping[str, PlannedCell]) -> str:
 def _said(workload: Workload | None) -> list[str]:
     if workload is None:
         return ["The plan does not hold this workload."]
-    description = visible(workload.description)
+    description = workload.description
     what = workload_text(workload)
     return [f"{description[:1].upper()}{description[1:]}: {what}." if description else f"{what}."]
 

@@ -59,7 +59,6 @@ from leadline.report.words import (
     short,
     value_text,
     value_with_unit,
-    visible,
 )
 
 # What a heat map shows, the first at first; the rate is IOPS, or bandwidth for large blocks.
@@ -532,7 +531,7 @@ def undecided(ranking: Ranking | None) -> str:
 def _by(ranking: Ranking) -> str:
     count = len(ranking.question.objectives)
     if count == 1:
-        return visible(ranking.question.name)
+        return ranking.question.name
     return f"the geometric mean of its {count} rates"
 
 
@@ -565,7 +564,7 @@ def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[S
     if ranking is None:
         if targets <= MOST_TARGETS:
             return ()
-        text = f"{targets} targets are too many to rank here: `leadline rank {visible(run.id)}`."
+        text = f"{targets} targets are too many to rank here: `leadline rank {run.id}`."
         return (Section(heading="Ranking", id="ranking", blocks=(Paragraph(text=text),)),)
     table = order_table("ranking-table", ranking, whole=True)
     return (
@@ -586,7 +585,7 @@ def _ranking_explained(ranking: Ranking) -> str:
     )
     score = f" Score: {what} {short(ranking.baseline)}." if ranking.baseline else ""
     return (
-        f"By {visible(ranking.question.name)}.{score} Targets of one rank cannot be told apart by "
+        f"By {ranking.question.name}.{score} Targets of one rank cannot be told apart by "
         "their trials; possible ranks: those that the evidence leaves open. Differences within "
         f"{band_text(ranking.band)} do not count. For a use of yours: `leadline rank --for`."
     )

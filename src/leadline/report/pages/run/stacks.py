@@ -29,7 +29,7 @@ from leadline.report.document import (
     Table,
     Tree,
 )
-from leadline.report.words import NOT_SHOWN, listed, visible
+from leadline.report.words import NOT_SHOWN, listed
 from leadline.text import percent
 from leadline.units import format_size
 
@@ -44,7 +44,7 @@ def stack_sections(run: Run) -> tuple[Section, ...]:
         stacks = run.stacks
         zfs = _zfs(run, stacks)
     except LeadlineError as error:
-        text = f"What lies below the targets cannot be read: {visible(error.fact)}."
+        text = f"What lies below the targets cannot be read: {error.fact}."
         return (_section((Paragraph(text=text),), ()),)
     if not stacks:
         return ()
@@ -81,7 +81,7 @@ def _layers(stacks: Mapping[str, tuple[Layer, ...]]) -> Table:
         sharing.setdefault(key, []).append(target)
     rows = []
     for targets in sharing.values():
-        shown = listed([visible(one) for one in targets[:_SHOWN_NAMES]])
+        shown = listed(targets[:_SHOWN_NAMES])
         if len(targets) > _SHOWN_NAMES:
             shown += f" and {len(targets) - _SHOWN_NAMES} more"
         for depth, layer in enumerate(stacks[targets[0]], start=1):
@@ -142,7 +142,7 @@ def _zfs_sections(found: Mapping[str, ZfsInventory]) -> Iterable[Section]:
     unread = dict.fromkeys(reason for one in found.values() for reason in one.unread)
     if unread:
         blocks.append(
-            Bullets(items=tuple(f"not told: {visible(one)}" for one in list(unread)[:_SHOWN_NAMES]))
+            Bullets(items=tuple(f"not told: {one}" for one in list(unread)[:_SHOWN_NAMES]))
         )
     yield Section(heading="ZFS", id="zfs", blocks=tuple(blocks))
 
@@ -150,12 +150,12 @@ def _zfs_sections(found: Mapping[str, ZfsInventory]) -> Iterable[Section]:
 def _release(told: ZfsInventory) -> Iterable[tuple[str, str]]:
     kernel = told.implementation == "kernel"
     yield "implementation", "OpenZFS in the kernel" if kernel else "zfs-fuse, in user space"
-    yield "version", visible(told.version) or "not told"
+    yield "version", told.version or "not told"
 
 
 def _pool(pool: ZfsPool) -> Iterable[tuple[str, str]]:
-    yield "pool", visible(pool.name)
-    yield "vdevs", visible(pool.layout) or "not told"
+    yield "pool", pool.name
+    yield "vdevs", pool.layout or "not told"
     texts = (
         ("version", pool.version),
         ("health", pool.health),
@@ -170,7 +170,7 @@ def _pool(pool: ZfsPool) -> Iterable[tuple[str, str]]:
         ("scan", pool.scan),
         ("errors", "" if pool.errors == "No known data errors" else pool.errors),
     )
-    yield from ((key, visible(value)) for key, value in texts if value)
+    yield from ((key, value) for key, value in texts if value)
 
 
 def _vdevs(pool: ZfsPool) -> Tree:
@@ -186,13 +186,11 @@ def _vdevs(pool: ZfsPool) -> Tree:
                 continue
             group = "" if one.group is VdevGroup.DATA or depth > 1 else f"{one.group.value}: "
             note = "" if one.state in ("ONLINE", "AVAIL") else one.state
-            label = group + visible(one.name)
-            branches.append(
-                Branch(label=label, note=visible(note), below=below(index + 1, depth + 1))
-            )
+            label = group + one.name
+            branches.append(Branch(label=label, note=note, below=below(index + 1, depth + 1)))
         return tuple(branches)
 
-    return Tree(caption=f"Vdevs of {visible(pool.name)}", roots=below(0, 0))
+    return Tree(caption=f"Vdevs of {pool.name}", roots=below(0, 0))
 
 
 def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
@@ -210,12 +208,12 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
             value = dataset.value(one.name)
             given = dataset.properties.get(one.name)
             sized = one.size and value.isascii() and value.isdecimal() and int(value) > 0
-            shown = format_size(int(value)) if sized else visible(value)
+            shown = format_size(int(value)) if sized else value
             cells.append(
                 Cell(
                     text=shown or NOT_SHOWN,
                     sort=float(value) if sized else shown,
-                    note=f"{one.label}: {visible(given.source)}" if given else "",
+                    note=f"{one.label}: {given.source}" if given else "",
                 )
             )
         rows.append(tuple(cells))

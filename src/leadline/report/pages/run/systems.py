@@ -16,7 +16,7 @@ from leadline.report.cells import slug, word
 from leadline.report.document import Block, Bullets, Cell, Column, Kind, Paragraph, Section, Table
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
-from leadline.report.words import NOT_SHOWN, count_text, listed, visible
+from leadline.report.words import NOT_SHOWN, count_text, listed
 from leadline.units import format_latency, format_size
 
 
@@ -28,7 +28,7 @@ def system_sections(run: Run) -> tuple[Section, ...]:
 def left_out_section(run: Run) -> tuple[Section, ...]:
     """Optional targets that could not be used; none where there is nothing to tell."""
     rows = tuple(
-        (word(one.target), word(visible(one.reason) or "not recorded")) for one in run.plan.left_out
+        (word(one.target), word(one.reason or "not recorded")) for one in run.plan.left_out
     )
     if not rows:
         return ()
@@ -39,17 +39,17 @@ def left_out_section(run: Run) -> tuple[Section, ...]:
 
 def _section(run: Run, name: str) -> Section:
     anchor = f"cluster-{slug(name)}"
-    heading = f"Cluster {visible(name)}"
+    heading = f"Cluster {name}"
     said: list[Block] = []
     lab = _lab(run, name)
     if lab:
         said.append(Bullets(items=tuple(_lab_facts(lab))))
-    source = f"at the start of {visible(run.id)}"
+    source = f"at the start of {run.id}"
     try:
         around = run.kubernetes("start", name)
         start, end = run.cluster("start", name), run.cluster("end", name)
     except LeadlineError as error:
-        said.append(Paragraph(text=f"Its inventory cannot be read: {visible(error.fact)}."))
+        said.append(Paragraph(text=f"Its inventory cannot be read: {error.fact}."))
         return Section(heading=heading, id=anchor, blocks=tuple(said), folded=True)
     if around is not None:
         document = kubernetes_document(around, source)
@@ -116,7 +116,7 @@ def _lab_facts(lab: dict[str, Any]) -> list[str]:
     cores = description.get("cpu_per_host")
     if isinstance(cores, int | float):
         facts.append(f"a processor quota of {cores:g} cores for the OSDs of each host")
-    facts += [visible(lab[key]) for key in ("network_note", "cephfs_note") if lab.get(key)]
+    facts += [lab[key] for key in ("network_note", "cephfs_note") if lab.get(key)]
     trips = [
         f"{one['source']} to {one['destination']} {format_latency(one['median_s'])}"
         for one in lab.get("round_trips", ())
@@ -168,7 +168,7 @@ def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
             one.multipath_policy,
             one.subsystem_nqn,
         )
-        shown = (visible(text) or NOT_SHOWN for text in texts)
+        shown = (text or NOT_SHOWN for text in texts)
         rows.append(tuple(Cell(text=text, sort=text) for text in shown))
     titles = (
         *("controller", "model", "transport", "address", "state", "I/O queues"),
@@ -220,7 +220,7 @@ def runner_blocks(run: Run) -> tuple[Block, ...]:
     titles = ("target", "runner", "nodes", "image", "volumes")
     rows = tuple(
         (
-            *(Cell(text=visible(text)) for text in _texts(like, nodes[like], count)),
+            *(Cell(text=text) for text in _texts(like, nodes[like], count)),
             Cell(text=f"{like.cores:g}", sort=like.cores),
             Cell(text=format_size(like.memory_bytes), sort=float(like.memory_bytes)),
         )

@@ -17,11 +17,12 @@ from leadline.analysis.figures import figures
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus
 from leadline.findings import Finding, Severity
-from leadline.report.answers.run import render_rows, show_output
+from leadline.report.answers.run import show_output
 from leadline.report.cells import slug
 from leadline.report.document import Bullets, Document, Section
 from leadline.report.pages.run.page import run_document
 from leadline.report.render import html, markdown, terminal
+from leadline.report.render.rows import render_rows
 from leadline.report.words import listed, visible
 
 HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")

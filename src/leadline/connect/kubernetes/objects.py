@@ -1,0 +1,207 @@
+"""Objects that Leadline creates in a Kubernetes cluster: labels, lists, events, and the wait for
+the pods or virtual machines of a target."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from lightkube import ApiError, Client
+from lightkube.resources.core_v1 import Event, PersistentVolumeClaim
+
+from leadline import errors
+from leadline.connect.kubernetes.client import Connection, poll
+from leadline.errors import ErrorKind, LeadlineError
+
+# Everything that Leadline creates carries these labels. Nothing else is ever removed.
+MANAGED_BY = "app.kubernetes.io/managed-by"
+LEADLINE = "leadline"
+RUN = "leadline/run"
+# Proves that an object is the one that the run's journal names.
+TOKEN = "leadline/token"
+TARGET = "leadline/target"
+
+Runner = TypeVar("Runner")
+
+
+def labels_of(run: str, token: str, target: int | None = None) -> Mapping[str, str]:
+    """Return the labels of a run's objects; `target` is the number of the target in the plan."""
+    given = {MANAGED_BY: LEADLINE, RUN: label_value(run), TOKEN: token}
+    return given if target is None else {**given, TARGET: str(target)}
+
+
+def selector(run: str | None = None) -> dict[str, str]:
+    """Return the labels that select everything Leadline created, or what one run created."""
+    return {MANAGED_BY: LEADLINE} | ({RUN: label_value(run)} if run else {})
+
+
+def label_value(text: str) -> str:
+    """Return a text as a label value: at most 63 characters, letters or digits at both ends. A
+    long run name keeps its beginning, which holds the time."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:63].strip("-_.") or "unnamed"
+
+
+def dns_label(text: str, most: int = 63) -> str:
+    """Return a text as the name of an object."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:most].strip("-") or LEADLINE
+
+
+def new_token() -> str:
+    """Return a random token for the label TOKEN."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a pod or a virtual machine does not run.
+
+    `final`: waiting does not help. `unschedulable`: no node takes it unless the cluster grows.
+    """
+
+    kind: ErrorKind
+    fact: str
+    final: bool
+    hint: str
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerGroup:
+    """The pods or virtual machines of one target: `count` objects that carry `token`.
+
+    They have `bound_s` seconds to start; `go_on` raises where the user asked to stop.
+    """
+
+    connection: Connection
+    namespace: str
+    token: str
+    count: int
+    bound_s: float
+    go_on: Callable[[], None]
+
+    def claims(self) -> list[PersistentVolumeClaim]:
+        return claims_of(self.connection, self.namespace, self.token)
+
+    def events(self, name: str) -> list[Event]:
+        return events_of(self.connection, self.namespace, name)
+
+    def pending_claim_error(self, facts: Sequence[str] = ()) -> LeadlineError | None:
+        """Return the error for the first claim that is not bound, or None."""
+        for claim in self.claims():
+            if claim.metadata is None or (claim.status and claim.status.phase == "Bound"):
+                continue
+            name = str(claim.metadata.name)
+            return LeadlineError(
+                errors.VOLUME_PENDING,
+                f"the volume claim {name!r} is still pending after {self.bound_s:g} s",
+                context=[*format_events(self.events(name)), *facts]
+                or ["no event gives a reason; the class's provisioner may not be running"],
+                hint="look at the provisioner of the StorageClass; `ready:` of the cluster in the "
+                "plan sets how long to wait",
+            )
+        return None
+
+
+class RunnerKind(Protocol[Runner]):
+    """What differs between pods and virtual machines while a target starts."""
+
+    def list_runners(self) -> list[Runner]:
+        """Return what exists now."""
+
+    def is_running(self, runner: Runner) -> bool:
+        """Return whether one of them runs."""
+
+    def check(self, runners: Sequence[Runner]) -> None:
+        """Raise LeadlineError where waiting does not help."""
+
+    def timeout_error(self, runners: Sequence[Runner]) -> LeadlineError:
+        """Return why they did not start in time."""
+
+
+def await_running(group: RunnerGroup, kind: RunnerKind[Runner]) -> tuple[Runner, ...]:
+    """Wait until all runners of a group run, and return them. Raises LeadlineError."""
+    found: list[Runner] = []
+    for _ in poll(group.bound_s, group.go_on):
+        found = kind.list_runners()
+        if len(found) == group.count and all(kind.is_running(runner) for runner in found):
+            return tuple(found)
+        kind.check(found)
+    raise kind.timeout_error(found)
+
+
+def list_labelled(
+    connection: Connection, kind: Any, resource: str, namespace: str, token: str
+) -> list[Any]:
+    """List the objects of a kind that carry a token."""
+
+    def call(client: Client) -> list[Any]:
+        return list(client.list(kind, namespace=namespace, labels={TOKEN: token}))
+
+    return connection.ask("list", resource, call, namespace=namespace)
+
+
+def claims_of(connection: Connection, namespace: str, token: str) -> list[PersistentVolumeClaim]:
+    """List the volume claims that carry a token."""
+    return list_labelled(
+        connection, PersistentVolumeClaim, "persistentvolumeclaims", namespace, token
+    )
+
+
+def events_of(connection: Connection, namespace: str, name: str) -> list[Event]:
+    """List the events of the object of that name; none where this user may not list events."""
+
+    def call(client: Client) -> list[Event]:
+        return list(client.list(Event, namespace=namespace, fields={"involvedObject.name": name}))
+
+    try:
+        return connection.ask("list", "events", call, namespace=namespace)
+    except LeadlineError as error:
+        if error.kind is errors.KUBERNETES_DENIED:
+            return []
+        raise
+
+
+def format_events(events: Sequence[Event], most: int = 4) -> list[str]:
+    """Format the last events of an object as lines, warnings first."""
+
+    def order(event: Event) -> tuple[bool, float]:
+        times = (event.lastTimestamp, event.eventTime)
+        return event.type != "Warning", -next((time.timestamp() for time in times if time), 0.0)
+
+    lines = [f"{event.reason}: {event.message}" for event in sorted(events, key=order)]
+    return list(dict.fromkeys(lines))[:most]
+
+
+def create_object(connection: Connection, resource: str, wanted: Any, namespace: str) -> Any | None:
+    """Create an object and return it; None where its name exists. The name holds the run's token,
+    so an earlier request created it and its answer was lost. Raises as Connection.ask, and
+    ApiError(404)."""
+    try:
+        return connection.ask(
+            "create", resource, lambda client: client.create(wanted), namespace=namespace
+        )
+    except ApiError as error:
+        if error.status.code != 409:
+            raise
+        return None
+
+
+def get_object(
+    connection: Connection, kind: Any, resource: str, name: str, namespace: str = ""
+) -> Any | None:
+    """Return an object of a namespace, or of the whole cluster; None where it does not exist."""
+    try:
+        return connection.ask(
+            "get",
+            resource,
+            lambda client: client.get(kind, name, namespace=namespace or None),
+            namespace=namespace,
+            name=name,
+        )
+    except ApiError as error:
+        if error.status.code == 404:
+            return None
+        raise

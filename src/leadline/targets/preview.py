@@ -1,0 +1,88 @@
+"""The location of a target before a run makes it, for `leadline run --dry-run`.
+
+Words in capitals (RUN, TOKEN) stand for what only the run will know.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leadline.connect.ceph import CephAccess
+from leadline.connect.shell import CommandResult
+from leadline.plan.models import Plan, Target
+from leadline.plan.target_url import TargetKind, VolumeMode, VolumeRequest
+from leadline.runner.ports import (
+    Dataset,
+    Device,
+    Folder,
+    Hosts,
+    Location,
+    RadosPool,
+    RbdImage,
+    RemoteVolume,
+    RemoteVolumes,
+    Shape,
+)
+from leadline.targets.ceph import client_settings
+from leadline.targets.zfs import mount_folder
+
+_OWN = "leadline-RUN-TOKEN"
+
+
+def preview_location(plan: Plan, target: Target) -> Location:
+    """The location that an adapter of the target would acquire."""
+    url = target.parsed
+    match url.kind:
+        case TargetKind.DEVICE:
+            return Device(path=Path(url.location))
+        case TargetKind.DIR | TargetKind.CEPHFS:
+            return Folder(path=Path(url.location) / _OWN)
+        case TargetKind.ZFS:
+            return Dataset(name=f"{url.location}/{_OWN}", path=mount_folder("TOKEN"))
+        case TargetKind.EXT4_ON_RBD:
+            return Folder(path=mount_folder("TOKEN") / "ext4" / "target-N")
+        case TargetKind.ZFS_ON_RBD:
+            path = mount_folder("TOKEN") / "zfs" / "N"
+            return Dataset(name="leadline-TOKEN/target-N", path=path)
+        case TargetKind.STORAGE_CLASS:
+            return _volumes(url.request)
+        case TargetKind.HOSTS:
+            from leadline.connect.ssh import SshHost, SshShell
+
+            path_there = f"{url.path_on_hosts}/{_OWN}"
+            hosts = (
+                SshHost(host=name, path=path_there, shell=SshShell(name)) for name in url.hosts
+            )
+            return Hosts(hosts=tuple(hosts))
+    cluster = plan.cluster(target.cluster)
+    access = CephAccess(
+        conf=Path(cluster.ceph_conf or "LAB/ceph.conf"),
+        name=cluster.id,
+        namespace=None if cluster.ceph_conf else Path("LAB-NETWORK"),
+    )
+    if url.kind is TargetKind.RADOS:
+        return RadosPool(pool=url.pool, objects=_OWN, access=access)
+    settings = client_settings(url, "WHERE-THIS-CLIENT-IS")
+    return RbdImage(pool=url.pool, image=url.image or _OWN, access=access, settings=settings)
+
+
+def _volumes(request: VolumeRequest) -> RemoteVolumes:
+    """Volumes of a StorageClass; raw block devices unless the plan asks for a filesystem."""
+    in_files = request.mode is VolumeMode.FILESYSTEM
+    path = "/leadline/volume/leadline" if in_files else "/dev/leadline"
+    volumes = [
+        RemoteVolume(shell=_FutureShell(f"RUNNER-{number + 1}"), path=path)
+        for number in range(request.count)
+    ]
+    shape = Shape.FILES if in_files else Shape.SPAN
+    return RemoteVolumes(shape=shape, volumes=tuple(volumes), folder="SCRATCH")
+
+
+class _FutureShell:
+    """A shell that only the run makes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(self, script: str, *arguments: str, **settings: object) -> CommandResult:
+        raise AssertionError("a dry run executes nothing")
