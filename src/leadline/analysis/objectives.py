@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure, MetricFigure, Selector, parse_selector
-from leadline.analysis.workloads import Key, Traits, rate_told, traits_of
+from leadline.analysis.workloads import Key, Traits, reported_rate, traits_of
 from leadline.archive.reader import Run
 from leadline.data import load_table
 from leadline.errors import LeadlineError
@@ -302,7 +302,7 @@ class _Table:
 
     def rate(self, key: Key) -> Metric:
         """The rate by which people tell it, or the other one where no target has that."""
-        return rate_told(self.traits[key].rate, lambda metric: self.told(key, metric))
+        return reported_rate(self.traits[key].rate, lambda metric: self.told(key, metric))
 
 
 def _without_totals(keys: Iterable[Key]) -> list[Key]:

@@ -100,8 +100,8 @@ def test_targets_of_other_names_are_compared_where_they_are_said_to_be_partners(
         TargetInventory(target="fast", url="device:/dev/nvme0n1", device="nvme0n1"),
     )
     machine = host(targets=targets)
-    found = host_differences(machine, machine, {"fast against slow": ("slow", "fast")})
-    assert [one.path for one in found.differences] == ["targets.fast against slow.device"]
+    found = host_differences(machine, machine, {"fast vs slow": ("slow", "fast")})
+    assert [one.path for one in found.differences] == ["targets.fast vs slow.device"]
 
 
 # --- processor ---------------------------------------------------------------------------------

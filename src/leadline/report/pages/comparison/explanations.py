@@ -25,7 +25,7 @@ from leadline.analysis.explain.round_trips import TOLERANCE, Agreement, Cost, Io
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
 from leadline.metrics import Op
-from leadline.text import counted, listed, percent, sentence, visible
+from leadline.text import counted, listed, percent, sentence
 from leadline.units import format_iops, format_latency
 
 # How a target's name is written: in full, or cut for a page.
@@ -50,7 +50,7 @@ _UNKNOWN = {
 }
 
 
-def explanation_text(explanation: Explanation, name: Name = visible) -> str:
+def explanation_text(explanation: Explanation, name: Name = str) -> str:
     """Word an explanation in a few short sentences."""
     return " ".join(part for part in _sentences(explanation, name) if part)
 

@@ -31,7 +31,7 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
-from leadline.report.pages.comparison.takeaways import CODE, one_of_each_job
+from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.run.conditions import (
     condition_blocks,
@@ -88,7 +88,7 @@ def remaining_sentence(run: Run, findings: Sequence[Finding]) -> list[str]:
     alone = [
         trial
         for trial, found in errors.items()
-        if {one.code for one in found} == {CODE}
+        if {one.code for one in found} == {DEPTH_NOT_REACHED}
         and all(one_of_each_job(one.evidence.get("in_flight"), jobs.get(trial)) for one in found)
     ]
     if not alone:
