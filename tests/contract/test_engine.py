@@ -59,7 +59,7 @@ class Way:
 @pytest.fixture(
     params=[
         pytest.param(Way(engine=FioEngine), id="fio", marks=pytest.mark.real),
-        pytest.param(Way(engine=lambda: ReplayEngine.of(RECORDED)), id="replay"),
+        pytest.param(Way(engine=lambda: ReplayEngine.from_folder(RECORDED)), id="replay"),
         pytest.param(
             Way(engine=FleetEngine, told_by_status=False), id="fio-fleet", marks=pytest.mark.real
         ),

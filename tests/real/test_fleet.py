@@ -356,7 +356,7 @@ size=${LEADLINE_SIZE_1}
 DRIVEN = """
 import sys
 from pathlib import Path
-from leadline.engines.fio_fleet import FleetEngine
+from leadline.engines.fio.fleet import FleetEngine
 from leadline.runner.ports import Folder, Job
 from leadline.runner.stop import StopRequest
 text, data, trial = map(Path, sys.argv[1:])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from leadline.engines.fio.local import OLDEST, FioEngine
+from leadline.engines.fio.choice import OLDEST
+from leadline.engines.fio.local import FioEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.daemons import require
 from leadline.lab.network import why_unavailable

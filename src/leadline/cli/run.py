@@ -125,7 +125,7 @@ def command(
         loaded = find_run(resume, folder).plan
     else:
         loaded = load_plan(plan, overrides)
-    engines: Engines = OneEngine(ReplayEngine.of(replay)) if replay else RealEngines()
+    engines: Engines = OneEngine(ReplayEngine.from_folder(replay)) if replay else RealEngines()
     engines.check(loaded)
     check_consents(loaded, destroy=destroy, overwrite=overwrite)
     if dry_run:

@@ -1,4 +1,4 @@
-"""Which engine does the I/O of a cell."""
+"""Which engine runs the I/O of a cell."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from leadline.runner.ports import Engine
 
 
 class RealEngines:
-    """fio everywhere, but for Ceph's own tools and the streams of ZFS where a plan asks for them or
-    nothing else can."""
+    """fio for all but Ceph's own tools and the streams of ZFS."""
 
     def __init__(self) -> None:
         self._fio = FioEngine()
@@ -46,9 +45,8 @@ class RealEngines:
         return self._rados_bench if kind is TargetKind.RADOS else self._fio
 
     def check(self, plan: Plan) -> None:
-        """Raise LeadlineError for the first cell that cannot be done: `plan-invalid` by the plan
-        alone, as `leadline check` tells (a plan from an archive was checked by another version),
-        else as its engine."""
+        """Raise LeadlineError for the first cell that cannot run: `plan-invalid` by the rules of
+        the plan (an archive's plan was checked by another version), else what its engine raises."""
         for cell in plan.cells:
             target = plan.target(cell.target).parsed
             for fault in engine_faults(cell.workload, target):
@@ -56,14 +54,14 @@ class RealEngines:
                     errors.PLAN_INVALID,
                     fault,
                     context=[f"target {cell.target!r}", f"workload {cell.workload.name!r}"],
-                    hint="another version of Leadline took this plan; begin a new run with one "
-                    "that `leadline check` takes",
+                    hint="another version of Leadline accepted this plan; start a new run with one "
+                    "that `leadline check` accepts",
                 )
             self.engine_for(cell.workload, target.kind).check(cell.workload, target.kind)
 
 
 class OneEngine:
-    """The same engine for everything, for instance recorded output."""
+    """One engine for all workloads, for instance recorded output."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

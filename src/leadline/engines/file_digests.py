@@ -1,9 +1,9 @@
-"""The content of all regular files below a folder, as digests.
+"""Digests of all regular files below a folder.
 
     python -I -S file_digests.py FOLDER [NAME_TO_LEAVE_OUT...]
 
-prints a JSON line for each file, by its path below the folder, in order. A program of its own: a
-file system that hangs then hangs a process that can be given up, and nothing else.
+prints a JSON line for each file, in the order of the paths. It is a separate program, so that a
+file system that hangs blocks only a process that can be abandoned.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ READ_BYTES = 1 << 20
 
 
 def files_below(folder: Path, without: Sequence[str]) -> Iterator[Path]:
-    """Regular files in the order of their paths; entries of the folder itself named in `without`
-    are left out with all below them. Raises OSError for what cannot be listed."""
-    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+    """Regular files in the order of their paths, without the entries of the folder named in
+    `without`. Raises OSError for a folder that cannot be listed."""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.name in without:
             continue
         if entry.is_dir(follow_symlinks=False):
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
             line = {"path": str(path.relative_to(folder)), "bytes": size, "blake2b": digest}
             sys.stdout.write(json.dumps(line) + "\n")
     except OSError as error:
-        # A read that fails tells no name.
+        # The error of a failed read has no file name.
         sys.stderr.write(f"{error.filename or reading} cannot be read: {error.strerror}\n")
         return 1
     return 0

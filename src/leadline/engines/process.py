@@ -1,12 +1,13 @@
-"""Run one process within a bound, and end it whatever it does: SIGINT, SIGTERM, SIGKILL.
+"""Run a tool within a time bound and end it in any case: SIGINT, SIGTERM, SIGKILL.
 
-A hung target can make fio ignore the first two; a process in uninterruptible sleep ignores the
-third as well, and is then left behind and told of, rather than waited for.
+A hung target can make fio ignore the first two. A process in uninterruptible sleep ignores the
+third as well; it is then left behind and reported.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -14,24 +15,28 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO
 
+from leadline.errors import ErrorKind, LeadlineError
 from leadline.runner.events import StopRequest
+from leadline.runner.ports import Progress
 
-# After each signal, how long a process gets to end by itself.
+# Seconds that a process has after each signal to end by itself.
 LADDER: tuple[tuple[signal.Signals, float], ...] = (
     (signal.SIGINT, 5.0),
     (signal.SIGTERM, 3.0),
     (signal.SIGKILL, 5.0),
 )
 _POLL_S = 0.2
+_VERSION_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a process ended. `exit_status` is None if it could not be ended at all; negative is the
-    signal that ended it. `cpu_s` is user + system time of it and its waited-for children."""
+    """How a process ended. `exit_status` is None if it could not be ended; a negative one is the
+    signal that ended it. `cpu_s` is user and system time, with that of its children."""
 
     exit_status: int | None
     signals: tuple[str, ...]
@@ -43,10 +48,11 @@ class Ended:
 
 
 def ending_with_parent(command: Sequence[str]) -> list[str]:
-    """The command under util-linux's setpriv, so that kill -9 of Leadline leaves no load behind:
-    the kernel then sends SIGTERM, at which fio stops its workers too. (SIGKILL would reach fio
-    alone, and forked workers would go on to the end of their runtime.) Unchanged where there is
-    no setpriv."""
+    """The command under util-linux's setpriv, so that kill -9 of Leadline leaves no load behind.
+
+    The kernel then sends SIGTERM, at which fio stops its workers too; SIGKILL would reach fio
+    alone. Unchanged where setpriv is missing.
+    """
     program = shutil.which("setpriv")
     return [program, "--pdeathsig", "TERM", *command] if program else list(command)
 
@@ -61,18 +67,19 @@ def supervise(
     on_output: Callable[[bytes], None],
     ladder: Sequence[tuple[signal.Signals, float]] = LADDER,
 ) -> Ended:
-    """Run `command`, feeding its stdout to `on_output`, until it ends, is asked to stop, or has
-    taken `bound_s` seconds. Raises OSError if it cannot be started.
+    """Run `command` until it ends, is asked to stop, or has taken `bound_s` seconds.
+
+    `on_output` gets its stdout. Raises OSError if it cannot be started.
     """
     began = time.monotonic()
-    with stderr.open("wb") as errors:
+    with stderr.open("wb") as errors_to:
         process = subprocess.Popen(
             ending_with_parent(command),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,  # Ctrl-C on the terminal reaches us, and fio through us
+            stderr=errors_to,
+            start_new_session=True,  # Ctrl-C on the terminal reaches Leadline alone
         )
     waiting = _Waiting(process, on_output)
     try:
@@ -111,7 +118,7 @@ def supervise(
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    """To the whole group when killing; otherwise to fio itself, which tells its workers."""
+    """Send a signal: SIGKILL to the whole group, others to fio itself, which ends its workers."""
     try:
         if number is signal.SIGKILL:
             os.killpg(pid, number)
@@ -122,7 +129,7 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 
 class _Waiting:
-    """Waits for a process's end and its output at once, without busy looping."""
+    """Waits for a process's end and its output together, without a busy loop."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], on_output: Callable[[bytes], None]
@@ -139,7 +146,7 @@ class _Waiting:
         self.selector.register(self.pidfd, selectors.EVENT_READ)
 
     def until(self, enough: Callable[[], bool], *, check_s: float) -> bool:
-        """True when the process ended; False when `enough()` said so first."""
+        """Wait for the end; False where `enough()` was true first."""
         while self.process.returncode is None:
             for key, _ in self.selector.select(timeout=check_s):
                 if key.fileobj is self.stdout:
@@ -167,3 +174,81 @@ class _Waiting:
         self.selector.close()
         os.close(self.pidfd)
         self.stdout.close()
+
+
+class LinkedStop(StopRequest):
+    """A user's request to stop, joined with a reason of the engine's own."""
+
+    def __init__(self, user: StopRequest) -> None:
+        self._user = user
+
+    def is_due(self) -> bool:
+        """Whether the engine itself wants the execution to stop."""
+        return False
+
+    @property
+    def count(self) -> int:
+        return self._user.count + self.is_due()
+
+    @count.setter
+    def count(self, value: int) -> None:
+        self._user.count = value - self.is_due()
+
+    @property
+    def impatient(self) -> bool:
+        return self._user.impatient
+
+
+class RateReader:
+    """Reports the rates in a tool's progress lines; `parse` returns IOPS, or None."""
+
+    def __init__(
+        self, parse: Callable[[bytes], float | None], progress: Callable[[Progress], None]
+    ) -> None:
+        self._parse = parse
+        self._progress = progress
+        self._rest = b""
+
+    def take(self, chunk: bytes) -> None:
+        *lines, self._rest = re.split(rb"[\r\n]", self._rest + chunk)
+        self._rest = self._rest[-4096:]
+        for line in lines:
+            iops = self._parse(line)
+            if iops is not None:
+                self._progress(Progress(iops=iops))
+
+
+class Program:
+    """A tool on this machine: its path and its version."""
+
+    def __init__(self, name: str, missing: ErrorKind, hint: str) -> None:
+        self.name = name
+        self._missing = missing
+        self._hint = hint
+
+    @cached_property
+    def path(self) -> str:
+        """Raises LeadlineError where it is missing."""
+        found = shutil.which(self.name)
+        if not found:
+            fact = f"there is no {self.name} on this machine"
+            raise LeadlineError(self._missing, fact, hint=self._hint)
+        return found
+
+    def require(self) -> None:
+        """Raise LeadlineError where it is missing."""
+        _ = self.path
+
+    @cached_property
+    def version(self) -> str:
+        """As the tool prints it. Raises LeadlineError."""
+        try:
+            done = subprocess.run(
+                [self.path, "--version"], capture_output=True, text=True, timeout=_VERSION_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            fact = f"{self.name} does not answer"
+            raise LeadlineError(
+                self._missing, fact, context=[str(error)], hint=self._hint
+            ) from error
+        return done.stdout.strip()

@@ -1,8 +1,7 @@
-"""Recorded output played back: the whole program without doing I/O, in milliseconds.
+"""The replay engine: recorded output of fio instead of I/O, so that a run takes milliseconds.
 
-A recording is a folder of earlier trials (the `trials` of an archive, or its like): for a job the
-first recorded folder that holds the same workload name is copied. The contract tests run on this
-and on the real fio alike.
+A recording is a folder of earlier trials, as in an archive. A job gets the first recorded folder
+with the same workload names. The contract tests run on this engine and on the real fio.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Problem, TrialStatus
 from leadline.engines.fio.job import job_text, prefill_text
+from leadline.engines.outcome import INTERRUPTED
 from leadline.errors import LeadlineError
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.result import FormatError
@@ -26,7 +26,7 @@ from leadline.runner.ports import Execution, Job, Location, Progress
 
 
 class ReplayEngine:
-    """Plays the fio output in `recordings` (section names -> folder) back."""
+    """Copies the fio output of `recordings` (section names -> folder)."""
 
     name = "replay"
     version = "fio-3.33"
@@ -35,8 +35,8 @@ class ReplayEngine:
         self._recordings = dict(recordings)
 
     @classmethod
-    def of(cls, root: Path) -> ReplayEngine:
-        """Every folder below `root` with fio output, by the names of its jobs."""
+    def from_folder(cls, root: Path) -> ReplayEngine:
+        """Take every folder below `root` with fio output, by the names of its jobs."""
         recordings: dict[tuple[str, ...], Path] = {}
         for path in sorted(root.rglob(layout.FIO_OUTPUT)):
             try:
@@ -48,7 +48,7 @@ class ReplayEngine:
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         if not self._recordings:
-            raise LeadlineError(errors.ENGINE_UNKNOWN, "there is nothing recorded to play back")
+            raise LeadlineError(errors.ENGINE_UNKNOWN, "the recording holds no fio output")
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
         return self.likely(workload, location)
@@ -83,9 +83,7 @@ class ReplayEngine:
                 command=command,
                 exit_status=None,
                 wall_s=0.0,
-                problem=Problem(
-                    code=errors.INTERRUPTED.code, fact="the trial was stopped by a signal"
-                ),
+                problem=INTERRUPTED,
             )
         names = tuple(
             line[1:-1]
@@ -101,7 +99,7 @@ class ReplayEngine:
                 exit_status=1,
                 wall_s=0.0,
                 problem=Problem(
-                    code=errors.ENGINE_FAILED.code, fact=f"nothing recorded for {names}"
+                    code=errors.ENGINE_FAILED.code, fact=f"the recording holds no output of {names}"
                 ),
             )
         for path in recorded.iterdir():

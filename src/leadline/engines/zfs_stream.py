@@ -1,7 +1,7 @@
-"""The zfs stream engine: `zfs send | zfs receive` of a snapshot of the target's own data, through
-a bounded pipe that measures its stalls, into a dataset beside it.
+"""The zfs stream engine: `zfs send | zfs receive` of a snapshot of the target's data.
 
-What is counted, and why it is asked of ZFS in this way, is in docs/internals/zfs-stream.md.
+The stream goes through a bounded pipe that measures its stalls, into a child dataset. The method:
+docs/internals/zfs-stream.md.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import orjson
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.records import Problem, TrialStatus
+from leadline.archive.records import TrialStatus
 from leadline.connect import programs
 from leadline.engines import bounded_pipe, file_digests
-from leadline.engines.ceph_bench import Invocations
+from leadline.engines.invocations import Invocations
+from leadline.engines.outcome import with_suspension
 from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
 from leadline.formats.zfs.stream import (
@@ -36,56 +37,42 @@ from leadline.formats.zfs.stream import (
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Workload
 from leadline.plan.target_url import TargetKind
-from leadline.probes.zfs import suspended_below
 from leadline.runner.events import StopRequest
-from leadline.runner.ports import Dataset, Execution, Folder, Job, Location, Progress
+from leadline.runner.ports import Dataset, Execution, Job, Location, Progress
 from leadline.units import format_size
-
-# Why a job on a pool of ZFS hangs, or fails.
-
-
-def suspension_named(problem: Problem, location: Location) -> Problem:
-    """The problem of a job, with its reason and what helps where the pool of ZFS that it works on
-    is suspended: what was begun hangs then, or fails with ENXIO."""
-    pool = suspended_below(location.path) if isinstance(location, Folder) else ""
-    if not pool:
-        return problem
-    why = programs.suspended_error(pool)
-    return problem.model_copy(update={"fact": f"{problem.fact}; {why.fact}", "hint": why.hint})
-
 
 BUFFER_BYTES = 16 << 20
 SAMPLE_S = 0.2
-# Behind it a stream needs `-L`, or its records are cut into pieces of this size.
+# Larger records need `-L`, or the stream cuts them into pieces of this size.
 _LARGEST_WITHOUT_FLAG = 128 << 10
-# What is verified is read from a target that may be as slow as one that is prefilled.
+# The bound for reading the data back assumes the slowest target that a prefill accepts.
 _SLOWEST_BPS = 2 << 20
 _LEAST_BOUND_S = 120.0
-# A dataset is busy for a while behind its reception, and behind its last reader.
+# A dataset stays busy for a while after it was received, and after its last reader.
 _BUSY_S = 30.0
-_AGAIN_S = 0.25
-# A pool that let a trial hang answers nothing; it is asked once.
+_RETRY_S = 0.25
+# A pool on which a trial hung does not answer; it is asked once.
 _HUNG_S = 5.0
-# Streams that are short beside their verification must not make a trial endless.
+# Limits a trial whose streams are short compared with their verification.
 _MOST_WALL = 6.0
-# What ZFS says, what it means, and what helps.
+# Messages of ZFS, their meaning, and the hint.
 _MEANINGS = (
-    ("out of space", errors.TARGET_FULL, "a copy of the data needs room in the pool beside it"),
+    ("out of space", errors.TARGET_FULL, "a copy of the data needs free space in the pool"),
     ("quota exceeded", errors.TARGET_FULL, "a copy of the data counts for the dataset's quota"),
-    ("suspended", errors.ZPOOL_UNFIT, "`zpool status` says why; then `zpool clear`"),
-    ("Input/output error", errors.ENGINE_FAILED, "`zpool status -v` tells what is damaged"),
+    ("suspended", errors.ZPOOL_UNFIT, "`zpool status` shows the reason; then `zpool clear`"),
+    ("Input/output error", errors.ENGINE_FAILED, "`zpool status -v` shows what is damaged"),
     ("permission denied", errors.TARGET_READ_ONLY, "run Leadline as root"),
 )
 
 
 class ZfsStreamEngine:
-    """`zfs` of this machine."""
+    """`zfs` on this machine."""
 
     name = "zfs stream"
 
     @cached_property
     def version(self) -> str:
-        """As `zfs version` tells: `zfs-2.3.2-2`; zfs-fuse has no such command."""
+        """As `zfs version` prints it: `zfs-2.3.2-2`; zfs-fuse has no such command."""
         path = programs.find("zfs")
         if path is None:
             return ""
@@ -120,10 +107,10 @@ class ZfsStreamEngine:
         ).text()
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
-        raise LeadlineError(errors.ENGINE_UNKNOWN, "zfs stream lays out no data; fio does")
+        raise LeadlineError(errors.ENGINE_UNKNOWN, "zfs stream writes no prefill; fio does")
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
-        """The first pipeline, with words for the snapshot's name."""
+        """The first pipeline, with a placeholder in the snapshot's name."""
         dataset = _dataset(job.location)
         return (*_send(f"{dataset.name}@leadline-TOKEN", None), "|", *_receive(dataset))
 
@@ -138,20 +125,20 @@ class ZfsStreamEngine:
         try:
             request, dataset = parse_stream_request(job.text.encode()), _dataset(job.location)
         except (FormatError, LeadlineError) as error:
-            invocations.fail(error.fact, hint="this is a fault of Leadline's; please report it")
+            invocations.fail_request(error.fact)
             return invocations.execution()
         streams = _Streams(invocations, request, dataset, self.version)
         try:
             streams.run()
         except LeadlineError as error:
-            _fail(invocations, error)
+            invocations.fail(error)
         finally:
             streams.tidy()
         return invocations.execution()
 
 
 class _Streams:
-    """The streams of one trial, and what has to be tidied up behind them."""
+    """The streams of one trial, and the clean-up after them."""
 
     def __init__(
         self, invocations: Invocations, request: StreamRequest, dataset: Dataset, version: str
@@ -167,8 +154,10 @@ class _Streams:
         self._sizes: dict[str, int] = {}
 
     def run(self) -> None:
-        """Whole streams until those behind the ramp have taken the runtime. Raises LeadlineError;
-        what ended otherwise is told by the invocations."""
+        """Send whole streams until those after the ramp have taken the runtime.
+
+        Raises LeadlineError; a stream that fails otherwise ends the invocations.
+        """
         _destroy(self.dataset.received)
         self.record_bytes = int(_value("recordsize", self.dataset.name))
         programs.ask("taking a snapshot", "zfs", "snapshot", self.snapshot)
@@ -177,13 +166,13 @@ class _Streams:
         ramped_s = counted_s = 0.0
         while counted_s < asked.runtime_s and time.monotonic() - began < most_s:
             counted = ramped_s >= asked.ramp_s
-            spent_s = sum(one.seconds for one in self.streams)
-            one = self._stream(counted, bound_s=self.invocations.job.bound_s - spent_s)
-            if one is None:
+            spent_s = sum(stream.seconds for stream in self.streams)
+            stream = self._send(counted, bound_s=self.invocations.job.bound_s - spent_s)
+            if stream is None:
                 return
-            ramped_s += one.seconds
-            counted_s += one.seconds if counted else 0.0
-            verified = self._verified(one)
+            ramped_s += stream.seconds
+            counted_s += stream.seconds if counted else 0.0
+            verified = self._verify(stream)
             if verified is None:
                 return
             self.streams.append(verified)
@@ -191,23 +180,23 @@ class _Streams:
             if verified.difference:
                 raise LeadlineError(
                     errors.STREAM_DIFFERS,
-                    f"stream {one.number} of {self.dataset.name} was not received as it was sent",
+                    f"stream {stream.number} of {self.dataset.name} differs after it was received",
                     context=[verified.difference],
-                    hint="look at `zpool status -v` and at the system's log; no figure of this "
+                    hint="check `zpool status -v` and the system's log; no figure of this "
                     "trial is used",
                 )
             _destroy(self.dataset.received)
 
-    def _stream(self, counted: bool, *, bound_s: float) -> Stream | None:
-        """One stream, measured and not yet verified; None where the job does not go on."""
+    def _send(self, counted: bool, *, bound_s: float) -> Stream | None:
+        """Measure one stream, not yet verified; None where the job has ended."""
         number = len(self.streams) + 1
         send, receive = _send(self.snapshot, self.record_bytes), _receive(self.dataset)
-        # Any change of a property is a transaction of its own behind all earlier ones; unlike
-        # `zpool sync` every release knows it.
+        # A change of a property is a transaction after all earlier ones. Every release supports
+        # it, unlike `zpool sync`.
         sync = (*_zfs("set"), f"leadline:received={number}", self.dataset.name)
         if counted and not self.invocations.commands:
             self.invocations.commands.append((*send, "|", *receive))
-        asked = {
+        request = {
             "stream": number,
             "send": send,
             "receive": receive,
@@ -215,10 +204,10 @@ class _Streams:
             "buffer_bytes": self.request.buffer_bytes,
             "sample_s": self.request.sample_s,
         }
-        lines = self._lines(bounded_pipe.__file__, orjson.dumps(asked).decode(), bound_s=bound_s)
+        lines = self._lines(bounded_pipe.__file__, orjson.dumps(request).decode(), bound_s=bound_s)
         samples = [line for line in lines or () if "end" not in line]
-        with (self.invocations.folder / SAMPLES_FILE).open("ab") as stream:
-            stream.writelines(orjson.dumps(line) + b"\n" for line in samples)
+        with (self.invocations.folder / SAMPLES_FILE).open("ab") as file:
+            file.writelines(orjson.dumps(line) + b"\n" for line in samples)
         if lines is None:
             return None
         totals = lines[-1]["end"]
@@ -227,13 +216,15 @@ class _Streams:
             number=number, counted=counted, send=send, receive=receive, sync=sync, **totals
         )
 
-    def _verified(self, one: Stream) -> Stream | None:
-        """The stream with the guids and digests of both sides; None where the job does not go
-        on. What is sent does not change while a trial lasts, and is read once."""
+    def _verify(self, stream: Stream) -> Stream | None:
+        """The stream with the guids and digests of both sides; None where the job has ended.
+
+        The sent data does not change during a trial, so it is read once.
+        """
         began = time.monotonic()
         received = self.dataset.received
         tag = self.snapshot.partition("@")[2]
-        programs.ask("mounting what was received", "zfs", "mount", received)
+        programs.ask("mounting the received dataset", "zfs", "mount", received)
         if not self._sent:
             sent = self._digests(self.dataset.path, leaving_out=self.dataset.received)
             if sent is None:
@@ -252,7 +243,7 @@ class _Streams:
             )
             for path in sorted(self._sent.keys() | got.keys())
         )
-        return one.model_copy(
+        return stream.model_copy(
             update={
                 "guid": _value("guid", self.snapshot),
                 "received_guid": _value("guid", f"{received}@{tag}"),
@@ -262,17 +253,17 @@ class _Streams:
         )
 
     def _require_data(self) -> None:
-        there, asked = sum(self._sizes.values()), self.request.size_bytes
-        if there < asked:
+        found, asked = sum(self._sizes.values()), self.request.size_bytes
+        if found < asked:
             raise LeadlineError(
                 errors.PREFILL_FAILED,
-                f"{self.dataset.name} holds {format_size(there)}, and streams of "
-                f"{format_size(asked)} were asked for",
-                hint="leave `prefill: true` in the plan: what is sent has to be there",
+                f"{self.dataset.name} holds {format_size(found)}, and the plan asks for streams "
+                f"of {format_size(asked)}",
+                hint="leave `prefill: true` in the plan: it writes the data that is sent",
             )
 
     def _digests(self, folder: Path, leaving_out: str = "") -> dict[str, str] | None:
-        """Digest by path; None where the job does not go on."""
+        """The digests of all files by path; None where the job has ended."""
         without = (leaving_out.rpartition("/")[2],) if leaving_out else ()
         bound_s = max(_LEAST_BOUND_S, self.request.size_bytes / _SLOWEST_BPS)
         lines = self._lines(file_digests.__file__, str(folder), *without, bound_s=bound_s)
@@ -282,14 +273,14 @@ class _Streams:
         return {line["path"]: line["blake2b"] for line in lines}
 
     def _lines(self, script: str, *arguments: str, bound_s: float) -> list[Any] | None:
-        """The JSON lines of one of our own programs; None where it did not come to its end."""
-        said = bytearray()
+        """The JSON lines of one of Leadline's programs; None where it did not complete."""
+        stdout = bytearray()
         command = (sys.executable, "-I", "-S", script, *arguments)
-        going = self.invocations.run(command, on_output=said.extend, bound_s=max(0.0, bound_s))
+        going = self.invocations.run(command, on_output=stdout.extend, bound_s=max(0.0, bound_s))
         if not going:
-            _name_cause(self.invocations)
+            _add_cause(self.invocations)
             return None
-        return [orjson.loads(line) for line in said.splitlines()]
+        return [orjson.loads(line) for line in stdout.splitlines()]
 
     def _keep(self) -> None:
         record = StreamRecord(
@@ -303,8 +294,10 @@ class _Streams:
         (self.invocations.folder / RECORD_FILE).write_text(record.text(), encoding="utf-8")
 
     def tidy(self) -> None:
-        """Remove what was received and the snapshot, on whichever way out. What cannot be removed
-        is below the target's own dataset and goes with it, so that it is no fault of the trial."""
+        """Remove the received dataset and the snapshot.
+
+        A failure is no fault of the trial: the release of the target removes them as well.
+        """
         hung = self.invocations.status is TrialStatus.HUNG or (
             self.invocations.status is TrialStatus.FAILED and not _answers(self.dataset.name)
         )
@@ -312,9 +305,9 @@ class _Streams:
             try:
                 _destroy(name, bound_s=_HUNG_S if hung else _LEAST_BOUND_S)
             except LeadlineError as error:
-                words = "; ".join([error.fact, *error.context])
-                with (self.invocations.folder / layout.STDERR).open("a", encoding="utf-8") as said:
-                    said.write(f"{name} could not be removed: {words}\n")
+                reason = "; ".join([error.fact, *error.context])
+                with (self.invocations.folder / layout.STDERR).open("a", encoding="utf-8") as file:
+                    file.write(f"{name} could not be removed: {reason}\n")
 
 
 def _dataset(location: Location) -> Dataset:
@@ -336,53 +329,49 @@ def _receive(dataset: Dataset) -> tuple[str, ...]:
     return (*_zfs("receive"), "-u", dataset.received)
 
 
-def _value(name: str, of: str) -> str:
-    """A property, sizes in bytes. Raises LeadlineError."""
-    return programs.ask("looking at a stream", "zfs", "get", "-Hp", "-o", "value", name, of).strip()
+def _value(name: str, dataset: str) -> str:
+    """A property; sizes are in bytes. Raises LeadlineError."""
+    arguments = ("get", "-Hp", "-o", "value", name, dataset)
+    return programs.ask("reading a property", "zfs", *arguments).strip()
 
 
 def _answers(dataset: str) -> bool:
-    """Whether ZFS says anything of a dataset, be it that there is none."""
+    """Whether ZFS answers about a dataset, even if it does not exist."""
     path = programs.find("zfs") or "zfs"
-    asked = (path, "get", "-H", "-o", "value", "type", dataset)
-    return programs.run(*asked, bound_s=_HUNG_S)[0] is not None
+    command = (path, "get", "-H", "-o", "value", "type", dataset)
+    return programs.run(*command, bound_s=_HUNG_S)[0] is not None
 
 
 def _destroy(name: str, *, bound_s: float = _LEAST_BOUND_S) -> None:
-    """Destroy a dataset or snapshot below the target's own, if it is there, as long as it is busy.
-    Raises LeadlineError."""
+    """Destroy a dataset or snapshot below the target's own if it exists; retry while it is busy.
+
+    Raises LeadlineError.
+    """
     until = time.monotonic() + _BUSY_S
     while True:
         try:
             programs.ask(
-                "removing what was received", "zfs", "destroy", "-r", name, bound_s=bound_s
+                "removing the received dataset", "zfs", "destroy", "-r", name, bound_s=bound_s
             )
         except LeadlineError as error:
-            words = " ".join(error.context)
-            if "does not exist" in words or "could not find any snapshots" in words:
+            message = " ".join(error.context)
+            if "does not exist" in message or "could not find any snapshots" in message:
                 return
-            if "busy" not in words or time.monotonic() > until:
+            if "busy" not in message or time.monotonic() > until:
                 raise
-            time.sleep(_AGAIN_S)
+            time.sleep(_RETRY_S)
         else:
             return
 
 
-def _fail(invocations: Invocations, error: LeadlineError) -> None:
-    invocations.status = TrialStatus.FAILED
-    invocations.problem = Problem(
-        code=error.kind.code, fact=error.fact, context=error.context, hint=error.hint
-    )
-
-
-def _name_cause(invocations: Invocations) -> None:
-    """The failure of a stream told by what ZFS said of it, where that is known."""
+def _add_cause(invocations: Invocations) -> None:
+    """Set code and hint of a failed stream by the message of ZFS, where it is known."""
     problem = invocations.problem
     if problem is not None and invocations.status is TrialStatus.HUNG:
-        invocations.problem = suspension_named(problem, invocations.job.location)
+        invocations.problem = with_suspension(problem, invocations.job.location)
     if problem is None or invocations.status is not TrialStatus.FAILED:
         return
-    said = " ".join(problem.context)
+    message = " ".join(problem.context)
     for words, kind, hint in _MEANINGS:
-        if words in said:
+        if words in message:
             invocations.problem = problem.model_copy(update={"code": kind.code, "hint": hint})

@@ -16,8 +16,7 @@ from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import kinds
-from leadline.inventory.kubernetes.kinds import Kind as StateKind
+from leadline.inventory.kubernetes.kinds import ObjectKind
 from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
@@ -33,14 +32,14 @@ from leadline.pools.recipes import Act, Kind, PoolName, counted, pool_name
 
 Manifest = Mapping[str, Any]
 _KINDS = (
-    kinds.CEPH_CLUSTER,
-    kinds.CEPH_BLOCK_POOL,
-    kinds.CEPH_FILESYSTEM,
-    kinds.STORAGE_CLASS,
-    kinds.NODE,
+    ObjectKind.CEPH_CLUSTER,
+    ObjectKind.CEPH_BLOCK_POOL,
+    ObjectKind.CEPH_FILESYSTEM,
+    ObjectKind.STORAGE_CLASS,
+    ObjectKind.NODE,
 )
 # Without these a failure domain can still be found.
-_OPTIONAL = (kinds.STORAGE_CLUSTER,)
+_OPTIONAL = (ObjectKind.STORAGE_CLUSTER,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +66,13 @@ def read_rook(connection: Connection) -> RookState:
         ),
         pools={
             (str(item["metadata"].get("namespace", "")), str(item["metadata"]["name"])): item
-            for item in listed[kinds.CEPH_BLOCK_POOL]
+            for item in listed[ObjectKind.CEPH_BLOCK_POOL]
         },
-        classes={str(item["metadata"]["name"]): item for item in listed[kinds.STORAGE_CLASS]},
+        classes={str(item["metadata"]["name"]): item for item in listed[ObjectKind.STORAGE_CLASS]},
     )
 
 
-def _listed(connection: Connection, kind: StateKind) -> list[dict[str, Any]]:
+def _listed(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
     version = f"{kind.group}/v1" if kind.group else "v1"
     items = connection.listed(kind.group, "v1", kind.plural, kind.kind)
     return [{"apiVersion": version, "kind": kind.kind, **item} for item in items]

@@ -17,15 +17,14 @@ from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import kinds
-from leadline.inventory.kubernetes.kinds import Kind
+from leadline.inventory.kubernetes.kinds import GAPS, VERSION, ObjectKind, config_map_names
 from leadline.inventory.kubernetes.models import Gap
 from leadline.inventory.kubernetes.objects import cleaned, dump_of, gaps_dump, worth_keeping
 from leadline.probes.ceph import TOOLBOX, Answer, Toolbox
 from leadline.probes.ceph import capture as capture_ceph
 
 # Read by name, since a list of them would hold what is none of our business.
-_BY_NAME = (kinds.NAMESPACE, kinds.CONFIG_MAP)
+_BY_NAME = (ObjectKind.NAMESPACE, ObjectKind.CONFIG_MAP)
 # A refusal of one thing. Anything else, such as silence, is true of all that would be asked next.
 _REFUSALS = (errors.KUBERNETES_DENIED, errors.KUBERNETES_FAILED)
 
@@ -45,7 +44,7 @@ class _Capture:
         reason = f"{error.fact}; {error.hint}" if error.hint else error.fact
         self.gaps.append(Gap(what=what, reason=reason))
 
-    def keep(self, kind: Kind, items: list[dict[str, Any]]) -> None:
+    def keep(self, kind: ObjectKind, items: list[dict[str, Any]]) -> None:
         if items:
             self.dumps[kind.dump] = dump_of(items)
 
@@ -56,17 +55,17 @@ def capture(connection: Connection) -> Mapping[str, bytes]:
     where this user may see nothing at all."""
     found = _Capture()
     _version(found, connection)
-    for kind in kinds.KINDS:
+    for kind in ObjectKind:
         if kind not in _BY_NAME:
             _kind(found, connection, kind)
-    if not found.dumps.keys() - {kinds.VERSION} and found.refused is not None:
+    if not found.dumps.keys() - {VERSION} and found.refused is not None:
         raise found.refused
     _namespace(found, connection)
     _config_maps(found, connection)
-    if kinds.CEPH_CLUSTER.dump in found.dumps:
+    if ObjectKind.CEPH_CLUSTER.dump in found.dumps:
         _ceph(found, connection)
     if found.gaps:
-        found.dumps[kinds.GAPS] = gaps_dump(found.gaps)
+        found.dumps[GAPS] = gaps_dump(found.gaps)
     return found.dumps
 
 
@@ -84,10 +83,10 @@ def _version(found: _Capture, connection: Connection) -> None:
         found.refuse("the version of Kubernetes", error)
         return
     if isinstance(told, dict) and isinstance(told.get("gitVersion"), str):
-        found.dumps[kinds.VERSION] = json.dumps({"gitVersion": told["gitVersion"]}).encode()
+        found.dumps[VERSION] = json.dumps({"gitVersion": told["gitVersion"]}).encode()
 
 
-def _kind(found: _Capture, connection: Connection, kind: Kind) -> None:
+def _kind(found: _Capture, connection: Connection, kind: ObjectKind) -> None:
     try:
         items = _listed(connection, kind)
     except LeadlineError as error:
@@ -100,7 +99,7 @@ def _kind(found: _Capture, connection: Connection, kind: Kind) -> None:
     found.keep(kind, [cleaned(item) for item in kept])
 
 
-def _listed(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
+def _listed(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
     """Objects of all namespaces in the newest version that the cluster has."""
     everywhere = "*" if kind.namespaced else None
     for version in kind.versions:
@@ -114,11 +113,11 @@ def _listed(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
 
 def _namespace(found: _Capture, connection: Connection) -> None:
     try:
-        item = _object(connection, kinds.NAMESPACE, Namespace, "kube-system", "")
+        item = _object(connection, ObjectKind.NAMESPACE, Namespace, "kube-system", "")
     except LeadlineError as error:
-        found.refuse(kinds.NAMESPACE.purpose, error)
+        found.refuse(ObjectKind.NAMESPACE.purpose, error)
         return
-    found.keep(kinds.NAMESPACE, [item] if item else [])
+    found.keep(ObjectKind.NAMESPACE, [item] if item else [])
 
 
 def _config_maps(found: _Capture, connection: Connection) -> None:
@@ -126,16 +125,16 @@ def _config_maps(found: _Capture, connection: Connection) -> None:
     items = []
     for namespace in found.namespaces:
         try:
-            for name in kinds.CONFIG_MAP_NAMES:
-                item = _object(connection, kinds.CONFIG_MAP, ConfigMap, name, namespace)
+            for name in config_map_names():
+                item = _object(connection, ObjectKind.CONFIG_MAP, ConfigMap, name, namespace)
                 items += [item] if item else []
         except LeadlineError as error:
-            found.refuse(f"{kinds.CONFIG_MAP.purpose} in {namespace}", error)
-    found.keep(kinds.CONFIG_MAP, items)
+            found.refuse(f"{ObjectKind.CONFIG_MAP.purpose} in {namespace}", error)
+    found.keep(ObjectKind.CONFIG_MAP, items)
 
 
 def _object(
-    connection: Connection, kind: Kind, resource: Any, name: str, namespace: str
+    connection: Connection, kind: ObjectKind, resource: Any, name: str, namespace: str
 ) -> dict[str, Any] | None:
     """One object by its name; None where there is none."""
 
@@ -153,7 +152,7 @@ def _object(
 
 def _ceph(found: _Capture, connection: Connection) -> None:
     """Ceph's own answers, from the first toolbox there is."""
-    listed = json.loads(found.dumps[kinds.CEPH_CLUSTER.dump])["items"]
+    listed = json.loads(found.dumps[ObjectKind.CEPH_CLUSTER.dump])["items"]
     used = ""
     for namespace in dict.fromkeys(str(item["metadata"].get("namespace", "")) for item in listed):
         if used:

@@ -17,7 +17,7 @@ from leadline import errors
 from leadline.archive.records import CacheDrop, Created, RoundTrip
 from leadline.connect.shell import Shell, run_repeatable
 from leadline.connect.ssh import SshHost, SshShell, require_serving
-from leadline.engines.fio.local import INSTALL, require_version
+from leadline.engines.fio.choice import INSTALL, require_version
 from leadline.errors import ErrorKind, LeadlineError
 from leadline.formats.watch_records import Role
 from leadline.plan.footprint import DATA_FILE, Footprint

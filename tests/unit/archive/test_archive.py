@@ -74,7 +74,7 @@ def run(tmp_path: Path) -> Run:
 def replay(
     writer: RunWriter, to_do: Sequence[Trial], observe: Observer = lambda event: None
 ) -> Outcome:
-    plan, engines = writer.run.plan, OneEngine(ReplayEngine.of(RECORDED))
+    plan, engines = writer.run.plan, OneEngine(ReplayEngine.from_folder(RECORDED))
     return run_session(
         RunRequest(
             plan=plan,

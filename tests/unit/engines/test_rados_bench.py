@@ -111,7 +111,7 @@ def test_memory_that_does_not_fit_is_told(folder: Path, install: Install, memory
     execution = execute(folder, Pattern.RANDREAD)
     assert execution.status is TrialStatus.FAILED
     assert execution.problem is not None
-    assert "remembers" in execution.problem.fact
+    assert "metadata of rados bench" in execution.problem.fact
     assert not any(" bench " in call for call in calls(folder))
 
 
@@ -169,7 +169,7 @@ def test_cleaning_never_reaches_beyond_our_own_namespace() -> None:
     assert said.endswith(
         "--pool rep3 --namespace leadline-run-token cleanup --prefix benchmark_data"
     )
-    with pytest.raises(LeadlineError, match="not ours"):
+    with pytest.raises(LeadlineError, match="not Leadline's"):
         cleanup_command(RadosPool(pool="rep3", objects="", access=NEAR))
 
 

@@ -9,7 +9,7 @@ import pytest
 from leadline import errors
 from leadline.archive.records import Created, Problem
 from leadline.connect import programs
-from leadline.engines.zfs_stream import suspension_named
+from leadline.engines.outcome import with_suspension
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -68,9 +68,9 @@ def test_a_directory_in_a_suspended_pool_is_refused_and_left_alone() -> None:
 def test_a_job_that_fails_there_is_told_why() -> None:
     hung = Problem(code="trial-hung", fact="fio did not end", hint="look at the target")
     for location in (Folder(path=Path("/gone/x")), Dataset(path=Path("/gone/mine"), name="gone/m")):
-        told = suspension_named(hung, location)
+        told = with_suspension(hung, location)
         assert told.code == "trial-hung"
         assert told.fact.startswith("fio did not end; the pool 'gone' is SUSPENDED")
         assert "zpool clear gone" in (told.hint or "")
     for other in (Folder(path=Path("/fine/x")), Device(path=Path("/dev/vda"))):
-        assert suspension_named(hung, other) == hung
+        assert with_suspension(hung, other) == hung

@@ -84,7 +84,7 @@ def test_a_folder_is_made_on_each_host_and_removed_again(reach: Reach, tmp_path:
     assert target.sharing == {}
     assert target.present()
     assert target.allocated_bytes() == 2 * 4096
-    assert [target.location.of(client).name for client in (1, 2, 3)] == ["a", "b", "a"]
+    assert [target.location.host_for(client).name for client in (1, 2, 3)] == ["a", "b", "a"]
     assert target.release() == ()
     assert target.release() == ()
     assert journal.left == []

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
-
-import yaml
+from typing import Literal
 
 from leadline.analysis.explain.operation_cells import OperationCell
+from leadline.data import load_table
 from leadline.inventory.diff import Difference
 from leadline.inventory.diff.ceph import NOT_MEASURED
-from leadline.inventory.zfs import PARAMETERS_PARAMETERS, PROPERTIES, Concern, Parameter
+from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_parameters
 from leadline.metrics import Op
 
 READS = frozenset({Op.READ, Op.TOTAL})
 WRITES = frozenset({Op.WRITE, Op.TRIM, Op.TOTAL})
+_Operations = Literal["every", "reads", "writes"]
 _OPERATIONS = {"every": frozenset(Op), "reads": READS, "writes": WRITES}
 
 # Causes that change the network distance or the number of copies.
@@ -35,7 +35,7 @@ class Effect:
     label: str
     mechanism: str
     source: str
-    operations: str = "every"
+    operations: _Operations = "every"
     concurrent_only: bool = False
     cephfs_only: bool = False
     weak: bool = False
@@ -65,11 +65,10 @@ class Effect:
 @cache
 def load_effects() -> tuple[Effect, ...]:
     """Read the table of effects, in the order of their importance."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = (resources.files("leadline.data") / "effects.yaml").read_text("utf-8")
-    *rows, labels = yaml.load(text, loader)
-    given = [*rows, *_zfs_rows(), labels]
-    return tuple(Effect(**row, rank=rank) for rank, row in enumerate(given))
+    *rows, labels = load_table("effects", tuple[Effect, ...])
+    return tuple(
+        replace(effect, rank=rank) for rank, effect in enumerate((*rows, *_zfs_effects(), labels))
+    )
 
 
 def find_effects(difference: Difference) -> tuple[Effect, ...]:
@@ -89,33 +88,33 @@ def find_effects(difference: Difference) -> tuple[Effect, ...]:
 _WEAK = ("zfs_max_recordsize", "zfs_vdev_max_active", "zfs_vdev_queue_depth_pct", "zfs_arc_min")
 
 
-def _zfs_rows() -> Iterator[dict[str, object]]:
-    for entry in PROPERTIES:
-        yield {
-            "pattern": f"datasets.*.{entry.name}",
-            "cause": entry.label,
-            "label": entry.label,
-            "mechanism": entry.does,
-            "source": "OpenZFS, zfsprops(7)",
-            "operations": entry.bearing.value,
-            "weak": entry.weak,
-        }
-    for parameter in PARAMETERS_PARAMETERS:
+def _zfs_effects() -> Iterator[Effect]:
+    for entry in dataset_properties():
+        yield Effect(
+            pattern=f"datasets.*.{entry.name}",
+            cause=entry.label,
+            label=entry.label,
+            mechanism=entry.does,
+            source="OpenZFS, zfsprops(7)",
+            operations=entry.bearing.value,
+            weak=entry.weak,
+        )
+    for parameter in zfs_parameters():
         concern = parameter.concern
-        yield {
-            "pattern": f"zfs.parameters.{parameter.name}",
-            "cause": f"module: {concern.value}",
-            "label": parameter.name,
-            "mechanism": parameter.does,
-            "source": "OpenZFS, zfs(4)",
-            "operations": _operations(parameter),
+        yield Effect(
+            pattern=f"zfs.parameters.{parameter.name}",
+            cause=f"module: {concern.value}",
+            label=parameter.name,
+            mechanism=parameter.does,
+            source="OpenZFS, zfs(4)",
+            operations=_operations(parameter),
             # A queue limit needs queued I/Os; a single I/O in flight never waits.
-            "concurrent_only": concern is Concern.QUEUE and "async_write" not in parameter.name,
-            "weak": parameter.name in _WEAK or concern in (Concern.STREAM, Concern.PROCESSOR),
-        }
+            concurrent_only=concern is Concern.QUEUE and "async_write" not in parameter.name,
+            weak=parameter.name in _WEAK or concern in (Concern.STREAM, Concern.PROCESSOR),
+        )
 
 
-def _operations(parameter: Parameter) -> str:
+def _operations(parameter: Parameter) -> _Operations:
     if parameter.concern in (Concern.DIRTY, Concern.SYNC, Concern.STREAM):
         return "writes"
     if parameter.concern is Concern.CACHE or "_read_" in parameter.name:

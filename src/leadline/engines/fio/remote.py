@@ -1,8 +1,7 @@
-"""fio beside volumes that are not on this machine: in pods, or in guests of virtual machines.
+"""fio on volumes of other machines: in pods, or in guests of virtual machines.
 
-It is started apart from the connection that started it, so that an API server may restart in the
-middle of a trial. All volumes begin at one moment, each by its own clock, whose distance from ours
-is measured first.
+fio runs detached from the connection that started it, so an API server may restart in the middle
+of a trial. All volumes start at the same time, each by its own clock, whose offset is measured.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import shlex
 import tarfile
 import time
 import zlib
@@ -24,17 +22,23 @@ from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Problem, Processor, TrialStatus
 from leadline.connect.shell import Shell, run_repeatable
-from leadline.engines.fio.job import job_text, prefill_text
-from leadline.engines.fio.local import (
-    Talk,
+from leadline.engines.fio.choice import (
+    REPORT_OPTIONS,
+    TRY_FILE,
     candidates,
-    last_words,
-    outcome_of,
+    choose_engine,
+    prefill_choice,
     require_version,
-    settled,
+    try_in_shell,
+    try_options,
 )
+from leadline.engines.fio.job import job_text, prefill_text
+from leadline.engines.fio.outcome import error_lines, finished_outcome, parse_rate
+from leadline.engines.fio.processor import busiest, processor_between
+from leadline.engines.outcome import INTERRUPTED
+from leadline.engines.process import RateReader
 from leadline.errors import LeadlineError
-from leadline.plan.footprint import DATA_FILE, Footprint
+from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.runner.events import StopRequest
@@ -46,70 +50,66 @@ from leadline.runner.ports import (
     RemoteVolume,
     RemoteVolumes,
     Shape,
+    problem_from,
 )
 
-# The files of a remote execution, unpacked only where every one of them is whole.
-
 _DIGESTS = "digests.txt"
-# Logs of thousands of jobs fit many times.
+# The logs of thousands of jobs are much smaller.
 _MOST_BYTES = 512 << 20
 
 
 class DamagedTransfer(Exception):
-    """What arrived is not what was sent."""
+    """A file did not arrive as it was sent."""
 
 
-def unpacked(packed: bytes) -> Mapping[str, bytes]:
-    """The files of an archive by name, held against the digests in it. Raises DamagedTransfer."""
+def unpack(packed: bytes) -> Mapping[str, bytes]:
+    """The files of an archive by name, checked against its digests. Raises DamagedTransfer."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
             content = stream.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise DamagedTransfer(f"more than {_MOST_BYTES} bytes")
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-            found = {one.name: archive.extractfile(one) for one in archive if one.isfile()}
-            files = {name: one.read() for name, one in found.items() if one is not None}
+            members = {item.name: archive.extractfile(item) for item in archive if item.isfile()}
+            files = {name: file.read() for name, file in members.items() if file is not None}
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         raise DamagedTransfer(str(error) or type(error).__name__) from error
     digests = files.pop(_DIGESTS, b"").decode("utf-8", "replace")
     lines = [line.split(maxsplit=1) for line in digests.splitlines()]
-    told = {line[1]: line[0] for line in lines if len(line) == 2}
-    if told.keys() != files.keys():
+    expected = {line[1]: line[0] for line in lines if len(line) == 2}
+    if expected.keys() != files.keys():
         raise DamagedTransfer("files and digests do not match")
     for name, content in files.items():
         if "/" in name or name.startswith("."):
             raise DamagedTransfer(f"a file has the name {name!r}")
-        if hashlib.sha256(content).hexdigest() != told[name]:
+        if hashlib.sha256(content).hexdigest() != expected[name]:
             raise DamagedTransfer(f"{name} is not what was sent")
     return files
 
 
-def kept(files: Mapping[str, bytes], folder: Path, prefix: str) -> None:
-    """Write the files into a trial's folder; what is empty says nothing, and the pieces of the
-    shell's own bookkeeping are no evidence."""
+def keep_files(files: Mapping[str, bytes], folder: Path, prefix: str) -> None:
+    """Write the files into a trial's folder, without those of the shell scripts themselves."""
     for name, content in files.items():
         if name not in ("job.fio", "run.sh", "talk.txt"):
             (folder / f"{prefix}{name}").write_bytes(content)
 
 
-# One volume's share of a remote execution: begun, followed, its results fetched whole.
-
 _SHORT_S = 60.0
 _SIGNAL_S = 10.0
-# timeout(1) gives fio so long between SIGINT and SIGKILL; then its results are looked for.
+# timeout(1) waits this long between SIGINT and SIGKILL; then the results are fetched.
 _KILLED_S = 25.0
 _COLLECT_S = 300.0
-# The same of a runner that never told of fio's end, and may not be reached at all.
+# The bound for fetching from a runner that never reported fio's end.
 _LAST_S = 30.0
 _ATTEMPTS = 3
 _POLL_S = 0.2
-# How remote_follow.sh ends where there is nothing to follow.
+# The exit status of remote_follow.sh where there is nothing to follow.
 _NO_FOLDER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How the execution beside one volume ended. `status` None: it never told."""
+    """How the execution on one volume ended. `status` is None where it was never reported."""
 
     status: int | None
     files: dict[str, bytes]
@@ -119,18 +119,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One volume's share of an execution; `at` is its folder there."""
+    """One volume's part of an execution; `at` is its folder there."""
 
     volume: RemoteVolume
     at: str
     command: tuple[str, ...]
     job: Job
-    talk: Talk
+    rates: RateReader
 
     def clock_ms(self) -> float | None:
-        """How far the volume's clock is ahead of ours, in ms: of three questions the one that was
-        answered fastest, half of whose round trip is the error (Cristian's algorithm). None where
-        it does not tell."""
+        """Milliseconds that the volume's clock is ahead, None where it is unknown: the fastest of
+        three queries, with an error of half its round trip (Cristian's algorithm)."""
         found = []
         for _ in range(3):
             before = time.time()
@@ -143,7 +142,7 @@ class Part:
         return min(found)[1] if found else None
 
     def run(self, start_ms: int) -> Ended:
-        """Begin, follow, collect. What goes wrong on the way is in the answer."""
+        """Start fio, follow it, collect its files. A failure is in the result."""
         began = time.monotonic()
         try:
             self._begin(start_ms)
@@ -162,33 +161,33 @@ class Part:
         if said.status:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
-                f"fio could not be begun in the {self.volume.shell.name}: {said.error_line}",
-                hint="the runner needs GNU coreutils, and room in its scratch volume",
+                f"fio could not be started in the {self.volume.shell.name}: {said.error_line}",
+                hint="the runner needs GNU coreutils, and free space in its scratch volume",
             )
 
     def _follow(self, began: float) -> int | None:
-        """fio's exit status; None where it did not end in its time, nor by force."""
+        """fio's exit status; None where it did not end in time, even when it was killed."""
         while (left := self.job.bound_s + _KILLED_S - (time.monotonic() - began)) > 0:
             try:
                 said = self.volume.shell.run(
-                    _script("follow"), self.at, bound_s=left, output=self.talk.take
+                    _script("follow"), self.at, bound_s=left, output=self.rates.take
                 )
             except LeadlineError as error:
                 if error.kind is not errors.SHELL_LOST:
                     raise
                 time.sleep(_POLL_S)
                 continue
-            told = said.stderr.decode("utf-8", "replace").strip()
-            if told.isascii() and told.isdigit():
-                return int(told)
+            status = said.stderr.decode("utf-8", "replace").strip()
+            if status.isascii() and status.isdigit():
+                return int(status)
             if said.status == _NO_FOLDER:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"what fio wrote in the {self.volume.shell.name} is gone: {said.error_line}",
-                    hint="was it started anew? `leadline run --resume --retry-failed` does the "
-                    "trial again",
+                    f"the output of fio in the {self.volume.shell.name} is gone: {said.error_line}",
+                    hint="was the runner restarted? `leadline run --resume --retry-failed` does "
+                    "the trial again",
                 )
-            time.sleep(_POLL_S)  # somebody ended the script itself
+            time.sleep(_POLL_S)  # the script itself was ended
         return None
 
     def _collect(self, bound_s: float) -> dict[str, bytes]:
@@ -196,19 +195,19 @@ class Part:
         for _ in range(_ATTEMPTS):
             said = run_repeatable(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
             try:
-                files = dict(unpacked(said.stdout))
+                files = dict(unpack(said.stdout))
             except DamagedTransfer as error:
                 damage = str(error)
                 continue
             return files
         raise LeadlineError(
             errors.SHELL_LOST,
-            f"the results in the {self.volume.shell.name} do not arrive whole: {damage}",
+            f"the results in the {self.volume.shell.name} arrive damaged: {damage}",
             hint="`leadline run --resume --retry-failed` does the trial again",
         )
 
     def signal(self, name: str) -> bool:
-        """Ask fio to end. False where it could not be asked, or has not begun yet."""
+        """Send fio a signal. False where it was not reached, or has not started yet."""
         try:
             said = self.volume.shell.run(_script("signal"), self.at, name, bound_s=_SIGNAL_S)
         except LeadlineError:
@@ -224,206 +223,72 @@ def _script(name: str) -> str:
     return (resources.files("leadline.engines.fio") / f"remote_{name}.sh").read_text("utf-8")
 
 
-# What an execution took of the processors of the machine it ran on, from readings before and
-# after it: /proc/stat, and the container's control group, version 1 or 2.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """`total`, `idle`, `steal`: ticks of the machine. `used_s`: processor time of the container,
-    `throttled_s`: time in which it was held back; None where there is no control group of its own.
-    `allowed`: processors that it may use."""
-
-    at_s: float
-    total: int
-    idle: int
-    steal: int
-    allowed: float
-    processors: int
-    used_s: float | None
-    throttled_s: float | None
-
-
-def read(text: str) -> Reading:
-    """Lines of `key value...` as remote_begin.sh writes them. Raises ValueError, KeyError."""
-    told: dict[str, str] = {}
-    for line in text.splitlines():
-        parts = line.split()
-        if not parts:
-            continue
-        if parts[0] in ("cpu.stat", "cpu/cpu.stat") and len(parts) == 3:
-            told[f"{parts[0]}:{parts[1]}"] = parts[2]
-        else:
-            told[parts[0]] = " ".join(parts[1:])
-    ticks = [int(field) for field in told["cpu"].split()[:8]]
-    processors = int(told["processors"])
-    return Reading(
-        at_s=int(told["ms"]) / 1e3,
-        total=sum(ticks),
-        idle=ticks[3] + ticks[4],
-        steal=ticks[7],
-        allowed=_allowed(told) or processors,
-        processors=processors,
-        used_s=_seconds(told, (("cpu.stat:usage_usec", 1e6), ("cpuacct/cpuacct.usage", 1e9))),
-        throttled_s=_seconds(
-            told, (("cpu.stat:throttled_usec", 1e6), ("cpu/cpu.stat:throttled_time", 1e9))
-        ),
-    )
-
-
-def _allowed(told: Mapping[str, str]) -> float | None:
-    """Processors by the control group's quota; None without one."""
-    quota, period = (
-        told["cpu.max"].split()
-        if "cpu.max" in told
-        else (told.get("cpu/cpu.cfs_quota_us", "-1"), told.get("cpu/cpu.cfs_period_us", "100000"))
-    )
-    return None if quota in ("max", "-1") else int(quota) / int(period)
-
-
-def _seconds(told: Mapping[str, str], keys: tuple[tuple[str, float], ...]) -> float | None:
-    for key, factor in keys:
-        if key in told:
-            return int(told[key]) / factor
-    return None
-
-
-def processor_of(before: str, after: str) -> Processor | None:
-    """The load between two readings; None where they are not understood. `cores` is what the
-    runner may use, and its busy share the share of that."""
-    try:
-        first, last = read(before), read(after)
-    except (KeyError, ValueError):
-        return None
-    wall_s = max(1e-3, last.at_s - first.at_s)
-    span = max(1, last.total - first.total)
-    machine_busy = 1 - (last.idle - first.idle) / span
-    used_s = machine_busy * wall_s * last.processors
-    if first.used_s is not None and last.used_s is not None:
-        used_s = last.used_s - first.used_s
-    throttled = None
-    if first.throttled_s is not None and last.throttled_s is not None:
-        # A control group adds up the processors on which it was held back.
-        throttled = round(min(1.0, (last.throttled_s - first.throttled_s) / wall_s), 4)
-    # A quota of less than one processor is still one that can be busy.
-    return Processor(
-        cores=max(1, round(last.allowed)),
-        busy_share=round(min(1.0, used_s / (wall_s * last.allowed)), 4),
-        steal_share=round((last.steal - first.steal) / span, 4),
-        engine_cpu_s=round(used_s, 3),
-        throttled_share=throttled,
-    )
-
-
-def busiest(found: list[Processor | None]) -> Processor | None:
-    """Of several runners the one that had least to spare, with the processor time of all."""
-    known = [one for one in found if one is not None]
-    if not known:
-        return None
-    first = max(known, key=lambda one: (one.busy_share, one.throttled_share or 0.0))
-    together = round(sum(one.engine_cpu_s for one in known), 3)
-    return first.model_copy(update={"engine_cpu_s": together})
-
-
-# How a remote execution ended, from how it ended beside each of its volumes.
-
-# What a shell says of a program that SIGKILL ended, as the kernel does where memory runs out.
+# The exit status of a program that SIGKILL ended, as by the kernel when memory runs out.
 KILLED = 137
+# timeout(1) exits with these for a program that it had to end.
+_TIMED_OUT = (124, KILLED)
 MEMORY = "give the runner more memory (--runner-memory; `memory:` of the cluster in the plan)"
 
 
-def together(
-    ended: Sequence[Ended],
-    volumes: Sequence[RemoteVolume],
-    folder: Path,
-    job: Job,
-    stop: StopRequest,
-    signals: tuple[str, ...],
-    command: tuple[str, ...],
-    wall_s: float,
-) -> Execution:
-    """The execution as a whole: it went well where it went well beside every volume."""
-    found = [
-        _named(_outcome(one, number, len(ended), folder, job, stop), number, volumes)
-        for number, one in enumerate(ended, 1)
-    ]
-    order = (TrialStatus.INTERRUPTED, TrialStatus.HUNG, TrialStatus.FAILED)
-    status = next(
-        (one for one in order if any(one is each for each, _ in found)), TrialStatus.COMPLETED
-    )
-    problem = next((problem for each, problem in found if each is status), None)
-    processor = busiest(
-        [
-            processor_of(
-                one.files.get("before.txt", b"").decode("utf-8", "replace"),
-                one.files.get("after.txt", b"").decode("utf-8", "replace"),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """A remote execution: its job, its folder in the archive, and the user's request to stop."""
+
+    job: Job
+    folder: Path
+    stop: StopRequest
+    volumes: Sequence[RemoteVolume]
+
+    def prefix(self, number: int) -> str:
+        """What the file names of one volume begin with."""
+        return "" if len(self.volumes) == 1 else layout.volume_prefix(number)
+
+    def outcome(self, ended: Sequence[Ended]) -> tuple[TrialStatus, Problem | None]:
+        """The worst outcome of all volumes; it is completed where every volume is."""
+        found = [self._volume_outcome(part, number) for number, part in enumerate(ended, 1)]
+        for status in (TrialStatus.INTERRUPTED, TrialStatus.HUNG, TrialStatus.FAILED):
+            for volume_status, problem in found:
+                if volume_status is status:
+                    return status, problem
+        return TrialStatus.COMPLETED, None
+
+    def _volume_outcome(self, part: Ended, number: int) -> tuple[TrialStatus, Problem | None]:
+        """The outcome of one volume; its problem names the volume where there are several."""
+        if self.stop.requested:
+            return TrialStatus.INTERRUPTED, INTERRUPTED
+        status, problem = self._fio_outcome(part, self.prefix(number))
+        count = len(self.volumes)
+        if problem is None or count == 1:
+            return status, problem
+        name = f"volume {number} of {count}, in the {self.volumes[number - 1].shell.name}"
+        return status, problem.model_copy(update={"context": (name, *problem.context)})
+
+    def _fio_outcome(self, part: Ended, prefix: str) -> tuple[TrialStatus, Problem | None]:
+        if part.problem is not None:
+            return TrialStatus.FAILED, problem_from(part.problem)
+        bound_s = self.job.bound_s
+        if part.status is None or (part.status in _TIMED_OUT and part.wall_s >= bound_s):
+            left = "was stopped" if part.status is not None else "could not be stopped"
+            return TrialStatus.HUNG, Problem(
+                code=errors.TRIAL_HUNG.code,
+                fact=f"fio did not end within {bound_s:g} s and {left}",
+                context=error_lines(self.folder, prefix),
+                hint="check the health of the volume: its I/O does not complete",
             )
-            for one in ended
-        ]
-    )
-    statuses = [one.status for one in ended]
-    return Execution(
-        status=status,
-        command=command,
-        exit_status=next((one for one in statuses if one), statuses[0]),
-        signals=signals,
-        wall_s=wall_s,
-        problem=problem,
-        processor=processor,
-    )
+        status, problem = finished_outcome(self.folder, part.status, prefix)
+        if problem is not None and part.status == KILLED:
+            problem = problem.model_copy(update={"hint": f"fio was killed: {MEMORY}"})
+        return status, problem
 
 
-def _named(
-    found: tuple[TrialStatus, Problem | None], number: int, volumes: Sequence[RemoteVolume]
-) -> tuple[TrialStatus, Problem | None]:
-    """The outcome beside one volume, whose problem says which of several it was."""
-    status, problem = found
-    if problem is None or len(volumes) == 1 or status is TrialStatus.INTERRUPTED:
-        return found
-    which = f"volume {number} of {len(volumes)}, in the {volumes[number - 1].shell.name}"
-    return status, problem.model_copy(update={"context": (which, *problem.context)})
-
-
-def _outcome(
-    one: Ended, number: int, count: int, folder: Path, job: Job, stop: StopRequest
-) -> tuple[TrialStatus, Problem | None]:
-    prefix = "" if count == 1 else layout.volume_prefix(number)
-    if stop.requested:
-        return TrialStatus.INTERRUPTED, Problem(
-            code=errors.INTERRUPTED.code,
-            fact="the trial was stopped by a signal",
-            hint="`leadline run --resume` does it again",
-        )
-    if one.problem is not None:
-        told = one.problem
-        return TrialStatus.FAILED, Problem(
-            code=told.kind.code, fact=told.fact, context=told.context, hint=told.hint
-        )
-    # 124 and 137 are timeout(1)'s own words for a program that it had to end.
-    if one.status is None or (one.status in (124, 137) and one.wall_s >= job.bound_s):
-        left = "" if one.status is not None else ", and could not be"
-        return TrialStatus.HUNG, Problem(
-            code=errors.TRIAL_HUNG.code,
-            fact=f"fio did not end within {job.bound_s:g} s and was to be stopped{left}",
-            context=last_words(folder, prefix),
-            hint="look at the health of the volume: its I/O does not come back",
-        )
-    status, problem = outcome_of(folder, one.status, prefix)
-    if problem is not None and one.status == KILLED:
-        problem = problem.model_copy(update={"hint": f"fio was killed: {MEMORY}"})
-    return status, problem
-
-
-_TRY_S = 20.0
-# From the command to begin until all volumes know it: a connection each, made side by side.
+# From the order to start until all volumes have it: one connection each, made in parallel.
 _LEAD_S = 2.0
 _EACH_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fio:
-    """A fio that was asked: its version, the I/O engines that it was built with, and whether it
-    is root there."""
+    """A remote fio: its version, its I/O engines, and whether it runs as root."""
 
     version: str
     engines: frozenset[str]
@@ -440,7 +305,7 @@ class RemoteFioEngine:
         self.version = ""
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
-        """Its fio is in an image or a guest that is not there yet."""
+        """Check nothing: fio is in an image or a guest that does not exist yet."""
 
     def likely(self, workload: Workload, location: Location) -> Workload:
         choice = workload.engine
@@ -449,19 +314,19 @@ class RemoteFioEngine:
         return workload.model_copy(update={"engine": choice})
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
-        """The engine that works on the first volume; the others are its like."""
+        """The engine that works on the first volume; all volumes are alike."""
         first = _volumes(location)[0]
-        known = self._ask(first.shell)
+        known = self._query(first.shell)
         if workload.job_file:
             return workload
-        return settled(
+        return choose_engine(
             workload,
             location,
             candidates(workload, known.engines),
             lambda choice: _try(choice, workload.direct, _remote(location), first),
         )
 
-    def _ask(self, shell: Shell) -> _Fio:
+    def _query(self, shell: Shell) -> _Fio:
         """Raises LeadlineError: `fio-too-old`, `runner-failed`."""
         if shell.name not in self._known:
             said = run_repeatable(
@@ -491,21 +356,17 @@ class RemoteFioEngine:
         return job_text(workload, location.shape, seed)
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
-        engines = self._ask(_volumes(location)[0].shell).engines
-        engine = EngineChoice.LIBAIO if EngineChoice.LIBAIO in engines else EngineChoice.PSYNC
+        engine = prefill_choice(self._query(_volumes(location)[0].shell).engines)
         return prefill_text(footprint, location.shape, engine=engine, direct=direct)
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
-        """What is run beside each volume, in a folder of its own there."""
+        """The command that runs at each volume, in a folder there."""
         layout_only = ("--create_only=1",) if job.layout_only else ()
         location = _remote(job.location)
         return (
             "fio",
             f"--output={layout.FIO_OUTPUT}",
-            "--output-format=json+",
-            "--eta=always",
-            "--eta-newline=1",
-            "--lat_percentiles=1",
+            *REPORT_OPTIONS,
             *self._where(location),
             *layout_only,
             layout.JOB_FILE,
@@ -516,7 +377,7 @@ class RemoteFioEngine:
         where = _where(location, first.path)
         known = self._known.get(first.shell.name)
         if location.shape is Shape.SPAN and known is not None and not known.root:
-            # Only root may drop a device's pages; direct I/O leaves none there.
+            # Only root may drop the pages of a device; direct I/O leaves none.
             return (where, "--invalidate=0")
         return (where,)
 
@@ -531,14 +392,15 @@ class RemoteFioEngine:
         location = _remote(job.location)
         command = self.command(job, folder)
         began = time.monotonic()
-        rates = _Rates(len(location.volumes), progress)
+        trial = _Trial(job=job, folder=folder, stop=stop, volumes=location.volumes)
+        rates = _SummedRates(len(location.volumes), progress)
         parts = [
             Part(
                 volume=volume,
                 at=f"{location.folder}/execution-{digest(str(folder).encode())[:12]}",
                 command=command,
                 job=job,
-                talk=Talk(rates.of(number)),
+                rates=RateReader(parse_rate, rates.for_volume(number)),
             )
             for number, volume in enumerate(location.volumes)
         ]
@@ -548,82 +410,79 @@ class RemoteFioEngine:
                 pool.submit(part.run, start) for part, start in zip(parts, starts, strict=True)
             ]
             signals = _watch(running, parts, stop)
-        ended = [one.result() for one in running]
-        alone = len(ended) == 1
-        for number, one in enumerate(ended, start=1):
-            kept(one.files, folder, "" if alone else layout.volume_prefix(number))
-        return together(
-            ended, location.volumes, folder, job, stop, signals, command, time.monotonic() - began
+        ended = [future.result() for future in running]
+        for number, part in enumerate(ended, start=1):
+            keep_files(part.files, folder, trial.prefix(number))
+        status, problem = trial.outcome(ended)
+        return Execution(
+            status=status,
+            command=command,
+            exit_status=next((part.status for part in ended if part.status), ended[0].status),
+            signals=signals,
+            wall_s=time.monotonic() - began,
+            problem=problem,
+            processor=busiest([_processor(part) for part in ended]),
         )
 
 
+def _processor(part: Ended) -> Processor | None:
+    readings = (part.files.get(name, b"") for name in ("before.txt", "after.txt"))
+    return processor_between(*(reading.decode("utf-8", "replace") for reading in readings))
+
+
 def _starts(parts: Sequence[Part], pool: ThreadPoolExecutor) -> list[int]:
-    """When each part begins, in ms by its own clock; 0, which is at once, for one that is alone
-    or does not tell its clock: it will tell why when it is to begin."""
+    """When each part starts, in ms by its own clock; 0 (at once) for a single part, and for one
+    whose clock is unknown, which then fails to start with the reason."""
     if len(parts) == 1:
         return [0]
     ahead_ms = list(pool.map(Part.clock_ms, parts))
     at_s = time.time() + _LEAD_S + _EACH_S * len(parts)
-    return [0 if one is None else round(at_s * 1e3 + one) for one in ahead_ms]
+    return [0 if ahead is None else round(at_s * 1e3 + ahead) for ahead in ahead_ms]
 
 
 def _watch(
     running: Sequence[Future[Ended]], parts: Sequence[Part], stop: StopRequest
 ) -> tuple[str, ...]:
-    """Wait for all parts; at a request to stop end them, harder when it is asked twice. The names
-    of the signals that were sent."""
-    # Whom each signal has not reached yet; a fio that is still to begin gets it when it has.
+    """Wait for all parts; at a request to stop send SIGINT, at a second one SIGKILL.
+
+    Returns the names of the signals that were sent.
+    """
+    # Parts that each signal has not reached; a fio that has not started gets it when it has.
     left: dict[str, Sequence[Part]] = {}
     while wait(running, timeout=_POLL_S).not_done:
         wanted = "KILL" if stop.impatient else "INT" if stop.requested else ""
         unreached = left.setdefault(wanted, parts) if wanted else ()
         if unreached:
-            # The pool is full of those that wait.
-            with ThreadPoolExecutor(max_workers=len(unreached)) as hands:
-                told = list(hands.map(Part.signal, unreached, [wanted] * len(unreached)))
-            left[wanted] = [
-                one for one, reached in zip(unreached, told, strict=True) if not reached
-            ]
+            # The pool of the caller is busy with waiting.
+            with ThreadPoolExecutor(max_workers=len(unreached)) as pool:
+                reached = list(pool.map(Part.signal, unreached, [wanted] * len(unreached)))
+            left[wanted] = [part for part, done in zip(unreached, reached, strict=True) if not done]
     return tuple(f"SIG{name}" for name in left)
 
 
-class _Rates:
-    """The rates of several volumes as one."""
+class _SummedRates:
+    """Adds up the rates of several volumes."""
 
     def __init__(self, count: int, progress: Callable[[Progress], None]) -> None:
         self._rates = [0.0] * count
         self._progress = progress
 
-    def of(self, number: int) -> Callable[[Progress], None]:
-        def told(one: Progress) -> None:
-            self._rates[number] = one.iops
+    def for_volume(self, number: int) -> Callable[[Progress], None]:
+        def report(rate: Progress) -> None:
+            self._rates[number] = rate.iops
             self._progress(Progress(iops=sum(self._rates)))
 
-        return told
+        return report
 
 
 def _try(
     choice: EngineChoice, direct: bool, location: RemoteVolumes, volume: RemoteVolume
 ) -> str | None:
-    """One small I/O with an engine on the volume; None if it works, else what fio said."""
-    options = [f"--ioengine={choice.value}", f"--direct={int(direct)}", "--bs=4k", "--size=4k"]
-    if location.shape is Shape.FILES:
-        options += ["--rw=write", f"--filename={DATA_FILE.format(job='try')}"]
-    else:
-        options += ["--rw=read", "--readonly"]
-    command = ["fio", "--name=try", _where(location, volume.path), *options]
-    remove = (
-        f"; status=$?; rm -f {shlex.quote(volume.path)}/{DATA_FILE.format(job='try')}; exit $status"
-    )
-    script = f'cd "$1" && timeout {_TRY_S:g} {shlex.join(command)}'
-    if location.shape is Shape.FILES:
-        script += remove
-    said = run_repeatable(volume.shell, script, location.folder, bound_s=_TRY_S + _SHORT_S)
-    if said.status == 0:
-        return None
-    words = (said.stderr + said.stdout).decode("utf-8", "replace").splitlines()
-    lines = [line for line in words if "fio:" in line]
-    return lines[0].strip() if lines else f"exit status {said.status}"
+    """Do one small I/O on a volume; fio's error line, or None where it works."""
+    in_files = location.shape is Shape.FILES
+    options = [_where(location, volume.path), *try_options(choice, direct, in_files=in_files)]
+    remove = f"{volume.path}/{TRY_FILE}" if in_files else ""
+    return try_in_shell(volume.shell, location.folder, options, remove=remove)
 
 
 def _where(location: RemoteVolumes, path: str) -> str:

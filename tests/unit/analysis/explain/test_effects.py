@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-from importlib import resources
-from typing import Literal
-
 import pytest
-import yaml
 from compared_cells import difference
-from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from leadline.analysis.explain.effects import LABELS, REDUNDANCY, ZONES, find_effects, load_effects
+from leadline.analysis.explain.effects import (
+    LABELS,
+    REDUNDANCY,
+    ZONES,
+    Effect,
+    find_effects,
+    load_effects,
+)
+from leadline.data import load_table
 from leadline.inventory.diff.ceph import CPU_BUDGET
 
 
-class Row(BaseModel):
-    """The schema of one row of data/effects.yaml."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    pattern: str
-    cause: str
-    label: str
-    mechanism: str
-    source: str
-    operations: Literal["reads", "writes"] | None = None
-    concurrent_only: Literal[True] | None = None
-    cephfs_only: Literal[True] | None = None
-    weak: Literal[True] | None = None
-    named_by_path: Literal[True] | None = None
-    mentions: str | None = None
-
-
-def rows() -> list[Row]:
-    text = (resources.files("leadline.data") / "effects.yaml").read_text("utf-8")
-    return TypeAdapter(list[Row]).validate_python(yaml.safe_load(text))
-
-
 def test_the_table_has_its_schema() -> None:
-    found = rows()
+    """`load_table` validates the fields."""
+    found = load_table("effects", tuple[Effect, ...])
     assert len(found) > 100
     for row in found:
         assert all((row.pattern, row.cause, row.label, row.mechanism, row.source))
         assert not row.mechanism.endswith(".")
+        assert row.rank == 0, "the order is the rank"
     assert {ZONES, REDUNDANCY, LABELS} <= {row.cause for row in found}
     assert found[-1].cause == LABELS, "labels are the weakest evidence"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.engines.fio.local import candidates
+from leadline.engines.fio.choice import candidates
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 
 _BOTH = frozenset({"io_uring", "libaio", "psync"})

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from leadline.engines.fio.job import job_text, prefill_text
-from leadline.engines.fio.local import Pace, sections_of, shortfall
+from leadline.engines.fio.pace import Pace, sections_of, shortfall
 from leadline.formats.fio.job_file import options_of, text_of
 from leadline.formats.result import EngineOutput, JobOptions, JobResult, Operation
 from leadline.metrics import Op
@@ -109,12 +109,12 @@ SECTIONS = sections_of(job_text(workload(phase(rate_iops=1000.0, iodepth=1)), Sh
 def test_a_pace_that_is_clearly_too_low_is_told_and_the_ramp_is_not_judged() -> None:
     pace = Pace(SECTIONS)
     for second in range(1, 3):
-        pace.see(0.0, float(second))
+        pace.add(0.0, float(second))
     for second in range(3, 7):
-        pace.see(500.0, float(second))
+        pace.add(500.0, float(second))
         assert pace.problem is None
     for second in range(7, 10):
-        pace.see(500.0, float(second))
+        pace.add(500.0, float(second))
     assert pace.problem is not None
     assert pace.problem.code == "rate-not-reached"
     assert "offered 1,000 IOPS and reached 500" in pace.problem.fact
@@ -123,16 +123,16 @@ def test_a_pace_that_is_clearly_too_low_is_told_and_the_ramp_is_not_judged() -> 
 def test_a_target_that_stood_still_and_caught_up_is_not_stopped() -> None:
     pace = Pace(SECTIONS)
     for second in range(1, 6):
-        pace.see(1000.0 if second < 3 else 0.0, float(second))
+        pace.add(1000.0 if second < 3 else 0.0, float(second))
     for second in range(6, 12):
-        pace.see(2000.0, float(second))
+        pace.add(2000.0, float(second))
     assert pace.problem is None
 
 
 def test_a_closed_loop_has_no_pace() -> None:
     pace = Pace(sections_of(job_text(workload(phase()), Shape.FILES, 1)))
     for second in range(1, 12):
-        pace.see(1.0, float(second))
+        pace.add(1.0, float(second))
     assert pace.problem is None
 
 

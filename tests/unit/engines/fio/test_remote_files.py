@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.engines.fio.remote import DamagedTransfer, kept, unpacked
+from leadline.engines.fio.remote import DamagedTransfer, keep_files, unpack
 
 FILES = {"fio.json": b'{"jobs": []}' * 40, "job_iops.log": b"1000, 5, 0, 0\n", "a b.log": b""}
 
@@ -31,7 +31,7 @@ def packed(files: dict[str, bytes], digests: dict[str, bytes] | None = None) -> 
 
 
 def test_whole_files_arrive() -> None:
-    assert unpacked(packed(FILES)) == FILES
+    assert unpack(packed(FILES)) == FILES
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_whole_files_arrive() -> None:
 )
 def test_what_is_not_whole_is_refused(content: bytes) -> None:
     with pytest.raises(DamagedTransfer):
-        unpacked(content)
+        unpack(content)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
@@ -61,7 +61,7 @@ def test_a_byte_that_changed_on_the_way_is_never_taken_for_a_result(where: int, 
     content = bytearray(packed(FILES))
     content[where % len(content)] ^= by
     try:
-        assert unpacked(bytes(content)) == FILES  # for instance a time stamp of the packing
+        assert unpack(bytes(content)) == FILES  # for instance a time stamp of the packing
     except DamagedTransfer:
         return
 
@@ -69,11 +69,13 @@ def test_a_byte_that_changed_on_the_way_is_never_taken_for_a_result(where: int, 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_files_or_refused(content: bytes) -> None:
     try:
-        unpacked(content)
+        unpack(content)
     except DamagedTransfer:
         return
 
 
 def test_the_shells_own_pieces_are_no_evidence(tmp_path: Path) -> None:
-    kept({"fio.json": b"x", "run.sh": b"y", "talk.txt": b"z", "job.fio": b"w"}, tmp_path, "v-1.")
+    keep_files(
+        {"fio.json": b"x", "run.sh": b"y", "talk.txt": b"z", "job.fio": b"w"}, tmp_path, "v-1."
+    )
     assert [one.name for one in tmp_path.iterdir()] == ["v-1.fio.json"]

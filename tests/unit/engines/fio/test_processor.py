@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.engines.fio.remote import busiest, processor_of, read
+from leadline.engines.fio.processor import busiest, parse_reading, processor_between
 
 V2 = """\
 ms {ms}
@@ -57,7 +57,7 @@ def told(
 def test_a_container_is_busy_by_its_limit_and_told_how_long_it_was_held_back(text: str) -> None:
     before = told(text, at_s=1000, busy=0, idle=0, used_s=5, throttled_s=1)
     after = told(text, at_s=1010, busy=3000, idle=5000, used_s=20, throttled_s=3, steal=80)
-    found = processor_of(before, after)
+    found = processor_between(before, after)
     assert found is not None
     assert found.cores == 2
     assert found.busy_share == pytest.approx(0.75), "15 s of 2 x 10 s"
@@ -68,7 +68,7 @@ def test_a_container_is_busy_by_its_limit_and_told_how_long_it_was_held_back(tex
 
 def test_held_back_on_several_processors_at_once_is_held_back_all_the_time() -> None:
     before = told(V2, at_s=0, busy=0, idle=0)
-    found = processor_of(before, told(V2, at_s=10, busy=1, idle=9, throttled_s=35))
+    found = processor_between(before, told(V2, at_s=10, busy=1, idle=9, throttled_s=35))
     assert found is not None
     assert found.throttled_share == 1.0
 
@@ -76,7 +76,7 @@ def test_held_back_on_several_processors_at_once_is_held_back_all_the_time() -> 
 def test_a_guest_is_busy_by_its_machine() -> None:
     before = told(BARE, at_s=0, busy=0, idle=0)
     after = told(BARE, at_s=10, busy=1000, idle=3000)
-    found = processor_of(before, after)
+    found = processor_between(before, after)
     assert found is not None
     assert (found.cores, found.throttled_share) == (4, None)
     assert found.busy_share == pytest.approx(0.25)
@@ -84,14 +84,16 @@ def test_a_guest_is_busy_by_its_machine() -> None:
 
 
 def test_without_a_limit_a_container_may_use_the_machine() -> None:
-    assert read(told(V2, at_s=0, busy=0, idle=0).replace("200000", "max", 1)).allowed == 8
-    assert read(told(V1, at_s=0, busy=0, idle=0).replace("200000", "-1", 1)).allowed == 8
+    assert parse_reading(told(V2, at_s=0, busy=0, idle=0).replace("200000", "max", 1)).allowed == 8
+    assert parse_reading(told(V1, at_s=0, busy=0, idle=0).replace("200000", "-1", 1)).allowed == 8
 
 
 def test_less_than_one_processor_is_still_one() -> None:
     half = V2.replace("cpu.max 200000", "cpu.max 50000")
     before = told(half, at_s=0, busy=0, idle=0)
-    found = processor_of(before, told(half, at_s=10, busy=0, idle=100, used_s=5, throttled_s=9))
+    found = processor_between(
+        before, told(half, at_s=10, busy=0, idle=100, used_s=5, throttled_s=9)
+    )
     assert found is not None
     assert found.cores == 1
     assert found.busy_share == pytest.approx(1.0)
@@ -100,19 +102,19 @@ def test_less_than_one_processor_is_still_one() -> None:
 @pytest.mark.parametrize("text", ["", "ms", "ms 1\nprocessors x\ncpu 1 2 3", "cpu.max\n"])
 def test_what_is_not_understood_is_not_told(text: str) -> None:
     good = told(V2, at_s=0, busy=0, idle=0)
-    assert processor_of(text, good) is None
-    assert processor_of(good, text) is None
+    assert processor_between(text, good) is None
+    assert processor_between(good, text) is None
 
 
 @given(st.text(alphabet="ms processorcu.maxtahe_0123456789 \n/-", max_size=200))
 def test_any_words_are_a_reading_or_none(text: str) -> None:
-    processor_of(text, text)
+    processor_between(text, text)
 
 
 def test_of_several_runners_the_one_with_least_to_spare_is_told() -> None:
     def one(used_s: float) -> object:
         before = told(V2, at_s=0, busy=0, idle=0)
-        return processor_of(before, told(V2, at_s=10, busy=1, idle=9, used_s=used_s))
+        return processor_between(before, told(V2, at_s=10, busy=1, idle=9, used_s=used_s))
 
     found = busiest([one(4), None, one(16), one(8)])  # type: ignore[list-item]
     assert found is not None
