@@ -62,7 +62,7 @@ def nothing(note: str = "") -> Cell:
 def value(
     figure: MetricFigure | None,
     cell: CellFigure | None,
-    doubts: tuple[Mark, ...],
+    labels: tuple[Mark, ...],
     *,
     unit: bool,
 ) -> Cell:
@@ -71,14 +71,14 @@ def value(
         return Cell(text=MISSING, note="no such cell on this system", missing=True)
     if figure.value is None:
         text = MISSING if cell.missing else NOT_SHOWN
-        return Cell(text=text, note=figure.absence, marks=doubts, missing=True)
+        return Cell(text=text, note=figure.absence, marks=labels, missing=True)
     text = (value_text if unit else value_with_unit)(figure.metric, figure.value)
     values = [one.value for one in figure.trials if one.value is not None]
     note = ""
     if len(values) > 1:
         low, high = (value_text(figure.metric, end) for end in (min(values), max(values)))
         note = f"{len(values)} trials from {low} to {high}"
-    return Cell(text=text, sort=figure.value, marks=doubts, note=note)
+    return Cell(text=text, sort=figure.value, marks=labels, note=note)
 
 
 def interval(figure: MetricFigure | None) -> Cell:
@@ -123,11 +123,11 @@ def p_value(cell: ComparedCell) -> Cell:
 
 def common_reasons(cells: Sequence[ComparedCell]) -> list[str]:
     """Return the reason codes that all changed cells share."""
-    told = [one for one in cells if one.judgement.ratio is not None]
-    if len(told) < 2:
+    compared = [one for one in cells if one.judgement.ratio is not None]
+    if len(compared) < 2:
         return []
-    shared = set.intersection(*(set(one.judgement.reasons) for one in told))
-    return [code for code in told[0].judgement.reasons if code in shared]
+    shared = set.intersection(*(set(one.judgement.reasons) for one in compared))
+    return [code for code in compared[0].judgement.reasons if code in shared]
 
 
 def trials_needed(cell: ComparedCell) -> Cell:
@@ -301,8 +301,8 @@ def _both(
         (one.baseline, one.baseline_cell, marks.baseline),
         (one.candidate, one.candidate_cell, marks.candidate),
     ):
-        doubts = its.for_number(figure.doubts) if figure else ()
-        cells.append(value(figure, cell, doubts, unit=unit))
+        labels = its.for_number(figure.doubts) if figure else ()
+        cells.append(value(figure, cell, labels, unit=unit))
         cells += [interval(figure)] if intervals else []
     return cells
 

@@ -90,9 +90,9 @@ class Part:
         Raises ValueError without a changed cell.
         """
         verb = {Op.TOTAL: "does mixed reads and writes"}.get(self.op, OP_NOUNS[self.op])
-        told = changed(self.cells)
+        conclusive = changed(self.cells)
         size = f" in {self.blocks}" if self.blocks else ""
-        return f"{verb} {span_text(ratios(told), *words_of(told))}{size}"
+        return f"{verb} {span_text(ratios(conclusive), *words_of(conclusive))}{size}"
 
 
 def by_op(cells: Sequence[ComparedCell]) -> list[tuple[Op, list[ComparedCell]]]:
@@ -217,7 +217,7 @@ def false_positive_rate(band: float) -> float:
 # Characters of a headline, with names of twelve characters.
 _LONGEST = 165
 _NAME = 12
-_TOLD = (Verdict.WORSE, Verdict.SAME, Verdict.BETTER)
+_TESTED = (Verdict.WORSE, Verdict.SAME, Verdict.BETTER)
 
 
 def key_finding(comparison: Comparison) -> str:
@@ -230,10 +230,10 @@ def key_finding(comparison: Comparison) -> str:
         return _of_latency(comparison, base, other)
     if not judged(cells):
         return inconclusive_text(cells, base, other)
-    told = headline_parts(comparison)
-    if not told:
+    parts = headline_parts(comparison)
+    if not parts:
         return _all_same(cells, base, other)
-    return _sentence(told, base, other)
+    return _sentence(parts, base, other)
 
 
 def headline_parts(comparison: Comparison) -> list[Part]:
@@ -244,12 +244,12 @@ def headline_parts(comparison: Comparison) -> list[Part]:
     # Parts with changes in both directions only where there are no others.
     clear = [part for part in parts if part.direction]
     ordered = sorted(clear or parts, key=lambda part: -part.weight)
-    told = ordered[:1]
-    told += [part for part in ordered if part.direction is not ordered[0].direction][:1]
+    chosen = ordered[:1]
+    chosen += [part for part in ordered if part.direction is not ordered[0].direction][:1]
     for part in ordered:
-        if part not in told and _fits(_sentence([*told, part], base, other), base, other):
-            told.append(part)
-    return told
+        if part not in chosen and _fits(_sentence([*chosen, part], base, other), base, other):
+            chosen.append(part)
+    return chosen
 
 
 def _fits(sentence: str, base: str, other: str) -> bool:
@@ -278,7 +278,7 @@ def _part_text(part: Part) -> str:
 
 def _counts(cells: Sequence[ComparedCell]) -> str:
     """`worse in 6 of 7 cells`; inconclusive cells are reported elsewhere."""
-    counts = {verdict: sum(one.verdict is verdict for one in judged(cells)) for verdict in _TOLD}
+    counts = {verdict: sum(one.verdict is verdict for one in judged(cells)) for verdict in _TESTED}
     found = listed(f"{verdict.value} in {count:,}" for verdict, count in counts.items() if count)
     return f"{found} of {count_text(len(cells), 'cell')}"
 
@@ -361,8 +361,8 @@ def latency_name(metric: Metric) -> str:
 
 
 MOST_TAKEAWAYS = 7
-_WORKLOADS_TOLD = 4
-_WINS_TOLD = 3
+_WORKLOADS_SHOWN = 4
+_WINS_SHOWN = 3
 
 
 def summary(comparison: Comparison) -> tuple[str, ...]:
@@ -394,27 +394,27 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
 
 def _balance(comparison: Comparison, cells: Sequence[ComparedCell]) -> list[str]:
     """Count the wins of each system, and name the evidence of the verdicts."""
-    told = judged(cells)
-    if not told:
+    conclusive = judged(cells)
+    if not conclusive:
         return []
-    basis = _basis(told)
-    if len(told) < 2:
+    basis = _basis(conclusive)
+    if len(conclusive) < 2:
         return [f"Tested with {basis}."]
     base, other = short(comparison.baseline.name), short(comparison.candidate.name)
-    won = [one for one in told if one.verdict is Verdict.BETTER]
-    lost = [one for one in told if one.verdict is Verdict.WORSE]
-    ties = len(told) - len(won) - len(lost)
-    bands = sorted({one.judgement.band for one in told if one.verdict is Verdict.SAME})
+    won = [one for one in conclusive if one.verdict is Verdict.BETTER]
+    lost = [one for one in conclusive if one.verdict is Verdict.WORSE]
+    ties = len(conclusive) - len(won) - len(lost)
+    bands = sorted({one.judgement.band for one in conclusive if one.verdict is Verdict.SAME})
     ends = dict.fromkeys(band_text(band) for band in (*bands[:1], *bands[-1:]))
     counts = f"{base} is ahead in {len(lost):,} and {other} in {len(won):,}"
-    if ties == len(told):
+    if ties == len(conclusive):
         counts = "all are ties"
     elif ties:
         counts += f"; {ties:,} {'is a tie' if ties == 1 else 'are ties'}"
     within = f" within {' to '.join(ends)}" if ties else ""
-    text = f"Of {count_text(len(told), 'rate')} tested with {basis}, {counts}{within}."
+    text = f"Of {count_text(len(conclusive), 'rate')} tested with {basis}, {counts}{within}."
     for name, wins in ((base, lost), (other, won)):
-        if 0 < len(wins) <= _WINS_TOLD:
+        if 0 < len(wins) <= _WINS_SHOWN:
             text += f" {name} is ahead in {listed(_with_change(one) for one in wins)}."
     return [text]
 
@@ -438,16 +438,16 @@ def _basis(cells: Sequence[ComparedCell]) -> str:
 
 def _false_positives(cells: Sequence[ComparedCell]) -> list[str]:
     """Word the expected false positives of single numbers."""
-    told = [one for one in judged(cells) if one.judgement.evidence is Evidence.ONE_NUMBER]
-    if not told:
+    conclusive = [one for one in judged(cells) if one.judgement.evidence is Evidence.ONE_NUMBER]
+    if not conclusive:
         return []
-    bands = [one.judgement.band for one in told]
+    bands = [one.judgement.band for one in conclusive]
     chance = false_positive_rate(min(bands))
     expected = round(sum(map(false_positive_rate, bands)))
     text = (
         f"Without any real change, a margin of {band_text(min(bands))} alone flags about "
-        f"{expected:,} of {count_text(len(told), 'rate')} ({chance * 100:.0f} %, with the scatter "
-        f"of 180 published groups of runs); here it flags {len(changed(told)):,}."
+        f"{expected:,} of {count_text(len(conclusive), 'rate')} ({chance * 100:.0f} %, with the scatter "
+        f"of 180 published groups of runs); here it flags {len(changed(conclusive)):,}."
     )
     return [text]
 
@@ -459,7 +459,7 @@ def _with_change(cell: ComparedCell) -> str:
 
 def _extremes(cells: Sequence[ComparedCell]) -> list[str]:
     """Word the largest loss and the largest gain."""
-    told = []
+    extremes = []
     for word, verdict, pick in (
         ("loss", Verdict.WORSE, min),
         ("gain", Verdict.BETTER, max),
@@ -468,8 +468,8 @@ def _extremes(cells: Sequence[ComparedCell]) -> list[str]:
         if not found:
             continue
         most = pick(found, key=lambda one: one.judgement.ratio or 1.0)
-        told.append(f"largest {word} {_with_change(most)}, {_both(most)}")
-    return [f"{_capital('; '.join(told))}."] if told else []
+        extremes.append(f"largest {word} {_with_change(most)}, {_both(most)}")
+    return [f"{_capital('; '.join(extremes))}."] if extremes else []
 
 
 def _both(cell: ComparedCell) -> str:
@@ -477,18 +477,18 @@ def _both(cell: ComparedCell) -> str:
     return " to ".join(value_with_unit(cell.metric, one) for one in values if one is not None)
 
 
-def _by_workload(cells: Sequence[ComparedCell], told: Sequence[Part]) -> list[str]:
+def _by_workload(cells: Sequence[ComparedCell], headline: Sequence[Part]) -> list[str]:
     """Word the changes by operation and workload, without those of the headline."""
-    known = {(part.op, part.workloads[0]) for part in told if len(part.workloads) == 1}
+    known = {(part.op, part.workloads[0]) for part in headline if len(part.workloads) == 1}
     texts = []
     for op, group in by_op(cells):
         every = dict.fromkeys(one.workload for one in group)
         names = [name for name in every if (op, name) not in known]
         parts = [
             _of_group(short(name), [one for one in group if one.workload == name])
-            for name in names[:_WORKLOADS_TOLD]
+            for name in names[:_WORKLOADS_SHOWN]
         ]
-        more = len(names) - _WORKLOADS_TOLD
+        more = len(names) - _WORKLOADS_SHOWN
         rest = f"; {count_text(more, 'more workload')} in the table" if more > 0 else ""
         if parts:
             texts.append(f"{OP_NOUNS[op].capitalize()}: {'; '.join(parts)}{rest}.")
@@ -496,10 +496,10 @@ def _by_workload(cells: Sequence[ComparedCell], told: Sequence[Part]) -> list[st
 
 
 def _of_group(name: str, cells: Sequence[ComparedCell]) -> str:
-    told = judged(cells)
-    if not told:
+    conclusive = judged(cells)
+    if not conclusive:
         return f"{name} inconclusive ({counts_text(cells)})"
-    return f"{name} {span_text(ratios(told), *words_of(told))} ({counts_text(cells)})"
+    return f"{name} {span_text(ratios(conclusive), *words_of(conclusive))} ({counts_text(cells)})"
 
 
 def _percentile(comparison: Comparison, metric: Metric) -> list[str]:
@@ -513,8 +513,8 @@ def _percentile(comparison: Comparison, metric: Metric) -> list[str]:
 def _latency(metric: Metric, cells: Sequence[ComparedCell]) -> str:
     parts = []
     for op, group in by_op(cells):
-        told = judged(group)
-        what = f"is {span_text(ratios(told), 'lower', 'higher')}" if told else "is inconclusive"
+        conclusive = judged(group)
+        what = f"is {span_text(ratios(conclusive), 'lower', 'higher')}" if conclusive else "is inconclusive"
         parts.append(f"of {OP_NOUNS[op]} {what} ({counts_text(group)})")
     return f"{latency_name(metric)} latency {', '.join(parts)}"
 
@@ -617,26 +617,26 @@ def bottom_line(comparison: Comparison) -> tuple[str, ...]:
         open_ = [one for one in cells if one.verdict is Verdict.INCONCLUSIVE]
         return (f"These numbers give no reason to prefer {base} or {other}{needed(open_)}.",)
     parts = parts_of(cells)
-    said = []
+    texts = []
     for name, against, verdict in ((base, other, Verdict.WORSE), (other, base, Verdict.BETTER)):
         ahead = [part for part in parts if _leader(part.cells) == verdict]
         if ahead:
             what = listed(f"{part.noun} ({_part_count(part, verdict)})" for part in ahead)
-            said.append(f"{name} is faster than {against} for {what}.")
+            texts.append(f"{name} is faster than {against} for {what}.")
     neither = [part for part in parts if _leader(part.cells) is None]
     if neither:
         what = listed(f"{part.noun} ({_tally(part, base, other)})" for part in neither)
-        said.append(f"Neither is ahead in at least half of the cells for {what}.")
+        texts.append(f"Neither is ahead in at least half of the cells for {what}.")
     protection = [one for one in comparison.differences if one.topic is Topic.REDUNDANCY]
     if protection:
         what = listed(
             (_difference(one.target, one.path, one.baseline, one.candidate) for one in protection),
             2,
         )
-        said.append(f"Data protection differs: {what}.")
+        texts.append(f"Data protection differs: {what}.")
     elif {one.judgement.evidence for one in judged(cells)} == {Evidence.ONE_NUMBER}:
-        said.append("Six trials per cell show which differences are repeatable.")
-    return tuple(said)
+        texts.append("Six trials per cell show which differences are repeatable.")
+    return tuple(texts)
 
 
 def _difference(target: str, path: str, ours: str, theirs: str) -> str:
@@ -663,13 +663,13 @@ def _part_count(part: Part, verdict: Verdict) -> str:
 
 def _tally(part: Part, base: str, other: str) -> str:
     """`old in 2 and new in 3 of 14 cells`."""
-    told = judged(part.cells)
+    conclusive = judged(part.cells)
     of = f"of {count_text(len(part.cells), 'cell')}"
-    slower = sum(one.verdict is Verdict.WORSE for one in told)
-    faster = sum(one.verdict is Verdict.BETTER for one in told)
-    if not told:
+    slower = sum(one.verdict is Verdict.WORSE for one in conclusive)
+    faster = sum(one.verdict is Verdict.BETTER for one in conclusive)
+    if not conclusive:
         return f"none {of} is conclusive"
     if not slower and not faster:
-        return f"the same within the margin in {len(told):,} {of}"
+        return f"the same within the margin in {len(conclusive):,} {of}"
     counts = [f"{count:,}" if count else "none" for count in (slower, faster)]
     return f"{base} in {counts[0]} and {other} in {counts[1]} {of}"
