@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from leadline.inventory.host import NvmeController, NvmeNamespace, with_list
+from leadline.inventory.host import NvmeController, NvmeNamespace, add_nvme_list
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.probes.mounts import MountRow, mount_at, mount_rows
 from leadline.probes.zfs import leaf_vdevs, zfs_dumps, zfs_layer
@@ -90,7 +90,7 @@ def nvme_inventory() -> tuple[NvmeController, ...]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return found
-    return with_list(found, told.decode("utf-8", "replace"))
+    return add_nvme_list(found, told.decode("utf-8", "replace"))
 
 
 def namespace_facts(name: str, sys: Path = _SYS) -> dict[str, str]:
