@@ -113,7 +113,7 @@ def test_what_cannot_be_measured_is_left_out_with_the_reason(plan: Plan) -> None
     told = answer(said)
     left = reasons(told)
     for name, words in {
-        "odd-hand": "somebody makes its volumes by hand",
+        "odd-hand": "its volumes are made by hand",
         "odd-tree": "pd.csi.storage.gke.io",
         "odd-noobaa": "object buckets",
         "odd-bucket": "object buckets",

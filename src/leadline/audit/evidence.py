@@ -28,7 +28,7 @@ from leadline.formats.result import (
 )
 from leadline.formats.watch_records import HostSample, MissedHostSample
 from leadline.formats.zfs.stream import StreamReport
-from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.inventory.layer import Layer
 from leadline.metrics import PERCENTILES, Op
 from leadline.plan.models import Cell, Target
@@ -167,7 +167,7 @@ class PoolMedia:
 
 def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
     """None where the pool, its CRUSH rule or the class of one of its OSDs is not known."""
-    pool = pool_of(inventory, target)
+    pool = find_pool(inventory, target)
     if pool is None or pool.rule is None or pool.rule.root is None:
         return None
     root, wanted = pool.rule.root, pool.rule.device_class

@@ -26,7 +26,7 @@ from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import HostSample, MissedHostSample, Role
 from leadline.formats.zfs.stream import StreamReport
-from leadline.inventory.ceph.dumps import described_lab
+from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
@@ -96,7 +96,7 @@ def _cpu_budgets(run: Run) -> Mapping[str, float]:
         lab = cluster.lab
         if isinstance(lab, str):
             try:
-                lab = described_lab(run.system_dumps("start", cluster.name))
+                lab = read_lab(run.system_dumps("start", cluster.name))
             except LeadlineError:
                 continue  # as above
         if lab is not None and lab.cpu_per_host is not None:

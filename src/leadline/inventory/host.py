@@ -49,7 +49,7 @@ class NvmeNamespace(Snapshot):
 
 
 class NvmeController(Snapshot):
-    """An NVMe controller, in the machine (`transport` pcie) or over a network (tcp, rdma, fc, loop).
+    """An NVMe controller: local (`transport` pcie) or over a network (tcp, rdma, fc, loop).
 
     `queues` includes the admin queue, `queue_depth` is the length of each. Unknown values are 0 or
     empty. With native multipath, several controllers of a subsystem serve the same namespaces, by

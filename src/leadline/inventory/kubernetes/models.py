@@ -26,7 +26,7 @@ class Mounter(StrEnum):
 
 
 class ReadAffinity(Snapshot):
-    """Whether clients read the nearest copy, by `labels` of nodes; `told_by` is the source object."""
+    """Whether clients read the nearest copy, by `labels` of nodes. `told_by`: the source object."""
 
     enabled: bool
     labels: tuple[str, ...] = ()
@@ -153,9 +153,9 @@ class Resources(Snapshot):
 
 
 class Network(Snapshot):
-    """`provider` is `host`, `multus` or empty for the pod network; `selectors` name Multus' networks.
+    """`provider` is `host`, `multus` or empty for the pod network.
 
-    None: the daemons' settings apply.
+    `selectors` name Multus' networks. None: the daemons' settings apply.
     """
 
     provider: str

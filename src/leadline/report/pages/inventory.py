@@ -9,9 +9,9 @@ from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, Wire, Wire
 from leadline.inventory.ceph.placement import (
     Placement,
     RootPlacement,
-    explained,
-    placement_of,
-    uneven,
+    compute_placement,
+    explain_uneven,
+    format_advice,
 )
 from leadline.inventory.diff import Differing
 from leadline.report.cells import word
@@ -172,10 +172,10 @@ def _root(root: RootPlacement) -> list[Block]:
         rows=tuple(tuple(Cell(text=cell) for cell in _advice(one)) for one in root.advice),
     )
     said: list[str] = []
-    why = uneven(root)
+    why = explain_uneven(root)
     if why:
         said.append(f"{why}.")
-    said += [f"{one.pool.name}: {explained(one, settings)}." for one in root.advice if one.acts]
+    said += [f"{one.pool.name}: {format_advice(one, settings)}." for one in root.advice if one.acts]
     return [Paragraph(text=text), table, *([Bullets(items=tuple(said))] if said else [])]
 
 
@@ -214,7 +214,7 @@ _PLURALS = {"region": "regions", "host": "hosts", "osd": "OSDs", "chassis": "cha
 
 def inventory_document(inventory: CephInventory, source: str) -> Document:
     """The most important first; `source` says where the dumps are from."""
-    placement = placement_of(inventory)
+    placement = compute_placement(inventory)
     sections = [
         pools_section(inventory),
         placement_section(inventory, placement),
@@ -223,7 +223,7 @@ def inventory_document(inventory: CephInventory, source: str) -> Document:
         _daemons(inventory),
         *_configuration(inventory),
     ]
-    doubts = [*placement.doubts, *_doubts(inventory)]
+    doubts = [*placement.caveats, *_doubts(inventory)]
     if doubts:
         items = tuple(f"{_capital(doubt)}." for doubt in doubts)
         sections.append(Section(heading="Doubts", id="doubts", blocks=(Bullets(items=items),)))
@@ -504,13 +504,13 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
         (_table(differing),) if number else (Paragraph(text="Nothing that is known of both."),)
     )
     sections = [Section(heading="What differs", id="differences", blocks=blocks)]
-    explained = tuple(
+    format_advice = tuple(
         f"{one.path}: {' '.join((*filter(None, [one.meaning]), *one.explains))}"
         for one in differing.differences
         if one.meaning or one.explains
     )
     for heading, anchor, items in (
-        ("What that can account for", "explains", explained),
+        ("What that can account for", "explains", format_advice),
         ("The same on both sides", "identical", tuple(differing.identical)),
         ("Not known of both", "unknown", tuple(differing.unknown)),
     ):

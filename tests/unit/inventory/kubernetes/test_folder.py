@@ -178,7 +178,7 @@ def test_links_pipes_and_large_files_are_not_read(
     assert dict(gaps(saved)) == {
         "link.yaml": "it is a link",
         "pipe.yaml": "it is not a regular file",
-        "large.yaml": "it has 5.01 KiB, and 4 KiB ",
+        "large.yaml": "it has 5.01 KiB; the maximum is 4 KiB",
     }
 
 

@@ -308,7 +308,7 @@ def test_cephs_own_inventory_is_joined() -> None:
     found = kubernetes_inventory(damaged)
     assert found.ceph is None
     assert [one.what for one in found.gaps] == ["Ceph"]
-    assert "osd_dump.json is no JSON" in found.gaps[0].reason
+    assert "osd_dump.json is not JSON" in found.gaps[0].reason
 
 
 def test_the_version_of_the_server(tmp_path: Path) -> None:
