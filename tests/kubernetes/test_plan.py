@@ -117,7 +117,7 @@ def test_what_cannot_be_measured_is_left_out_with_the_reason(plan: Plan) -> None
         "odd-tree": "pd.csi.storage.gke.io",
         "odd-noobaa": "object buckets",
         "odd-bucket": "object buckets",
-        "slow": "differs from 'fast' by its name only",
+        "slow": "differs from 'fast' only by name",
     }.items():
         assert words in left[name]
         assert f"left out: {name}: {left[name]}" in said.err

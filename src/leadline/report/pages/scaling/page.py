@@ -239,8 +239,8 @@ def curve_section(
     # Charts next to each other share a row.
     every = [block for anchor, _ in drawn for block in made[anchor]]
     blocks += sorted(every, key=lambda block: isinstance(block, Table))
-    if budget is not None and budget.said:
-        blocks.append(Paragraph(text=budget.said))
+    if budget is not None and budget.omission:
+        blocks.append(Paragraph(text=budget.omission))
     return (
         Section(
             heading="Load curves",
