@@ -15,7 +15,7 @@ from leadline.formats.ceph.counters import MissedCounters, OsdRates, osd_rates
 from leadline.formats.host_rates import MachineRates, machine_rates
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
-from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Phase, Target
 from leadline.plan.target_url import TargetKind
@@ -146,7 +146,7 @@ def _inventory(run: Run, target: Target) -> CephInventory | None:
 
 
 def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
-    pool = pool_of(inventory, target.parsed) if target.url else None
+    pool = find_pool(inventory, target.parsed) if target.url else None
     if pool is None:
         return None
     names = {target.name: (pool.name, pool.name)}
