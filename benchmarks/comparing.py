@@ -37,8 +37,8 @@ from leadline.archive.records import (
     TrialStatus,
 )
 from leadline.archive.writer import RunWriter
+from leadline.formats.fio.histogram_logs import bucket_of, bucket_value
 from leadline.formats.fio.json_output import parse_fio_json
-from leadline.formats.fio.logs import bucket_of, bucket_value
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Cell, Plan
 

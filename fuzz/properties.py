@@ -34,7 +34,7 @@ def read(importer: Importer, contents: Mapping[str, bytes]) -> tuple[Result, ...
     try:
         results = importer.read(contents)
     except FormatError as error:
-        _check_refusal(error)
+        check_refusal(error)
         return None
     if not results:
         raise Broken("no result, and no error")
@@ -63,7 +63,7 @@ def told(results: tuple[Result, ...] | None) -> object:
 
 def _check(result: Result) -> None:
     if isinstance(result.output, FormatError):
-        _check_refusal(result.output)
+        check_refusal(result.output)
         return
     for name, text in _texts(result, "result"):
         if any("\ud800" <= character <= "\udfff" for character in text):
@@ -80,7 +80,7 @@ def _check(result: Result) -> None:
             _check_derived(output)
 
 
-def _check_refusal(error: FormatError) -> None:
+def check_refusal(error: FormatError) -> None:
     if error.condition not in _CONDITIONS:
         raise Broken(f"the condition {error.condition!r} is none")
     if len(str(error)) > 5000:

@@ -17,9 +17,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.bundles import pack, unpack
+from fuzz.parsers import fuzz_parsers, parser_seeds
 from fuzz.properties import Broken, read, told
-from fuzz.records import fuzz_records, record_seeds
-from fuzz.stacks import fuzz_stacks, stack_seeds
 from leadline.analysis.figures import figures
 from leadline.archive import layout
 from leadline.archive.reader import Run
@@ -27,11 +26,7 @@ from leadline.archive.records import Session
 from leadline.archive.verify import verify
 from leadline.audit.registry import audit
 from leadline.errors import LeadlineError
-from leadline.formats.ceph.counters import commit_latencies, osd_rates, parse_ceph_counters
-from leadline.formats.host_rates import machine_rates, rate_series
 from leadline.formats.importer import KINDS, importer
-from leadline.formats.result import FormatError
-from leadline.formats.watch_records import parse_resource_log
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
 from leadline.plan.loader import Overrides, load_plan
@@ -66,9 +61,11 @@ class FuzzTarget:
     seeds: Callable[[], Iterator[bytes]]
 
 
-def importer_seeds(kind: str, *, shared: bool = True) -> Iterator[bytes]:
-    """Real files of a kind, as far as they are small; a bundle of several as one input. `shared`:
-    those of ../shared, too, where it is there."""
+def importer_seeds(
+    kind: str, *, shared: bool = True, largest: int = LARGEST_INPUT
+) -> Iterator[bytes]:
+    """Yield real files of a kind with at most `largest` bytes; a bundle of several is one input.
+    `shared`: also those of ../shared, if it exists."""
     if kind == "cbt":
         yield from _cbt_seeds()
     places = [_RECORDED, _CORPUS] if shared and _CORPUS.is_dir() else [_RECORDED]
@@ -79,7 +76,7 @@ def importer_seeds(kind: str, *, shared: bool = True) -> Iterator[bytes]:
             contents = bundle.contents()
         except OSError:
             continue
-        if sum(map(len, contents.values())) <= LARGEST_INPUT:
+        if sum(map(len, contents.values())) <= largest:
             (first, *others) = contents
             yield pack(contents) if others or kind in _BY_NAME else contents[first]
 
@@ -246,23 +243,6 @@ def _plan_seeds() -> Iterator[bytes]:
             yield path.read_bytes()
 
 
-def _test_counters(data: bytes) -> None:
-    """Counters that a watch wrote, as a stranger's archive may hold them."""
-    with contextlib.suppress(FormatError):
-        samples = parse_resource_log(data)
-        machine_rates(samples)
-        rate_series(samples)
-    with contextlib.suppress(FormatError):
-        osds = parse_ceph_counters(data)
-        osd_rates(osds)
-        commit_latencies(osds)
-
-
-def _counters_seeds() -> Iterator[bytes]:
-    for path in sorted((_RECORDED / "bottleneck").rglob("*.jsonl")):
-        yield b"".join(path.read_bytes().splitlines(keepends=True)[:3])
-
-
 TARGETS: Mapping[str, FuzzTarget] = {
     one.name: one
     for one in (
@@ -278,8 +258,6 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="chain", kinds=KINDS, test=_test_chain, seeds=_chain_seeds),
         FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
-        FuzzTarget(name="counters", test=_test_counters, seeds=_counters_seeds),
-        FuzzTarget(name="stacks", test=fuzz_stacks, seeds=stack_seeds),
-        FuzzTarget(name="records", test=fuzz_records, seeds=record_seeds),
+        FuzzTarget(name="parsers", test=fuzz_parsers, seeds=parser_seeds),
     )
 }

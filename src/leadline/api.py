@@ -212,15 +212,15 @@ def scale(
     times as much hardware the second system has, where no inventory shows it. Raises
     LeadlineError (`usage`, `run-not-found`, `no-load-curve`, `not-comparable`).
     """
-    from leadline.analysis.scaling.study import limit_named, scaled
+    from leadline.analysis.scaling.study import parse_limit, scaling_study
     # DROPPED
     # DROPPED
 
     _check_band(band)
-    limit = limit_named(latency_limit)
+    limit = parse_limit(latency_limit)
     archives = [_archive(run) for run in runs or ("@latest",)]
     unique = tuple({run.path: run for run in archives}.values())
-    return OpenScaling(scaled(unique, Judge(), limit=limit, by=by, added=added, band=band))
+    return OpenScaling(scaling_study(unique, Judge(), limit=limit, by=by, added=added, band=band))
 
 
 def layers(
@@ -413,6 +413,8 @@ def _cell(cell: ComparedCell) -> dict[str, object]:
 
 
 def _standing(one: Standing) -> dict[str, object]:
+    from leadline.report.pages.ranking import missing_lines
+
     lowest, highest = one.interval or (None, None)
     low, high = one.score_interval or (None, None)
     return {
@@ -423,7 +425,7 @@ def _standing(one: Standing) -> dict[str, object]:
         "score": one.score,
         "score_low": low,
         "score_high": high,
-        "missing": [f"{each.objective.name}: {each.reason}" for each in one.missing],
+        "missing": missing_lines(one),
     }
 
 

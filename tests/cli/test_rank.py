@@ -131,7 +131,7 @@ def test_text_fits_its_terminal(
         said = leadline("rank", "study-multi-zone")
         assert said.status == 0
         assert max(map(len, said.out.splitlines())) <= width
-        assert "rep2 and rep3 share rank 1" in " ".join(said.out.split())
+        assert "rep2 and rep3 tie for first" in " ".join(said.out.split())
 
 
 def test_all_targets_incomplete_is_exit_status_6_with_the_table(

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.bottleneck.evidence import Bottleneck, LevelEvidence, Strength
-from leadline.analysis.bottleneck.suspects import WAITED, queued_share, suspects
+from leadline.analysis.bottleneck.evidence import LevelEvidence
+from leadline.analysis.bottleneck.suspects import (
+    WAITED,
+    Bottleneck,
+    Strength,
+    queued_share,
+    suspects,
+)
 from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.connect.ceph import Connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,13 +13,14 @@ import pytest
 
 from leadline.archive import layout
 from leadline.archive.reader import Run, StoredTrial
-from leadline.formats.ceph.counters import CounterDump, ImageSample, image_work, operation_sizes
+from leadline.formats.ceph.counters import CounterDump, ImageSample, MissedImage, operation_sizes
 from leadline.formats.result import FormatError
 from leadline.formats.watch_records import (
     BlockSample,
+    FuseSample,
     MissedBlock,
+    MountSample,
     RequestSizes,
-    fuse_waiting,
     parse_block_requests,
     request_sizes,
 )
@@ -36,6 +37,25 @@ from tests.real.conftest import Ended
 pytestmark = [pytest.mark.real, pytest.mark.root]
 
 KIB = 1024
+
+
+def image_growth(samples: Sequence[ImageSample | MissedImage]) -> tuple[dict[str, int], float]:
+    """Return the growth of an image's counters from the first to the last sample, and that of the
+    seconds of its writes."""
+    known = [sample for sample in samples if isinstance(sample, ImageSample)]
+    first, last = known[0], known[-1]
+    counts = {name: count - first.counts.get(name, 0) for name, count in last.counts.items()}
+    before = first.latencies.get("wr_latency")
+    return counts, last.latencies["wr_latency"].seconds - (before.seconds if before else 0.0)
+
+
+def waiting_requests(samples: Sequence[MountSample], mount: str) -> tuple[int, ...]:
+    """Return the requests in flight on a FUSE mount, over time."""
+    return tuple(
+        sample.waiting
+        for sample in samples
+        if isinstance(sample, FuseSample) and sample.mount == mount
+    )
 
 
 def fio(folder: Path, enough: Callable[[], bool], *options: str) -> None:
@@ -194,8 +214,7 @@ def test_an_image_by_librbd_adds_up_from_fio_to_the_osds(
     asked = sum(operation.total_ios or 0 for job in output.jobs for operation in job.operations)
     assert asked > 8, "more than are in flight at a time"
 
-    work = image_work(trial.image_counters)
-    assert work is not None
+    counts, write_s = image_growth(trial.image_counters)
     # Two clients, one for each job; what they did behind the last answer is missing: of a quarter
     # of a second, or more where the machine is busy.
     samples = [
@@ -203,10 +222,10 @@ def test_an_image_by_librbd_adds_up_from_fio_to_the_osds(
         for image_counter in trial.image_counters
         if isinstance(image_counter, ImageSample)
     ]
-    assert 0.9 * done_before(samples[-1].at, trial) <= work.counts["wr"] <= asked
-    assert work.counts["wr_bytes"] == work.counts["wr"] * 64 * KIB
-    assert work.counts["objecter.op_w"] == pytest.approx(work.counts["wr"], rel=0.02, abs=10)
-    assert 0 < work.latencies["wr_latency"].seconds / work.counts["wr"] < trial.record.wall_s
+    assert 0.9 * done_before(samples[-1].at, trial) <= counts["wr"] <= asked
+    assert counts["wr_bytes"] == counts["wr"] * 64 * KIB
+    assert counts["objecter.op_w"] == pytest.approx(counts["wr"], rel=0.02, abs=10)
+    assert 0 < write_s / counts["wr"] < trial.record.wall_s
     # A write is of one object, and served by one OSD. No trial waits for the first dump, so that
     # what was written while the OSDs were asked is not in it, but all behind the next line is.
     served = operation_sizes(trial.ceph_counters).get("op_w", {}).get(64 * KIB, 0)
@@ -237,7 +256,7 @@ def test_one_writer_of_a_fuse_mount_is_one_request_at_a_time(lab: str, tmp_path:
         watch.start()
 
     def seen_at_work() -> bool:
-        waiting = fuse_waiting(StoredTrial(tmp_path, None).mount_counters, stack[0].name)
+        waiting = waiting_requests(StoredTrial(tmp_path, None).mount_counters, stack[0].name)
         return len(waiting) > 3 and max(waiting) >= 1
 
     fio(folder, seen_at_work, "--rw=write", "--bs=1m", "--direct=1", "--ioengine=psync")

@@ -126,14 +126,35 @@ class Objective:
         return f"{self.workload}{level} {self.op.value} {metric_word(self.metric)}"
 
 
+class UnmeasuredCause(StrEnum):
+    """Why a part of a question has no number: no target has the metric, no workload does such
+    I/O, no trial measured the metric, or some trials have too few I/Os for the percentile."""
+
+    NO_TARGET = "no-target"
+    NO_WORKLOAD = "no-workload"
+    NO_METRIC = "no-metric"
+    TOO_FEW_SAMPLES = "too-few-samples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmeasured:
+    """A part of a question without a number. `subject` is an objective's name or the name of a
+    need; `keys` are the cells with too few I/Os."""
+
+    cause: UnmeasuredCause
+    subject: str
+    metric: Metric | None = None
+    keys: tuple[Key, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of a run. `name` says it in a few words; `not_measured` are sentences on what
-    belongs to it and has no numbers in the run."""
+    """The objectives that a ranking weighs, and what belongs to them but has no number in the
+    run. `name` describes them in a few words."""
 
     name: str
     objectives: tuple[Objective, ...]
-    not_measured: tuple[str, ...] = ()
+    not_measured: tuple[Unmeasured, ...] = ()
     use_case: UseCase | None = None
 
 
@@ -145,7 +166,7 @@ def every_rate(run: Run, figures: Sequence[CellFigure]) -> Question:
     """The rate of every workload, level and operation, all of one weight; of mixed I/O reads and
     writes rather than their total. A workload that no target completed stays in: it is missing.
 
-    Raises LeadlineError (`nothing-to-rank`) for a run that tells of no operation.
+    Raises LeadlineError (`nothing-to-rank`) for a run without a figure of any operation.
     """
     table = _Table(run, figures)
     keys = _without_totals(table.traits)
@@ -153,7 +174,7 @@ def every_rate(run: Run, figures: Sequence[CellFigure]) -> Question:
         raise LeadlineError(
             errors.NOTHING_TO_RANK,
             f"the run {run.id} has no figure of any operation",
-            hint=f"`leadline show {run.id}` says what became of its trials",
+            hint=f"`leadline show {run.id}` lists its trials",
         )
     objectives = tuple(
         _objective(key, table.rate(key), weight=1 / len(keys), need="") for key in keys
@@ -163,20 +184,20 @@ def every_rate(run: Run, figures: Sequence[CellFigure]) -> Question:
 
 
 def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Question:
-    """What selectors (`write p99`) match; each has the same weight, shared by what it matches.
+    """Return what selectors (`write p99`) match; each has the same weight, shared by its matches.
 
-    Raises LeadlineError (`usage`) for one that is not understood or matches no number.
+    Raises LeadlineError (`usage`) for a selector that is invalid or matches no number.
     """
     table = _Table(run, figures)
     found: dict[tuple[Key, Metric], Objective] = {}
-    unmeasured: list[str] = []
+    unmeasured: list[Unmeasured] = []
     for text in texts:
         selector = parse_selector(text)
         keys = _matched(table, selector)
         if not keys:
             raise _matches_nothing(table, text, selector)
-        told = [key for key in keys if table.told(key, selector.metric)]
-        if not told:
+        measured = [key for key in keys if table.has_value(key, selector.metric)]
+        if not measured:
             raise LeadlineError(
                 errors.USAGE,
                 f"no target has a {metric_word(selector.metric)} for {text!r}",
@@ -184,15 +205,19 @@ def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Q
                 hint=f"`leadline show {run.id}` shows what the run has",
             )
         unmeasured += [
-            f"{_objective(key, selector.metric, weight=0, need='').name}: no target has it"
+            Unmeasured(
+                cause=UnmeasuredCause.NO_TARGET,
+                subject=_objective(key, selector.metric, weight=0, need="").name,
+            )
             for key in keys
-            if key not in told
+            if key not in measured
         ]
-        for key in told:
-            one = _objective(key, selector.metric, weight=1 / len(texts) / len(told), need="")
+        for key in measured:
+            weight = 1 / len(texts) / len(measured)
             known = found.get((key, selector.metric))
-            whole = replace(one, weight=one.weight + known.weight) if known else one
-            found[key, selector.metric] = whole
+            found[key, selector.metric] = _objective(
+                key, selector.metric, weight=weight + (known.weight if known else 0.0), need=""
+            )
     return Question(
         name=" and ".join(dict.fromkeys(" ".join(text.split()) for text in texts)),
         objectives=tuple(found.values()),
@@ -201,18 +226,18 @@ def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Q
 
 
 def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Question:
-    """What of the run counts for a use case. A part that was not measured is named, and the others
-    are weighed without it.
+    """Return what of the run counts for a use case. A need that was not measured is named, and the
+    others are weighed without it.
 
-    Raises LeadlineError (`nothing-to-rank`) where none of the essential parts was measured: what
-    is left would be an answer to another question.
+    Raises LeadlineError (`nothing-to-rank`) where none of the essential needs was measured: the
+    rest would answer another question.
     """
     table = _Table(run, figures)
     found: list[Objective] = []
-    unmeasured: list[str] = []
+    unmeasured: list[Unmeasured] = []
     essential = False
     for need in case.needs:
-        objectives, lacking = _of_need(table, need)
+        objectives, lacking = _objectives_of_need(table, need)
         found += objectives
         unmeasured += lacking
         essential = essential or (need.essential and bool(objectives))
@@ -220,12 +245,11 @@ def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Ques
         wanted = [need.name for need in case.needs if need.essential]
         raise LeadlineError(
             errors.NOTHING_TO_RANK,
-            f"the run {run.id} measured nothing that decides for {case.name}",
+            f"the run {run.id} has no essential workload of {case.name}",
             context=[
                 f"it needs one of: {'; '.join(wanted)}"
                 if len(wanted) > 1
                 else f"it needs {wanted[0]}",
-                *unmeasured,
                 f"measured: {_listed(_names(table.traits))}",
             ],
             hint="measure them, or rank by what there is: `leadline rank --objective ...`",
@@ -239,27 +263,32 @@ def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Ques
     )
 
 
-def _of_need(table: _Table, need: Need) -> tuple[list[Objective], list[str]]:
-    """Objectives of a part, and what of it has no numbers. The part keeps its weight as long as
-    one of its metrics is there."""
+def _objectives_of_need(table: _Table, need: Need) -> tuple[list[Objective], list[Unmeasured]]:
+    """Return the objectives of a need, and what of it has no number. The need keeps its weight as
+    long as one of its metrics was measured."""
     keys = [key for key, traits in table.traits.items() if need.fits(key[2], traits)]
     if not keys:
-        return [], [f"{need.name}: no workload does them"]
+        return [], [Unmeasured(cause=UnmeasuredCause.NO_WORKLOAD, subject=need.name)]
     usable: dict[Metric, list[Key]] = {}
-    lacking: list[str] = []
+    lacking: list[Unmeasured] = []
     for metric in need.weights:
-        word = metric_word(metric)
-        told = [key for key in keys if table.told(key, metric)]
-        blurred = [key for key in told if not table.spread_known(key, metric)]
-        if not told:
-            lacking.append(f"{word} of {need.name}: not measured")
+        measured = [key for key in keys if table.has_value(key, metric)]
+        blurred = [key for key in measured if not table.every_trial_has_value(key, metric)]
+        if not measured:
+            lacking.append(
+                Unmeasured(cause=UnmeasuredCause.NO_METRIC, subject=need.name, metric=metric)
+            )
         elif blurred:
             lacking.append(
-                f"{word} of {need.name} ({_listed(_names(blurred))}): some trials have too few "
-                "I/Os for it"
+                Unmeasured(
+                    cause=UnmeasuredCause.TOO_FEW_SAMPLES,
+                    subject=need.name,
+                    metric=metric,
+                    keys=tuple(blurred),
+                )
             )
-        if len(told) > len(blurred):
-            usable[metric] = [key for key in told if key not in blurred]
+        if len(measured) > len(blurred):
+            usable[metric] = [key for key in measured if key not in blurred]
     share = need.weight / (sum(need.weights[metric] for metric in usable) or 1.0)
     return [
         _objective(key, metric, weight=share * need.weights[metric] / len(fit), need=need.name)
@@ -287,12 +316,12 @@ class _Table:
     def _of(self, key: Key, metric: Metric) -> Iterable[MetricFigure]:
         return (figure.metric(metric) for figure in self._figures[key])
 
-    def told(self, key: Key, metric: Metric) -> bool:
-        """Whether any target has the number."""
+    def has_value(self, key: Key, metric: Metric) -> bool:
+        """Return whether any target has the number."""
         return any(one.value is not None for one in self._of(key, metric))
 
-    def spread_known(self, key: Key, metric: Metric) -> bool:
-        """Whether every trial tells the number, wherever a target has it."""
+    def every_trial_has_value(self, key: Key, metric: Metric) -> bool:
+        """Return whether every trial has the number, for each target that has it."""
         return all(
             trial.value is not None
             for one in self._of(key, metric)
@@ -301,12 +330,12 @@ class _Table:
         )
 
     def rate(self, key: Key) -> Metric:
-        """The rate by which people tell it, or the other one where no target has that."""
-        return rate_told(self.traits[key].rate, lambda metric: self.told(key, metric))
+        """Return the usual rate of this I/O (or the other rate where no target has it)."""
+        return rate_told(self.traits[key].rate, lambda metric: self.has_value(key, metric))
 
 
 def _without_totals(keys: Iterable[Key]) -> list[Key]:
-    """Totals only where reads and writes are not told apart."""
+    """Drop totals of cells that also have reads and writes."""
     given = list(keys)
     apart = {(workload, level) for workload, level, op in given if op in (Op.READ, Op.WRITE)}
     return [key for key in given if key[2] is not Op.TOTAL or key[:2] not in apart]
@@ -318,8 +347,6 @@ def _matched(table: _Table, selector: Selector) -> list[Key]:
 
 
 def _matches_nothing(table: _Table, text: str, selector: Selector) -> LeadlineError:
-    import difflib
-
     names = list(dict.fromkeys(workload for workload, _, _ in table.traits))
     near = difflib.get_close_matches(selector.workload or "", names, n=1)
     known = selector.workload is None or selector.workload in names
@@ -333,12 +360,18 @@ def _matches_nothing(table: _Table, text: str, selector: Selector) -> LeadlineEr
 
 
 def _measured(table: _Table, keys: Sequence[Key]) -> str:
-    found = [metric for metric in Metric if any(table.told(key, metric) for key in keys)]
+    found = [metric for metric in Metric if any(table.has_value(key, metric) for key in keys)]
     return ", ".join(metric_word(one) for one in found) or "nothing"
 
 
+def key_name(key: Key) -> str:
+    """Return `random-rw-4k@qd16 write`."""
+    workload, level, op = key
+    return f"{workload}{f'@{level}' if level else ''} {op.value}"
+
+
 def _names(keys: Iterable[Key]) -> list[str]:
-    return [f"{workload}{f'@{level}' if level else ''} {op.value}" for workload, level, op in keys]
+    return [key_name(key) for key in keys]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,14 +1,16 @@
-"""Targets of a run in the order of what they give, with ties where they cannot be told apart.
+"""Ranking: the targets of a run in order of their figures, with ties and rank intervals.
 
-How ties, intervals and scores come about is in docs/guides/choose-a-pool.md.
+docs/guides/choose-a-pool.md explains how ties, intervals and scores are computed.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import combinations
 
 import numpy as np
@@ -32,9 +34,6 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
-from leadline.text import visible
-
-# From pairwise verdicts to ranks with ties, and what a bootstrap over trials says of them.
 
 Values = npt.NDArray[np.float64]
 Better = npt.NDArray[np.bool_]
@@ -46,10 +45,11 @@ _TAILS = (2.5, 97.5)
 
 
 def better_than(count: int, pairs: Pairs, judgements: Iterable[Judgement]) -> Better:
-    """Who is better than whom (row better than column), straight or through a chain of others.
+    """Return which target is better than which (row better than column), directly or by a chain.
 
-    `pairs` are (candidate, baseline). Verdicts of pairs need not be transitive: A may be told from
-    B and B from C, and A not from C, whose trials vary more. With the chain counted they are.
+    `pairs` are (candidate, baseline). Verdicts of pairs need not be transitive: A can be better
+    than B and B than C, while A and C, whose trials vary more, are inconclusive. The closure over
+    chains makes them transitive.
     """
     better: Better = np.zeros((count, count), dtype=np.bool_)
     for (candidate, baseline), one in zip(pairs, judgements, strict=True):
@@ -62,11 +62,11 @@ def better_than(count: int, pairs: Pairs, judgements: Iterable[Judgement]) -> Be
 
 
 def ranks_of(better: Better) -> list[int]:
-    """Ranks of targets that are given in the order of their figures, the best first.
+    """Return the ranks of targets that are given in the order of their figures, the best first.
 
-    A rank is shared until the first target that can be told from one that shares it; that one's
-    rank is its place. So no two of one rank can be told apart, whoever is worse than another never
-    shares its rank, and a lower figure never stands before a higher one, however much it varies.
+    A target shares the rank of the one before it unless it differs significantly from any target
+    of that rank; then its rank is its place. Targets of one rank never differ significantly, and a
+    lower figure never ranks before a higher one.
     """
     ranks: list[int] = []
     start = 0
@@ -80,8 +80,8 @@ def ranks_of(better: Better) -> list[int]:
 def verdict_intervals(
     better: Better, pairs: Pairs, judgements: Iterable[Judgement]
 ) -> list[tuple[int, int]]:
-    """The ranks that the verdicts leave open: behind those that are surely better, before those
-    that are surely worse. Only trials can show two to be the same; one number a side cannot."""
+    """Return the rank interval that the verdicts allow: after every target that is better, before
+    every target that is worse. Two targets can be shown to be the same only by repeated trials."""
     count = len(better)
     same = np.zeros((count, count), dtype=np.bool_)
     for (one, other), judgement in zip(pairs, judgements, strict=True):
@@ -96,13 +96,13 @@ def verdict_intervals(
 def resampled_scores(
     logs: Sequence[Sequence[Sequence[float]]], weights: Sequence[float], *, together: bool
 ) -> Values:
-    """How far each target's composite lies from itself when its trials are drawn again, in
+    """Return the deviation of each target's composite score when its trials are resampled, in
     logarithms. Shape (targets, resamples).
 
     `logs[target][objective]` are the logarithms of its trials. `together`: the i-th trials of all
     targets ran in one block, so that a block is drawn for all of them; where a target lacks
     trials, and otherwise, each draws its own. The same draw serves all objectives of a target,
-    whose trials share the weather.
+    whose trials ran at the same time.
     """
     most = max(len(trials) for target in logs for trials in target)
     generator = np.random.default_rng(_SEED)
@@ -130,15 +130,27 @@ def resampled_ranks(scores: Values, band: float) -> list[tuple[int, int]]:
     return [(math.floor(first), math.ceil(last)) for first, last in zip(low, high, strict=True)]
 
 
-# The numbers that a ranking goes by: targets by objectives, with what is missing and why.
+class MissingCause(StrEnum):
+    """Why a target has no usable number for an objective."""
+
+    NOT_PLANNED = "not-planned"
+    NO_COMPLETED_TRIAL = "no-completed-trial"
+    NO_VALUE = "no-value"
+    REFUSED = "refused"
+    ZERO = "zero"
+    OTHER_WORK = "other-work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A number that a target lacks, and why."""
+    """A number that a target lacks. `absence` is the figure's own reason (cause NO_VALUE),
+    `codes` are the audit's error codes, `differences` those of the work (OTHER_WORK)."""
 
     objective: Objective
-    reason: str
+    cause: MissingCause
+    absence: str = ""
+    codes: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
 
 
 class RankedNumbers:
@@ -179,15 +191,11 @@ class RankedNumbers:
         return found[min(count, key=lambda text: (-count[text], text))] if count else None
 
     def missing(self, target: str) -> tuple[Missing, ...]:
-        """What of the objectives the target has no number for that may be used."""
-        found = []
-        for number, objective in enumerate(self.objectives):
-            reason = self._lack(target, number)
-            if reason:
-                found.append(Missing(objective=objective, reason=reason))
-        return tuple(found)
+        """Return the objectives for which the target has no usable number, with the cause."""
+        found = (self._missing(target, number) for number in range(len(self.objectives)))
+        return tuple(missing for missing in found if missing is not None)
 
-    def _lack(self, target: str, number: int) -> str:
+    def _missing(self, target: str, number: int) -> Missing | None:
         objective = self.objectives[number]
         figure = self._figure(target, objective)
         if figure is None:
@@ -195,43 +203,53 @@ class RankedNumbers:
                 cell.workload.name == objective.workload and cell.level == objective.level
                 for cell in self._run.plan.cells_of(target)
             )
-            return "no completed trial tells it" if planned else "not measured on this target"
+            cause = MissingCause.NO_COMPLETED_TRIAL if planned else MissingCause.NOT_PLANNED
+            return Missing(objective=objective, cause=cause)
         metric = figure.metric(objective.metric)
         refused = error_codes(metric)
         if metric.value is None:
-            also = f" ({', '.join(refused)})" if refused else ""
-            return f"{metric.absence or 'not measured'}{also}"
+            return Missing(
+                objective=objective,
+                cause=MissingCause.NO_VALUE,
+                absence=metric.absence,
+                codes=tuple(refused),
+            )
         if refused:
-            return f"refused by the audit: {', '.join(refused)}"
+            return Missing(objective=objective, cause=MissingCause.REFUSED, codes=tuple(refused))
         if metric.value <= 0:
-            return "its figure is 0, of which there is no ratio"
+            return Missing(objective=objective, cause=MissingCause.ZERO)
         usual, own = self._usual[number], self._workload(figure)
         if usual and own and usual is not own and usual.recorded:
-            other = unlike(usual, own)
-            return f"other work than on most targets: {'; '.join(other)}" if other else ""
-        return ""
+            differences = unlike(usual, own)
+            if differences:
+                return Missing(
+                    objective=objective,
+                    cause=MissingCause.OTHER_WORK,
+                    differences=tuple(differences),
+                )
+        return None
 
     def values(self, target: str) -> tuple[float | None, ...]:
-        """The numbers that may be used, by objective."""
+        """Return the usable numbers, by objective."""
         return tuple(
-            None if self._lack(target, number) else self._value(target, number)
+            None if self._missing(target, number) else self._value(target, number)
             for number in range(len(self.objectives))
         )
 
     def _value(self, target: str, number: int) -> float:
         value = self.sample(target, number).value
-        assert value is not None, "whoever asks knows that nothing is missing"
+        assert value is not None, "callers check first that nothing is missing"
         return value
 
     def turned(self, target: str, number: int) -> float:
-        """The logarithm of a number, turned so that more is better."""
+        """Return the logarithm of a number, with the sign that makes more better."""
         return _sign(self.objectives[number].metric) * math.log(self._value(target, number))
 
     def sample(self, target: str, number: int) -> Sample:
         if (target, number) not in self._made:
             objective = self.objectives[number]
             figure = self._figure(target, objective)
-            assert figure is not None, "whoever asks knows that nothing is missing"
+            assert figure is not None, "callers check first that nothing is missing"
             made = self._samples.of(figure.metric(objective.metric), objective.op)
             self._made[target, number] = made
         return self._made[target, number]
@@ -288,7 +306,7 @@ class RankedNumbers:
         """An objective's trials as logarithms of ratios to the baseline's figure."""
         objective = self.objectives[number]
         figure = self._figure(target, objective)
-        assert figure is not None, "whoever asks knows that nothing is missing"
+        assert figure is not None, "callers check first that nothing is missing"
         zero = self.turned(baseline, number)
         trials = figure.metric(objective.metric).trials
         if any(one.value is None for one in trials):
@@ -315,17 +333,17 @@ def _sign(metric: Metric) -> float:
 Judge = Callable[[Sequence[Pair], float], tuple[Judgement, ...]]
 NoiseFloor = Callable[[Objective], float]
 DEFAULT_BAND = 0.05
-# Of more targets the ranks in each figure would take longer than anybody waits, and none is read.
+# For more targets, ranks by each objective take too long to compute and are too many to read.
 MOST_BY_FIGURE = 60
 _NAMES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A target's place. `rank`, `interval` (lowest and highest rank that the trials allow), `score`
-    (1 = the baseline) and its 95 % interval are None where a number is missing; the score's
-    interval also of the baseline, and where there are too few trials. `values` are those of the
-    objectives, in base units, None where missing or refused."""
+    """A target's place. `rank`, `interval` (the rank interval: lowest and highest rank that the
+    trials allow), `score` (1 = the baseline) and its 95 % interval are None where a number is
+    missing; the score's interval also for the baseline and with too few trials. `values` are those
+    of the objectives, in base units, None where missing or refused."""
 
     target: str
     rank: int | None = None
@@ -371,13 +389,13 @@ class Ranking:
     def incomplete(self) -> tuple[Standing, ...]:
         return tuple(one for one in self.standings if not one.complete)
 
-    def told_apart(self, one: str, other: str) -> bool:
-        """Whether a verdict says that the two differ."""
+    def differ(self, one: str, other: str) -> bool:
+        """Return whether the two targets differ significantly."""
         judgement = self.between(one, other)
         return judgement.verdict in (Verdict.BETTER, Verdict.WORSE)
 
     def between(self, one: str, other: str) -> Judgement:
-        """The judgement of two complete targets; the candidate is the one of the higher score."""
+        """Return the judgement of two complete targets; the candidate has the higher score."""
         found = self.judgements.get((one, other))
         return found if found is not None else self.judgements[other, one]
 
@@ -422,7 +440,7 @@ def rank(
     better = better_than(len(whole), pairs, judgements)
     intervals = verdict_intervals(better, pairs, judgements)
     ranks = ranks_of(better)
-    # A target may share the rank of one that is not told from it by way of a third.
+    # Two targets can share a rank through a third from which neither differs.
     intervals = [_hull(open_, (one, one)) for open_, one in zip(intervals, ranks, strict=True)]
     logs = [table.trial_logs(name) for name in whole]
     resampled = bool(whole) and all(len(trials) > 1 for one in logs for trials in one)
@@ -497,10 +515,10 @@ def _baseline(
     if wanted not in missing:
         raise _no_target(names, wanted)
     if missing[wanted]:
-        lacks = [f"{one.objective.name}: {one.reason}" for one in missing[wanted]]
+        lacks = [f"{gap.objective.name}: {gap.cause.replace('-', ' ')}" for gap in missing[wanted]]
         raise LeadlineError(
             errors.USAGE,
-            f"{visible(wanted)} cannot be the baseline: a number of it is missing",
+            f"{wanted} cannot be the baseline: it lacks a number",
             context=lacks[:_NAMES_SHOWN],
             hint=f"name one of {_listed(whole)}" if whole else "no target has every number",
         )
@@ -508,8 +526,6 @@ def _baseline(
 
 
 def _no_target(names: Sequence[str], wanted: str) -> LeadlineError:
-    import difflib
-
     near = difflib.get_close_matches(wanted, names, n=1)
     return LeadlineError(
         errors.USAGE,
@@ -521,7 +537,7 @@ def _no_target(names: Sequence[str], wanted: str) -> LeadlineError:
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(map(visible, names[:_NAMES_SHOWN])) + more
+    return ", ".join(names[:_NAMES_SHOWN]) + more
 
 
 def _tiers(

@@ -1,10 +1,10 @@
-"""Which target to use, why, what it costs, and what would change the answer."""
+"""Recommendation: the target for a use case, by speed, requirements, protection and raw space."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -20,11 +20,6 @@ from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, pool_of
 from leadline.inventory.host import HostInventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
-from leadline.text import visible
-
-# What a target promises besides speed: failures survived, raw space, access, encryption.
-#  All of it from the inventory of the run's clusters; what that does not tell is unknown, never
-# assumed. None is "not known" throughout.
 
 # CRUSH's levels as Ceph makes them, the smallest first.
 LEVELS = (
@@ -35,45 +30,48 @@ _SHARED_FILESYSTEMS = ("ceph", "fuse.ceph", "fuse.ceph-fuse", "nfs", "nfs4", "ci
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """`copies` of a replicated pool, `data` and `coding` chunks of an erasure-coded one (k, m).
-    `domain` is the CRUSH level that copies or chunks do not share. `losses` counts the domains that
-    may be lost with no data lost, `writable` those with which I/O goes on. `overhead` is raw bytes
-    per stored byte. `at_rest`: True where every OSD of the pool encrypts."""
+    """How a target protects its data, from the inventory of the run's clusters; None is unknown.
 
-    pool: str = ""
+    `copies` of a replicated pool; data and coding chunks (k, m) of an erasure-coded one.
+    `failure_domain` is the CRUSH level that no two copies or chunks share. `failures_survived`
+    counts the failure domains that can be lost without loss of data, `failures_writable` those with
+    which I/O continues. `raw_per_stored` is raw bytes per stored byte. `encrypted_at_rest`: True
+    where every OSD of the pool encrypts. `access` are values of `Access`."""
+
+    pool: str | None = None
     copies: int | None = None
-    data: int | None = None
-    coding: int | None = None
-    domain: str | None = None
-    losses: int | None = None
-    writable: int | None = None
-    overhead: float | None = None
-    at_rest: bool | None = None
-    access: tuple[Access, ...] | None = None
+    data_chunks: int | None = None
+    coding_chunks: int | None = None
+    failure_domain: str | None = None
+    failures_survived: int | None = None
+    failures_writable: int | None = None
+    raw_per_stored: float | None = None
+    encrypted_at_rest: bool | None = None
+    access: tuple[str, ...] | None = None
 
     @property
     def known(self) -> bool:
-        return self.losses is not None
+        return self.failures_survived is not None
 
     def survives(self, level: str) -> bool | None:
-        """Whether no data is lost with any one bucket of a level."""
-        if self.losses is None:
+        """Return whether no data is lost with any one bucket of a CRUSH level."""
+        if self.failures_survived is None:
             return None
-        if self.losses == 0:
+        if self.failures_survived == 0:
             return False
-        if self.domain not in LEVELS:
+        if self.failure_domain not in LEVELS:
             return None
-        return LEVELS.index(self.domain) >= LEVELS.index(level)
+        return LEVELS.index(self.failure_domain) >= LEVELS.index(level)
 
 
 def protections(run: Run) -> Mapping[str, Protection]:
-    """By target, for every target of the plan."""
+    """Return the protection of every target of the plan, by its name."""
     clusters: dict[str, CephInventory] = {}
     for cluster in run.plan.clusters:
         try:
             inventory = run.cluster("start", cluster.name)
         except LeadlineError:
-            continue  # dumps that cannot be understood are told where they are shown
+            continue  # the inventory section reports dumps that cannot be read
         if inventory is not None:
             clusters[cluster.name] = inventory
     host = run.inventory("start")
@@ -95,18 +93,18 @@ def _protection(
     return Protection(
         pool=pool.name,
         copies=None if code else pool.size,
-        data=code.k if code else None,
-        coding=code.m if code else None,
-        domain=pool.rule.failure_domain if pool.rule else None,
-        losses=losses,
-        writable=max(0, min(losses, pool.size - pool.min_size)),
-        overhead=pool.raw_rate,
-        at_rest=_at_rest(pool, inventory),
+        data_chunks=code.k if code else None,
+        coding_chunks=code.m if code else None,
+        failure_domain=pool.rule.failure_domain if pool.rule else None,
+        failures_survived=losses,
+        failures_writable=max(0, min(losses, pool.size - pool.min_size)),
+        raw_per_stored=pool.raw_rate,
+        encrypted_at_rest=_encrypted_at_rest(pool, inventory),
         access=access,
     )
 
 
-def _access(target: Target, host: HostInventory | None) -> tuple[Access, ...] | None:
+def _access(target: Target, host: HostInventory | None) -> tuple[str, ...] | None:
     if not target.url:
         return None
     both = (Access.RWO, Access.RWX)
@@ -116,7 +114,7 @@ def _access(target: Target, host: HostInventory | None) -> tuple[Access, ...] | 
     if kind is TargetKind.RADOS:
         return ()
     if kind is TargetKind.HOSTS:
-        return None  # what stores it is behind the hosts
+        return None  # the storage behind the hosts is unknown
     if kind is TargetKind.DIR:
         mounts = [one.mount for one in host.targets if one.target == target.name] if host else []
         filesystem = mounts[0].filesystem if mounts and mounts[0] else None
@@ -126,8 +124,8 @@ def _access(target: Target, host: HostInventory | None) -> tuple[Access, ...] | 
     return (Access.RWO,)
 
 
-def _at_rest(pool: Pool, inventory: CephInventory) -> bool | None:
-    """None as soon as one OSD that may hold a part of the pool does not tell."""
+def _encrypted_at_rest(pool: Pool, inventory: CephInventory) -> bool | None:
+    """Return None if any OSD that may hold a part of the pool is unknown."""
     rule = pool.rule
     osds = [
         osd
@@ -140,8 +138,6 @@ def _at_rest(pool: Pool, inventory: CephInventory) -> bool | None:
     ]
     return True if osds and all(osd.dm_crypt is Crypt.YES for osd in osds) else None
 
-
-# What a target must fulfil before its speed counts: `survive=zone,access=rwx,encrypted`.
 
 _KINDS = ("survive", "access", "encrypted")
 SURVIVE = ("osd", "host", "rack", "zone")
@@ -157,39 +153,61 @@ class Requirement:
     def __str__(self) -> str:
         return f"{self.kind}={self.value}" if self.value else self.kind
 
-    def unmet(self, given: Protection) -> str:
-        """Why the target does not fulfil it; empty where it does. What is not known is not met."""
+    def check(self, given: Protection) -> UnmetCause | None:
+        """Return why a target does not meet the requirement, None where it does. An unknown
+        property does not meet it."""
         if self.kind == "survive":
-            return _not_surviving(given, self.value)
+            return _survival(given, self.value)
         if self.kind == "access":
             if given.access is None:
-                return "how it can be mounted is not known"
-            if Access(self.value) in given.access:
-                return ""
-            one = "it cannot be mounted at all" if not given.access else "one node mounts it"
-            return f"{one}; {self.value} needs another kind of storage"
-        if given.at_rest:
-            return ""
-        # A cluster knows of the keys that its monitors keep; an operator keeps them elsewhere.
-        return "whether it is encrypted at rest is not known"
+                return UnmetCause.ACCESS_UNKNOWN
+            if self.value in given.access:
+                return None
+            return UnmetCause.ONE_NODE if given.access else UnmetCause.NOT_MOUNTABLE
+        # A cluster knows the keys that its monitors keep; an operator keeps keys elsewhere.
+        return None if given.encrypted_at_rest else UnmetCause.ENCRYPTION_UNKNOWN
 
 
-def _not_surviving(given: Protection, level: str) -> str:
+class UnmetCause(StrEnum):
+    """Why a target does not meet a requirement, or cannot be chosen."""
+
+    PROTECTION_UNKNOWN = "protection-unknown"
+    NO_SECOND_COPY = "no-second-copy"
+    DOMAIN_UNKNOWN = "domain-unknown"
+    DOMAIN_TOO_SMALL = "domain-too-small"
+    ACCESS_UNKNOWN = "access-unknown"
+    NOT_MOUNTABLE = "not-mountable"
+    ONE_NODE = "one-node"
+    ENCRYPTION_UNKNOWN = "encryption-unknown"
+    IMPOSED_CONDITION = "imposed-condition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmet:
+    """A requirement that a target does not meet. `same_as` is the target that it equals except for
+    a condition of the experiment (cause IMPOSED_CONDITION)."""
+
+    requirement: Requirement
+    cause: UnmetCause
+    same_as: str = ""
+
+
+def _survival(given: Protection, level: str) -> UnmetCause | None:
     survives = given.survives(level)
     if survives:
-        return ""
+        return None
     if not given.known:
-        return "how it protects its data is not known"
-    if given.losses == 0:
-        return "it keeps no second copy"
-    if survives is None:
-        domain = given.domain or "nothing that the inventory tells"
-        return f"its copies are apart by {domain}, of which nobody knows how it compares to {level}"
-    return f"its parts are apart by {given.domain} only: two may share one {level}"
+        return UnmetCause.PROTECTION_UNKNOWN
+    if given.failures_survived == 0:
+        return UnmetCause.NO_SECOND_COPY
+    return UnmetCause.DOMAIN_UNKNOWN if survives is None else UnmetCause.DOMAIN_TOO_SMALL
 
 
 def parse_requirements(texts: Sequence[str]) -> tuple[Requirement, ...]:
-    """Of `--require`, each a list with commas. Raises LeadlineError(`usage`) with the nearest."""
+    """Parse the values of `--require`, each a list with commas.
+
+    Raises LeadlineError(`usage`) with the nearest valid word.
+    """
     found = [_parsed(part.strip()) for text in texts for part in text.split(",") if part.strip()]
     return tuple(dict.fromkeys(found))
 
@@ -226,15 +244,14 @@ def _unknown(text: str, what: str, word: str, known: Sequence[str]) -> LeadlineE
     )
 
 
-# A target that is not told from the fastest may stand in for it within so many bands.
+# A target that ties with the fastest can replace it within so many equivalence margins.
 _NEAR_BANDS = 2
 
 
 class Basis(StrEnum):
-    """What the choice rests on. `speed`: told apart from every other candidate. `alone`: there is
-    no other candidate. `trade-off`: as fast as far as anybody can tell, and better protected or
-    cheaper. `figure`: nothing tells the candidates apart, the higher figure is named first.
-    `none`: nothing can be recommended."""
+    """What the choice rests on. `speed`: significantly faster than every other candidate. `alone`:
+    the only candidate. `trade-off`: tied in speed, and better protected or cheaper. `figure`: tied
+    in every respect, so that the higher figure comes first. `none`: nothing can be recommended."""
 
     SPEED = "speed"
     ALONE = "alone"
@@ -245,11 +262,11 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A target with its place, its promises, and why it does not fulfil what is required."""
+    """A target with its place, its protection, and the requirements that it does not meet."""
 
     standing: Standing
     protection: Protection
-    unmet: tuple[tuple[Requirement, str], ...] = ()
+    unmet: tuple[Unmet, ...] = ()
 
     @property
     def name(self) -> str:
@@ -260,14 +277,23 @@ class Candidate:
         return self.standing.complete and not self.unmet
 
 
+class TradeOff(StrEnum):
+    """The property that decided between targets that tie in speed."""
+
+    FAILURES_SURVIVED = "failures-survived"
+    FAILURE_DOMAIN = "failure-domain"
+    FAILURES_WRITABLE = "failures-writable"
+    RAW_SPACE = "raw-space"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """`candidates` are all targets, those first that may be chosen, the best first. `tied` names
-    those that cannot be told from the fastest eligible one, itself included. `trade_off` says which
-    property decided among them. `faster` are complete targets that are better than the choice and
-    fall short of a requirement. `not_shared`: the use case wants access by many, and no target is
-    known to allow it. `runner_up` is the best eligible target beside the choice. `warnings` are the
-    codes of what the audit warns of in the choice's figures."""
+    """`candidates` are all targets, the eligible ones first, the best first. `tied` names those
+    that tie with the fastest eligible target, itself included; `trade_off` decided among them.
+    `faster` are complete targets that are better than the choice and do not meet a requirement.
+    `not_shared`: the use case needs access by many nodes, and no target is known to allow it.
+    `runner_up` is the best eligible target after the choice. `warnings` are the codes of the
+    audit's warnings on the choice's figures."""
 
     case: UseCase
     requirements: tuple[Requirement, ...]
@@ -276,7 +302,7 @@ class Recommendation:
     chosen: Candidate | None
     basis: Basis
     tied: tuple[str, ...] = ()
-    trade_off: str = ""
+    trade_off: TradeOff | None = None
     faster: tuple[str, ...] = ()
     runner_up: Candidate | None = None
     not_shared: bool = False
@@ -284,21 +310,21 @@ class Recommendation:
 
     @property
     def against_runner_up(self) -> Judgement | None:
-        """Of the choice and the runner-up; the candidate is the one of the higher score."""
+        """The judgement of the choice and the runner-up; the candidate has the higher score."""
         if self.chosen is None or self.runner_up is None:
             return None
         return self.ranking.between(self.chosen.name, self.runner_up.name)
 
     @property
     def evidence(self) -> Evidence:
-        """What tells, or does not tell, the choice from the runner-up."""
+        """The evidence of the judgement of the choice and the runner-up."""
         judgement = self.against_runner_up
         return judgement.evidence if judgement else Evidence.NONE
 
     @property
     def trials_needed(self) -> int | None:
-        """Trials a side that would probably tell the runner-up apart; None where nobody can say,
-        or it is told apart, or shown to be the same."""
+        """Trials per target that would probably decide an inconclusive judgement; None where
+        unknown or where it is decided."""
         judgement = self.against_runner_up
         if judgement is None or judgement.verdict is not Verdict.INCONCLUSIVE:
             return None
@@ -314,23 +340,23 @@ def recommend(
     figures: Sequence[CellFigure] = (),
     imposed: Mapping[str, str] = MappingProxyType({}),
 ) -> Recommendation:
-    """The fastest target that has every number and fulfils what is required. Those that cannot be
-    told from it are tied with it, and the better protected, then the one that takes less raw space
-    is chosen. Where the use case needs access by many by nature, targets that allow it go first.
+    """Recommend the fastest target that has every number and meets the requirements.
 
-    `figures` are those that the ranking is made of; `imposed` maps targets that are another one
-    under a condition of the experiment, which nobody can choose, to that one."""
+    Among targets that tie with it, the better protected is chosen, then the one that takes less
+    raw space. Where the use case needs access by many nodes, targets that allow it come first.
+    `figures` are those of the ranking; `imposed` maps a target that is another target under a
+    condition of the experiment, which a user cannot choose, to that target."""
     required = tuple(requirements)
     candidates = [
         Candidate(
             standing=one,
             protection=protections[one.target],
             unmet=(
-                *_no_choice(imposed.get(one.target)),
+                *_imposed(imposed.get(one.target)),
                 *(
-                    (requirement, why)
+                    Unmet(requirement=requirement, cause=cause)
                     for requirement in required
-                    if (why := requirement.unmet(protections[one.target]))
+                    if (cause := requirement.check(protections[one.target])) is not None
                 ),
             ),
         )
@@ -340,19 +366,17 @@ def recommend(
     shared = [one for one in eligible if _shared(one, case.access)]
     not_shared = case.access is not None and not shared
     if case.access is not None:
-        # What cannot be mounted by many is no answer, however fast; what nobody knows of is one
-        # only where nothing better is known.
+        # A target that one node mounts is no answer, however fast; an unknown access mode is one
+        # only where no target is known to allow it.
         wanted = Requirement(kind="access", value=case.access.value)
         kept = shared or [one for one in eligible if one.protection.access is None]
         candidates = [
             one if one in kept or not one.eligible else _refused(one, wanted) for one in candidates
         ]
         eligible = kept
-    # The first is the one that the fewest are better than, and of those the highest figure.
-    tied = [one for one in eligible if not _apart(ranking, eligible[0], one)]
+    tied = [one for one in eligible if not _differ(ranking, eligible[0], one)]
     chosen, trade_off = _chosen([one for one in tied if _near(ranking, tied[0], one)])
     rest = [one for one in eligible if chosen is None or one.name != chosen.name]
-    # Who is tied with the choice is what could take its place.
     runner_up = next((one for one in rest if one in tied), rest[0] if rest else None)
     ordered = sorted(
         candidates,
@@ -383,8 +407,8 @@ def recommend(
 
 
 def imposed_conditions(run: Run) -> Mapping[str, str]:
-    """Targets that a lab's delay was put on, each with the same target without one, where the run
-    has that."""
+    """Map each target with an imposed lab delay to the same target without, where the run has
+    it."""
     plain = {
         (target.cluster, target.subject): target.name
         for target in run.plan.targets
@@ -399,14 +423,17 @@ def imposed_conditions(run: Run) -> Mapping[str, str]:
     }
 
 
-def _no_choice(same: str | None) -> Iterator[tuple[Requirement, str]]:
+def _imposed(same: str | None) -> Iterator[Unmet]:
     if same is not None:
-        why = f"it is {visible(same)} with another delay put on the network, which is no choice"
-        yield Requirement(kind="condition"), why
+        yield Unmet(
+            requirement=Requirement(kind="condition"),
+            cause=UnmetCause.IMPOSED_CONDITION,
+            same_as=same,
+        )
 
 
 def _warnings(figures: Sequence[CellFigure], ranking: Ranking, target: str) -> tuple[str, ...]:
-    """Codes of the warnings about the numbers that a target was ranked by."""
+    """Return the codes of the warnings on the numbers that a target was ranked by."""
     by_key = {(one.workload, one.level, one.op): one for one in figures if one.target == target}
     found = (
         doubt.code
@@ -423,21 +450,18 @@ def _shared(candidate: Candidate, access: Access | None) -> bool:
 
 
 def _refused(candidate: Candidate, wanted: Requirement) -> Candidate:
-    return Candidate(
-        standing=candidate.standing,
-        protection=candidate.protection,
-        unmet=((wanted, wanted.unmet(candidate.protection)),),
-    )
+    cause = wanted.check(candidate.protection)
+    assert cause is not None, "a candidate that is refused lacks the access"
+    return replace(candidate, unmet=(Unmet(requirement=wanted, cause=cause),))
 
 
-def _apart(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
-    return one.name != other.name and ranking.told_apart(one.name, other.name)
+def _differ(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
+    return one.name != other.name and ranking.differ(one.name, other.name)
 
 
 def _near(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
-    """Whether `other` may be chosen in `one`'s place for its protection: shown to be the same, or
-    not told apart by trials and by its own figure not far behind. What nobody could tell apart for
-    want of trials may be far slower."""
+    """Return whether `other` can replace `one` for its protection: shown to be the same, or
+    inconclusive by trials with a figure that is close. Without trials it could be far slower."""
     if one is other:
         return True
     judgement = ranking.between(one.name, other.name)
@@ -448,10 +472,12 @@ def _near(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
 
 def _faster(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
     mine, its = one.standing.score, other.standing.score
-    return mine is not None and its is not None and mine > its and _apart(ranking, one, other)
+    return mine is not None and its is not None and mine > its and _differ(ranking, one, other)
 
 
-def _basis(eligible: Sequence[Candidate], tied: Sequence[Candidate], trade_off: str) -> Basis:
+def _basis(
+    eligible: Sequence[Candidate], tied: Sequence[Candidate], trade_off: TradeOff | None
+) -> Basis:
     if not eligible:
         return Basis.NONE
     if len(eligible) == 1:
@@ -461,40 +487,29 @@ def _basis(eligible: Sequence[Candidate], tied: Sequence[Candidate], trade_off: 
     return Basis.TRADE_OFF if trade_off else Basis.FIGURE
 
 
-def _chosen(tied: Sequence[Candidate]) -> tuple[Candidate | None, str]:
-    """Of those that cannot be told apart: the one that survives most, then the one that takes the
-    least raw space; otherwise the first. With what decided first, empty where nothing did."""
+_WORTH: Mapping[TradeOff, Callable[[Protection], float]] = {
+    TradeOff.FAILURES_SURVIVED: lambda given: given.failures_survived or 0,
+    TradeOff.FAILURE_DOMAIN: lambda given: (
+        LEVELS.index(given.failure_domain) if given.failure_domain in LEVELS else -1
+    ),
+    TradeOff.FAILURES_WRITABLE: lambda given: given.failures_writable or 0,
+    TradeOff.RAW_SPACE: lambda given: -(given.raw_per_stored or 0.0),
+}
+
+
+def _chosen(tied: Sequence[Candidate]) -> tuple[Candidate | None, TradeOff | None]:
+    """Choose among ties by the properties of `_WORTH` in their order, else the first; return the
+    choice and the property that decided first."""
     if not tied:
-        return None, ""
-    known = [one for one in tied if one.protection.known]
-    if len(known) < len(tied):
-        return tied[0], ""  # what is not known cannot be weighed
-    decided = ""
-    for said, worth in (
-        ("it survives more losses", _losses),
-        ("its copies are further apart", _distance),
-        ("I/O goes on with more lost", _writable),
-        ("it takes less raw space", _thrift),
-    ):
-        best = max(worth(one) for one in known)
-        left = [one for one in known if worth(one) == best]
-        decided = decided or (said if len(left) < len(known) else "")
-        known = left
-    return known[0], decided
-
-
-def _losses(one: Candidate) -> float:
-    return one.protection.losses or 0
-
-
-def _distance(one: Candidate) -> float:
-    domain = one.protection.domain
-    return LEVELS.index(domain) if domain in LEVELS else -1
-
-
-def _writable(one: Candidate) -> float:
-    return one.protection.writable or 0
-
-
-def _thrift(one: Candidate) -> float:
-    return -(one.protection.overhead or 0.0)
+        return None, None
+    if not all(candidate.protection.known for candidate in tied):
+        return tied[0], None  # an unknown protection cannot be weighed
+    decided = None
+    left = list(tied)
+    for property_, worth in _WORTH.items():
+        best = max(worth(candidate.protection) for candidate in left)
+        kept = [candidate for candidate in left if worth(candidate.protection) == best]
+        if decided is None and len(kept) < len(left):
+            decided = property_
+        left = kept
+    return left[0], decided

@@ -1,4 +1,4 @@
-"""Where things lie in an archive, and the few safe ways to read and write them."""
+"""The files of an archive: their names, digests and durable writing."""
 
 from __future__ import annotations
 
@@ -42,33 +42,35 @@ NEIGHBOUR_JOB_FILE = "neighbour.fio"
 # Most files are read by one call.
 _AT_ONCE = 1 << 16
 
-# Not part of the sealed content: the lock and what a killed session left half made.
+# Not part of the sealed content: the lock and the manifest itself.
 _UNSEALED = (LOCK, MANIFEST)
 
 
 def volume_prefix(number: int) -> str:
-    """What the files of one of several volumes of a trial begin with; numbers begin at 1."""
+    """Prefix of the files of one of several volumes of a trial; numbers begin at 1."""
     return f"volume-{number}."
 
 
 def stacks_file(session: str) -> str:
-    """Where it is kept what lies below the targets of a session."""
+    """Path of the record of the layers below the targets of a session."""
     return f"{INVENTORY}/{session}-layers.json"
 
 
 def target_folder(session: str, number: int) -> str:
-    """Where the dumps of what the plan's target of that number lies on are."""
+    """Folder of the dumps of the layers below a target, by its number in the plan."""
     return f"{INVENTORY}/{session}-target-{number + 1}"
 
 
 def system_folder(session: str, moment: str, number: int) -> str:
-    """Where the dumps of the plan's cluster of that number lie; names may hold anything."""
+    """Folder of the dumps of a cluster, by its number in the plan: a name may hold anything."""
     return f"{INVENTORY}/{session}-{moment}-cluster-{number + 1}"
 
 
 def encode(record: BaseModel) -> bytes:
-    """A record as stored: JSON with the contract's field names, one line break behind. Indented,
-    but for histograms, of which each number would fill a line."""
+    """Encode a record as stored: JSON with a final line break.
+
+    Histograms are not indented, since each number would take a line.
+    """
     indent = None if isinstance(record, Derived) else 2
     return record.model_dump_json(indent=indent, by_alias=True).encode() + b"\n"
 
@@ -83,8 +85,10 @@ def digest_file(path: Path) -> FileDigest:
 
 
 def digest_at(path: str) -> tuple[str, int]:
-    """SHA-256 in hexadecimal and the size of a file, in memory that does not grow with it. An
-    archive has ten files a trial, most of them small. Raises OSError."""
+    """Compute SHA-256 in hexadecimal and the size of a file in constant memory.
+
+    Raises OSError.
+    """
     with FileIO(path) as stream:
         content = stream.read(_AT_ONCE)
         hashed, size = hashlib.sha256(content), len(content)
@@ -105,13 +109,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write beside, fsync, rename: a reader sees the old file or the new one, never a half."""
-    beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as stream:
+    """Write a temporary file, fsync and rename: a reader sees the old file or the new one."""
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("wb") as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(path)
+    temporary.replace(path)
     sync_folder(path.parent)
 
 
@@ -127,8 +131,10 @@ def sync_tree(folder: Path) -> None:
 
 
 def content_files(root: Path) -> list[str]:
-    """Every file of an archive that is sealed, relative and with forward slashes, sorted. Links
-    are told as files, and nothing behind them is."""
+    """List the sealed files of an archive, relative, with forward slashes, sorted.
+
+    A link counts as a file and is not followed.
+    """
     found: list[str] = []
     pending = [""]
     while pending:

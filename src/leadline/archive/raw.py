@@ -1,7 +1,8 @@
-"""An execution's raw output read back, whichever engine left it."""
+"""Read the raw output of a trial back, whichever engine wrote it."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections import OrderedDict
@@ -44,7 +45,7 @@ _PREFIX = re.compile(r"volume-[1-9]\d{0,3}\.")
 
 
 def read_output(engine: str, folder: Path) -> EngineOutput:
-    """What the engine of that name left in `folder`. Raises FormatError."""
+    """Parse the output that an engine left in `folder`. Raises FormatError."""
     if engine == "rados bench":
         return read_rados_bench(folder)
     if engine == "rbd bench":
@@ -68,7 +69,7 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
 
 
 def read_whole_fleet(folder: Path) -> EngineOutput:
-    """The output of a fleet, its neighbours among the jobs: the host of each is its client's name.
+    """Parse the output of a fleet, with its neighbours; the host of a job is its client's name.
 
     fio's client mixes up the options of jobs where one of them has several processes (it files
     them by group and looks them up by process, `handle_job_opt` and `handle_ts` of client.c), so
@@ -80,7 +81,7 @@ def read_whole_fleet(folder: Path) -> EngineOutput:
         raise FormatError(
             "unreadable-result", f"the fleet's output cannot be read: {error.strerror}"
         ) from error
-    # fio's client puts the shared options of all servers into one object, and its own sum behind.
+    # fio's client merges the shared options of all servers into one object and appends a sum.
     notes = tuple(
         note
         for note in output.notes
@@ -110,8 +111,10 @@ def _measured(output: EngineOutput) -> EngineOutput:
 
 
 def _volumes(folder: Path) -> list[Path]:
-    """The outputs of a trial on several volumes, in their order. Raises FormatError where one is
-    missing between others: what is left would be told as the whole."""
+    """List the outputs of a trial on several volumes, in order.
+
+    Raises FormatError where one is missing: the rest would be reported as the whole.
+    """
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     found = {int(match[1]) for name in names if (match := _VOLUME.fullmatch(name))}
     missing = sorted(set(range(1, max(found, default=0) + 1)) - found)
@@ -121,8 +124,7 @@ def _volumes(folder: Path) -> list[Path]:
 
 
 def _of_volumes(paths: Sequence[Path]) -> EngineOutput:
-    """The outputs of volumes that did the same at the same time, as one: each job once a volume,
-    which is told as its host."""
+    """Merge the outputs of volumes that ran at the same time; the volume is a job's host."""
     outputs = []
     for path in paths:
         try:
@@ -146,9 +148,9 @@ def _of_volumes(paths: Sequence[Path]) -> EngineOutput:
 
 
 def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
-    """IOPS per second and operation, as far as the engine tells them; empty otherwise.
+    """Read IOPS per second and operation; empty where the engine reports none.
 
-    Raises FormatError with the line of a log that is not understood.
+    Raises FormatError with the line of a log that cannot be parsed.
     """
     if engine == "rados bench":
         return read_rados_bench_windows(folder)
@@ -171,7 +173,7 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
         of_volume = volumes.setdefault(volume[0] if volume else "", {})
         of_volume.update(_log(folder / name))
     ops = {op: None for series in volumes.values() for op in series}
-    return {op: _added([one[op] for one in volumes.values() if op in one]) for op in ops}
+    return {op: _added([series[op] for series in volumes.values() if op in series]) for op in ops}
 
 
 def _log(path: Path) -> Mapping[Op, tuple[Window, ...]]:
@@ -185,7 +187,7 @@ def _log(path: Path) -> Mapping[Op, tuple[Window, ...]]:
 
 
 def _fleet_windows(folder: Path, names: Sequence[str]) -> Mapping[Op, tuple[Window, ...]]:
-    """A log for each job of each client: those of a phase ran side by side."""
+    """Read the logs of a fleet, one per job and client; the jobs of a phase ran in parallel."""
     phases: dict[str, dict[Op, list[tuple[Window, ...]]]] = {}
     for name in sorted(names):
         log = _FLEET_LOG.fullmatch(name)
@@ -197,21 +199,20 @@ def _fleet_windows(folder: Path, names: Sequence[str]) -> Mapping[Op, tuple[Wind
 
 
 def _added(series: Sequence[Sequence[Window]]) -> tuple[Window, ...]:
-    """Windows of volumes that ran side by side, added up as far as all of them go. One without I/O
-    in a window has no line of it."""
-    last_s = min(one[-1].end_s if one else 0.0 for one in series)
+    """Add up windows of volumes that ran in parallel, up to the end of the shortest.
+
+    A volume without I/O in a window has no line for it.
+    """
+    last_s = min(windows[-1].end_s if windows else 0.0 for windows in series)
     sums: dict[float, float] = {}
-    for window in (window for one in series for window in one):
+    for window in itertools.chain.from_iterable(series):
         if window.end_s <= last_s:
             sums[window.end_s] = sums.get(window.end_s, 0.0) + window.value
     return tuple(Window(end_s=end_s, value=value) for end_s, value in sorted(sums.items()))
 
 
-# From a trial's raw output to its derived numbers: the one place where this is done.
-
-
 def derive(output: EngineOutput) -> Derived:
-    """Derived numbers of one output; same input, same bytes."""
+    """Derive the numbers of one output; the same input gives the same bytes."""
     return Derived.model_validate_json(derived_json(output))
 
 
@@ -243,14 +244,12 @@ def derived_operations(output: EngineOutput) -> list[tuple[str, Operation]]:
     ]
 
 
-# Other tools' files in an archive, read back as results.
-
 # Trials of one file follow each other, so that few files need to be kept parsed.
 _KEPT = 8
 
 
 class ImportedFiles:
-    """The results of an archive's foreign files; what was parsed last is kept."""
+    """The results of an archive's imported files; the last ones stay parsed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -258,13 +257,12 @@ class ImportedFiles:
         self._remembered: dict[str, tuple[Result, ...]] = {}
 
     def remember(self, file: str, results: tuple[Result, ...]) -> None:
-        """What somebody has just parsed from files, of which `file` is the first, need not be
-        parsed again."""
+        """Keep results that were just parsed from files, of which `file` is the first."""
         self._remembered[file] = results
 
     def result(self, source: ImportSource) -> Result:
-        """The result that a trial was made from; one whose `output` is the error where the files
-        cannot be read or understood. Raises LeadlineError(`archive-damaged`)."""
+        """Return the result that a trial was made from; its `output` is the error of a file that
+        cannot be parsed. Raises LeadlineError(`archive-damaged`)."""
         first = source.files[0]
         results = self._remembered.get(first) or self._parsed.get(first)
         if results is None:

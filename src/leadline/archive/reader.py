@@ -1,9 +1,9 @@
-"""An archive opened for reading: records, raw output and measurements, each read when asked."""
+"""Read an archive: records, raw output and measurements, each on first use."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,25 +32,13 @@ from leadline.archive.records import (
 from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.ceph.counters import (
-    ClusterSample,
-    CounterSample,
-    ImageSample,
-    MissedImage,
-    MissedSample,
     parse_ceph_counters,
-    parse_cluster_log,
     parse_image_counters,
 )
+from leadline.formats.ceph.status import parse_cluster_log
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import (
-    BlockSample,
-    HostSample,
-    MissedBlock,
-    MissedHostSample,
-    MissedZfs,
-    MountSample,
-    ZfsAnswer,
     parse_block_requests,
     parse_mount_counters,
     parse_resource_log,
@@ -71,10 +59,42 @@ from leadline.plan.models import Trial as PlannedTrial
 from leadline.stats.histogram import LatencyHistogram
 
 Record = TypeVar("Record", bound=BaseModel)
+Sample = TypeVar("Sample")
+
+
+def _read_watched(path: Path) -> bytes | None:
+    """Read what a watch recorded; None where there was no watch. Raises FormatError."""
+    try:
+        return read_content(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FormatError(
+            "unreadable-result", f"{path.name} cannot be read: {error.strerror}"
+        ) from error
+
+
+def _watch(
+    name: str, parse: Callable[[bytes], tuple[Sample, ...]]
+) -> cached_property[tuple[Sample, ...]]:
+    """Samples of one watch during a trial; empty where nothing was watched.
+
+    Reading raises FormatError with the line of the record that cannot be parsed.
+    """
+
+    def read(trial: StoredTrial) -> tuple[Sample, ...]:
+        content = _read_watched(trial.folder / name)
+        return () if content is None else parse(content)
+
+    return cached_property(read)
 
 
 class StoredTrial:
-    """One attempt at a trial, as stored in `folder`; `imported` are the archive's foreign files."""
+    """One attempt at a trial, as stored in `folder`; `imported` are the archive's foreign files.
+
+    `cluster`, `resources`, `ceph_counters`, `block_requests`, `image_counters`, `mount_counters`
+    and `zfs` are the samples of the watches that ran during the trial.
+    """
 
     def __init__(
         self, folder: Path, cell: Cell | None, imported: ImportedFiles | None = None
@@ -89,7 +109,7 @@ class StoredTrial:
 
     @cached_property
     def output(self) -> EngineOutput | FormatError:
-        """The engine's output, or why it cannot be read."""
+        """The engine's output, or the error with which it cannot be read."""
         source = self.record.source
         if source is not None:
             return self._imported.result(source).output
@@ -100,19 +120,19 @@ class StoredTrial:
 
     @property
     def derived(self) -> Derived | None:
-        """Read anew each time: as Python's numbers histograms are large."""
+        """Read on each use: histograms are large as Python numbers."""
         path = self.folder / layout.DERIVED
         return read_record(path, Derived) if path.exists() else None
 
     @cached_property
     def together(self) -> EngineOutput | None:
-        """Of an imported trial that is one of several sections: the whole execution."""
+        """The whole execution of an imported trial that is one of its sections."""
         source = self.record.source
         return self._imported.result(source).together if source is not None else None
 
     @cached_property
     def iops_windows(self) -> Mapping[Op, tuple[Window, ...]]:
-        """IOPS per second and operation. Raises FormatError where they are not understood."""
+        """IOPS per second and operation. Raises FormatError where a log cannot be parsed."""
         source = self.record.source
         if source is not None:
             return self._imported.result(source).windows
@@ -120,111 +140,48 @@ class StoredTrial:
 
     @cached_property
     def runners(self) -> tuple[Runner, ...]:
-        """What did the trial's I/O in a Kubernetes cluster; empty where this machine did. Raises
-        LeadlineError(`archive-damaged`)."""
+        """The pods and virtual machines that did the trial's I/O; empty where this machine did.
+
+        Raises LeadlineError(`archive-damaged`).
+        """
         path = self.folder / layout.RUNNERS
         return read_record(path, Runners).runners if path.exists() else ()
 
     @cached_property
     def clients(self) -> tuple[ClientRecord, ...]:
-        """The load generators of a fleet; empty where the engine was not one. Raises
-        LeadlineError(`archive-damaged`)."""
+        """The load generators of a fleet; empty without one. Raises LeadlineError."""
         path = self.folder / layout.CLIENTS
         return read_record(path, Clients).clients if path.exists() else ()
 
-    @cached_property
-    def cluster(self) -> tuple[ClusterSample | MissedSample, ...]:
-        """The Ceph cluster during the trial; empty where none was watched.
-
-        Raises FormatError with the line of the record that is not understood.
-        """
-        content = self._watched(layout.CLUSTER)
-        return () if content is None else parse_cluster_log(content)
-
-    @cached_property
-    def resources(self) -> tuple[HostSample | MissedHostSample, ...]:
-        """Counters of machines during the trial; empty where none were sampled.
-
-        Raises FormatError with the line of the record that is not understood.
-        """
-        content = self._watched(layout.RESOURCES)
-        return () if content is None else parse_resource_log(content)
-
-    @cached_property
-    def ceph_counters(self) -> tuple[CounterSample, ...]:
-        """Counters of OSDs during the trial; empty where none were asked for.
-
-        Raises FormatError with the line of the record that is not understood.
-        """
-        content = self._watched(layout.CEPH_COUNTERS)
-        return () if content is None else parse_ceph_counters(content)
-
-    @cached_property
-    def block_requests(self) -> tuple[BlockSample | MissedBlock, ...]:
-        """Sizes of requests to block devices during the trial; empty where none were sampled.
-
-        Raises FormatError with the line of the record that is not understood.
-        """
-        content = self._watched(layout.BLOCK_REQUESTS)
-        return () if content is None else parse_block_requests(content)
+    cluster = _watch(layout.CLUSTER, parse_cluster_log)
+    resources = _watch(layout.RESOURCES, parse_resource_log)
+    ceph_counters = _watch(layout.CEPH_COUNTERS, parse_ceph_counters)
+    block_requests = _watch(layout.BLOCK_REQUESTS, parse_block_requests)
+    image_counters = _watch(layout.IMAGE_COUNTERS, parse_image_counters)
+    mount_counters = _watch(layout.MOUNT_COUNTERS, parse_mount_counters)
+    zfs = _watch(layout.ZFS, parse_zfs_record)
 
     @cached_property
     def zfs_stream(self) -> StreamReport | None:
         """The streams of a trial of `engine: zfs-stream`, with the stalls of their pipe; None of
-        another. Raises FormatError."""
+        another engine. Raises FormatError."""
         return read_zfs_stream(self.folder)
 
     @cached_property
-    def image_counters(self) -> tuple[ImageSample | MissedImage, ...]:
-        """Counters of the client of the target's image; empty where none were asked for.
-
-        Raises FormatError with the line of the record that is not understood.
-        """
-        content = self._watched(layout.IMAGE_COUNTERS)
-        return () if content is None else parse_image_counters(content)
-
-    @cached_property
-    def mount_counters(self) -> tuple[MountSample, ...]:
-        """Mounts of FUSE and NFS during the trial; empty where the target lies on none.
-
-        Raises FormatError with the line of the record that is not understood.
-        """
-        content = self._watched(layout.MOUNT_COUNTERS)
-        return () if content is None else parse_mount_counters(content)
-
-    @cached_property
-    def zfs(self) -> tuple[ZfsAnswer | MissedZfs, ...]:
-        """What ZFS told at the start and the end of the trial; empty where there is none.
-
-        Raises FormatError with the line of the record that is not understood.
-        """
-        content = self._watched(layout.ZFS)
-        return () if content is None else parse_zfs_record(content)
-
-    @cached_property
     def zpool_iostat(self) -> IostatReport | None:
-        """What `zpool iostat` printed during the trial; None where it was not run or printed
-        nothing. Raises FormatError with the line that is not understood."""
-        content = self._watched(layout.ZPOOL_IOSTAT)
+        """The output of `zpool iostat` during the trial; None where it was not run or printed
+        nothing. Raises FormatError with the line that cannot be parsed."""
+        content = _read_watched(self.folder / layout.ZPOOL_IOSTAT)
         if content is None or content.count(b"\n") < 2:
             return None  # its command line alone
-        # The program is ended in the midst of a line or a block.
+        # The program is stopped in the middle of a line or a block.
         return parse_zpool_iostat(content, stopped=True)
 
-    def _watched(self, name: str) -> bytes | None:
-        """What a watch wrote during the trial; None where there was none. Raises FormatError."""
-        try:
-            return read_content(self.folder / name)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise FormatError(
-                "unreadable-result", f"{name} cannot be read: {error.strerror}"
-            ) from error
-
     def measurements(self) -> Iterator[Measurement]:
-        """Rows of the measurements table; a job file of several sections gives one workload
-        `name/section` each."""
+        """Yield rows of the measurements table.
+
+        A job file of several sections gives a workload `name/section` for each.
+        """
         derived = self.derived
         if derived is None:
             return
@@ -258,7 +215,7 @@ class StoredTrial:
 
 @dataclass(frozen=True)
 class Run:
-    """A run's archive. Nothing is read before it is asked for."""
+    """A run's archive; every part is read on first use."""
 
     path: Path
 
@@ -281,8 +238,7 @@ class Run:
 
     @property
     def trial_folders(self) -> tuple[Path, ...]:
-        """The folder of every stored attempt, readable or not. Raises LeadlineError
-        (`archive-damaged`)."""
+        """The folders of all stored attempts, readable or not. Raises LeadlineError."""
         trials = self._own(self.path / layout.TRIALS)
         try:
             with os.scandir(trials) as entries:
@@ -296,15 +252,17 @@ class Run:
         return tuple(self._own(trials / name) for name in sorted(names))
 
     def _own(self, folder: Path) -> Path:
-        """A folder of the archive. One that is a link, which a stranger's may be, leads anywhere:
-        raises LeadlineError(`archive-damaged`)."""
+        """Check that a folder is no link, which could lead out of an untrusted archive.
+
+        Raises LeadlineError(`archive-damaged`).
+        """
         if folder.is_symlink():
             raise _damaged(f"{folder.relative_to(self.path)} is a link", self.path)
         return folder
 
     @cached_property
     def attempts(self) -> tuple[StoredTrial, ...]:
-        """Every stored attempt in the order of the plan, later attempts behind earlier ones."""
+        """All stored attempts in the order of the plan, later attempts last."""
         stored = [StoredTrial(folder, None, self.imported) for folder in self.trial_folders]
         planned = {trial.id: trial for trial in self.plan.trials}
         for attempt in stored:
@@ -312,12 +270,15 @@ class Run:
             attempt.cell = self.plan.cells[trial.cell] if trial else None
         position = {trial.id: trial.position for trial in self.plan.trials}
         return tuple(
-            sorted(stored, key=lambda one: (position.get(one.record.trial, -1), one.record.attempt))
+            sorted(
+                stored,
+                key=lambda trial: (position.get(trial.record.trial, -1), trial.record.attempt),
+            )
         )
 
     @cached_property
     def trials(self) -> tuple[StoredTrial, ...]:
-        """The attempt that counts of each trial: the last one."""
+        """The last attempt of each trial, which is the one that counts."""
         return tuple({attempt.record.trial: attempt for attempt in self.attempts}.values())
 
     @property
@@ -327,12 +288,12 @@ class Run:
         return tuple(trial for trial in self.plan.trials if trial.id not in have)
 
     def to_do(self, *, retry_failed: bool = False) -> tuple[PlannedTrial, ...]:
-        """Trials that a resumed run carries out: missing and interrupted ones, and on request
-        those that failed or hung."""
+        """List the trials that a resumed run executes: missing and interrupted ones, and with
+        `retry_failed` those that failed or hung."""
         over = {TrialStatus.COMPLETED}
         if not retry_failed:
             over |= {TrialStatus.FAILED, TrialStatus.HUNG}
-        done = {one.record.trial for one in self.trials if one.record.status in over}
+        done = {trial.record.trial for trial in self.trials if trial.record.status in over}
         return tuple(trial for trial in self.plan.trials if trial.id not in done)
 
     @property
@@ -340,34 +301,42 @@ class Run:
         return self.manifest.status is RunStatus.COMPLETE
 
     def inventory(self, moment: Literal["start", "end"]) -> HostInventory | None:
-        """The host inventory at the run's start or end, over all sessions; None if not taken."""
+        """Read the host inventory at the start or end of the run; None where none was taken."""
         paths = sorted(self._own(self.path / layout.INVENTORY).glob(f"*-{moment}.json"))
         return read_record(paths[0 if moment == "start" else -1], HostInventory) if paths else None
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[Layer, ...]]:
-        """What lies below each target, from the top down, as its last session found it; targets
-        of which nothing is known are not in it. Raises LeadlineError(`archive-damaged`)."""
+        """The layers below each target, from the top down, as the last session found them.
+
+        Targets without a known layer are left out. Raises LeadlineError(`archive-damaged`).
+        """
         folder = self._own(self.path / layout.INVENTORY)
         pattern = Path(layout.stacks_file("*")).name
         kept = [read_record(path, Stacks) for path in sorted(folder.glob(pattern))]
-        return {one.target: one.layers for record in kept for one in record.stacks if one.layers}
+        return {
+            stack.target: stack.layers for record in kept for stack in record.stacks if stack.layers
+        }
 
     def system_dumps(self, moment: Literal["start", "end"], name: str) -> dict[str, bytes]:
-        """The raw dumps of a cluster of the plan, taken at the run's start or end, over all
-        sessions; empty if none were taken. Raises LeadlineError(`archive-damaged`)."""
+        """Read the raw dumps of a cluster at the start or end of the run; empty without any.
+
+        Raises LeadlineError(`archive-damaged`).
+        """
         number = [cluster.name for cluster in self.plan.clusters].index(name)
         place = layout.system_folder("*", moment, number)
         return self._dumps(place, 0 if moment == "start" else -1)
 
     def target_dumps(self, name: str) -> dict[str, bytes]:
-        """What the layers below a target told of themselves, raw, in the last session that asked;
-        empty if none did. Raises LeadlineError(`archive-damaged`)."""
+        """Read the raw dumps of the layers below a target, of the last session that has any.
+
+        Empty without any. Raises LeadlineError(`archive-damaged`).
+        """
         number = [target.name for target in self.plan.targets].index(name)
         return self._dumps(layout.target_folder("*", number), -1)
 
     def _dumps(self, pattern: str, which: int) -> dict[str, bytes]:
-        """Of the sessions that match, one."""
+        """Read the files of one of the folders that match."""
         self._own(self.path / layout.INVENTORY)
         folders = sorted(self.path.glob(pattern))
         if not folders:
@@ -379,23 +348,29 @@ class Run:
             raise _unreadable(error, chosen) from error
 
     def cluster(self, moment: Literal["start", "end"], name: str) -> CephInventory | None:
-        """What a cluster of the plan was as a Ceph cluster, Rook's in Kubernetes included; None if
-        it was not taken. Raises LeadlineError(`dumps-invalid`)."""
+        """Read the Ceph inventory of a cluster, also of one that Rook runs in Kubernetes.
+
+        None where none was taken. Raises LeadlineError(`dumps-invalid`).
+        """
         dumps = self.system_dumps(moment, name)
         if holds_kubernetes(dumps):
             return kubernetes_inventory(dumps).ceph
         return cluster_inventory(dumps) if dumps else None
 
     def kubernetes(self, moment: Literal["start", "end"], name: str) -> KubernetesInventory | None:
-        """What a cluster of the plan was as a Kubernetes cluster; None if it is none, or was not
-        taken. Raises LeadlineError(`dumps-invalid`)."""
+        """Read the Kubernetes inventory of a cluster; None where it has none.
+
+        Raises LeadlineError(`dumps-invalid`).
+        """
         dumps = self.system_dumps(moment, name)
         return kubernetes_inventory(dumps) if holds_kubernetes(dumps) else None
 
     @property
     def left_behind(self) -> tuple[Created, ...]:
-        """What the run made outside the archive and did not get to remove (after kill -9).
-        Raises LeadlineError(`archive-damaged`)."""
+        """Things that the run created outside the archive and did not remove (after kill -9).
+
+        Raises LeadlineError(`archive-damaged`).
+        """
         path = self.path / layout.CREATED
         try:
             content = read_content(path)
@@ -408,7 +383,7 @@ class Run:
             try:
                 entry = Created.model_validate_json(line)
             except ValidationError:
-                continue  # the line that was being written when the power went
+                continue  # the line that was being written when the machine lost power
             if entry.removed:
                 left.pop(entry.path, None)
             else:
@@ -416,17 +391,17 @@ class Run:
         return tuple(left.values())
 
     def measurements(self) -> Iterator[Measurement]:
-        """The measurements table: one row per trial x operation x metric, completed trials only."""
+        """Yield the measurements table: a row per completed trial, operation and metric."""
         for trial in self.trials:
             if trial.record.status is TrialStatus.COMPLETED:
                 yield from trial.measurements()
 
 
-def _damaged(fact: str, path: Path) -> LeadlineError:
+def _damaged(fact: str, *context: object) -> LeadlineError:
     return LeadlineError(
         errors.ARCHIVE_DAMAGED,
         fact,
-        context=[str(path)],
+        context=map(str, context),
         hint="`leadline verify` names every damaged file",
     )
 
@@ -436,7 +411,7 @@ def _unreadable(error: OSError, path: Path) -> LeadlineError:
 
 
 def read_record(path: Path, model: type[Record]) -> Record:
-    """A record of an archive. Raises LeadlineError(`archive-damaged`) that says where."""
+    """Read and validate a record. Raises LeadlineError(`archive-damaged`) with the place."""
     try:
         return model.model_validate(orjson.loads(read_content(path)))
     except FileNotFoundError as error:
@@ -446,15 +421,13 @@ def read_record(path: Path, model: type[Record]) -> Record:
     except OSError as error:
         raise _unreadable(error, path) from error
     except orjson.JSONDecodeError as error:
-        raise LeadlineError(
-            errors.ARCHIVE_DAMAGED,
-            f"{path.name} is not JSON",
-            context=[f"{path}:{error.lineno}:{error.colno}: {error.msg}"],
-            hint="`leadline verify` names every damaged file",
+        raise _damaged(
+            f"{path.name} is not JSON", f"{path}:{error.lineno}:{error.colno}: {error.msg}"
         ) from error
     except ValidationError as error:
         details = [
-            f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+            f"{path}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            for fault in error.errors()
         ]
         raise LeadlineError(
             errors.ARCHIVE_DAMAGED,

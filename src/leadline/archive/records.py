@@ -1,4 +1,4 @@
-"""The JSON documents of an archive. Their shape is a contract: see docs/adr/0001."""
+"""The JSON records of an archive; their shape is a contract (docs/adr/0001)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RunStatus(StrEnum):
 
 
 class Problem(Record):
-    """Why something did not go as planned: an error's code, fact, context and hint."""
+    """An error that occurred: its code, fact, context and hint."""
 
     code: str
     fact: str
@@ -53,7 +53,7 @@ class Processor(Record):
 
     Shares are of all cores (1.0 = every core busy); `engine_cpu_s` is user + system time of the
     engine's processes in seconds. In a container `cores` is what its limit allows, and
-    `throttled_share` the share of time in which the limit held it back; None where nobody tells.
+    `throttled_share` the share of time in which the limit held it back; None where it is unknown.
     """
 
     cores: int = Field(ge=1)
@@ -72,10 +72,10 @@ class CacheDrop(Record):
 
 
 class Extent(Record):
-    """What was written before the trial, so that no read can be answered from nothing.
+    """What was written before the trial, so that reads find data.
 
     `span_bytes` is what the trial may read, `written_bytes` what Leadline wrote there,
-    `allocated_bytes` what the filesystem has allocated (None where it cannot tell).
+    `allocated_bytes` what the filesystem has allocated (None where unknown).
     """
 
     span_bytes: int
@@ -109,7 +109,7 @@ class ClaimedVolume(Record):
 
 
 class Runner(Record):
-    """What did the I/O on one volume in a Kubernetes cluster: a pod, or a virtual machine. `cores`
+    """The pod or virtual machine that did the I/O on one volume in Kubernetes. `cores`
     is its limit of processors, `image_id` the digest that the node ran, `user` that of a pod."""
 
     kind: Literal["pod", "vm"]
@@ -152,7 +152,7 @@ class Clients(Record):
 
 
 class ImportSource(Record):
-    """Where an imported trial's figures stand: result number `part`, counted from 0, of `files`
+    """The place of an imported trial's figures: result number `part`, from 0, of `files`
     in the folder of imported files, read as `kind`. `names` are what the files were called."""
 
     kind: str
@@ -164,7 +164,7 @@ class ImportSource(Record):
 class TrialRecord(Record):
     """One execution of a cell. Times are ISO 8601 in UTC, durations seconds.
 
-    Of an imported trial (`source`) the times are empty and the durations 0 where nobody told.
+    Of an imported trial (`source`) the times are empty and the durations 0 where unknown.
     """
 
     schema_: Literal["leadline/trial/1"] = Field(default="leadline/trial/1", alias="schema")
@@ -230,9 +230,9 @@ class Stacks(Record):
 
 
 class Created(Record):
-    """Something that the run made on a target, told before it is made and again when removed.
+    """Something that the run creates on a target, recorded before and again when removed.
 
-    `token` stands in the thing itself, so that nothing else is ever taken for it. `path` is a
+    `token` is stored in the thing itself, so that nothing else is mistaken for it. `path` is a
     folder, or a URL (`rbd:POOL/IMAGE`, `rados:POOL/PREFIX`) in the plan's cluster `cluster`, or
     `lab:NAME`.
     """
@@ -245,7 +245,7 @@ class Created(Record):
 
 
 class Session(Record):
-    """One stretch of carrying out the run: the first, and one for each resume."""
+    """One execution of the run: the first, and one for each resume."""
 
     started_at: str
     ended_at: str | None = None

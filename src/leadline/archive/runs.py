@@ -1,4 +1,4 @@
-"""Finding runs: by id, by unique prefix, by path, as @latest or @previous."""
+"""Find runs by id, by unique prefix, by path, as @latest or @previous."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def runs_folder(given: Path | None) -> Path:
 
 
 def list_runs(folder: Path) -> list[Run]:
-    """Every run below a folder, oldest first (a run's id begins with its time)."""
+    """List the runs in a folder, oldest first (a run's id begins with its time)."""
     if not folder.is_dir():
         return []
     return [Run(path.parent) for path in sorted(folder.glob("[!.]*/" + layout.MANIFEST))]
 
 
 def find_run(name: str, folder: Path) -> Run:
-    """The run that a user means. Raises LeadlineError(`run-not-found`) listing what there is."""
+    """Find the run that a name selects. Raises LeadlineError(`run-not-found`) with the runs."""
     path = Path(name)
     if not name:
         raise _not_found("a run has no empty name", [])

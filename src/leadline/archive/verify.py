@@ -1,4 +1,4 @@
-"""Is an archive still what was sealed, and do its numbers follow from its raw output?"""
+"""Verify an archive: checksums, and numbers against the raw output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leadline.units import format_size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discrepancy:
-    """One thing that is not as it should be; `path` is relative to the archive."""
+    """One problem; `path` is relative to the archive."""
 
     path: str
     message: str
@@ -44,15 +44,14 @@ class Verification:
 def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     """Re-check every checksum and recompute every derived number of every attempt from raw.
 
-    `attempts` of the run whose raw output somebody read already need not read it again: what was
-    read is what is verified.
+    `attempts` are trials whose raw output is read already; it is not read again.
     """
     known = {attempt.folder: attempt for attempt in attempts}
     problems: list[Discrepancy] = []
     try:
         manifest = run.manifest
     except LeadlineError as error:
-        return Verification(files=1, numbers=0, problems=(_told(layout.MANIFEST, error),))
+        return Verification(files=1, numbers=0, problems=(_problem(layout.MANIFEST, error),))
     checked = 0
     if manifest.status is RunStatus.COMPLETE or manifest.files:
         checked += _check_files(run.path, manifest.files, problems)
@@ -71,7 +70,7 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     try:
         folders = run.trial_folders
     except LeadlineError as error:
-        problems.append(_told(layout.TRIALS, error))
+        problems.append(_problem(layout.TRIALS, error))
         folders = ()
     for folder in folders:
         where = str(folder.relative_to(run.path))
@@ -79,7 +78,7 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
         try:
             stored.add(attempt.record.trial)
         except LeadlineError as error:
-            problems.append(_told(f"{where}/{layout.TRIAL_RECORD}", error))
+            problems.append(_problem(f"{where}/{layout.TRIAL_RECORD}", error))
             continue
         if not manifest.files:
             digests = {f"{where}/{name}": digest for name, digest in attempt.record.files.items()}
@@ -88,7 +87,7 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     try:
         planned = run.plan.trials
     except LeadlineError as error:
-        problems.append(_told(layout.PLAN, error))
+        problems.append(_problem(layout.PLAN, error))
         planned = ()
     if manifest.status is RunStatus.COMPLETE:
         for trial in planned:
@@ -98,7 +97,7 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     return Verification(files=checked, numbers=numbers, problems=tuple(dict.fromkeys(problems)))
 
 
-def _told(path: str, error: LeadlineError) -> Discrepancy:
+def _problem(path: str, error: LeadlineError) -> Discrepancy:
     return Discrepancy(path=path, message="; ".join([error.fact, *error.context]))
 
 
@@ -115,8 +114,7 @@ def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Disc
 
 
 class _Folders:
-    """Where files are that a manifest names. A folder is looked at once: of ten files a trial,
-    finding out where each leads took longer than reading them."""
+    """Whether paths lie inside the archive, with links resolved; each folder is resolved once."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
@@ -124,7 +122,7 @@ class _Folders:
         self._inside: dict[str, bool] = {}
 
     def holds(self, path: str) -> bool:
-        """Whether a path that is no link itself lies in the archive, behind all links."""
+        """Whether a path that is no link itself lies in the archive."""
         folder, name = os.path.split(path)
         if name in ("", ".", ".."):
             return self._leads_inside(path)
@@ -138,7 +136,7 @@ class _Folders:
 
 
 def _fault(folders: _Folders, name: str, expected: FileDigest) -> str | None:
-    """What is wrong with a sealed file. Raises OSError and ValueError."""
+    """Describe what is wrong with a sealed file, if anything. Raises OSError and ValueError."""
     path = name if name.startswith("/") else f"{folders.root}/{name}"
     if not folders.holds(path):
         return "leads out of the archive"
@@ -161,12 +159,12 @@ def _fault(folders: _Folders, name: str, expected: FileDigest) -> str | None:
 
 
 def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]) -> int:
-    """Hold the stored derived numbers against those recomputed; returns how many were compared."""
+    """Compare stored derived numbers with recomputed ones; return how many were compared."""
     name = f"{where}/{layout.DERIVED}"
     try:
         stored = attempt.derived
     except LeadlineError as error:
-        problems.append(_told(name, error))
+        problems.append(_problem(name, error))
         return 0
     if stored is None:
         if attempt.record.status is TrialStatus.COMPLETED:
@@ -175,14 +173,16 @@ def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]
     try:
         output = attempt.output
     except LeadlineError as error:
-        problems.append(_told(name, error))
+        problems.append(_problem(name, error))
         return 0
     if isinstance(output, FormatError):
         problems.append(Discrepancy(path=name, message=f"has no raw: {output.fact}"))
         return 0
     fresh = derived_operations(output)
     compared = 0
-    if [(job, one.op) for job, one in fresh] != [(one.job, one.op) for one in stored.operations]:
+    if [(job, operation.op) for job, operation in fresh] != [
+        (operation.job, operation.op) for operation in stored.operations
+    ]:
         problems.append(Discrepancy(path=name, message="lists other operations than the raw has"))
         return 0
     for (_, ours), theirs in zip(fresh, stored.operations, strict=True):
@@ -202,7 +202,7 @@ def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]
 
 
 def _as_stored(number: float | None) -> float | None:
-    """A number as it comes back from JSON, which has no infinity."""
+    """Convert a number as JSON does, which has no infinity."""
     return float(number) if number is not None and math.isfinite(number) else None
 
 

@@ -1,7 +1,7 @@
-"""Writing an archive so that kill -9 at any moment leaves a sealed run or a visibly unfinished one.
+"""Write an archive that is sealed or visibly unfinished after a kill -9 at any moment.
 
-Every trial is made in a staging folder, synced and renamed into place, so it is there whole or
-not at all. The manifest says `running` until the end and receives the digest of every file last.
+Every trial is written to a staging folder, synced and renamed into place: all of it or nothing.
+The manifest says `running` until the end and receives the digest of every file last.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROOM = "make room, then `leadline run --resume`; or name another place with --ru
 
 
 class RunWriter:
-    """The one writer of an archive, held by a lock that the kernel drops if the process dies."""
+    """The only writer of an archive; the kernel drops its lock when the process dies."""
 
     def __init__(self, path: Path, lock: int, manifest: Manifest) -> None:
         self.path = path
@@ -49,8 +49,8 @@ class RunWriter:
     def create(
         cls, path: Path, *, plan: Plan, plan_as_given: bytes, created_at: str, session: Session
     ) -> RunWriter:
-        """A new archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
-        with _told(path):
+        """Create an archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
+        with _archive_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
             lock = _locked(path)
@@ -71,9 +71,9 @@ class RunWriter:
 
     @classmethod
     def reopen(cls, path: Path, *, session: Session) -> RunWriter:
-        """Go on with an unfinished archive. Raises LeadlineError(`run-not-resumable`) if another
+        """Continue an unfinished archive. Raises LeadlineError(`run-not-resumable`) if another
         process is writing it."""
-        with _told(path):
+        with _archive_errors(path):
             lock = _locked(path)
             manifest = read_record(path / layout.MANIFEST, Manifest)
             shutil.rmtree(path / layout.STAGING, ignore_errors=True)
@@ -92,9 +92,11 @@ class RunWriter:
     @classmethod
     @contextmanager
     def tidying(cls, path: Path) -> Iterator[RunWriter]:
-        """Hold an archive only to note that what it left behind is gone; a sealed archive's
-        manifest gets the journal's new digest, and nothing else changes."""
-        with _told(path):
+        """Open an archive only to record that leftovers are removed.
+
+        The manifest of a sealed archive gets the new digest of the journal.
+        """
+        with _archive_errors(path):
             lock = _locked(path)
             writer = cls(path, lock, read_record(path / layout.MANIFEST, Manifest))
         try:
@@ -112,17 +114,17 @@ class RunWriter:
 
     @property
     def run(self) -> Run:
-        """The archive as a reader sees it now."""
+        """The archive as a reader sees it."""
         return Run(self.path)
 
     @contextmanager
     def staged(self, name: str) -> Iterator[Path]:
-        """A folder to make something in, which takes its place `name` when the block ends well.
+        """Yield a folder that is renamed to `name` when the block succeeds.
 
-        What an exception leaves behind is removed.
+        It is removed after an exception.
         """
         folder = self.path / layout.STAGING / name.replace("/", "-")
-        with _told(self.path):
+        with _archive_errors(self.path):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             free = shutil.disk_usage(folder).free
@@ -134,7 +136,7 @@ class RunWriter:
                 hint=ROOM,
             )
         try:
-            with _told(self.path):
+            with _archive_errors(self.path):
                 yield folder
                 place = self.path / name
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +148,7 @@ class RunWriter:
 
     @staticmethod
     def write_trial(folder: Path, record: TrialRecord) -> None:
-        """Put the record of a trial into its staged folder, with the digest of all else there."""
+        """Write the record of a trial into its staged folder, with the digests of its files."""
         files = {
             path.name: layout.digest_file(path)
             for path in sorted(folder.iterdir())
@@ -156,11 +158,11 @@ class RunWriter:
         (folder / layout.TRIAL_RECORD).write_bytes(layout.encode(sealed))
 
     def extend(self, plan: Plan) -> None:
-        """Keep a plan that has grown: it holds all that the stored one does, and more."""
-        with _told(self.path):
+        """Replace the plan by one that adds trials to it."""
+        with _archive_errors(self.path):
             layout.write_durably(self.path / layout.PLAN, layout.encode(plan))
         manifest = self._manifest.model_copy(update={"trials_planned": len(plan.trials)})
-        with _told(self.path):
+        with _archive_errors(self.path):
             self._write_manifest(manifest)
 
     @property
@@ -169,15 +171,15 @@ class RunWriter:
         return len(self._manifest.sessions)
 
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
-        with _told(self.path):
+        with _archive_errors(self.path):
             folder = self.path / layout.INVENTORY
             folder.mkdir(exist_ok=True)
             name = f"{self.session:03d}-{moment}.json"
             layout.write_durably(folder / name, layout.encode(inventory))
 
     def write_stacks(self, stacks: Stacks) -> None:
-        """Keep what lies below the targets of this session."""
-        with _told(self.path):
+        """Keep the layers below the targets of this session."""
+        with _archive_errors(self.path):
             place = self.path / layout.stacks_file(f"{self.session:03d}")
             place.parent.mkdir(exist_ok=True)
             layout.write_durably(place, layout.encode(stacks))
@@ -185,42 +187,41 @@ class RunWriter:
     def write_system(
         self, moment: Literal["start", "end"], name: str, dumps: Mapping[str, bytes]
     ) -> None:
-        """Keep the dumps of a cluster of the plan, as they are."""
+        """Keep the raw dumps of a cluster of the plan."""
         names = [cluster.name for cluster in self.run.plan.clusters]
         place = layout.system_folder(f"{self.session:03d}", moment, names.index(name))
         self._write_dumps(place, dumps)
 
     def write_target(self, name: str, dumps: Mapping[str, bytes]) -> None:
-        """Keep what a target's layers tell of themselves, as it is; nothing where there is
-        nothing."""
+        """Keep the raw dumps of the layers below a target, if there are any."""
         names = [target.name for target in self.run.plan.targets]
         if dumps:
             place = layout.target_folder(f"{self.session:03d}", names.index(name))
             self._write_dumps(place, dumps)
 
     def _write_dumps(self, place: str, dumps: Mapping[str, bytes]) -> None:
-        with _told(self.path):
+        with _archive_errors(self.path):
             folder = self.path / place
             folder.mkdir(parents=True, exist_ok=True)
             for file, content in dumps.items():
                 layout.write_durably(folder / file, content)
 
     def note_created(self, entry: Created) -> None:
-        """Record, durably and before it is made, something that will exist outside the archive."""
+        """Record durably, before it is created, something outside the archive."""
         self._append_journal(entry)
 
     def note_removed(self, entry: Created) -> None:
         self._append_journal(entry.model_copy(update={"removed": True}))
 
     def _append_journal(self, entry: Created) -> None:
-        with _told(self.path), (self.path / layout.CREATED).open("ab") as stream:
+        with _archive_errors(self.path), (self.path / layout.CREATED).open("ab") as stream:
             stream.write(entry.model_dump_json(by_alias=True).encode() + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
 
     def seal(self, status: RunStatus, *, ended_at: str, problems: tuple[Problem, ...] = ()) -> None:
-        """Digest every file and write the final manifest; the archive is then what it says."""
-        with _told(self.path):
+        """Digest every file and write the final manifest."""
+        with _archive_errors(self.path):
             shutil.rmtree(self.path / layout.STAGING, ignore_errors=True)
             files: dict[str, FileDigest] = {
                 name: layout.digest_file(self.path / name)
@@ -239,7 +240,7 @@ class RunWriter:
             )
 
     def close(self) -> None:
-        """Let go of the archive, sealed or not."""
+        """Release the archive, sealed or not."""
         if self._lock >= 0:
             (self.path / layout.LOCK).unlink(missing_ok=True)
             os.close(self._lock)
@@ -266,8 +267,8 @@ def _locked(path: Path) -> int:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """OSError of the archive's own files, as an error for the user."""
+def _archive_errors(path: Path) -> Iterator[None]:
+    """Convert an OSError of the archive's files into LeadlineError(`archive-unwritable`)."""
     try:
         yield
     except OSError as error:

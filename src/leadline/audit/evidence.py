@@ -16,7 +16,7 @@ from math import isfinite
 
 from leadline import errors
 from leadline.archive.records import TrialRecord, TrialStatus
-from leadline.formats.ceph.counters import ClusterSample, MissedSample
+from leadline.formats.ceph.status import ClusterSample, MissedSample
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import (
     EngineOutput,

@@ -21,7 +21,7 @@ from leadline.audit.evidence import (
 )
 from leadline.audit.physics import fastest_read, share_apart
 from leadline.errors import LeadlineError
-from leadline.formats.ceph.counters import ClusterSample, MissedSample
+from leadline.formats.ceph.status import ClusterSample, MissedSample
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import HostSample, MissedHostSample, Role

@@ -1,4 +1,4 @@
-"""`leadline layers`: what each layer below a target did, and what came between them."""
+"""`leadline layers`: what each layer below a target did, and the steps between two layers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def command(
     level: str | None,
     output: str,
 ) -> Exit:
-    """Show where the I/O goes: operations, bytes, sizes, latency and concurrency at each layer
-    below a target that can be observed, what is amplified, split, merged or lost between them,
-    whether the sums hold, and why the throughput is what it is. Of ZFS also which settings can
-    matter, and the sweep over record sizes.
+    """Show the layers below each target: operations, bytes, sizes, latency and concurrency of
+    each layer, what is amplified, split, merged or lost between two layers, whether the bytes add
+    up, and why the throughput is what it is. For ZFS also which settings can matter, and the
+    comparison of record sizes.
 
-    Without RUN the latest. Of each cell the trial with the median throughput is shown.
+    Without RUN the latest one. Each cell is shown by its trial with the median throughput.
 
     \b
     Example:

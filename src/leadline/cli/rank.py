@@ -88,11 +88,9 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
     """Why no target has a rank, with the figures that most of them lack."""
     from collections import Counter
 
-    lacks = Counter(
-        f"{one.objective.name}: {one.reason}"
-        for standing in ranking.incomplete
-        for one in standing.missing
-    )
+    from leadline.report.pages.ranking import missing_lines
+
+    lacks = Counter(line for standing in ranking.incomplete for line in missing_lines(standing))
     total = len(ranking.incomplete)
     return LeadlineError(
         errors.NOTHING_TO_RANK,

@@ -88,7 +88,7 @@ def _print(run: Run, found: Recommendation, output: str) -> None:
 
         click.echo(recommend_output(run, found).model_dump_json(by_alias=True, indent=2))
         return
-    from leadline.report.pages.ranking import recommendation_document
+    from leadline.report.pages.recommendation import recommendation_document
 
     document = recommendation_document(run, found)
     if output == "markdown":

@@ -64,17 +64,17 @@ def command(
         leadline scale three-hosts five-hosts
         leadline scale mayastor --by cores --format json
     """
-    from leadline.analysis.scaling.study import limit_named, scaled
+    from leadline.analysis.scaling.study import parse_limit, scaling_study
     from leadline.api import judging
     from leadline.archive.runs import find_run, runs_folder
 
     share = parse_band(band)
-    below = limit_named(limit)
+    below = parse_limit(limit)
     folder = runs_folder(runs)
     found = [find_run(name, folder) for name in names or ("@latest",)]
     unique = tuple({run.path: run for run in found}.values())
     with judging(unique, verifying=False) as (judge, _):
-        studied = scaled(unique, judge, limit=below, by=label, added=added, band=share)
+        studied = scaling_study(unique, judge, limit=below, by=label, added=added, band=share)
     _print(studied, output)
     return Exit.ANSWERED
 

@@ -19,16 +19,16 @@ from leadline.connect.ceph import INSTALL_CLIENT
 from leadline.engines.invocations import Invocations, Runtime
 from leadline.engines.process import Program, RateReader
 from leadline.errors import LeadlineError
-from leadline.formats.ceph.rados_bench import OUTPUT_FILE as RADOS_OUTPUT_FILE
-from leadline.formats.ceph.rados_bench import parse_pass
-from leadline.formats.ceph.rbd_bench import OUTPUT_FILE as RBD_OUTPUT_FILE
-from leadline.formats.result import (
+from leadline.formats.ceph.bench_request import (
     REQUEST_FILE,
     BenchRequest,
-    FormatError,
     fill_phase,
     parse_bench_request,
 )
+from leadline.formats.ceph.rados_bench import OUTPUT_FILE as RADOS_OUTPUT_FILE
+from leadline.formats.ceph.rados_bench import parse_pass
+from leadline.formats.ceph.rbd_bench import OUTPUT_FILE as RBD_OUTPUT_FILE
+from leadline.formats.result import FormatError
 from leadline.plan.footprint import OBJECT_BYTES, Footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.plan.target_url import TargetKind

@@ -1,26 +1,32 @@
-"""The record of machines during a trial, `resources.jsonl`: counters since boot, a line a sample.
+"""Records of machines, block devices, mounts and ZFS pools during a trial.
 
-The parser is total: it returns all samples or raises FormatError with the line.
-`leadline.formats.host_rates` makes rates of them.
+Each parser returns all samples or raises FormatError with the line. A sample has `at`, the time in
+ISO 8601 (UTC), and `elapsed_s`, seconds since the watch began.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Final, Literal
 
-from leadline.formats.text import count, counts, decoded_line, mapping, number, text, wrong
+from pydantic import BaseModel, Discriminator, Field, Tag, TypeAdapter
 
-_WHAT = "the record of machines"
+from leadline.formats.json_lines import (
+    MISSED_OR_SAMPLE,
+    Count,
+    CountKey,
+    Number,
+    parse_lines,
+)
+
 _SECTOR_BYTES = 512
 
 
 class Role(StrEnum):
-    """What a machine has to do with a trial: it makes the load, it serves the storage. A lab's
-    only machine does both."""
+    """The part of a machine in a trial. The only machine of a lab is client and storage."""
 
     CLIENT = "client"
     STORAGE = "storage"
@@ -28,8 +34,8 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTicks:
-    """Of all cores together since boot, in ticks. `idle` holds the wait for I/O too, which is
-    also told by itself; `steal` went to other guests of the hypervisor."""
+    """Ticks of all cores since boot. `idle` includes `iowait`; other guests of the hypervisor used
+    `steal`."""
 
     total: int
     idle: int
@@ -41,9 +47,9 @@ class CpuTicks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskCounters:
-    """Of one whole device. Requests that were merged into others are not among `reads` and
-    `writes`, their bytes are. `*_ms` are the times of all I/Os added up, `busy_ms` the time in
-    which at least one was under way, `queue_ms` that time weighted by how many were."""
+    """Counters of one whole device. `reads` and `writes` exclude merged requests, `*_bytes` include
+    them. `read_ms` and `write_ms` are the sums over all I/Os, `busy_ms` the time with at least one
+    I/O in flight, `queue_ms` that time weighted by the number in flight."""
 
     reads: int
     reads_merged: int
@@ -59,7 +65,7 @@ class DiskCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCounters:
-    """Of one network interface."""
+    """Counters of one network interface."""
 
     received_bytes: int
     received_packets: int
@@ -69,10 +75,9 @@ class InterfaceCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounters:
-    """Of one control group with a processor limit: periods in which it had something to run, those
-    in which it used its quota up and was held back, for how long (of all its processors added up),
-    and the processor time used. None where the kernel does not tell; without a quota `quota_cores`
-    is None."""
+    """Counters of one control group with a CPU limit: periods in which it was runnable, periods in
+    which it was throttled, throttled time (sum over its CPUs) and CPU time used. None where the
+    kernel does not report it; `quota_cores` is None without a quota."""
 
     periods: int | None
     throttled: int | None
@@ -83,7 +88,8 @@ class GroupCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTicks:
-    """`began` (ticks since boot) tells a process from a later one of its pid."""
+    """CPU ticks of one process. `began` (ticks since boot) distinguishes it from a later process
+    with the same pid."""
 
     pid: int
     began: int
@@ -93,10 +99,9 @@ class ProcessTicks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSample:
-    """One machine at one moment: ISO 8601 in UTC, seconds since the watch began, and `clock_s`,
-    seconds of the machine's own clock, which only goes forward. `cpu` is None where it was not to
-    be read; `hz` is ticks per second; `links_bps` the speeds that interfaces tell, in bytes per
-    second; `unread` says what could not be read."""
+    """Counters of one machine. `clock_s` is the monotonic clock of the machine, `hz` ticks per
+    second, `links_bps` the link speeds in bytes per second. `cpu` is None where it could not be
+    read; `unread` are error messages for what could not be read."""
 
     at: str
     elapsed_s: float
@@ -116,96 +121,95 @@ class HostSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissedHostSample:
-    """A machine of which nothing was to be had at that moment, and why."""
+    """A machine that could not be sampled, and the reason."""
 
     at: str
-    elapsed_s: float
+    elapsed_s: Number
     machine: str
     roles: frozenset[Role]
-    reason: str
+    reason: Annotated[str, Field(alias="error")]
+
+
+class _GroupLine(BaseModel):
+    periods: Count | None = None
+    throttled: Count | None = None
+    throttled_us: Count | None = None
+    usage_us: Count | None = None
+    quota_us: Count | None = None
+    period_us: Count | None = None
+
+
+class _HostLine(BaseModel):
+    """One line of `resources.jsonl`: lists of counters in the order of the kernel."""
+
+    at: str
+    elapsed_s: Number
+    machine: str
+    roles: frozenset[Role]
+    clock_s: Number
+    cores: Annotated[Count, Field(gt=0)]
+    hz: Annotated[Count, Field(gt=0)]
+    cpu: Annotated[list[Count], Field(min_length=8)] | None = None
+    disks: dict[str, Annotated[list[Count], Field(min_length=11)]] = {}
+    interfaces: dict[str, Annotated[list[Count], Field(min_length=4)]] = {}
+    links_bps: dict[str, Number] = {}
+    groups: dict[str, _GroupLine] = {}
+    processes: dict[str, Annotated[list[Count], Field(min_length=4)]] = {}
+    unread: tuple[str, ...] = ()
+
+
+_HOST_LINE: Final[TypeAdapter[_HostLine | MissedHostSample]] = TypeAdapter(
+    Annotated[
+        Annotated[_HostLine, Tag("<sample>")] | Annotated[MissedHostSample, Tag("<missed>")],
+        MISSED_OR_SAMPLE,
+    ]
+)
 
 
 def parse_resource_log(content: bytes) -> tuple[HostSample | MissedHostSample, ...]:
-    """The lines of a `resources.jsonl`, in order. What a line leaves out of devices and interfaces
-    is as in the machine's line before. Raises FormatError with the line."""
-    found: list[HostSample | MissedHostSample] = []
+    """Parse a `resources.jsonl`. Devices and interfaces that a line leaves out have the values of
+    the previous line of the machine. Raises FormatError with the line."""
+    samples: list[HostSample | MissedHostSample] = []
     last: dict[str, HostSample] = {}
-    for index, line in enumerate(content.splitlines(), start=1):
-        entry = decoded_line(line, index, _WHAT)
-        where = f"line {index}"
-        machine = text(entry, "machine", where)
-        if "error" in entry:
-            found.append(
-                MissedHostSample(
-                    at=text(entry, "at", where),
-                    elapsed_s=number(entry.get("elapsed_s"), f"{where}.elapsed_s"),
-                    machine=machine,
-                    roles=_roles(entry, where),
-                    reason=text(entry, "error", where),
-                )
-            )
-            continue
-        sample = _sample(entry, where, machine, last.get(machine))
-        last[machine] = sample
-        found.append(sample)
-    return tuple(found)
+    for _, line in parse_lines(content, _HOST_LINE, "the record of machines"):
+        if isinstance(line, MissedHostSample):
+            samples.append(line)
+        else:
+            last[line.machine] = sample = _host_sample(line, last.get(line.machine))
+            samples.append(sample)
+    return tuple(samples)
 
 
-def _sample(
-    entry: Mapping[str, Any], where: str, machine: str, before: HostSample | None
-) -> HostSample:
-    cpu = entry.get("cpu")
-    disks = {
-        name: _disk(counts(one, f"{where}.disks.{name}", 11))
-        for name, one in mapping(entry.get("disks", {}), f"{where}.disks").items()
-    }
+def _host_sample(line: _HostLine, before: HostSample | None) -> HostSample:
+    disks = {name: _disk(counters) for name, counters in line.disks.items()}
     interfaces = {
-        name: _interface(counts(one, f"{where}.interfaces.{name}", 4))
-        for name, one in mapping(entry.get("interfaces", {}), f"{where}.interfaces").items()
+        name: InterfaceCounters(
+            received_bytes=counters[0],
+            received_packets=counters[1],
+            sent_bytes=counters[2],
+            sent_packets=counters[3],
+        )
+        for name, counters in line.interfaces.items()
     }
-    links = {
-        name: number(one, f"{where}.links_bps.{name}")
-        for name, one in mapping(entry.get("links_bps", {}), f"{where}.links_bps").items()
-    }
-    cores = count(entry.get("cores"), f"{where}.cores")
-    hz = count(entry.get("hz"), f"{where}.hz")
-    if not cores or not hz:
-        raise wrong(where, "a machine has at least one core, and its ticks a rate")
-    unread = entry.get("unread", [])
-    if not isinstance(unread, list) or not all(isinstance(one, str) for one in unread):
-        raise wrong(f"{where}.unread", "a list of texts was expected")
     return HostSample(
-        at=text(entry, "at", where),
-        elapsed_s=number(entry.get("elapsed_s"), f"{where}.elapsed_s"),
-        machine=machine,
-        roles=_roles(entry, where),
-        clock_s=number(entry.get("clock_s"), f"{where}.clock_s"),
-        cores=cores,
-        hz=hz,
-        cpu=None if cpu is None else _cpu(counts(cpu, f"{where}.cpu", 8)),
-        disks={**(before.disks if before else {}), **disks},
-        interfaces={**(before.interfaces if before else {}), **interfaces},
-        links_bps={**(before.links_bps if before else {}), **links},
-        groups={
-            name: _group(mapping(one, f"{where}.groups.{name}"), f"{where}.groups.{name}")
-            for name, one in mapping(entry.get("groups", {}), f"{where}.groups").items()
-        },
+        at=line.at,
+        elapsed_s=line.elapsed_s,
+        machine=line.machine,
+        roles=line.roles,
+        clock_s=line.clock_s,
+        cores=line.cores,
+        hz=line.hz,
+        cpu=None if line.cpu is None else _cpu(line.cpu),
+        disks={**before.disks, **disks} if before else disks,
+        interfaces={**before.interfaces, **interfaces} if before else interfaces,
+        links_bps={**before.links_bps, **line.links_bps} if before else line.links_bps,
+        groups={name: _group(group) for name, group in line.groups.items()},
         processes={
-            name: _process(counts(one, f"{where}.processes.{name}", 4))
-            for name, one in mapping(entry.get("processes", {}), f"{where}.processes").items()
+            name: ProcessTicks(pid=ticks[0], began=ticks[1], user=ticks[2], system=ticks[3])
+            for name, ticks in line.processes.items()
         },
-        unread=tuple(unread),
+        unread=line.unread,
     )
-
-
-def _roles(entry: Mapping[str, Any], where: str) -> frozenset[Role]:
-    roles = entry.get("roles")
-    if not isinstance(roles, list):
-        raise wrong(f"{where}.roles", "a list was expected")
-    try:
-        return frozenset(Role(role) for role in roles)
-    except (ValueError, TypeError):
-        raise wrong(f"{where}.roles", f"roles are {', '.join(Role)}") from None
 
 
 def _cpu(ticks: Sequence[int]) -> CpuTicks:
@@ -221,7 +225,7 @@ def _cpu(ticks: Sequence[int]) -> CpuTicks:
 
 
 def _disk(counters: Sequence[int]) -> DiskCounters:
-    """The kernel's order: Documentation/admin-guide/iostats.rst."""
+    """Source of the order: Documentation/admin-guide/iostats.rst of the kernel."""
     reads, read_merges, read_sectors, read_ms = counters[:4]
     writes, write_merges, write_sectors, write_ms, _, busy, queue = counters[4:11]
     return DiskCounters(
@@ -238,107 +242,60 @@ def _disk(counters: Sequence[int]) -> DiskCounters:
     )
 
 
-def _interface(counters: Sequence[int]) -> InterfaceCounters:
-    received_bytes, received, sent_bytes, sent = counters[:4]
-    return InterfaceCounters(
-        received_bytes=received_bytes,
-        received_packets=received,
-        sent_bytes=sent_bytes,
-        sent_packets=sent,
-    )
-
-
-def _group(entry: Mapping[str, Any], where: str) -> GroupCounters:
-    told = {
-        key: None if entry.get(key) is None else count(entry[key], f"{where}.{key}")
-        for key in ("periods", "throttled", "throttled_us", "usage_us", "quota_us", "period_us")
-    }
-    quota, period = told.pop("quota_us"), told.pop("period_us")
+def _group(line: _GroupLine) -> GroupCounters:
     return GroupCounters(
-        periods=told["periods"],
-        throttled=told["throttled"],
-        throttled_us=told["throttled_us"],
-        usage_us=told["usage_us"],
-        quota_cores=quota / period if quota is not None and period else None,
+        periods=line.periods,
+        throttled=line.throttled,
+        throttled_us=line.throttled_us,
+        usage_us=line.usage_us,
+        quota_cores=line.quota_us / line.period_us
+        if line.quota_us is not None and line.period_us
+        else None,
     )
 
 
-def _process(ticks: Sequence[int]) -> ProcessTicks:
-    pid, began, user, system = ticks[:4]
-    return ProcessTicks(pid=pid, began=began, user=user, system=system)
-
-
-# The record of requests to block devices by size, `block-requests.jsonl`.
-#  The parser is total: it returns what it read or raises FormatError with the line. Requests are
-# those that went to a device's driver, behind merging and splitting, in windows of some tenths of
-# a second.
-
-_BLOCK_REQUESTS_WHAT = "the record of requests"
+# Requests to block devices: those that the driver received, after merging and splitting, in windows
+# of some tenths of a second.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSample:
-    """Requests issued to one device in a window of `seconds`, by size in bytes. `at` (ISO 8601 in
-    UTC) and `elapsed_s` (seconds since the watch began) are the window's begin. `lost`: requests of
-    all devices of that window that are not counted for want of room. `flushes` carry no bytes of
-    their own."""
+    """Requests issued to one device in a window of `seconds`, by size in bytes. `at` and
+    `elapsed_s` are the start of the window. `lost` requests, of any device, are not counted: the
+    buffer was full. `flushes` carry no bytes."""
 
     at: str
-    elapsed_s: float
+    elapsed_s: Number
     device: str
-    seconds: float
-    lost: int
-    reads: Mapping[int, int]
-    writes: Mapping[int, int]
-    discards: Mapping[int, int] = field(default_factory=dict)
-    flushes: int = 0
+    seconds: Number
+    lost: Count
+    reads: Mapping[CountKey, Count]
+    writes: Mapping[CountKey, Count]
+    discards: Mapping[CountKey, Count] = field(default_factory=dict)
+    flushes: Count = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissedBlock:
-    """What could not be sampled, and why; `device` is empty where that is all of them."""
+    """A device that could not be sampled, and the reason; `device` is empty for all devices."""
 
     at: str
-    elapsed_s: float
-    device: str
-    reason: str
+    elapsed_s: Number
+    device: str = ""
+    reason: Annotated[str, Field(alias="error")]
+
+
+_BLOCK_LINE: Final[TypeAdapter[BlockSample | MissedBlock]] = TypeAdapter(
+    Annotated[
+        Annotated[BlockSample, Tag("<sample>")] | Annotated[MissedBlock, Tag("<missed>")],
+        MISSED_OR_SAMPLE,
+    ]
+)
 
 
 def parse_block_requests(content: bytes) -> tuple[BlockSample | MissedBlock, ...]:
-    """The lines of a `block-requests.jsonl`, in order. Raises FormatError with the line."""
-    return tuple(
-        _block_requests_sample(decoded_line(line, index, _BLOCK_REQUESTS_WHAT), f"line {index}")
-        for index, line in enumerate(content.splitlines(), start=1)
-    )
-
-
-def _block_requests_sample(entry: Mapping[str, Any], where: str) -> BlockSample | MissedBlock:
-    at = text(entry, "at", where)
-    elapsed_s = number(entry.get("elapsed_s"), f"{where}.elapsed_s")
-    if "error" in entry:
-        device = text(entry, "device", where) if "device" in entry else ""
-        reason = text(entry, "error", where)
-        return MissedBlock(at=at, elapsed_s=elapsed_s, device=device, reason=reason)
-    return BlockSample(
-        at=at,
-        elapsed_s=elapsed_s,
-        device=text(entry, "device", where),
-        seconds=number(entry.get("seconds"), f"{where}.seconds"),
-        lost=count(entry.get("lost"), f"{where}.lost"),
-        reads=_sizes(entry.get("reads"), f"{where}.reads"),
-        writes=_sizes(entry.get("writes"), f"{where}.writes"),
-        discards=_sizes(entry.get("discards", {}), f"{where}.discards"),
-        flushes=count(entry.get("flushes", 0), f"{where}.flushes"),
-    )
-
-
-def _sizes(value: object, where: str) -> Mapping[int, int]:
-    found = {}
-    for key, one in mapping(value, where).items():
-        if not (key.isascii() and key.isdecimal() and len(key) < 16):
-            raise wrong(f"{where}.{key}", "a size in bytes was expected")
-        found[int(key)] = count(one, f"{where}.{key}")
-    return found
+    """Parse a `block-requests.jsonl`. Raises FormatError with the line."""
+    return tuple(line for _, line in parse_lines(content, _BLOCK_LINE, "the record of requests"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,60 +312,55 @@ class RequestSizes:
 
 
 def request_sizes(samples: Sequence[BlockSample | MissedBlock]) -> Mapping[str, RequestSizes]:
-    """By device what all its windows saw together; devices that were never sampled are not in
-    it."""
+    """Sum the windows of each device. Devices without a window are left out."""
     by_device: dict[str, list[BlockSample]] = {}
-    for one in samples:
-        if isinstance(one, BlockSample):
-            by_device.setdefault(one.device, []).append(one)
+    for sample in samples:
+        if isinstance(sample, BlockSample):
+            by_device.setdefault(sample.device, []).append(sample)
     return {
         device: RequestSizes(
             device=device,
-            seconds=sum(one.seconds for one in windows),
-            lost=sum(one.lost for one in windows),
-            reads=_together([one.reads for one in windows]),
-            writes=_together([one.writes for one in windows]),
-            discards=_together([one.discards for one in windows]),
-            flushes=sum(one.flushes for one in windows),
+            seconds=sum(window.seconds for window in windows),
+            lost=sum(window.lost for window in windows),
+            reads=_sum_sizes(window.reads for window in windows),
+            writes=_sum_sizes(window.writes for window in windows),
+            discards=_sum_sizes(window.discards for window in windows),
+            flushes=sum(window.flushes for window in windows),
         )
         for device, windows in by_device.items()
     }
 
 
-def _together(counted: Sequence[Mapping[int, int]]) -> Mapping[int, int]:
+def _sum_sizes(counted: Iterable[Mapping[int, int]]) -> Mapping[int, int]:
     total: Counter[int] = Counter()
-    for one in counted:
-        total.update(one)
+    for sizes in counted:
+        total.update(sizes)
     return dict(sorted(total.items()))
 
 
-# The record of mounts during a trial, `mount-counters.jsonl`: requests that wait in FUSE, and the
-# counters of NFS.
-#  The parser is total: it returns what it read or raises FormatError with the line. NFS's numbers
-# are those of /proc/self/mountstats: eight sums of bytes (fs/nfs/iostat.h, enum
-# nfs_stat_bytecounters) and for each operation eight or nine numbers
-# (include/linux/sunrpc/metrics.h).
+# Mounts: requests that wait in FUSE, and the counters of NFS in /proc/self/mountstats: eight sums
+# of bytes (fs/nfs/iostat.h, enum nfs_stat_bytecounters) and for each operation eight or nine
+# numbers (include/linux/sunrpc/metrics.h).
 
-_MOUNT_COUNTERS_WHAT = "the record of mounts"
 FUSE: Final = "fuse"
 NFS: Final = "nfs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseSample:
-    """Requests of a FUSE mount that were under way at one moment (ISO 8601 in UTC, seconds since
-    the watch began): handed to its program or waiting for it."""
+    """Requests of a FUSE mount in flight: sent to its daemon or waiting for it."""
 
     at: str
-    elapsed_s: float
-    mount: str
-    waiting: int
+    elapsed_s: Number
+    mount: str = ""
+    waiting: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NfsBytes:
-    """What programs read and wrote on an NFS mount, through the page cache (`normal`) and past it
-    (`direct`), what went over the network for them (`server`), and pages of the cache."""
+    """Bytes that programs read and wrote on an NFS mount through the page cache (`normal`) and with
+    direct I/O (`direct`), the bytes that the network carried for them (`server`), and pages of the
+    cache."""
 
     normal_read: int
     normal_written: int
@@ -422,9 +374,9 @@ class NfsBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NfsOperation:
-    """Of one kind of operation, since it was mounted: how many, how often they were sent, major
-    timeouts, bytes with their headers, and seconds added up: waiting to be sent, from there to the
-    answer, and both with what comes around them. `failed` is 0 where the kernel does not tell."""
+    """Counters of one operation since the mount: requests, transmissions, major timeouts, bytes
+    with headers, and sums of seconds: waiting to be sent, from sending to the answer, and in total.
+    `failed` is 0 where the kernel does not report it."""
 
     operations: int
     transmissions: int
@@ -439,8 +391,8 @@ class NfsOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NfsSample:
-    """An NFS mount at one moment; `operations` are those that were done at all, by the names of
-    their protocol (`READ`, `WRITE`, `COMMIT`)."""
+    """Counters of an NFS mount. `operations` are those with at least one request, by protocol name
+    (`READ`, `WRITE`, `COMMIT`)."""
 
     at: str
     elapsed_s: float
@@ -451,99 +403,94 @@ class NfsSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissedMount:
-    """A mount of which nothing is known at that moment, and why; empty where that is all."""
+    """A mount that could not be sampled, and the reason; `mount` is empty for all mounts."""
 
     at: str
-    elapsed_s: float
-    mount: str
-    reason: str
+    elapsed_s: Number
+    mount: str = ""
+    reason: Annotated[str, Field(alias="error")]
 
 
 MountSample = FuseSample | NfsSample | MissedMount
 
 
+class _NfsLine(BaseModel):
+    at: str
+    elapsed_s: Number
+    mount: str = ""
+    kind: Literal["nfs"]
+    bytes: Annotated[list[Count], Field(min_length=8)]
+    operations: dict[str, Annotated[list[Count], Field(min_length=8)]]
+
+
+def _mount_kind(entry: object) -> str | None:
+    if not isinstance(entry, dict):
+        return None
+    return "<missed>" if "error" in entry else f"<{entry.get('kind')}>"
+
+
+_MOUNT_LINE: Final[TypeAdapter[FuseSample | _NfsLine | MissedMount]] = TypeAdapter(
+    Annotated[
+        Annotated[FuseSample, Tag(f"<{FUSE}>")]
+        | Annotated[_NfsLine, Tag(f"<{NFS}>")]
+        | Annotated[MissedMount, Tag("<missed>")],
+        Discriminator(_mount_kind),
+    ]
+)
+
+
 def parse_mount_counters(content: bytes) -> tuple[MountSample, ...]:
-    """The lines of a `mount-counters.jsonl`, in order. Raises FormatError with the line."""
+    """Parse a `mount-counters.jsonl`. Raises FormatError with the line."""
     return tuple(
-        _mount_counters_sample(decoded_line(line, index, _MOUNT_COUNTERS_WHAT), f"line {index}")
-        for index, line in enumerate(content.splitlines(), start=1)
+        _nfs_sample(line) if isinstance(line, _NfsLine) else line
+        for _, line in parse_lines(content, _MOUNT_LINE, "the record of mounts")
     )
 
 
-def _mount_counters_sample(entry: Mapping[str, Any], where: str) -> MountSample:
-    at = text(entry, "at", where)
-    elapsed_s = number(entry.get("elapsed_s"), f"{where}.elapsed_s")
-    mount = text(entry, "mount", where) if "mount" in entry else ""
-    if "error" in entry:
-        reason = text(entry, "error", where)
-        return MissedMount(at=at, elapsed_s=elapsed_s, mount=mount, reason=reason)
-    kind = text(entry, "kind", where)
-    if kind == FUSE:
-        waiting = count(entry.get("waiting"), f"{where}.waiting")
-        return FuseSample(at=at, elapsed_s=elapsed_s, mount=mount, waiting=waiting)
-    if kind != NFS:
-        raise wrong(f"{where}.kind", f"{FUSE!r} or {NFS!r} was expected")
-    told = mapping(entry.get("operations"), f"{where}.operations")
+def _nfs_sample(line: _NfsLine) -> NfsSample:
+    sums = line.bytes
     return NfsSample(
-        at=at,
-        elapsed_s=elapsed_s,
-        mount=mount,
-        bytes=_bytes(counts(entry.get("bytes"), f"{where}.bytes", 8)),
+        at=line.at,
+        elapsed_s=line.elapsed_s,
+        mount=line.mount,
+        bytes=NfsBytes(
+            normal_read=sums[0],
+            normal_written=sums[1],
+            direct_read=sums[2],
+            direct_written=sums[3],
+            server_read=sums[4],
+            server_written=sums[5],
+            read_pages=sums[6],
+            written_pages=sums[7],
+        ),
         operations={
-            name: _operation(counts(one, f"{where}.operations.{name}", 8))
-            for name, one in told.items()
+            name: NfsOperation(
+                operations=numbers[0],
+                transmissions=numbers[1],
+                timeouts=numbers[2],
+                sent_bytes=numbers[3],
+                received_bytes=numbers[4],
+                queue_s=numbers[5] / 1e3,
+                round_trip_s=numbers[6] / 1e3,
+                total_s=numbers[7] / 1e3,
+                failed=numbers[8] if len(numbers) > 8 else 0,
+            )
+            for name, numbers in line.operations.items()
         },
     )
 
 
-def _bytes(told: Sequence[int]) -> NfsBytes:
-    return NfsBytes(
-        normal_read=told[0],
-        normal_written=told[1],
-        direct_read=told[2],
-        direct_written=told[3],
-        server_read=told[4],
-        server_written=told[5],
-        read_pages=told[6],
-        written_pages=told[7],
-    )
-
-
-def _operation(told: Sequence[int]) -> NfsOperation:
-    return NfsOperation(
-        operations=told[0],
-        transmissions=told[1],
-        timeouts=told[2],
-        sent_bytes=told[3],
-        received_bytes=told[4],
-        queue_s=told[5] / 1e3,
-        round_trip_s=told[6] / 1e3,
-        total_s=told[7] / 1e3,
-        failed=told[8] if len(told) > 8 else 0,
-    )
-
-
-def fuse_waiting(samples: Sequence[MountSample], mount: str) -> tuple[int, ...]:
-    """Requests under way on a FUSE mount, over time."""
-    return tuple(
-        one.waiting for one in samples if isinstance(one, FuseSample) and one.mount == mount
-    )
-
-
-# The record of a pool of ZFS at the start and the end of a trial, `zfs.jsonl`.
-#  The parser is total: it returns what it read or raises FormatError with the line. The texts are
-# for `leadline.formats.zfs`, by what was asked.
-
-_ZFS_RECORD_WHAT = "the record of ZFS"
+# ZFS: what its commands printed for a pool at the start and the end of a trial. The texts are for
+# `leadline.formats.zfs`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZfsAnswer:
-    """What a pool's ZFS said at one moment: ISO 8601 in UTC, and seconds since the watch began.
-    `asked` is `iostat -r -p` (of `zpool`), `kstat arcstats`, ..., `text` the raw answer."""
+    """The raw output of one command. `asked` names it: `iostat -r -p` (of `zpool`), `kstat
+    arcstats`, ..."""
 
     at: str
-    elapsed_s: float
+    elapsed_s: Number
     pool: str
     asked: str
     text: str
@@ -551,50 +498,35 @@ class ZfsAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissedZfs:
-    """What was asked in vain, and why; `pool` and `asked` are empty where nothing could be."""
+    """A command that failed, and the reason; `pool` and `asked` are empty for all commands."""
 
     at: str
-    elapsed_s: float
-    pool: str
-    asked: str
-    reason: str
+    elapsed_s: Number
+    pool: str = ""
+    asked: str = ""
+    reason: Annotated[str, Field(alias="error")]
+
+
+_ZFS_LINE: Final[TypeAdapter[ZfsAnswer | MissedZfs]] = TypeAdapter(
+    Annotated[
+        Annotated[ZfsAnswer, Tag("<sample>")] | Annotated[MissedZfs, Tag("<missed>")],
+        MISSED_OR_SAMPLE,
+    ]
+)
 
 
 def parse_zfs_record(content: bytes) -> tuple[ZfsAnswer | MissedZfs, ...]:
-    """The lines of a `zfs.jsonl`, in order. Raises FormatError with the line."""
-    return tuple(
-        _answer(decoded_line(line, index, _ZFS_RECORD_WHAT), f"line {index}")
-        for index, line in enumerate(content.splitlines(), start=1)
-    )
-
-
-def _answer(entry: Mapping[str, Any], where: str) -> ZfsAnswer | MissedZfs:
-    at = text(entry, "at", where)
-    elapsed_s = number(entry.get("elapsed_s"), f"{where}.elapsed_s")
-    if "error" in entry:
-        return MissedZfs(
-            at=at,
-            elapsed_s=elapsed_s,
-            pool=text(entry, "pool", where) if "pool" in entry else "",
-            asked=text(entry, "asked", where) if "asked" in entry else "",
-            reason=text(entry, "error", where),
-        )
-    return ZfsAnswer(
-        at=at,
-        elapsed_s=elapsed_s,
-        pool=text(entry, "pool", where),
-        asked=text(entry, "asked", where),
-        text=text(entry, "text", where),
-    )
+    """Parse a `zfs.jsonl`. Raises FormatError with the line."""
+    return tuple(line for _, line in parse_lines(content, _ZFS_LINE, "the record of ZFS"))
 
 
 def first_and_last(
     answers: Sequence[ZfsAnswer | MissedZfs], pool: str, asked: str
 ) -> tuple[ZfsAnswer, ZfsAnswer] | None:
-    """The first and the last answer to the same question; None where there are not two."""
+    """Return the first and the last answer to one question; None where there are not two."""
     found = [
-        one
-        for one in answers
-        if isinstance(one, ZfsAnswer) and (one.pool, one.asked) == (pool, asked)
+        answer
+        for answer in answers
+        if isinstance(answer, ZfsAnswer) and (answer.pool, answer.asked) == (pool, asked)
     ]
     return (found[0], found[-1]) if len(found) > 1 else None

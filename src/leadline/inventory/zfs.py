@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from leadline.errors import LeadlineError
+from leadline.formats.zfs.lines import nice_count
 from leadline.formats.zfs.status import (
     PoolStatus,
     Property,
     VdevGroup,
     VdevStatus,
-    nice_count,
     parse_pool_status,
     parse_properties,
 )

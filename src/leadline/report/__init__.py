@@ -1,1 +1,1 @@
-"""What is said of a run: a document without markup, and its renderings."""
+"""Reports: documents without markup, and their renderers."""

@@ -17,23 +17,23 @@ from leadline.report.words import (
     value_with_unit,
 )
 
-# Longer names are cut on a page; pointing at them tells the rest.
+# A page cuts longer names; the tooltip has the whole name.
 _LONG_NAME = 60
 
 
 def word(text: str) -> Cell:
-    """A cell with a name or a word in it, sorted as it reads."""
+    """A cell with a name or a word, sorted as text."""
     return Cell(text=text, sort=text, note=text if len(text) > _LONG_NAME else "")
 
 
 def number_cell(
     figure: CellFigure, metric: MetricFigure, marks: Marks, *, rate: Metric = Metric.IOPS
 ) -> Cell:
-    """A number with its doubts; in place of the `rate` stands that the whole row is missing."""
-    doubts = marks.for_number(metric.doubts)
+    """Format a number with its marks; a missing row shows `missing` in the column of `rate`."""
+    labels = marks.for_number(metric.doubts)
     if metric.value is None:
         text = MISSING if figure.missing and metric.metric is rate else NOT_SHOWN
-        return Cell(text=text, note=metric.absence, marks=doubts, missing=True)
+        return Cell(text=text, note=metric.absence, marks=labels, missing=True)
     notes = []
     if metric.low is not None and metric.high is not None and len(metric.trials) > 1:
         low = value_text(metric.metric, metric.low)
@@ -43,14 +43,14 @@ def number_cell(
         low, high = (value_text(metric.metric, end) for end in metric.interval)
         notes.append(f"95 % interval {low} to {high}")
     text = value_text(metric.metric, metric.value)
-    return Cell(text=text, sort=metric.value, marks=doubts, note="; ".join(notes))
+    return Cell(text=text, sort=metric.value, marks=labels, note="; ".join(notes))
 
 
 def trials_cell(figure: CellFigure, marks: Marks) -> Cell:
-    every = [doubt for metric in figure.metrics for doubt in metric.doubts]
+    findings = [finding for metric in figure.metrics for finding in metric.doubts]
     whole = figure.completed == figure.planned
     text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"
-    return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(every))
+    return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(findings))
 
 
 def slug(name: str) -> str:

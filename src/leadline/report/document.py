@@ -1,4 +1,4 @@
-"""The report as data: sections and blocks, with no markup of any medium.
+"""The report as data: sections and blocks without markup.
 
 Texts are as they were found, untrusted ones too. Every renderer calls `printable` before it draws,
 adds the escaping of its own medium, and decides on layout.
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A doubt beside a number: `label` (`E1`, `W2`, `I3`) is resolved in the list of findings."""
+    """A finding about a number: `label` (`E1`, `W2`, `I3`) refers to the list of findings."""
 
     label: str
     code: str
@@ -43,7 +43,7 @@ class Mark:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One table cell. `sort` orders the rows and is None where there is no value; `note` explains
-    the text in a sentence; `missing` marks a text that stands for an absent number."""
+    the text in a sentence; `missing` marks a text in place of an absent number."""
 
     text: str
     sort: float | str | None = None
@@ -53,13 +53,13 @@ class Cell:
 
     @property
     def severity(self) -> Severity | None:
-        """The most severe doubt."""
+        """The severity of the most severe finding."""
         return max((mark.severity for mark in self.marks), key=lambda s: s.order, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """`rank` says what may be left out where there is no room: 0 never, the highest first."""
+    """A narrow table leaves out the columns of the highest `rank` first, those of rank 0 never."""
 
     title: str
     kind: Kind = Kind.TEXT
@@ -69,7 +69,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`rows` have one cell per column. `filterable` tables are looked up, the others read."""
+    """`rows` have one cell per column. A reader can filter and sort a `filterable` table."""
 
     id: str
     caption: str
@@ -104,7 +104,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingItem:
-    """One finding: where it was made, what it says, and its evidence as (name, number) texts."""
+    """One finding: its place, its message, and its evidence as (name, number) texts."""
 
     where: str
     message: str
@@ -113,7 +113,7 @@ class FindingItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code and severity, with the remedies that they name."""
+    """Findings of one code and severity, with their remedies."""
 
     mark: Mark
     items: tuple[FindingItem, ...]
@@ -151,7 +151,7 @@ class DotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotPlot:
-    """Every trial as a dot, and a mark at the figure of all trials, which `mark` names. The axis
+    """Trials as dots, and the figure of all trials as the mark that `mark` names. The axis
     runs from `low` to `high`; `ticks` are (value, text)."""
 
     id: str
@@ -178,8 +178,10 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A value with its interval and every trial, `text` as read. None where there is no number;
-    `refused`: an error stands beside it, so that it is drawn as an outline only."""
+    """A value with its interval and its trials; None where there is no number.
+
+    `refused`: it has an error finding and is drawn as an outline.
+    """
 
     series: int
     value: float | None
@@ -200,8 +202,7 @@ class BarGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarChart:
     """Groups of bars from zero (horizontal), with intervals and dots. `series` are the legend.
-    `choice` is what a reader picks it by where a page has one for each metric; empty if always
-    shown."""
+    `choice` names it in a selector where a page has one for each metric; empty: always shown."""
 
     id: str
     title: str
@@ -222,8 +223,8 @@ class Line:
 
 
 class Stroke(StrEnum):
-    """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a line without
-    marks, for what was fitted; `faint`: one to hold the others against."""
+    """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a fitted line
+    without marks; `faint`: a line for reference."""
 
     MARKED = "marked"
     DOTS = "dots"
@@ -253,7 +254,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """A ring round a point that stands out, with a word beside it and a hover text."""
+    """A ring around a point, with a label and a tooltip."""
 
     x: float
     y: float
@@ -267,8 +268,8 @@ class LineChart:
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: so few points tell a shape that a
-    terminal draws it, too.
+    dash. A series without a name is not in the legend. `drawn`: a terminal
+    draws it, too.
     """
 
     id: str
@@ -289,8 +290,8 @@ class LineChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaRow:
-    """A change as a ratio (1 is none) with its interval; `verdict` in words picks the mark.
-    `text` is what stands at the row's end."""
+    """A change as a ratio (1 is none) with its interval; `verdict` selects the mark.
+    `text` is at the end of the row."""
 
     label: str
     ratio: float | None
@@ -302,7 +303,7 @@ class DeltaRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaChart:
-    """Changes round the line of no change, the band drawn behind. The scale is of ratios, log."""
+    """Changes around the line of no change, with the equivalence margin. The scale is of ratios."""
 
     id: str
     title: str
@@ -315,7 +316,7 @@ class DeltaChart:
 class HeatCell:
     """`shade` from -1 (worst) over 0 (as the baseline) to 1 (best), None where there is no number;
     `value` is the figure itself, for a page that lets its reader choose another baseline.
-    `refused`: an error stands beside the number, so that it is struck out and has no shade."""
+    `refused`: the number has an error finding; it is struck out and has no shade."""
 
     text: str
     shade: float | None
@@ -327,8 +328,8 @@ class HeatCell:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
     """Rows of targets, columns of workloads. `higher_is_better` says how a column is read;
-    `baseline` is the row to which the shades refer. `relative`: the figures are changes already, so
-    that no ratio stands beside them and no other baseline can be chosen."""
+    `baseline` is the row to which the shades refer. `relative`: the figures are changes
+    already: without ratios and without a choice of the baseline."""
 
     id: str
     title: str
@@ -343,7 +344,7 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A place in a tree, what is said of it, and what is below."""
+    """A node of a tree, with a note and its children."""
 
     label: str
     note: str = ""
@@ -352,7 +353,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A hierarchy such as CRUSH's, drawn."""
+    """A hierarchy, such as that of CRUSH."""
 
     caption: str
     roots: tuple[Branch, ...]
@@ -360,15 +361,14 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Two things to be seen beside each other, each under its heading: the two systems."""
+    """Blocks next to each other, each part under its heading: the two systems."""
 
     parts: tuple[tuple[str, tuple[Block, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """A selector: blocks with one of these as `choice` are shown one at a time, the first at
-    first. Each is (value, label)."""
+    """A selector of (value, label): only blocks of the selected `choice` are shown."""
 
     id: str
     label: str
@@ -393,7 +393,7 @@ Block = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """`folded` sections are for looking up: a page folds them, a terminal leaves them out."""
+    """A page folds `folded` sections, a terminal leaves them out."""
 
     heading: str
     id: str
@@ -404,8 +404,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """`summary` is what the run says in short, the most important first; `marked` holds every
-    mark that stands beside a number."""
+    """`summary` is the result in short, the most important first; `marked` holds all marks."""
 
     title: str
     subtitle: str
@@ -443,7 +442,7 @@ def _printable(part: Any) -> Any:
     return replace(part, **changed) if changed else part
 
 
-# How much a page may draw: what is beyond it is left out, and said to be.
+# How much a page may draw; what is left out is reported.
 
 # A point is about 150 bytes of a page, and a chart with its axes as much as fifteen of them.
 MOST_POINTS = 4000
@@ -451,8 +450,10 @@ _CHART_AS_POINTS = 15
 
 
 class PageBudget:
-    """The points that the charts of a page may still have, each kind for itself: otherwise the
-    series over time would leave no room for the few points of a percentile ladder."""
+    """The points that the charts of a page may have, per kind of chart.
+
+    Otherwise series over time would leave no points for percentile ladders.
+    """
 
     def __init__(self, most: int = MOST_POINTS) -> None:
         self._most = most
@@ -460,7 +461,7 @@ class PageBudget:
         self._left_out: Counter[str] = Counter()
 
     def allows(self, kind: str, points: int) -> bool:
-        """Whether there is room for a chart of `kind`, which then takes it."""
+        """Reserve the points of a chart of `kind`; whether there are enough."""
         cost = points + _CHART_AS_POINTS
         if self._spent[kind] + cost > self._most:
             self._left_out[kind] += 1
@@ -469,8 +470,8 @@ class PageBudget:
         return True
 
     @property
-    def said(self) -> str:
-        """What was left out, in a sentence; empty where everything was drawn."""
+    def omission(self) -> str:
+        """A sentence about the charts that are left out; empty where there are none."""
         if not self._left_out:
             return ""
         charts = listed(f"{count:,} of {kind}" for kind, count in self._left_out.items())
@@ -480,15 +481,15 @@ class PageBudget:
         )
 
 
-# Labels of doubts: each code and severity of a run gets one, which stands beside the numbers.
-
 _LETTER = {Severity.ERROR: "E", Severity.WARNING: "W", Severity.INFO: "I"}
 Key = tuple[str, Severity]
 
 
 class Marks:
-    """`E1`, `E2`, ... `W1` ... `I1` in the order of severity, then of code; behind each `suffix`,
-    which tells the marks of two runs on one page apart."""
+    """Labels of findings, one per code and severity: `E1`, `E2`, ... `W1` ... `I1`.
+
+    `suffix` distinguishes the marks of two runs on one page.
+    """
 
     def __init__(self, findings: Iterable[Finding], suffix: str = "") -> None:
         keys = sorted(
@@ -506,38 +507,36 @@ class Marks:
     def all(self) -> tuple[Mark, ...]:
         return tuple(self._marks.values())
 
-    def of(self, finding: Finding) -> Mark:
+    def mark_of(self, finding: Finding) -> Mark:
         return self._marks[finding.code, finding.severity]
 
-    def for_number(self, doubts: Sequence[Doubt]) -> tuple[Mark, ...]:
-        """Marks to stand beside one number.
-
-        Context (info) belongs to its row, and a warning about the whole run is said once: beside
-        every number neither could be read any more. An error always stands beside its number.
-        """
+    def for_number(self, findings: Sequence[Doubt]) -> tuple[Mark, ...]:
+        """Select the marks of one number: errors, and warnings that are not of the whole run."""
         return self._chosen(
-            doubt
-            for doubt in doubts
-            if doubt.severity is Severity.ERROR
-            or (doubt.severity is Severity.WARNING and not doubt.whole_run)
+            finding
+            for finding in findings
+            if finding.severity is Severity.ERROR
+            or (finding.severity is Severity.WARNING and not finding.whole_run)
         )
 
-    def for_row(self, doubts: Iterable[Doubt]) -> tuple[Mark, ...]:
-        """Marks of context, to stand once in a row."""
+    def for_row(self, findings: Iterable[Doubt]) -> tuple[Mark, ...]:
+        """Select the info marks of a row."""
         return self._chosen(
-            doubt for doubt in doubts if doubt.severity is Severity.INFO and not doubt.whole_run
+            finding
+            for finding in findings
+            if finding.severity is Severity.INFO and not finding.whole_run
         )
 
-    def _chosen(self, doubts: Iterable[Doubt]) -> tuple[Mark, ...]:
-        keys = dict.fromkeys((doubt.code, doubt.severity) for doubt in doubts)
+    def _chosen(self, findings: Iterable[Doubt]) -> tuple[Mark, ...]:
+        keys = dict.fromkeys((finding.code, finding.severity) for finding in findings)
         return tuple(self._marks[key] for key in keys if key in self._marks)
 
 
 def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
-    """Every finding, gathered by code and severity, the most severe first."""
+    """Group findings by code and severity, the most severe first."""
     gathered: Mapping[Mark, list[Finding]] = {mark: [] for mark in marks.all}
     for finding in findings:
-        gathered[marks.of(finding)].append(finding)
+        gathered[marks.mark_of(finding)].append(finding)
     return FindingList(groups=tuple(_group(mark, given) for mark, given in gathered.items()))
 
 
@@ -565,9 +564,7 @@ def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
     )
 
 
-# Axes of charts: where they begin and end, and at which round values they are marked.
-
-# Below it floats have no decades; nothing that is measured is.
+# Floats below it have no decades; no measured value is that small.
 NEXT_TO_ZERO = 1e-290
 # On so short a log axis powers of ten alone would leave it almost unmarked.
 _FEW_DECADES = 2.5
@@ -577,7 +574,7 @@ Axis = tuple[float, float, list[float]]
 
 
 def linear_axis(largest: float) -> Axis:
-    """(low, high, ticks) from zero to a little above `largest`, with about four round ticks."""
+    """Compute (low, high, ticks) from zero to just above `largest`, with about four ticks."""
     if largest <= NEXT_TO_ZERO:
         return 0.0, 1.0, [0.0]
     rough = largest / 4
@@ -588,8 +585,10 @@ def linear_axis(largest: float) -> Axis:
 
 
 def decades_axis(smallest: float, largest: float) -> Axis:
-    """(low, high, ticks) of a log axis from the decade below to the decade above, with ticks at
-    powers of ten. Both values are above zero."""
+    """Compute (low, high, ticks) of a log axis of whole decades, with ticks at powers of ten.
+
+    Both values are above zero.
+    """
     first = math.floor(math.log10(smallest))
     last = math.ceil(math.log10(largest))
     every = max(1, math.ceil((last - first) / 5))
@@ -598,8 +597,11 @@ def decades_axis(smallest: float, largest: float) -> Axis:
 
 
 def log_axis(smallest: float, largest: float) -> Axis:
-    """(low, high, ticks) of a log axis close round the values, with ticks at 1, 2 and 5 times
-    powers of ten, or at powers of ten where it is long. Both values are above zero."""
+    """Compute (low, high, ticks) of a log axis around the values.
+
+    Ticks are at 1, 2 and 5 times powers of ten, on a long axis at powers of ten. Both values are
+    above zero.
+    """
     low, high = smallest / 1.15, largest * 1.15
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1, 2, 5) if math.log10(high / low) <= _FEW_DECADES else (1,)

@@ -1,4 +1,4 @@
-"""Does a page say what its archives give? It is held against one made afresh from raw."""
+"""Verify a page: compare it with one made again from its archives."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DOWNLOAD = re.compile(
 )
 _GENERATOR = re.compile(r'<meta name="generator" content="Leadline ([^"]*)">\n?')
 _LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
-# Another machine's arithmetic may differ in the last digits.
+# Floating-point results of another machine may differ in the last digits.
 _TOLERANCE = 1e-9
-# Where an archive lies is not what it says.
+# The path of an archive is not part of its content.
 _NOT_COMPARED = "path"
 _FEWEST_BLANKS_OF_PROSE = 2
-_TEXT_TOLD = 120
+_LONGEST_EXCERPT = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,7 @@ class Page:
 
 
 def read_page(name: str, html: str) -> Page:
-    """Raises LeadlineError (`format-invalid`) for what is no page of Leadline's, calling it by
-    `name`."""
+    """Parse a page; `name` is for the LeadlineError (`format-invalid`) of another file."""
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
@@ -71,8 +70,10 @@ def read_page(name: str, html: str) -> Page:
 
 
 def _asked(answer: object) -> tuple[CompareOutput | None, tuple[str, ...]]:
-    """What a page compares, if it does, and the runs that it is of. Raises ValueError or KeyError
-    for another answer."""
+    """The comparison of a page, if it is one, and its runs.
+
+    Raises ValueError or KeyError for another answer.
+    """
     if not isinstance(answer, dict) or answer.get("schema") != "leadline/compare/1":
         return None, (ShowOutput.model_validate(answer).run,)
     comparison = CompareOutput.model_validate(answer)
@@ -83,11 +84,12 @@ def _asked(answer: object) -> tuple[CompareOutput | None, tuple[str, ...]]:
 
 
 def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
-    """Count the numbers of a page and list where they differ from `html`, the page made afresh.
+    """Count the numbers of a page and list differences from `html`, the page made again.
 
     Sentences and drawings are compared only where the same version made both: another version
-    may word a sentence differently, but never a number, a name or a verdict."""
-    made = read_page("the page made afresh", html)
+    may change a sentence, but never a number, a name or a verdict.
+    """
+    made = read_page("the page made again", html)
     same_version = kept.version == __version__
     problems = []
     numbers = 0
@@ -96,8 +98,8 @@ def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
         if not same_version and _is_prose(ours) and _is_prose(theirs):
             continue
         if not _same(ours, theirs):
-            said = f"says {_told(ours)}, raw gives {_told(theirs)}"
-            problems.append(Discrepancy(path=where, message=said))
+            message = f"says {_excerpt(ours)}, raw gives {_excerpt(theirs)}"
+            problems.append(Discrepancy(path=where, message=message))
     if same_version and kept.text != made.text:
         problems.append(_first_difference(kept.text, made.text))
     return numbers, tuple(problems)
@@ -113,7 +115,7 @@ def _unpacked(packed: str) -> object:
 
 
 def _leaves(ours: object, theirs: object, where: str) -> Iterator[tuple[str, object, object]]:
-    """Every value of either, with its dotted place; None stands for what one of them lacks."""
+    """Yield the values of both with their dotted paths; None where one of them lacks it."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in dict.fromkeys((*ours, *theirs)):
             if key != _NOT_COMPARED:
@@ -138,8 +140,8 @@ def _same(ours: object, theirs: object) -> bool:
     return ours == theirs
 
 
-def _told(value: object) -> str:
-    return json.dumps(value)[:_TEXT_TOLD]
+def _excerpt(value: object) -> str:
+    return json.dumps(value)[:_LONGEST_EXCERPT]
 
 
 def _first_difference(kept: str, made: str) -> Discrepancy:
@@ -151,9 +153,9 @@ def _first_difference(kept: str, made: str) -> Discrepancy:
                 min(len(one), len(other)),
             )
             begin = max(0, at - 20)
-            part, right = (text[begin : begin + _TEXT_TOLD] for text in (one, other))
-            said = f"says {part!r} where its archive gives {right!r}"
-            return Discrepancy(path=f"line {number}", message=said)
+            part, right = (text[begin : begin + _LONGEST_EXCERPT] for text in (one, other))
+            message = f"says {part!r} where its archive gives {right!r}"
+            return Discrepancy(path=f"line {number}", message=message)
     return Discrepancy(
         path=f"line {min(len(ours), len(theirs)) + 1}",
         message=f"has {len(ours)} lines, its archive gives {len(theirs)}",

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them, the same in every rendering."""
+"""Format numbers, names and verdicts for readers, the same in every renderer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def title(metric: Metric) -> str:
 
 
 def value_text(metric: Metric, value: float) -> str:
-    """A value without its unit where the column names it, with it for latencies."""
+    """Format a value; only latencies have their unit, since columns name that of rates."""
     if metric is Metric.IOPS:
         return format_iops(value)
     if metric is Metric.BANDWIDTH:
@@ -54,7 +54,7 @@ def value_with_unit(metric: Metric, value: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """A share as per cent with as many decimals as tell something: `0.4 %`, `12 %`."""
+    """Format a share in per cent: `0.4 %`, `12 %`."""
     percent = share * 100
     return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.1f} %"
 
@@ -65,7 +65,7 @@ def count_text(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def listed(items: Iterable[str], limit: int = 5) -> str:
-    """`a, b and c`; past `limit` the rest is counted."""
+    """Join items: `a, b and c`; after `limit` the rest is counted."""
     given = list(items)
     if len(given) > limit:
         return f"{', '.join(given[:limit])} and {len(given) - limit:,} more"
@@ -79,12 +79,12 @@ def op_text(op: Op | None) -> str:
 
 
 def place(*parts: str) -> str:
-    """Where something was found: the parts that are known."""
+    """Join the known parts of a place; `whole run` without any."""
     return " · ".join(part for part in parts if part) or "whole run"
 
 
 def evidence_text(name: str, value: float) -> str:
-    """A number of evidence, read by the unit in which its name ends."""
+    """Format a number of evidence by the unit at the end of its name."""
     if name.endswith("_s"):
         return format_latency(value) if abs(value) < 1 else format_duration(value)
     if name.endswith("_bps"):
@@ -118,23 +118,22 @@ def phase_text(phase: Phase) -> str:
     )
 
 
-# What tells a load, in the order in which people say it.
-_SAID_FIRST = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "ioengine", "direct", "size")
+# The options that describe a load, in the usual order.
+_LOAD_OPTIONS = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "ioengine", "direct", "size")
 
 
 def recorded_text(recorded: Recorded) -> str:
-    """What an imported result tells of its load, in fio's words."""
-    told = [
+    """Format the load of an imported result by fio's options."""
+    options = [
         f"{key}={recorded.options[key]}"
-        for key in (*_SAID_FIRST, "runtime")
+        for key in (*_LOAD_OPTIONS, "runtime")
         if key in recorded.options
     ]
-    what = " ".join(told) or "its settings are not told"
-    return f"imported from {recorded.tool}: {what}"
+    return f"imported from {recorded.tool}: {' '.join(options) or 'unknown settings'}"
 
 
 def workload_text(workload: Workload) -> str:
-    """What a workload does, in one sentence without a full stop."""
+    """Describe the load of a workload in a sentence without a full stop."""
     if workload.recorded:
         return recorded_text(workload.recorded)
     if workload.job_file:
@@ -151,11 +150,8 @@ def workload_text(workload: Workload) -> str:
     return f"{phases}; {cache}, {format_duration(workload.runtime_s)}{ramp}{each}"
 
 
-# Text in a given number of terminal cells.
-
-
 def shortened(text: str, width: int) -> str:
-    """`text` in at most `width` terminal cells, cut in the middle: names differ at either end."""
+    """Shorten text to `width` terminal cells in its middle: names differ at either end."""
     if cell_len(text) <= width:
         return text
     if width < 3:
@@ -169,13 +165,11 @@ def shortened(text: str, width: int) -> str:
 
 
 def filled(text: str, width: int) -> str:
-    """`text` in exactly `width` terminal cells, with spaces behind it."""
+    """Shorten or pad text to exactly `width` terminal cells."""
     return set_cell_size(shortened(text, width), width)
 
 
-# Changes and verdicts as people read them, the same in every table, chart and sentence.
-
-# Verdicts that say something, in the order in which they are counted.
+# Verdicts of a test with a result, in the order of counts.
 JUDGED = (Verdict.WORSE, Verdict.SAME, Verdict.BETTER)
 _COUNTED = (
     *(verdict.value for verdict in JUDGED),
@@ -183,18 +177,18 @@ _COUNTED = (
     Verdict.NOT_COMPARABLE.value,
     "missing",
 )
-# From here on a percentage is harder to read than a factor.
+# Larger changes are factors instead of percentages.
 _FACTOR_FROM = 10.0
-# Beside a factor a smaller change is one, too, from here on; below it would be a fraction.
+# In a range with a factor the smaller change is a factor, too, from this ratio on.
 _DOUBLE = 2.0
-# In a sentence a name may take so much room, and no more.
+# Longest name in a sentence, in characters.
 _LONGEST_NAME = 48
 EVIDENCE_TEXTS = {
-    Evidence.TRIALS: "bootstrap over six or more trials a side",
-    Evidence.FEW_TRIALS: "fewer than six trials a side",
+    Evidence.TRIALS: "bootstrap over six or more trials per system",
+    Evidence.FEW_TRIALS: "fewer than six trials per system",
     Evidence.WITHIN_RUN: "one trial, by its own seconds",
-    Evidence.ONE_NUMBER: "one number a side, by the band alone",
-    Evidence.NONE: "nothing to judge by",
+    Evidence.ONE_NUMBER: "one number per system, by the equivalence margin alone",
+    Evidence.NONE: "no evidence",
 }
 _CODES = {reason.value for reason in Reason}
 OP_NOUNS = {
@@ -213,30 +207,30 @@ def short(name: str, most: int = _LONGEST_NAME) -> str:
 
 
 def reason_text(code: str) -> str:
-    """What a reason says; a finding's code stays one, its page explains it."""
+    """Format a reason as a clause; the code of a finding stays, its page explains it."""
     if code == "workload-differs":
         return "the two did different work"
     return Reason(code).text if code in _CODES else f"refused by the audit for {code}"
 
 
 def reason_words(code: str) -> str:
-    """A reason in a table's cell: `interval crosses band`; a finding's code stays one."""
+    """Format a reason for a table: `interval crosses band`; the code of a finding stays."""
     return code.replace("-", " ") if code in _CODES else code
 
 
 def percent_text(share: float) -> str:
-    """A share as a percentage without its sign: `3.4 %`, `120 %`."""
+    """Format a share in per cent without its sign: `3.4 %`, `120 %`."""
     percent = abs(share) * 100
     return f"{percent:,.0f} %" if percent >= 99.95 else f"{percent:.1f} %"
 
 
 def band_text(band: float) -> str:
-    """A band as somebody asked for it: `5 %`, `7.5 %`."""
+    """Format an equivalence margin: `5 %`, `7.5 %`."""
     return f"{band * 100:.3g} %"
 
 
 def change_text(ratio: float) -> str:
-    """A ratio as a change: `-13.7 %`, `+4.0 %`, and `x 12.5` from ten times on."""
+    """Format a ratio as a change: `-13.7 %`, `+4.0 %`, and `x 12.5` from ten times on."""
     if ratio >= _FACTOR_FROM:
         return f"x {ratio:,.0f}" if ratio >= 100 else f"x {ratio:.1f}"
     text = percent_text(ratio - 1)
@@ -250,8 +244,10 @@ def interval_text(interval: tuple[float, float]) -> str:
 
 
 def span_text(ratios: Iterable[float], less: str, more: str) -> str:
-    """From the least to the most as words: `13.7 to 26.9 % slower`, `from 3.0 % slower to 8.1 %
-    faster`. Raises ValueError where there is no ratio."""
+    """Format a range of ratios: `13.7 to 26.9 % slower`, `from 3.0 % slower to 8.1 % faster`.
+
+    Raises ValueError without a ratio.
+    """
     ordered = sorted(ratios)
     low, high = ordered[0], ordered[-1]
     if low < 1 < high:
@@ -270,50 +266,50 @@ def span_text(ratios: Iterable[float], less: str, more: str) -> str:
     if second.endswith(" %"):
         first = first.removesuffix(" %")
     elif near >= _DOUBLE:
-        # Two scales in one span cannot be held against each other.
+        # One unit for both ends.
         first = f"{near - 1:.1f}" if near < _FACTOR_FROM else first.removesuffix(" times")
     return f"{first} to {second} {word}"
 
 
 def _size(ratio: float) -> str:
-    """How far a ratio is from 1, the direction left to the word behind it."""
+    """Format the distance of a ratio from 1; the word after it has the direction."""
     if ratio >= _FACTOR_FROM:
         return f"{ratio - 1:,.0f} times"
     return percent_text(ratio - 1)
 
 
 def counts_text(cells: Sequence[ComparedCell]) -> str:
-    """How many of the cells have which verdict: `worse in 9 and same in 4 of 13 cells`."""
+    """Count cells per verdict: `worse in 9 and same in 4 of 13 cells`."""
     counts: dict[str, int] = dict.fromkeys(_COUNTED, 0)
-    for one in cells:
-        counts["missing" if absent(one) else one.verdict.value] += 1
-    told = [f"{word} in {count:,}" for word, count in counts.items() if count]
-    return f"{listed(told)} of {count_text(len(cells), 'cell')}"
+    for cell in cells:
+        counts["missing" if absent(cell) else cell.verdict.value] += 1
+    parts = [f"{word} in {count:,}" for word, count in counts.items() if count]
+    return f"{listed(parts)} of {count_text(len(cells), 'cell')}"
 
 
 def absent(cell: ComparedCell) -> bool:
-    """A side has no number."""
-    return any(one is None or one.value is None for one in (cell.baseline, cell.candidate))
+    """Whether one of the systems has no number."""
+    return any(side is None or side.value is None for side in (cell.baseline, cell.candidate))
 
 
 def judged(cells: Iterable[ComparedCell]) -> list[ComparedCell]:
-    """The cells of which something can be said."""
-    return [one for one in cells if one.verdict in JUDGED and one.judgement.ratio is not None]
+    """Select the cells with a result of a test."""
+    return [cell for cell in cells if cell.verdict in JUDGED and cell.judgement.ratio is not None]
 
 
 def ratios(cells: Iterable[ComparedCell]) -> list[float]:
-    return [one.judgement.ratio for one in cells if one.judgement.ratio is not None]
+    return [cell.judgement.ratio for cell in cells if cell.judgement.ratio is not None]
 
 
 def where(cell: ComparedCell) -> str:
-    """A compared cell's name for a sentence: target, workload, level and operation."""
+    """Name a compared cell in a sentence: target, workload, level and operation."""
     op = cell.op.value if cell.op else ""
     return place(short(cell.target), short(cell.workload), cell.level, op)
 
 
 def words_of(cells: Iterable[ComparedCell]) -> tuple[str, str]:
-    """The words for less and for more of what the cells have in common."""
-    metrics = {one.metric for one in cells}
+    """Choose the words for less and for more of the metrics of cells."""
+    metrics = {cell.metric for cell in cells}
     if all(metric.is_latency for metric in metrics):
         return "lower", "higher"
     if metrics == {Metric.IOPS}:
@@ -330,15 +326,13 @@ def p_text(p: float | None) -> str:
 
 
 def needed_text(judgement: Judgement) -> str:
-    """What would decide an open question; empty where that cannot be told."""
+    """Format the trials that an inconclusive test needs; empty where unknown."""
     if judgement.trials_needed is None:
         return ""
-    return f"about {judgement.trials_needed:,} trials a side would probably decide"
+    return f"needs about {judgement.trials_needed:,} trials per system"
 
 
-# Names at charts: long ones shortened in the middle, since a chart says them many times and its
-# table says them in full.
-
+# Longest name in a chart, in characters; tables have the whole name.
 LONGEST_LABEL = 80
 
 

@@ -151,11 +151,20 @@ class UslFit:
         return max(abs(math.expm1(one)) for one in self.residuals)
 
 
+class NoFit(StrEnum):
+    """Why no law is fitted: fewer levels than LEAST_LEVELS, or a load below one or a rate without
+    a logarithm."""
+
+    TOO_FEW_LEVELS = "too-few-levels"
+    UNUSABLE_VALUES = "unusable-values"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfitted:
-    """Why there is no fit, as a clause."""
+    """Levels that have no fit; `levels` counts those with a rate."""
 
-    reason: str
+    reason: NoFit
+    levels: int
 
 
 def fit_usl(levels: Sequence[tuple[float, Sequence[float]]]) -> UslFit | Unfitted:
@@ -171,14 +180,11 @@ def fit_usl(levels: Sequence[tuple[float, Sequence[float]]]) -> UslFit | Unfitte
             merged.setdefault(load, []).extend(rates)
     loads = np.array(sorted(merged), dtype=np.float64)
     if len(loads) < LEAST_LEVELS:
-        return Unfitted(
-            reason=f"{len(loads)} load level{'' if len(loads) == 1 else 's'} with a rate, and the "
-            f"law's three parameters need {LEAST_LEVELS}"
-        )
+        return Unfitted(reason=NoFit.TOO_FEW_LEVELS, levels=len(loads))
     trials = [np.log(np.sort(merged[load])) if min(merged[load]) > 0 else None for load in loads]
     logs = [one for one in trials if one is not None and np.isfinite(one).all()]
     if len(logs) < len(trials) or loads[0] < 1:
-        return Unfitted(reason="a load below one, or a rate that is not positive and finite")
+        return Unfitted(reason=NoFit.UNUSABLE_VALUES, levels=len(loads))
     means = np.array([one.mean() for one in logs])
     theta = _fit(loads, means[None, :])
     fitted = _log_rates(loads, theta)[0]

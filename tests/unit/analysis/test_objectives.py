@@ -6,6 +6,8 @@ import pytest
 
 from leadline.analysis.objectives import (
     Question,
+    Unmeasured,
+    UnmeasuredCause,
     UseCase,
     every_rate,
     find_use_case,
@@ -81,14 +83,15 @@ def test_selectors_share_their_weight_among_what_they_match(
     assert names(selected(given.run, given.figures, texts)) == expected
 
 
-def test_what_nobody_has_is_said() -> None:
+def test_a_number_that_no_target_has_is_listed() -> None:
     given = two()
     found = selected(given.run, given.figures, ["p99"])
-    assert "large read p99: no target has it" in found.not_measured
+    expected = Unmeasured(cause=UnmeasuredCause.NO_TARGET, subject="large read p99")
+    assert expected in found.not_measured
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("smal read iops", "did you mean 'small'"),
         ("small trim iops", "small read, small write"),
@@ -96,12 +99,12 @@ def test_what_nobody_has_is_said() -> None:
         ("speed", "names no metric"),
     ],
 )
-def test_a_selector_that_matches_nothing_is_told_what_there_is(text: str, told: str) -> None:
+def test_a_selector_that_matches_nothing_names_what_there_is(text: str, expected: str) -> None:
     given = two()
     with pytest.raises(LeadlineError) as error:
         selected(given.run, given.figures, [text])
     assert error.value.kind.code == "usage"
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 # --- use cases ------------------------------------------------------------------------------------
@@ -121,11 +124,17 @@ def test_a_part_that_was_not_measured_is_named_and_the_others_keep_their_shares(
         "small read p99": pytest.approx(1 / 7, abs=1e-6),
         "mix total iops": pytest.approx(2 / 7, abs=1e-6),
     }
-    assert found.not_measured == (
-        "log writes (sequential, with fsync): no workload does them",
-        "p99 of small random writes: not measured",
-        "p99 of small random reads and writes together: not measured",
+    log, writes, mixed = found.not_measured
+    assert (log.cause, log.subject) == (
+        UnmeasuredCause.NO_WORKLOAD,
+        "log writes (sequential, with fsync)",
     )
+    for part, subject in (
+        (writes, "small random writes"),
+        (mixed, "small random reads and writes together"),
+    ):
+        expected = (UnmeasuredCause.NO_METRIC, subject, P99)
+        assert (part.cause, part.subject, part.metric) == expected
 
 
 def test_reads_alone_do_not_answer_for_a_database() -> None:
@@ -141,11 +150,11 @@ def test_streaming_is_not_ranked_by_small_blocks_nor_by_random_ones() -> None:
         given = make(
             {"a": {("w", READ, BANDWIDTH): [1]}}, imported=True, blocks={"w": (block, random)}
         )
-        with pytest.raises(LeadlineError, match="nothing that decides for streaming"):
+        with pytest.raises(LeadlineError, match="no essential workload of streaming"):
             for_use_case(given.run, given.figures, find_use_case("streaming"))
 
 
-def test_a_percentile_that_some_trials_cannot_tell_is_left_out_and_said() -> None:
+def test_a_percentile_that_some_trials_lack_is_left_out_and_listed() -> None:
     rows = {
         ("small", WRITE, IOPS): [1.0, 1.0],
         ("small", WRITE, P99): [1e-3, None],
@@ -153,10 +162,13 @@ def test_a_percentile_that_some_trials_cannot_tell_is_left_out_and_said() -> Non
     given = make({"a": rows}, blocks=BLOCKS)
     found = for_use_case(given.run, given.figures, find_use_case("database"))
     assert names(found) == {"small write iops": 1.0}
-    assert (
-        "p99 of small random writes (small write): some trials have too few I/Os for it"
-        in found.not_measured
+    expected = Unmeasured(
+        cause=UnmeasuredCause.TOO_FEW_SAMPLES,
+        subject="small random writes",
+        metric=P99,
+        keys=(("small", "", WRITE),),
     )
+    assert expected in found.not_measured
 
 
 @pytest.mark.parametrize("case", use_cases(), ids=lambda case: case.name)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leadline.analysis.figures import figures
 from leadline.analysis.objectives import every_rate, selected
-from leadline.analysis.ranking import rank
+from leadline.analysis.ranking import MissingCause, rank
 from leadline.analysis.verdicts import Verdict, judge
 from leadline.audit.registry import audit
 from leadline.errors import LeadlineError
@@ -68,7 +68,7 @@ def test_whoever_is_worse_stands_behind_and_a_rank_is_within_its_interval(
         assert one.rank <= other.rank, "standings are in order"
         assert one.score >= other.score, "a lower figure never stands before a higher one"
         if one.rank == other.rank:
-            assert not ranking.told_apart(one.target, other.target)
+            assert not ranking.differ(one.target, other.target)
     for one in ranking.complete:
         assert one.interval is not None
         assert 1 <= one.interval[0] <= one.rank <= one.interval[1] <= len(ranking.complete)
@@ -149,7 +149,7 @@ def test_a_score_lies_in_its_interval_and_a_verdict_against_the_baseline_agrees_
             continue
         low, high = one.score_interval
         assert low * (1 - 1e-9) <= one.score <= high * (1 + 1e-9)
-        if ranking.told_apart(one.target, ranking.baseline):
+        if ranking.differ(one.target, ranking.baseline):
             assert not low < 1 < high
     by_name = {one.target: one for one in ranking.standings}
     assert by_name[f"t{baseline}"].score_interval is None
@@ -240,14 +240,14 @@ def test_an_incomplete_target_has_no_rank_and_says_what_is_missing() -> None:
     assert [one.target for one in ranking.standings] == ["whole", "half", "refused", "zero"]
     assert [one.rank for one in ranking.standings] == [1, None, None, None]
     assert [one.score for one in ranking.standings] == [1.0, None, None, None]
-    reasons = {
-        one.target: [(lack.objective.name, lack.reason) for lack in one.missing]
+    causes = {
+        one.target: [(lack.objective.name, lack.cause) for lack in one.missing]
         for one in ranking.incomplete
     }
-    assert reasons == {
-        "half": [("v write iops", "not measured on this target")],
-        "refused": [("v write iops", "refused by the audit: empty-result")],
-        "zero": [("v write iops", "its figure is 0, of which there is no ratio")],
+    assert causes == {
+        "half": [("v write iops", MissingCause.NOT_PLANNED)],
+        "refused": [("v write iops", MissingCause.REFUSED)],
+        "zero": [("v write iops", MissingCause.ZERO)],
     }
     assert ranking.standings[2].values == (900.0, None)
 
@@ -262,7 +262,8 @@ def test_other_work_under_the_same_name_is_not_ranked_as_the_same() -> None:
     )
     given.run.plan = given.run.plan.model_copy(update={"cells": tuple(cells)})
     (lack,) = order(given).incomplete[0].missing
-    assert lack.reason == "other work than on most targets: bs: 4096, 512"
+    assert lack.cause is MissingCause.OTHER_WORK
+    assert lack.differences == ("bs: 4096, 512",)
 
 
 def test_no_target_is_whole() -> None:
@@ -289,7 +290,7 @@ def test_a_baseline_that_is_not_there_or_lacks_a_number_is_refused() -> None:
     assert "did you mean 'rep2'" in str(told.value)
     with pytest.raises(LeadlineError, match="rep3 cannot be the baseline") as told:
         order(given, baseline="rep3")
-    assert "not measured on this target" in str(told.value)
+    assert "w read iops: not planned" in str(told.value)
 
 
 def test_trials_that_lack_a_percentile_leave_nothing_to_judge_by() -> None:
@@ -330,7 +331,8 @@ def test_real_archives_are_ranked(tmp_path) -> None:  # type: ignore[no-untyped-
     ranking = rank(run, found, every_rate(run, found))
     assert ranking.baseline == "disk"
     assert [one.target for one in ranking.incomplete] == ["twin"]
-    assert {lack.reason for lack in ranking.incomplete[0].missing} == {"no completed trial"}
+    assert {lack.cause for lack in ranking.incomplete[0].missing} == {MissingCause.NO_VALUE}
+    assert {lack.absence for lack in ranking.incomplete[0].missing} == {"no completed trial"}
     reads = rank(run, found, selected(run, found, ["randread-4k-qd1 read iops"]))
     by_name = {one.target: one for one in reads.standings}
     assert by_name["disk"].rank == by_name["twin"].rank, "the same recordings"

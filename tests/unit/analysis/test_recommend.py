@@ -16,6 +16,8 @@ from leadline.analysis.recommend import (
     Protection,
     Recommendation,
     Requirement,
+    TradeOff,
+    UnmetCause,
     _protection,
     imposed_conditions,
     parse_requirements,
@@ -26,19 +28,37 @@ from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.plan.models import Target
-from leadline.report.pages.ranking import answer, changes, not_measured, trade_offs
+from leadline.report.pages.recommendation import answer, changes, not_measured, trade_offs
 from tests.conftest import RECORDED
 from tests.unit.analysis.ranked import READS, Trials, iops, make
 
 RWO, BOTH = (Access.RWO,), (Access.RWO, Access.RWX)
 REP3 = Protection(
-    pool="rep3", copies=3, domain="zone", losses=2, writable=1, overhead=3.0, access=RWO
+    pool="rep3",
+    copies=3,
+    failure_domain="zone",
+    failures_survived=2,
+    failures_writable=1,
+    raw_per_stored=3.0,
+    access=RWO,
 )
 REP2 = Protection(
-    pool="rep2", copies=2, domain="host", losses=1, writable=1, overhead=2.0, access=RWO
+    pool="rep2",
+    copies=2,
+    failure_domain="host",
+    failures_survived=1,
+    failures_writable=1,
+    raw_per_stored=2.0,
+    access=RWO,
 )
 FILES = Protection(
-    pool="fs", copies=3, domain="zone", losses=2, writable=1, overhead=3.0, access=BOTH
+    pool="fs",
+    copies=3,
+    failure_domain="zone",
+    failures_survived=2,
+    failures_writable=1,
+    raw_per_stored=3.0,
+    access=BOTH,
 )
 UNKNOWN = Protection()
 
@@ -64,10 +84,10 @@ def asked(
 def test_the_fastest_is_recommended_for_its_speed() -> None:
     found = asked({"a": REP2, "b": REP3}, a=[100], b=[50])
     assert (found.chosen.name, found.basis, found.tied) == ("a", Basis.SPEED, ())
-    told = answer(found)
-    assert told.startswith("Use a for a database: it is the fastest target")
-    assert "2.00 times what b does (one number a side, judged by the band alone)" in told
-    assert "100 IOPS against 50 IOPS" in told
+    text = answer(found)
+    assert text.startswith("Use a for a database: it is the fastest target")
+    assert "2.00 times the score of b (one number per target, tested by the margin alone)" in text
+    assert "100 IOPS vs 50 IOPS" in text
     assert any("b survives the loss of 2 zones" in one for one in trade_offs(found))
 
 
@@ -75,37 +95,44 @@ def test_a_tie_is_broken_by_protection_and_not_called_faster() -> None:
     found = asked({"a": REP2, "b": REP3}, a=[100], b=[98])
     assert (found.chosen.name, found.basis) == ("b", Basis.TRADE_OFF)
     assert found.tied == ("a", "b")
-    assert found.trade_off == "it survives more losses"
-    told = answer(found)
-    assert "cannot be told apart" in told
-    assert "not by speed" in told
-    assert "fastest" not in told
+    assert found.trade_off is TradeOff.FAILURES_SURVIVED
+    text = answer(found)
+    assert "tie in speed for a database" in text
+    assert "because it survives more failures: a choice by protection and cost" in text
+    assert "fastest" not in text
 
 
 def test_a_tie_of_equal_protection_goes_to_the_one_that_takes_less() -> None:
     thrifty = Protection(
-        pool="ec", data=4, coding=2, domain="zone", losses=2, writable=1, overhead=1.5, access=RWO
+        pool="ec",
+        data_chunks=4,
+        coding_chunks=2,
+        failure_domain="zone",
+        failures_survived=2,
+        failures_writable=1,
+        raw_per_stored=1.5,
+        access=RWO,
     )
     found = asked({"a": REP3, "b": thrifty}, a=[100], b=[98])
-    assert (found.chosen.name, found.trade_off) == ("b", "it takes less raw space")
+    assert (found.chosen.name, found.trade_off) == ("b", TradeOff.RAW_SPACE)
 
 
 def test_a_tie_of_what_is_not_known_is_said_to_be_one() -> None:
     found = asked({}, a=[100], b=[98])
     assert (found.chosen.name, found.basis) == ("a", Basis.FIGURE)
-    assert "proves no difference" in answer(found)
-    assert "how it protects its data is not known" in " ".join(trade_offs(found))
+    assert "which is not significant" in answer(found)
+    assert "how it protects its data is unknown" in " ".join(trade_offs(found))
 
 
 def test_noise_alone_does_not_recommend_what_may_be_half_as_fast() -> None:
     wild = [900, 300, 1500, 400, 1300, 350]
     found = asked({"a": REP2, "b": REP3}, imported=False, a=[1000, 990, 1010] * 2, b=wild)
-    assert found.tied == ("a", "b"), "they cannot be told apart"
+    assert found.tied == ("a", "b"), "they tie"
     assert found.chosen.name == "a", "and b may be far slower"
-    assert "is not told from a: about" in changes(found)[0]
+    assert "b and a tie: about" in changes(found)[0]
 
 
-def test_what_is_required_comes_before_speed_and_dropping_it_is_told() -> None:
+def test_requirements_come_before_speed_and_their_cost_is_shown() -> None:
     found = asked(
         {"a": REP2, "b": REP3, "c": REP3}, required="survive=zone", a=[300], b=[100], c=[50]
     )
@@ -113,7 +140,7 @@ def test_what_is_required_comes_before_speed_and_dropping_it_is_told() -> None:
     assert found.faster == ("a",)
     assert "Without survive=zone: a, which gives 3.00 times as much." in changes(found)
     (refused,) = [one for one in found.candidates if one.unmet]
-    assert "apart by host only" in refused.unmet[0][1]
+    assert refused.unmet[0].cause is UnmetCause.DOMAIN_TOO_SMALL
 
 
 def test_nothing_known_meets_a_requirement() -> None:
@@ -133,16 +160,16 @@ def test_shared_files_where_nobody_knows_what_can_be_shared_says_so() -> None:
     found = asked({"a": REP3}, case="shared-files", a=[300], b=[100])
     assert found.chosen.name == "b", "a is known to be for one node"
     assert found.not_shared
-    assert "Use b for shared files if many hosts can mount it, which is not known" in answer(found)
+    assert "Use b for shared files if many hosts can mount it, which is unknown" in answer(found)
 
 
 def test_shared_files_where_nothing_can_be_shared_get_no_answer() -> None:
     found = asked({"a": REP3, "b": REP2}, case="shared-files", a=[300], b=[100])
     assert found.chosen is None
-    assert "known to fulfil access=rwx" in answer(found)
+    assert "known to meet access=rwx" in answer(found)
 
 
-def test_an_incomplete_target_is_never_chosen_and_is_told_as_what_might_change_the_answer() -> None:
+def test_an_incomplete_target_is_never_chosen_and_may_change_the_answer() -> None:
     given = make({**iops(a=[100]), "b": {}}, imported=True)
     ranking = rank(given.run, given.figures, READS)
     found = recommend(ranking, find_use_case("database"), {"a": REP3, "b": REP3})
@@ -159,9 +186,9 @@ def test_everything_incomplete() -> None:
 
 
 def test_what_was_not_measured_is_said() -> None:
-    said = " ".join(not_measured(asked({}, a=[100], b=[50])))
-    assert "a database's own cache" in said
-    assert "too few trials" in said
+    text = " ".join(not_measured(asked({}, a=[100], b=[50])))
+    assert "a database's own cache" in text
+    assert "too few trials" in text
 
 
 # --- requirements and protection ------------------------------------------------------------------
@@ -174,13 +201,21 @@ def test_what_was_not_measured_is_said() -> None:
         (REP3, "host", True),
         (REP2, "host", True),
         (REP2, "rack", False),
-        (Protection(copies=1, losses=0, domain="zone", access=RWO), "osd", False),
-        (Protection(copies=3, losses=2, domain="cupboard", access=RWO), "host", False),
+        (
+            Protection(copies=1, failures_survived=0, failure_domain="zone", access=RWO),
+            "osd",
+            False,
+        ),
+        (
+            Protection(copies=3, failures_survived=2, failure_domain="cupboard", access=RWO),
+            "host",
+            False,
+        ),
         (UNKNOWN, "osd", False),
     ],
 )
 def test_survival(given: Protection, level: str, met: bool) -> None:
-    assert (Requirement(kind="survive", value=level).unmet(given) == "") is met
+    assert (Requirement(kind="survive", value=level).check(given) is None) is met
 
 
 def test_requirements_are_parsed_from_lists_and_repeated_options() -> None:
@@ -189,7 +224,7 @@ def test_requirements_are_parsed_from_lists_and_repeated_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("survive=zones", "did you mean 'zone'"),
         ("surive=zone", "did you mean 'survive'"),
@@ -198,11 +233,11 @@ def test_requirements_are_parsed_from_lists_and_repeated_options() -> None:
         ("survive", "osd, host, rack, zone"),
     ],
 )
-def test_a_requirement_that_is_not_understood(text: str, told: str) -> None:
+def test_a_requirement_that_is_not_understood(text: str, expected: str) -> None:
     with pytest.raises(LeadlineError) as error:
         parse_requirements([text])
     assert error.value.kind.code == "usage"
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_a_condition_of_the_experiment_is_no_choice() -> None:
@@ -218,7 +253,8 @@ def test_a_condition_of_the_experiment_is_no_choice() -> None:
     assert found.faster == ()
     (refused,) = [one for one in found.candidates if one.unmet]
     assert refused.name == "delayed"
-    assert "no choice" in refused.unmet[0][1]
+    assert refused.unmet[0].cause is UnmetCause.IMPOSED_CONDITION
+    assert refused.unmet[0].same_as == "a"
 
 
 def test_delays_of_a_lab_are_conditions_where_the_plain_target_is_there(tmp_path: Path) -> None:
@@ -232,7 +268,7 @@ def test_delays_of_a_lab_are_conditions_where_the_plain_target_is_there(tmp_path
     assert imposed_conditions(run) == {"rep3@far,2ms": "rep3@far"}
 
 
-def test_what_the_audit_warns_of_is_told_beside_the_choice() -> None:
+def test_warnings_of_the_audit_are_shown_with_the_choice() -> None:
     given = make(iops(a=[300], b=[100]))
     doubt = Doubt(code="unstable-repeats", severity=Severity.WARNING)
     doubted = [
@@ -278,18 +314,22 @@ def test_protection_is_read_from_a_captured_cluster(
         _protection(target, captured(name), None) for name in ("ceph-multi-az", "ceph-single-az")
     )
     assert zones.copies == copies
-    assert (zones.data, zones.coding) == (chunks or (None, None))
-    assert (zones.losses, zones.writable, zones.overhead) == (losses, writable, overhead)
+    assert (zones.data_chunks, zones.coding_chunks) == (chunks or (None, None))
+    assert (zones.failures_survived, zones.failures_writable, zones.raw_per_stored) == (
+        losses,
+        writable,
+        overhead,
+    )
     assert zones.access == access
     assert (zones.survives("zone"), racks.survives("zone")) == (True, False)
     assert (zones.survives("host"), racks.survives("rack")) == (True, True)
-    assert zones.at_rest is None, "no OSD of it is known to be encrypted"
+    assert zones.encrypted_at_rest is None, "no OSD of it is known to be encrypted"
 
 
 def test_encryption_counts_when_every_osd_is_known_to_encrypt() -> None:
     inventory = captured("ceph-autoscaler-on")
     target = Target(name="t", url="rbd:a", cluster="c")
-    assert _protection(target, inventory, None).at_rest is None, "one of three OSDs tells"
+    assert _protection(target, inventory, None).encrypted_at_rest is None, "one is known"
     telling = next(osd for osd in inventory.osds if osd.dm_crypt.value == "yes")
     whole = inventory.model_copy(
         update={
@@ -299,8 +339,8 @@ def test_encryption_counts_when_every_osd_is_known_to_encrypt() -> None:
         }
     )
     given = _protection(target, whole, None)
-    assert given.at_rest is True
-    assert Requirement(kind="encrypted").unmet(given) == ""
+    assert given.encrypted_at_rest is True
+    assert Requirement(kind="encrypted").check(given) is None
 
 
 def test_a_pool_that_the_inventory_does_not_have_is_not_known() -> None:

@@ -16,7 +16,7 @@ from leadline.audit.registry import audit, page
 from leadline.audit.rule import Doubt
 from leadline.audit.rules.cluster_not_healthy import CHECKS, Weight, check
 from leadline.findings import Finding, Severity
-from leadline.formats.ceph.counters import parse_cluster_log
+from leadline.formats.ceph.status import parse_cluster_log
 from tests.unit.audit.audit_archives import Stored, build, cell
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "ceph-status"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from leadline.formats.ceph.counters import (
     CounterDump,
     ImageSample,
-    image_work,
+    Spent,
     operation_sizes,
     parse_ceph_counters,
     parse_image_counters,
@@ -95,24 +95,14 @@ def image(**counters: Any) -> dict[str, Any]:
     return {"image": "rbd/a", "client": "librbd", "counters": counters}
 
 
-def test_the_work_of_an_image() -> None:
-    """A client that had not begun counts from nothing."""
-    samples = parse_image_counters(
-        written(image(), image(wr=5, wr_latency=[5, 0.5]), image(wr=9, wr_latency=[9, 0.75]))
-    )
-    work = image_work(samples)
-    assert work is not None
-    assert work.counts == {"wr": 9}
-    assert (work.latencies["wr_latency"].operations, work.latencies["wr_latency"].seconds) == (
-        9,
-        0.75,
-    )
-    assert image_work(samples[:1]) is None
-    assert isinstance(samples[0], ImageSample)
-
-
-def test_an_image_whose_client_was_started_anew_tells_no_work() -> None:
-    assert image_work(parse_image_counters(written(image(wr=9), image(wr=1)))) is None
+def test_counters_and_latencies_of_an_image() -> None:
+    empty, sample = parse_image_counters(written(image(), image(wr=9, wr_latency=[9, 0.75])))
+    assert isinstance(empty, ImageSample)
+    assert (empty.counts, empty.latencies) == ({}, {})
+    assert isinstance(sample, ImageSample)
+    assert (sample.image, sample.client) == ("rbd/a", "librbd")
+    assert sample.counts == {"wr": 9}
+    assert sample.latencies == {"wr_latency": Spent(operations=9, seconds=0.75)}
 
 
 @pytest.mark.parametrize("counters", [{"wr": 1.5}, {"wr": -1}, {"wr_latency": [1]}, {"wr": "1"}])

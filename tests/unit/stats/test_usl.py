@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from leadline.stats import usl
-from leadline.stats.usl import MISFIT_P, Resampling, Unfitted, Usl, UslFit, fit_usl
+from leadline.stats.usl import MISFIT_P, NoFit, Resampling, Unfitted, Usl, UslFit, fit_usl
 
 SEED = 20261121
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -141,20 +141,18 @@ def test_levels_of_one_load_count_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("given", "reason", "count"),
     [
-        ([], "0 load levels"),
-        ([(1.0, [5.0])], "1 load level "),
-        ([(float(load), [5.0]) for load in (1, 2, 4)], "need 4"),
-        ([(1.0, [5.0]), (2.0, [5.0]), (4.0, []), (8.0, [5.0])], "3 load levels"),
-        ([(1.0, [5.0]), (2.0, [5.0]), (4.0, [0.0]), (8.0, [5.0])], "not positive"),
-        ([(float(load), [5.0]) for load in (0.5, 1, 2, 4)], "below one"),
+        ([], NoFit.TOO_FEW_LEVELS, 0),
+        ([(1.0, [5.0])], NoFit.TOO_FEW_LEVELS, 1),
+        ([(float(load), [5.0]) for load in (1, 2, 4)], NoFit.TOO_FEW_LEVELS, 3),
+        ([(1.0, [5.0]), (2.0, [5.0]), (4.0, []), (8.0, [5.0])], NoFit.TOO_FEW_LEVELS, 3),
+        ([(1.0, [5.0]), (2.0, [5.0]), (4.0, [0.0]), (8.0, [5.0])], NoFit.UNUSABLE_VALUES, 4),
+        ([(float(load), [5.0]) for load in (0.5, 1, 2, 4)], NoFit.UNUSABLE_VALUES, 4),
     ],
 )
-def test_no_fit_and_the_reason(given: Levels, word: str) -> None:
-    found = fit_usl(given)
-    assert isinstance(found, Unfitted)
-    assert word in found.reason
+def test_no_fit_has_a_reason(given: Levels, reason: NoFit, count: int) -> None:
+    assert fit_usl(given) == Unfitted(reason=reason, levels=count)
 
 
 def test_a_curve_that_the_law_does_not_describe_is_told() -> None:

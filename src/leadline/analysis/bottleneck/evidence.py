@@ -1,10 +1,9 @@
-"""Evidence of load levels, from the trials of an archive."""
+"""Counters and figures of a load level that show which resource limited it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from statistics import median
 
 from leadline.analysis.explain.facts import PoolFacts, facts_of, legs
@@ -20,65 +19,27 @@ from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Phase, Target
 from leadline.plan.target_url import TargetKind
 
-# What is known of a load level, and what may have held it back.
-
-# Of the data of I/Os on the links of a machine: what crosses a network does so once at least.
+# Share of the data of I/Os that crosses a network link at least once if the target is remote.
 _CROSSED = 0.5
-
-
-class Bottleneck(StrEnum):
-    """What can hold a load level back. `osd-media` and `osd-cpu` are the media and the processors
-    of the storage, whatever it is; `target-cores` is a processor limit put on it. `unknown`: none
-    of the others is named or suspected; `not-saturated`: nothing was used up, the load was."""
-
-    CLIENT_NETWORK = "client-network"
-    CLIENT_CPU = "client-cpu"
-    STORAGE_NETWORK = "storage-network"
-    OSD_MEDIA = "osd-media"
-    OSD_CPU = "osd-cpu"
-    TARGET_CORES = "target-cores"
-    QUEUE_DEPTH = "queue-depth-not-reached"
-    ROUND_TRIPS = "inter-zone-round-trips"
-    NOT_SATURATED = "not-saturated"
-    UNKNOWN = "unknown"
-
-
-class Strength(StrEnum):
-    """How sure the evidence makes it. `not measured` is neither for nor against."""
-
-    NAMED = "named"
-    SUSPECTED = "suspected"
-    NOT_MEASURED = "not measured"
-    EXCLUDED = "excluded"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
-    """One bottleneck, and what speaks for or against it: `evidence` as numbers in base units
-    (shares between 0 and 1), `sentence` with a full stop. Names in it are made visible."""
-
-    bottleneck: Bottleneck
-    strength: Strength
-    evidence: Mapping[str, float]
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelEvidence:
-    """One load level. What nobody measured is None or empty.
+    """One load level. A value that was not measured is None or empty.
 
-    `trial` is whose evidence this is. `machines` are the rates of all machines that were sampled,
-    `processor` what the record says of the load generator's, of which it used `engine_cores`.
-    `job_core_share` is the share of one core that the busiest job used. `osds` tells only of a Ceph
-    cluster (`on_ceph`), on a lab's own machine (`on_lab`). `client_link_bps` is the speed of the
-    client's link in bytes per second where the inventory or the user tells it. `devices` are the
-    disks of a target on the client itself, with `rotational` whether all of them are disks that
-    turn.
+    `trial` is the label of the trial that all of it is from; empty without a completed trial.
+    `machines` are the rates of all sampled machines, `processor` is the load generator's by the
+    record, of which it used `engine_cores`. `job_core_share` is the share of one core that the
+    busiest job used. `osds` exist only for a Ceph cluster (`on_ceph`); `on_lab`: the cluster runs
+    on the load generator. `client_link_bps` is the speed of the client's link in bytes per second
+    where the inventory or the user states it. `devices` are the disks of a target on the client
+    itself; `rotational`: all of them are.
 
-    `asked` I/Os were to be in flight and `in_flight` were (Little's law); `offered_iops` is the
+    `asked` I/Os were requested in flight and `in_flight` were (Little's law); `offered_iops` is the
     rate of an open loop, None in a closed one. `more_iops` is the highest throughput of a level
     with more load. `round_trip_s` is the longest median round trip between two zones and `trips`
-    how many of them an I/O waits for on average (0: all is in one zone).
+    the round trips that an I/O waits for on average (0: one zone). `notes` are reasons of missing
+    samples, as recorded.
     """
 
     trial: str = ""
@@ -105,31 +66,30 @@ class LevelEvidence:
 
     @property
     def clients(self) -> tuple[MachineRates, ...]:
-        return tuple(one for one in self.machines if Role.CLIENT in one.roles)
+        return tuple(machine for machine in self.machines if Role.CLIENT in machine.roles)
 
     @property
     def storage(self) -> tuple[MachineRates, ...]:
-        """Without the load generator where its target turned out to lie behind a network."""
+        """Machines of the storage, without the load generator where the target is remote."""
         return tuple(
-            one
-            for one in self.machines
-            if Role.STORAGE in one.roles
-            and (Role.CLIENT not in one.roles or self.stays_here is not False)
+            machine
+            for machine in self.machines
+            if Role.STORAGE in machine.roles
+            and (Role.CLIENT not in machine.roles or self.stays_here is not False)
         )
 
     @property
     def shared(self) -> bool:
-        """Load and storage are on one machine, so that what uses up its cores is not told apart."""
-        return self.on_lab or any(Role.CLIENT in one.roles for one in self.storage)
+        """Whether load and storage run on one machine and so share its cores."""
+        return self.on_lab or any(Role.CLIENT in machine.roles for machine in self.storage)
 
     @property
     def stays_here(self) -> bool | None:
         """Whether the data stayed on the machine that made the load: its links carried less than
-        half of it. A directory may be a mount of NFS, and a disk iSCSI's. None where nobody can
-        tell."""
+        half of it. A directory may be an NFS mount, and a disk may be iSCSI. None where unknown."""
         if self.on_lab:
             return True
-        here = any(one.roles == set(Role) for one in self.machines)
+        here = any(machine.roles == set(Role) for machine in self.machines)
         if self.on_ceph or not (self.devices or here):
             return False
         if not self.bandwidth_bps or not self.clients:
@@ -144,30 +104,19 @@ class LevelEvidence:
 
     @property
     def unreached_hosts(self) -> int | None:
-        """Hosts of the storage that were not sampled; None where nobody knows how many there are.
-        Hosts of a lab are one machine."""
+        """Hosts of the storage that were not sampled; None where their number is unknown. All hosts
+        of a lab are one machine."""
         if self.shared or (self.devices and self.stays_here is not False):
             return 0
-        hosts = {one.host for one in self.osds}  # none but of a Ceph cluster
+        hosts = {osd.host for osd in self.osds}  # known only for a Ceph cluster
         if not hosts or None in hosts:
             return None
         return max(0, len(hosts) - len(self.storage))
 
 
-def suspect(
-    bottleneck: Bottleneck, strength: Strength, sentence: str, **evidence: float | None
-) -> Suspect:
-    """A suspect with the numbers that there are."""
-    known = {name: value for name, value in evidence.items() if value is not None}
-    return Suspect(bottleneck=bottleneck, strength=strength, evidence=known, sentence=sentence)
-
-
-# What a target is, as far as it bears on where it saturates.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSystem:
-    """What the target is, as far as it bears on where it saturates."""
+    """The properties of a target that its bottlenecks depend on."""
 
     on_ceph: bool
     on_lab: bool
@@ -194,7 +143,7 @@ def _inventory(run: Run, target: Target) -> CephInventory | None:
     try:
         return run.cluster("start", target.cluster) if target.cluster else None
     except LeadlineError:
-        return None  # the page's section on the cluster says so
+        return None  # the cluster section of the page reports it
 
 
 def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
@@ -207,13 +156,13 @@ def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
     try:
         facts = facts_of(inventory, inventory, names, None, None, reads=reads)
     except ValueError:
-        return None  # a policy that no release of ours knows
+        return None  # a read policy of a newer release
     return facts.pools[target.name][0] if target.name in facts.pools else None
 
 
 def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
-    """The whole disks that a target on the load generator stands on, and whether all turn (None:
-    not known)."""
+    """The whole disks of a target on the load generator, and whether all are rotational (None:
+    unknown)."""
     host = run.inventory("start")
     if host is None or target.kind not in (TargetKind.DIR, TargetKind.DEVICE):
         return frozenset(), None
@@ -226,14 +175,14 @@ def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
             name = known[name].parent
     if name not in known:
         return frozenset(), None
-    # Guests are told that their disks turn, whatever they are.
+    # Hypervisors report disks of guests as rotational, whatever they are.
     bare = host.virtualization == "none"
     return frozenset({name}), known[name].rotational if bare else None
 
 
 def trips_of(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: bool) -> float | None:
-    """Round trips between zones that an I/O waits for on average over its operations; None where
-    the way is not known. A single zone has a way only where its network was measured."""
+    """Compute the round trips between zones that an I/O waits for, averaged over its operations.
+    None where the I/O path is unknown; a single zone counts only where its network was measured."""
     if pool is None:
         return None
     if pool.zones < 2 and not measured:
@@ -253,18 +202,18 @@ _SUMMED = (Metric.IOPS, Metric.BANDWIDTH)
 def level_evidence(
     run: Run, target: str, workload: str, level: str, *, client_link_bps: float | None = None
 ) -> LevelEvidence:
-    """Of one load level. Raises KeyError where the plan has no such cell."""
+    """Collect the evidence of one load level. Raises KeyError where the plan has no such cell."""
     return levels_evidence(run, target, workload, client_link_bps=client_link_bps)[level]
 
 
 def levels_evidence(
     run: Run, target: str, workload: str, *, client_link_bps: float | None = None
 ) -> Mapping[str, LevelEvidence]:
-    """Of all levels of a workload on a target, by level, in the order of the plan.
+    """Collect the evidence of all levels of a workload on a target, in the order of the plan.
 
-    A level's evidence is that of one completed trial, the one with the median throughput (of two
-    the lower), so that all of it happened at the same time. A level without a completed trial has
-    evidence that holds only what was asked.
+    A level's evidence is from one completed trial, the one with the median throughput (of two the
+    lower), so that all of it happened at the same time. Without a completed trial it holds only
+    what was requested.
     """
     cells = [
         (number, cell)
@@ -296,7 +245,7 @@ def levels_evidence(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """Of the phase that filled its queue least, where a trial has several."""
+    """Figures of a trial's phase; of several phases, the one that filled its queue least."""
 
     iops: float
     bandwidth_bps: float
@@ -317,7 +266,7 @@ class _Seen:
 
 
 def _heavier(cell: Cell, than: Cell) -> bool:
-    """The same work with more of it in flight, in a closed loop."""
+    """Whether a closed-loop cell has more I/Os in flight than another."""
     mine, its = cell.load, than.load
     if mine.offered_iops is not None or its.offered_iops is not None:
         return False
@@ -325,7 +274,7 @@ def _heavier(cell: Cell, than: Cell) -> bool:
 
 
 def _figures(trial: StoredTrial, cell: Cell) -> _Figures | None:
-    """None of a trial that left no throughput."""
+    """Figures of a trial; None without a throughput."""
     rows: dict[Op, dict[Metric, float]] = {}
     derived = trial.derived
     for operation in derived.operations if derived else ():
@@ -355,12 +304,12 @@ def _of_ops(
     chosen = {op: rows[op] for op in ops if op in rows and Metric.IOPS in rows[op]}
     if not chosen:
         return None
-    told = all(Metric.LATENCY_MEAN in row for row in chosen.values())
+    has_latency = all(Metric.LATENCY_MEAN in row for row in chosen.values())
     return _Figures(
         iops=sum(row[Metric.IOPS] for row in chosen.values()),
         bandwidth_bps=sum(row.get(Metric.BANDWIDTH, 0.0) for row in chosen.values()),
         in_flight=sum(row[Metric.IOPS] * row[Metric.LATENCY_MEAN] for row in chosen.values())
-        if told
+        if has_latency
         else None,
         asked=asked,
         by_op={op: row[Metric.IOPS] for op, row in chosen.items()},
@@ -390,7 +339,6 @@ def _evidence(
             devices=system.devices,
             rotational=system.rotational,
             client_link_bps=client_link_bps,
-            notes=("no trial of the level was completed",),
         )
     middle = sorted(seen, key=lambda one: one.figures.iops)[(len(seen) - 1) // 2]
     trial, figures = middle.trial, middle.figures
@@ -423,7 +371,7 @@ def _evidence(
 
 
 def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...], tuple[str, ...]]:
-    """Rates over the part of the trial that its figures are of, and what is missing."""
+    """Rates over the measured part of the trial, and the reasons of missing samples."""
     try:
         samples = trial.resources
     except FormatError as error:
@@ -455,7 +403,7 @@ def _once(notes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _engine_cores(trial: StoredTrial) -> float | None:
-    """Cores that the engine used on average. It runs little longer than it was asked to."""
+    """Cores that the engine used on average over its requested run time."""
     record = trial.record
     if record.processor is None or not record.asked_s:
         return None

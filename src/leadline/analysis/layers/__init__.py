@@ -1,1 +1,1 @@
-"""Where a trial's I/O goes: what each layer below a target did, and what came between layers."""
+"""What each layer below a target did during a trial, and what changed between two layers."""

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from leadline.analysis.layers.facts import Code, fact
 from leadline.analysis.layers.model import (
-    Basis,
     Figure,
     Flow,
-    Growth,
     LayerFlow,
+    Sizes,
+    add_counts,
+    add_in_flight,
+    by_littles_law,
+    measured,
+    missing,
+)
+from leadline.analysis.layers.windows import (
+    Basis,
+    Growth,
     Sample,
     Series,
-    Sizes,
     Window,
-    by_little,
+    common_seconds,
     growth,
-    seconds_of,
 )
 from leadline.formats.ceph.counters import (
     CounterSample,
@@ -33,12 +40,14 @@ IMAGE_SOURCE = "librbd perf dump"
 POOL_SOURCE = "OSD perf dump"
 _OPERATIONS, _MOVED, _TIMED, _SECONDS = range(4)
 _SHORT = {Op.READ: "rd", Op.WRITE: "wr"}
+_OSD_KINDS = {Op.READ: ("op_r",), Op.WRITE: ("op_w", "op_rw")}
+_OSD_BYTES = {Op.READ: "osd.op_out_bytes", Op.WRITE: "osd.op_in_bytes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSeen:
-    """`sizes`: requests to the OSDs between start and end by kind (`op_r`, `op_w`) and least
-    size of their bucket in bytes."""
+class PoolSamples:
+    """OSD counters of a trial. `sizes` are requests between start and end by kind (`op_r`, `op_w`)
+    and lower bound of their size bucket in bytes."""
 
     samples: tuple[CounterSample, ...] = ()
     sizes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -48,169 +57,148 @@ class PoolSeen:
 def image_flow(
     layer: Layer, samples: Sequence[ImageSample | MissedImage], windows: Mapping[Op, Window]
 ) -> LayerFlow:
-    """What came to the client's librbd."""
-    mine = [one for one in samples if isinstance(one, MissedImage) or one.image == layer.name]
-    told = [one for one in mine if isinstance(one, ImageSample)]
+    """Return the client's librbd layer."""
+    own = [
+        sample
+        for sample in samples
+        if isinstance(sample, MissedImage) or sample.image == layer.name
+    ]
+    found = [sample for sample in own if isinstance(sample, ImageSample)]
     flows = {}
     counted: dict[Op, Series] = {}
     basis = Basis.TOTALS
-    covered = False
     for op, window in windows.items():
-        counts = _image_counts(told, op)
-        grown = growth(counts, window)
+        counters = _image_counters(found, op)
+        grown = growth(counters, window)
         if grown is None:
             continue
-        covered, basis = True, grown.basis
-        counted[op] = [(at_s, one[_MOVED]) for at_s, one in counts]
+        basis = grown.basis
+        counted[op] = [(at_s, values[_MOVED]) for at_s, values in counters]
         if grown.counts[_OPERATIONS]:
             flows[op] = _image_direction(op, grown)
     if layer.facts.get("client") == "librbd":
-        # A client within the engine takes what it counted since the last poll with it.
+        # A client within the engine loses its counts since the last poll when it ends.
         basis = Basis.WHOLE_TRIAL
-    flushes = told[-1].counts.get("flush", 0) - told[0].counts.get("flush", 0) if covered else 0
-    notes = [f"{flushes:,} flushes"] if flushes > 0 else []
+    flushes = found[-1].counts.get("flush", 0) - found[0].counts.get("flush", 0) if counted else 0
+    missed = [sample.reason for sample in own if isinstance(sample, MissedImage)]
+    unobserved = fact(Code.RECORDED, text=missed[0]) if missed else fact(Code.NOT_READ_TWICE)
     return LayerFlow(
         kind=layer.kind,
         name=layer.name,
         facts=layer.facts,
         basis=basis,
         flows=flows,
-        in_flight=_summed(flows, "librbd told no latencies"),
-        unobserved=""
-        if covered
-        else next(
-            (one.reason for one in mine if isinstance(one, MissedImage)),
-            "the counters of the image's client were not read before and after the trial",
-        ),
-        notes=tuple(notes),
-        seconds=seconds_of(windows, basis),
+        in_flight=add_in_flight(flows.values(), fact(Code.NO_LATENCY, source="librbd")),
+        unobserved=None if counted else unobserved,
+        notes=(fact(Code.FLUSHES, flushes=flushes),) if flushes > 0 else (),
+        seconds=common_seconds(windows, basis),
         counted=counted,
     )
 
 
-def _image_counts(samples: Sequence[ImageSample], op: Op) -> list[Sample]:
-    """Operations, bytes, and of the latencies operations and seconds. A client that has not opened
-    the image yet has counted nothing, and is not under load yet."""
+def _image_counters(samples: Sequence[ImageSample], op: Op) -> list[Sample]:
+    """Operations and bytes; of the latencies operations and seconds. A client that has not opened
+    the image has no counts, and is not under load."""
     short = _SHORT[op]
     found: list[Sample] = []
-    for one in samples:
-        if one.counts:
-            spent = one.latencies.get(f"{short}_latency")
+    for sample in samples:
+        if sample.counts:
+            spent = sample.latencies.get(f"{short}_latency")
             timed = (float(spent.operations), spent.seconds) if spent else (0.0, 0.0)
-            counts = (one.counts.get(short, 0), one.counts.get(f"{short}_bytes", 0))
-            found.append((one.elapsed_s, (*counts, *timed)))
+            counts = (sample.counts.get(short, 0), sample.counts.get(f"{short}_bytes", 0))
+            found.append((sample.elapsed_s, (*counts, *timed)))
     return found
 
 
 def _image_direction(op: Op, grown: Growth) -> Flow:
     rate = Figure(value=grown.per_s(_OPERATIONS), source=IMAGE_SOURCE)
     timed = grown.counts[_TIMED]
-    latency = Figure.of(
-        grown.counts[_SECONDS] / timed if timed else None, IMAGE_SOURCE, "librbd told no latency"
+    latency = measured(
+        grown.counts[_SECONDS] / timed if timed else None,
+        IMAGE_SOURCE,
+        fact(Code.NO_LATENCY, source="librbd"),
     )
     return Flow(
         op=op,
         rate=rate,
         bandwidth=Figure(value=grown.per_s(_MOVED), source=IMAGE_SOURCE),
-        merged=Figure(absent="librbd does not count what it merges"),
+        merged=missing(Code.NO_MERGE_COUNT, source="librbd"),
         latency=latency,
-        in_flight=by_little(rate, latency),
-        sizes_absent="librbd does not count sizes",
+        in_flight=by_littles_law(rate, latency),
+        sizes_absent=fact(Code.NO_SIZES, source="librbd"),
     )
 
 
-def pool_flow(layer: Layer, seen: PoolSeen, windows: Mapping[Op, Window]) -> LayerFlow:
-    """What all OSDs together did for clients, whoever they are; `notes` tell the copies."""
-    rates = osd_rates(seen.samples)
+def pool_flow(layer: Layer, pool: PoolSamples, windows: Mapping[Op, Window]) -> LayerFlow:
+    """Return what all OSDs together did for all clients."""
+    rates = osd_rates(pool.samples)
     flows = {}
     basis = Basis.TOTALS
-    for op, window in windows.items():
+    for op, window in windows.items() if rates else ():
         basis, seconds = window.ends_only
-        flow = _pool_direction(op, rates, seconds, seen.sizes)
+        flow = _pool_direction(op, rates, seconds, pool.sizes)
         if flow.rate.value or flow.bandwidth.value:
             flows[op] = flow
+    missed = fact(Code.RECORDED, text=pool.missed[0]) if pool.missed else fact(Code.NOT_READ_TWICE)
     return LayerFlow(
         kind=layer.kind,
         name=layer.name,
         facts=layer.facts,
         basis=basis,
-        flows=flows if rates else {},
-        in_flight=_summed(flows, "the OSDs told no latencies"),
-        shared="the OSDs count the I/O of all clients and all pools",
-        unobserved=""
-        if rates
-        else next(iter(seen.missed), "the OSDs were not asked for their counters"),
-        notes=(),
+        flows=flows,
+        in_flight=add_in_flight(flows.values(), fact(Code.NO_LATENCY, source=POOL_SOURCE)),
+        shared=fact(Code.ALL_CLIENTS),
+        unobserved=None if rates else missed,
     )
 
 
-def copies(seen: PoolSeen) -> float | None:
-    """Writes on OSDs for each write of a client: 3 in a pool of three copies. None without."""
-    rates = osd_rates(seen.samples)
-    writes = sum(
-        one.counts_per_s.get(name, 0.0) * one.seconds
-        for one in rates
-        for name in ("osd.op_w", "osd.op_rw")
-    )
-    subs = sum(one.counts_per_s.get("osd.subop", 0.0) * one.seconds for one in rates)
-    return (writes + subs) / writes if writes else None
+def copies(pool: PoolSamples) -> float | None:
+    """Return OSD writes per client write: 3 in a pool of three copies. None without writes."""
+    rates = osd_rates(pool.samples)
+    writes = sum(_total(rates, f"osd.{kind}") or 0.0 for kind in _OSD_KINDS[Op.WRITE])
+    replicated = _total(rates, "osd.subop") or 0.0
+    return (writes + replicated) / writes if writes else None
+
+
+def _total(rates: Sequence[OsdRates], name: str) -> float | None:
+    counts = [osd.counts_per_s[name] * osd.seconds for osd in rates if name in osd.counts_per_s]
+    return sum(counts) if counts else None
 
 
 def _pool_direction(
-    op: Op,
-    rates: Sequence[OsdRates],
-    seconds: float,
-    sizes: Mapping[str, Mapping[int, int]],
+    op: Op, rates: Sequence[OsdRates], seconds: float, sizes: Mapping[str, Mapping[int, int]]
 ) -> Flow:
-    kinds = ("op_r",) if op is Op.READ else ("op_w", "op_rw")
-    moved = "osd.op_out_bytes" if op is Op.READ else "osd.op_in_bytes"
-
-    def total(name: str) -> float | None:
-        told = [one.counts_per_s[name] * one.seconds for one in rates if name in one.counts_per_s]
-        return sum(told) if told else None
-
-    counted = [value for kind in kinds if (value := total(f"osd.{kind}")) is not None]
+    kinds = _OSD_KINDS[op]
+    operations = [count for kind in kinds if (count := _total(rates, f"osd.{kind}")) is not None]
+    moved = _total(rates, _OSD_BYTES[op])
     spent = [
-        (one.rates[name] * one.seconds, one.means_s[name])
-        for one in rates
+        (osd.rates[name] * osd.seconds, osd.means_s[name])
+        for osd in rates
         for kind in kinds
-        if (name := f"osd.{kind}_latency") in one.means_s
+        if (name := f"osd.{kind}_latency") in osd.means_s
     ]
     timed = sum(count for count, _ in spent)
-    rate = Figure.of(sum(counted) / seconds if counted else None, POOL_SOURCE, "not counted")
-    latency = Figure.of(
+    no_operations = fact(Code.NO_OPERATIONS, source=POOL_SOURCE)
+    rate = measured(sum(operations) / seconds if operations else None, POOL_SOURCE, no_operations)
+    latency = measured(
         sum(count * mean for count, mean in spent) / timed if timed else None,
         POOL_SOURCE,
-        "no operation of this kind",
+        no_operations,
     )
-    bytes_ = total(moved)
-    seen = {kind: sizes[kind] for kind in kinds if any(sizes.get(kind, {}).values())}
+    counts = add_counts(sizes.get(kind, {}) for kind in kinds)
     return Flow(
         op=op,
         rate=rate,
-        bandwidth=Figure.of(
-            bytes_ / seconds if bytes_ is not None else None, POOL_SOURCE, "not counted"
+        bandwidth=measured(
+            moved / seconds if moved is not None else None,
+            POOL_SOURCE,
+            fact(Code.NO_BYTES, source=POOL_SOURCE),
         ),
-        merged=Figure(absent="OSDs merge nothing of clients"),
+        merged=missing(Code.NO_MERGE_COUNT, source=POOL_SOURCE),
         latency=latency,
-        in_flight=by_little(rate, latency),
-        sizes=_of_kinds(seen),
-        sizes_absent="" if seen else "the OSDs' histograms of sizes were not kept",
+        in_flight=by_littles_law(rate, latency),
+        sizes=Sizes(counts=counts, exact=False, source="OSD perf histogram dump")
+        if any(counts.values())
+        else None,
+        sizes_absent=fact(Code.NO_SIZES, source="OSD perf histogram dump"),
     )
-
-
-def _of_kinds(seen: Mapping[str, Mapping[int, int]]) -> Sizes | None:
-    if not seen:
-        return None
-    counts: dict[int, int] = {}
-    for part in seen.values():
-        for size, count in part.items():
-            counts[size] = counts.get(size, 0) + count
-    return Sizes(counts=counts, exact=False, source="OSD perf histogram dump")
-
-
-def _summed(flows: Mapping[Op, Flow], absent: str) -> Figure:
-    known = [one.in_flight.value for one in flows.values() if one.in_flight.value is not None]
-    if not known or len(known) < len(flows):
-        return Figure(absent=absent)
-    return Figure(value=sum(known), source="rate x latency")

@@ -1,87 +1,70 @@
-"""All rules on settings, in the order of the layers.
+"""Which settings of ZFS and of the image can change a trial's throughput, by what was measured.
 
-Rules and defaults are OpenZFS's (module/zfs, zfs(4)) and Ceph's; limits are the module's own where
-it told them, else its defaults.
+Rules and defaults are from OpenZFS (module/zfs, zfs(4), zfsprops(7)) and Ceph. Limits are the
+module's recorded parameters, otherwise its defaults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from dataclasses import dataclass
+from enum import Enum
 from math import comb
 
-from leadline.analysis.layers.explain import RecordSweep, apart, object_size
-from leadline.analysis.layers.model import Flow, LayerFlow, percent
+from leadline.analysis.layers.explain import RecordSweep, object_size
+from leadline.analysis.layers.facts import Code, Setting, can, cannot, not_known
+from leadline.analysis.layers.model import Flow, LayerFlow, find_layer
 from leadline.analysis.layers.trial import TrialLayers
-from leadline.analysis.layers.zfs import Queue, queues, vdev_devices, written_times
-from leadline.formats.zfs.status import Txg
+from leadline.analysis.layers.zfs import Queue, queues, vdev_devices, write_factor
 from leadline.inventory.layer import LayerKind
 from leadline.inventory.zfs import PARAMETERS_PARAMETERS
 from leadline.metrics import Op
-from leadline.units import format_bandwidth, format_latency, format_size
 
-# Whether a setting can matter, given what was seen.
-
-# What a sentence on a setting begins with where the evidence leaves it open.
-UNKNOWN = "Not told by the evidence: "
-
-
-class Relevance(StrEnum):
-    """What the evidence says of a setting for this trial."""
-
-    CAN = "can matter"
-    CANNOT = "cannot matter"
-    NOT_KNOWN = "not known"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """`name` as its owner calls it, `value` as it was (empty: not told), one sentence with the
-    numbers that say so, and these as `evidence` in base units, with units in their names."""
-
-    name: str
-    value: str
-    relevance: Relevance
-    sentence: str
-    evidence: Mapping[str, float] = field(default_factory=dict)
-
-
-def can(name: str, value: str, sentence: str, **evidence: float) -> Setting:
-    return Setting(
-        name=name, value=value, relevance=Relevance.CAN, sentence=sentence, evidence=evidence
-    )
+# Shares below this are noise.
+NOISE = 0.01
+# A write that takes this share of the pool's latency at the image waits for the pool.
+_WAITS_FOR_POOL = 0.8
+# With fewer requests in flight there is nothing to spread over objects.
+_CONCURRENT = 2.0
+# Request sizes that grow by a quarter with the record size follow it.
+_FOLLOWS = 1.25
+# Medians of throughput with a smaller ratio are equal.
+_NEAR = 1.1
+# Two trials of each record size are separate by chance one time in three.
+_LEAST_TRIALS = 3
+# Vdevs that move more than this many times the requested bytes do so because of whole records.
+_AMPLIFIED = 2.0
+# Algorithms that give up early on incompressible data: lz4, which `on` is, and those that look
+# once (module/zfs/lz4_zfs.c, zle.c). gzip and zstd up to 2.1 do all of the work first; zstd of 2.2
+# gives up early from level 3, for records of 128 KiB and more (module/zstd/zfs_zstd.c).
+_CHEAP = frozenset({"off", "on", "lz4", "lzjb", "zle", ""})
+# A group that was open for this share of the timeout ended by it.
+_BY_TIMEOUT = 0.9
+# Writers that had to wait (module/zfs/dmu_tx.c): counted as throttle, and again as over_max if
+# they stopped or as delay if they were delayed. They are not to be added.
+_WAITS = ("dmu_tx_dirty_throttle", "dmu_tx_dirty_delay", "dmu_tx_dirty_over_max")
+# Queues that were sampled less often show nothing of a load in bursts.
+_QUEUE_SAMPLES = 5
+# Requests queue if they wait for this share of their time at the device.
+_WAIT_SHARE = 0.5
+_PARAMETERS = {parameter.name: parameter for parameter in PARAMETERS_PARAMETERS}
 
 
-def cannot(name: str, value: str, sentence: str, **evidence: float) -> Setting:
-    return Setting(
-        name=name, value=value, relevance=Relevance.CANNOT, sentence=sentence, evidence=evidence
-    )
+class _Load(Enum):
+    """How full the queue of a vdev is."""
 
-
-def not_known(name: str, value: str, fact: str, **evidence: float) -> Setting:
-    return Setting(
-        name=name,
-        value=value,
-        relevance=Relevance.NOT_KNOWN,
-        sentence=f"{UNKNOWN}{fact}.",
-        evidence=evidence,
-    )
-
-
-# What the rules on settings of ZFS judge by.
-
-# A share of the requests below it is noise.
-SOME = 0.01
-_PARAMETERS = {one.name: one for one in PARAMETERS_PARAMETERS}
+    FULL = "full"
+    WAITING = "waiting"
+    FREE = "free"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """`parameters` are the module's, as texts; empty where it has none or told none; `sweep`
-    compares the cell with those of other record sizes."""
+class _Dataset:
+    """A trial on ZFS. `parameters` are the module's as texts, empty if unknown; `sweep` compares
+    the cell with those of other record sizes."""
 
-    found: TrialLayers
+    trial: TrialLayers
     zfs: LayerFlow
     op: Op
     parameters: Mapping[str, str]
@@ -94,13 +77,13 @@ class Given:
     @property
     def writes(self) -> bool:
         """Whether the engine wrote anything."""
-        return Op.WRITE in self.found.engine.flows
+        return Op.WRITE in self.trial.engine.flows
 
     @property
     def volume(self) -> bool:
-        """Whether the dataset is a volume: then its device stands above it."""
-        place = self.found.layers.index(self.zfs)
-        return any(one.facts.get("type") == "zvol" for one in self.found.layers[:place])
+        """Whether the dataset is a volume: then its device is above it."""
+        place = self.trial.layers.index(self.zfs)
+        return any(layer.facts.get("type") == "zvol" for layer in self.trial.layers[:place])
 
     @property
     def record_bytes(self) -> int | None:
@@ -112,28 +95,26 @@ class Given:
         return self.zfs.facts.get("layout", "")
 
     @property
-    def written_times(self) -> float:
-        """How often each byte of the trial's direction is moved for the sake of copies or
-        parity."""
-        return (written_times(self.layout) or 1.0) if self.op is Op.WRITE else 1.0
-
-    @property
     def striped(self) -> bool:
         """Whether vdevs cut a block into columns (RAIDZ, dRAID)."""
         return "raidz" in self.layout or "draid" in self.layout
 
     @property
-    def at_vdevs(self) -> Flow | None:
-        return self.zfs.flows.get(self.op)
-
-    @property
     def devices(self) -> LayerFlow | None:
-        """The vdevs' devices; not what lies below them, as the disk of a loop device's file."""
-        return vdev_devices(self.found.layers)
+        """The devices of the vdevs, not those below them, such as the disk of a loop device."""
+        return vdev_devices(self.trial.layers)
 
     @property
-    def at_devices(self) -> Flow | None:
-        return self.devices.flows.get(self.op) if self.devices else None
+    def amplification(self) -> float | None:
+        """Bytes at the vdevs per byte of data and of its copies, for requests below a record."""
+        record, block = self.record_bytes, self.trial.evidence.block_bytes
+        if self.trial.evidence.stream or not record or not block or block >= record:
+            return None
+        requested, done = self.trial.engine.moved_bps(self.op), self.zfs.moved_bps(self.op)
+        if not requested or not done:
+            return None
+        copies = (write_factor(self.layout) or 1.0) if self.op is Op.WRITE else 1.0
+        return done / requested / copies
 
     def limit(self, name: str) -> int:
         text = self.parameters.get(name, "")
@@ -141,578 +122,381 @@ class Given:
         assert default is not None, f"{name} depends on the machine"
         return int(text) if text.isascii() and text.isdecimal() else default
 
-    def told(self, name: str) -> str:
-        """The value as the module told it; its default is marked as such."""
+    def value(self, name: str) -> str:
+        """The recorded value, or the marked default."""
         if name in self.parameters:
             return self.parameters[name]
         default = self._default(name)
         return "" if default is None else f"{default} (default)"
 
     def _default(self, name: str) -> int | None:
-        """In the version that there is, else in the newest known."""
-        one = _PARAMETERS[name]
-        default = one.default(self.zfs.facts.get("version", ""))
-        return one.default("") if default is None else default
+        """The default of the recorded version, otherwise of the newest known version."""
+        parameter = _PARAMETERS[name]
+        default = parameter.default(self.zfs.facts.get("version", ""))
+        return parameter.default("") if default is None else default
 
     @property
-    def queues(self) -> Mapping[str, Queue]:
-        return queues(self.found.seen.zfs, self.found.windows)
+    def busiest(self) -> tuple[Queue | None, int, str]:
+        """The longest queue of the trial's direction, its limit, and its class (`async_write`)."""
+        op = self.op.value
+        usual, other = ("async", "sync") if self.op is Op.WRITE else ("sync", "async")
+        every = queues(self.trial.recorded.zfs, self.trial.windows)
+        found = {
+            kind: every[f"{kind}q_{op}"] for kind in (usual, other) if f"{kind}q_{op}" in every
+        }
+        # Of two equal queues the usual one, which is first.
+        kind = max(found, key=lambda kind: found[kind].length, default=usual)
+        limit = self.limit(f"zfs_vdev_{kind}_{op}_max_active")
+        return found.get(kind), limit, f"{kind}_{op}"
+
+    @property
+    def load(self) -> _Load:
+        """How full the longest queue is."""
+        queue, limit, _ = self.busiest
+        if queue is None:
+            return _Load.UNKNOWN
+        if queue.active_most >= limit:
+            return _Load.FULL
+        timed = queue.waited_s is not None and bool(queue.served_s)
+        waited_s, served_s = queue.waited_s or 0.0, queue.served_s or 0.0
+        if queue.pending_mean >= 1 or (timed and waited_s > _WAIT_SHARE * served_s):
+            return _Load.WAITING
+        # Waits are of all requests; a queue is sampled once a second.
+        return _Load.FREE if timed or queue.samples >= _QUEUE_SAMPLES else _Load.UNKNOWN
 
 
-def of_fuse(name: str) -> Setting:
-    return cannot(name, "", "zfs-fuse has no module, so that it cannot be set there.")
-
-
-# Settings of the image: librbd's cache, the size of its objects.
-
-# A write that takes as long at the image as in the pool waits for it.
-_WAITS = 0.8
-# With fewer in flight there is nothing to spread.
-_SEVERAL = 2.0
-
-
-def of_image(found: TrialLayers, op: Op) -> Iterator[Setting]:
-    image = next((one for one in found.layers if one.kind is LayerKind.IMAGE), None)
-    if image is None:
-        return
-    yield _librbd_cache(found, image, op)
-    yield _object_size(found, image, op)
-
-
-def _librbd_cache(found: TrialLayers, image: LayerFlow, op: Op) -> Setting:
-    name = "rbd_cache"
-    if image.facts.get("client") == "krbd":
-        return cannot(name, "", "The kernel's client has no cache of its own.")
-    pool = next((one for one in found.layers if one.kind is LayerKind.POOL), None)
-    upper = image.flows.get(op)
-    lower = pool.flows.get(op) if pool else None
-    if op is Op.READ:
-        return not_known(name, "", "how many reads it answered")
-    if not upper or not lower or not upper.latency.value or not lower.latency.value:
-        return not_known(name, "", "the latency of writes at the image or at the pool")
-    there, below = upper.latency.value, lower.latency.value
-    said = (
-        f"a write takes {format_latency(there)} at the image and {format_latency(below)} in "
-        "the pool"
-    )
-    numbers = {"image_latency_s": there, "pool_latency_s": below}
-    if there < _WAITS * below:
-        text = f"It is at work: the image answers before the pool does ({said})."
-        return can(name, "", text, **numbers)
-    if found.evidence.fsyncs:
-        fact = f"{said}, but the workload's fsync empties such a cache each time"
-        return not_known(name, "", fact, **numbers)
-    text = f"Writes wait for the pool ({said}): a cache that answers before would change that."
-    return can(name, "", text, **numbers)
-
-
-def _object_size(found: TrialLayers, image: LayerFlow, op: Op) -> Setting:
-    """An object lies on one set of OSDs, which does what comes for it in order: its size (with
-    striping the stripe unit) is where a request is cut, and how far apart two must lie to be
-    served by different ones (Ceph's documentation, architecture, data striping)."""
-    name, value = "object size of the image", image.facts.get("object_size_bytes", "")
-    size, flow = _piece(found, image), _largest_seen(found, op)
-    if not size or flow is None or not flow.mean_size_bytes:
-        return not_known(name, value, "the sizes of requests to the image")
-    mean = flow.mean_size_bytes
-    share = flow.sizes.share_from(size) if flow.sizes else None
-    numbers = {"mean_size_bytes": mean, "object_bytes": float(size)}
-    if share is not None:
-        numbers["full_object_share"] = share
-    said = f"requests have {format_size(mean)} on average, {_part(mean / size)}"
-    if mean > size / 2 or (share or 0.0) > SOME:
-        return can(name, value, f"Requests fill objects: {said}.", **numbers)
-    many = flow.in_flight.value
-    if many is not None and many >= _SEVERAL and not found.evidence.scattered:
-        numbers["in_flight"] = many
-        fact = (
-            f"{said}, but {many:.3g} are in flight: as far as they lie beside each other, one "
-            "object, and so one set of OSDs, gets them all"
+def _record_size(dataset: _Dataset) -> Setting:
+    name = "volblocksize" if dataset.volume else "recordsize"
+    value = dataset.zfs.facts.get("recordsize_bytes", "")
+    if dataset.sweep is not None:
+        return _by_sweep(dataset.sweep, name, value)
+    record, amplification = dataset.record_bytes, dataset.amplification
+    if record and amplification is not None and amplification > _AMPLIFIED:
+        return can(
+            name,
+            value,
+            Code.RECORD_AMPLIFIES,
+            {"amplification": amplification, "record_bytes": record},
+            block_bytes=dataset.trial.evidence.block_bytes or 0,
         )
-        return not_known(name, value, fact, **numbers)
-    text = f"No request comes near an object of {format_size(size)}: {said}."
-    return cannot(name, value, text, **numbers)
-
-
-def _part(share: float) -> str:
-    return f"1/{1 / share:,.0f} of an object" if share < 1 else f"{share:.3g} objects"
-
-
-def _piece(found: TrialLayers, image: LayerFlow) -> int | None:
-    """Bytes of the image that lie together in one object."""
-    size, unit = object_size(found.layers), image.size_fact("stripe_unit_bytes")
-    striped = (image.size_fact("stripe_count") or 1) > 1
-    return min(size, unit) if size and unit and striped else size
-
-
-def _largest_seen(found: TrialLayers, op: Op) -> Flow | None:
-    """The image's requests, else those of the device above it."""
-    for kind in (LayerKind.IMAGE, LayerKind.BLOCK):
-        for one in reversed(found.layers):
-            flow = one.flows.get(op)
-            if one.kind is kind and flow is not None and flow.mean_size_bytes:
-                return flow
-    return None
-
-
-# Properties of the dataset: record size, compression, sync, cache (zfsprops(7)).
-
-# Sizes that grow by a quarter with the record size follow it.
-_FOLLOWS = 1.25
-# Medians of throughput that are taken for equal, as a ratio.
-_NEAR = 1.1
-# Two trials of each lie apart by chance one time in three.
-_LEAST_TRIALS = 3
-# Vdevs that move so many times what was asked of them do it for the sake of whole records.
-_AMPLIFIED = 2.0
-# They give up early on what does not compress: lz4, which `on` is, and those that only look once
-# (module/zfs/lz4_zfs.c, zle.c). gzip and zstd up to 2.1 do all of the work first; zstd of 2.2 gives
-# up early from level 3 on, of records of 128 KiB and more (module/zstd/zfs_zstd.c).
-_CHEAP = frozenset({"off", "on", "lz4", "lzjb", "zle", ""})
-
-
-def record_size(given: Given) -> Setting:
-    name = "volblocksize" if given.volume else "recordsize"
-    value = given.zfs.facts.get("recordsize_bytes", "")
-    sweep = given.sweep
-    if sweep is not None and sweep.record_sizes > 1:
-        return _by_sweep(sweep, name, value)
-    record = given.record_bytes
-    amplified = _amplified(given)
-    if record and amplified is not None and amplified > _AMPLIFIED:
-        block = given.found.evidence.block_bytes or 0
-        verb = "write" if given.op is Op.WRITE else "read"
-        text = (
-            f"A request of {format_size(block)} touches a record of {format_size(record)}, and the "
-            f"vdevs {verb} {amplified:.3g} times the bytes that are asked for."
-        )
-        return can(name, value, text, amplification=amplified, record_bytes=record)
-    flow = given.at_vdevs or given.at_devices
-    size = flow.mean_size_bytes if flow else None
+    device_flow = dataset.devices.flows.get(dataset.op) if dataset.devices else None
+    flow = dataset.zfs.flows.get(dataset.op) or device_flow
+    size = flow.mean_size if flow else None
     if not record or not size:
-        return not_known(name, value, "no size of requests below ZFS was counted")
-    share = size / record
-    said = f"requests at the devices have {format_size(size)} on average, {share:.2g} records"
+        return not_known(name, value, Code.RECORD_NO_SIZES)
     numbers = {"mean_size_bytes": size, "record_bytes": float(record)}
-    if 0.5 <= share <= 2:
-        return can(name, value, f"The size of requests follows it: {said}.", **numbers)
-    return not_known(name, value, f"{said}; only cells of other record sizes can tell", **numbers)
-
-
-def _amplified(given: Given) -> float | None:
-    """Bytes at the vdevs for each that the engine asked for, where it asks for parts of records."""
-    record, block = given.record_bytes, given.found.evidence.block_bytes
-    asked, done = given.found.engine.flows.get(given.op), given.at_vdevs
-    if given.found.evidence.stream or not record or not block or block >= record:
-        return None
-    if asked is None or done is None or not asked.bandwidth.value or not done.bandwidth.value:
-        return None
-    return done.bandwidth.value / asked.bandwidth.value / given.written_times
+    if 0.5 <= size / record <= 2:
+        return can(name, value, Code.RECORD_FOLLOWED, numbers)
+    return not_known(name, value, Code.RECORD_ALONE, numbers)
 
 
 def _by_sweep(sweep: RecordSweep, name: str, value: str) -> Setting:
     rows = sweep.usable
-    if len({one.record_bytes for one in rows}) < 2:
-        refusing = sorted({code for one in sweep.rows for code in one.refused})
-        fact = f"the audit refuses what the record sizes were measured with ({', '.join(refusing)})"
-        return not_known(name, value, fact)
+    if len({row.record_bytes for row in rows}) < 2:
+        refusing = sorted({code for row in sweep.rows for code in row.refused})
+        return not_known(name, value, Code.SWEEP_REFUSED, rules=", ".join(refusing))
     least, most = rows[0], rows[-1]
-    ratio = most.throughput_bps / least.throughput_bps
-    between = (
-        f"from {format_size(least.record_bytes)} to {format_size(most.record_bytes)} "
-        f"throughput goes from {format_bandwidth(least.throughput_bps)} to "
-        f"{format_bandwidth(most.throughput_bps)} MiB/s"
-    )
+    ratio = most.throughput / least.throughput
     numbers = {
         "least_record_bytes": float(least.record_bytes),
         "most_record_bytes": float(most.record_bytes),
         "throughput_ratio": ratio,
     }
-    sizes = ""
-    if least.block_bytes and most.block_bytes:
-        numbers["size_ratio"] = most.block_bytes / least.block_bytes
-        sizes = (
-            f", requests to the devices from {format_size(least.block_bytes)} to "
-            f"{format_size(most.block_bytes)}"
-        )
-    trials = min(len(least.throughputs_bps), len(most.throughputs_bps))
+    if least.block_size and most.block_size:
+        numbers["size_ratio"] = most.block_size / least.block_size
+    rates = {"least_bps": least.throughput, "most_bps": most.throughput}
+    trials = min(len(least.throughputs), len(most.throughputs))
     if trials < _LEAST_TRIALS:
-        each = "one trial" if trials == 1 else f"{trials} trials"
-        return not_known(name, value, f"{between}{sizes}, of {each} each", **numbers)
-    if apart(least.throughputs_bps, most.throughputs_bps):
-        once_in = comb(len(least.throughputs_bps) + len(most.throughputs_bps), trials) // 2
-        numbers["chance"] = 1 / once_in
-        text = (
-            f"In this run {between}{sizes}, and no trial of one lies among those of the other, "
-            f"as by chance one time in {once_in}."
-        )
-        return can(name, value, text, **numbers)
+        return not_known(name, value, Code.SWEEP_FEW_TRIALS, numbers, **rates, trials=trials)
+    low, high = sorted((least.throughputs, most.throughputs), key=max)
+    if max(low) < min(high):
+        orders = comb(len(low) + len(high), trials) // 2
+        numbers["chance"] = 1 / orders
+        return can(name, value, Code.SWEEP_SEPARATE, numbers, **rates, orders=orders)
     grows = numbers.get("size_ratio", _FOLLOWS) >= _FOLLOWS
-    fact = f"{between}{sizes}, and their trials overlap"
-    # A few trials that overlap do not show that nothing changes: their medians must be near, too.
-    if grows or not 1 / _NEAR <= ratio <= _NEAR:
-        return not_known(name, value, fact, **numbers)
-    return cannot(name, value, f"In this run {fact}.", **numbers)
+    # Overlapping trials alone do not show equality: the medians must be near as well.
+    open_ = grows or not 1 / _NEAR <= ratio <= _NEAR
+    setting = not_known if open_ else cannot
+    return setting(name, value, Code.SWEEP_OVERLAP, numbers, **rates)
 
 
-def compression(given: Given) -> Setting:
-    name, value = "compression", given.zfs.facts.get("compression", "")
-    if not given.found.evidence.block_bytes:
-        return not_known(name, value, "how well the job file's data compresses")
-    if given.writes and value not in _CHEAP:
-        fact = f"what Leadline writes does not compress, but {value} spends processor time on it"
-        return not_known(name, value, fact)
-    text = (
-        "What Leadline writes does not compress; of other data as many bytes are saved as it does."
-    )
-    return cannot(name, value, text)
+def _compression(dataset: _Dataset) -> Setting:
+    name, value = "compression", dataset.zfs.facts.get("compression", "")
+    if not dataset.trial.evidence.block_bytes:
+        return not_known(name, value, Code.DATA_UNKNOWN)
+    if dataset.writes and value not in _CHEAP:
+        return not_known(name, value, Code.COMPRESSION_COSTS, compression=value)
+    return cannot(name, value, Code.DATA_INCOMPRESSIBLE)
 
 
-def sync(given: Given) -> Setting:
-    facts, evidence = given.zfs.facts, given.found.evidence
+def _sync(dataset: _Dataset) -> Setting:
+    facts, evidence = dataset.zfs.facts, dataset.trial.evidence
     name = "sync, logbias"
     value = ", ".join(f"{key}={facts[key]}" for key in ("sync", "logbias") if key in facts)
-    how = facts.get("sync", "")
-    if not given.writes:
-        return cannot(name, value, "The trial reads; both are about writes.")
-    if how == "always":
-        return can(name, value, "Writes are synchronous (sync=always): they go to the intent log.")
-    if evidence.fsyncs and how == "disabled":
-        text = "The workload's fsync is answered before anything is on disk (sync=disabled)."
-        return can(name, value, text)
+    sync = facts.get("sync", "")
+    if not dataset.writes:
+        return cannot(name, value, Code.TRIAL_READS)
+    if sync == "always":
+        return can(name, value, Code.SYNC_ALWAYS)
     if evidence.fsyncs:
-        text = "Writes are synchronous (the workload's fsync): they go to the intent log."
-        return can(name, value, text)
+        return can(name, value, Code.SYNC_DISABLED if sync == "disabled" else Code.SYNC_FSYNC)
     if not evidence.stream and not evidence.block_bytes:
-        return not_known(name, value, "what the job file asks for is not known")
-    what = "A receive" if evidence.stream else "The workload"
-    return cannot(name, value, f"{what} asks for no synchronous write, and none is forced.")
+        return not_known(name, value, Code.SYNC_UNKNOWN)
+    return cannot(name, value, Code.SYNC_NONE)
 
 
-def cache(given: Given) -> Setting:
-    name, value = "primarycache", given.zfs.facts.get("primarycache", "")
-    evidence, zfs = given.found.evidence, given.zfs
-    if given.op is Op.READ and evidence.arc_hit_share is not None:
-        share = evidence.arc_hit_share
-        text = f"The cache answered {percent(share)} of the accesses."
-        if share > SOME:
-            return can(name, value, text, arc_hit_share=share)
+def _cache(dataset: _Dataset) -> Setting:
+    name, value = "primarycache", dataset.zfs.facts.get("primarycache", "")
+    evidence, zfs = dataset.trial.evidence, dataset.zfs
+    if dataset.op is Op.READ and evidence.arc_hit_share is not None:
+        numbers = {"arc_hit_share": evidence.arc_hit_share}
+        if evidence.arc_hit_share > NOISE:
+            return can(name, value, Code.CACHE_ANSWERED, numbers)
         if value == "all":
-            return cannot(name, value, text, arc_hit_share=share)
-        fact = f"the cache, which is to keep no data ({value or 'not told'}), answered none"
-        return not_known(name, value, fact, arc_hit_share=share)
-    if given.op is Op.WRITE and zfs.observed:
-        moved = {op: flow.bandwidth.value or 0.0 for op, flow in zfs.flows.items()}
-        whole = sum(moved.values())
-        share = moved.get(Op.READ, 0.0) / whole if whole else 0.0
-        text = f"{percent(share)} of what the devices move is read"
-        if share <= SOME:
-            return cannot(name, value, f"{text}: there is nothing to keep.", read_share=share)
-        text += ", which a cache might have answered."
-        if evidence.stream:
-            text += " It is what is sent, and what the comparison between streams reads."
-        return can(name, value, text, read_share=share)
-    return not_known(name, value, "neither the cache's counters nor reads below it")
+            return cannot(name, value, Code.CACHE_ANSWERED, numbers)
+        return not_known(name, value, Code.CACHE_METADATA_ONLY, numbers)
+    if dataset.op is Op.WRITE and not zfs.unobserved:
+        whole = sum(zfs.moved_bps(op) for op in zfs.flows)
+        share = zfs.moved_bps(Op.READ) / whole if whole else 0.0
+        numbers = {"read_share": share}
+        if share <= NOISE:
+            return cannot(name, value, Code.CACHE_NO_READS, numbers)
+        code = Code.CACHE_STREAM_READS if evidence.stream else Code.CACHE_SOME_READS
+        return can(name, value, code, numbers)
+    return not_known(name, value, Code.CACHE_UNKNOWN)
 
 
-# Transaction groups: how much may be dirty, and how long a group stays open.
-#  `zfs_dirty_data_max` has three thresholds below it (zfs(4); module/zfs/dsl_pool.c,
-# vdev_queue.c): a group is closed once it holds zfs_dirty_data_sync_percent of it (20), from 30 %
-# more async writes are let out, from 60 % each writer is delayed. A writer that has to wait is
-# counted as dmu_tx_dirty_throttle, and then as dmu_tx_dirty_over_max if it stood still, as
-# dmu_tx_dirty_delay if it was delayed (module/zfs/dmu_tx.c): they are the same writers, not to be
-# added up.
-
-# A group that was open for that share of the timeout ended by it.
-_BY_TIMEOUT = 0.9
-_READS = "The trial reads: no group holds data of it."
-_GROUPS_WAITS = ("dmu_tx_dirty_throttle", "dmu_tx_dirty_delay", "dmu_tx_dirty_over_max")
-
-
-def dirty_data(given: Given) -> Setting:
+def _dirty_data(dataset: _Dataset) -> Setting:
+    """A group is closed once it holds zfs_dirty_data_sync_percent (20) of the limit, from 30 % more
+    async writes are issued, from 60 % each writer is delayed (zfs(4); module/zfs/dsl_pool.c,
+    vdev_queue.c)."""
     name = "zfs_dirty_data_max"
-    if given.fuse:
-        return of_fuse(name)
-    value = given.told(name)
-    if not given.writes:
-        return cannot(name, value, _READS)
-    counters = given.found.seen.zfs.counters.get("dmu_tx")
+    value = dataset.value(name)
+    if not dataset.writes:
+        return cannot(name, value, Code.TRIAL_READS)
+    counters = dataset.trial.recorded.zfs.counters.get("dmu_tx")
     if not counters:
-        return not_known(name, value, "the counters of delayed writers (dmu_tx) were not kept")
-    waits = {key: float(counters[key]) for key in _GROUPS_WAITS if key in counters}
+        return not_known(name, value, Code.DIRTY_NO_COUNTERS)
+    waits = {key: float(counters[key]) for key in _WAITS if key in counters}
     if any(waits.values()):
-        times = max(waits.values())
         stopped = waits.get("dmu_tx_dirty_over_max", 0.0)
-        text = f"Writers had to wait {times:,.0f} times for too much dirty data"
-        text += f", {stopped:,.0f} of them until some was written." if stopped else "."
-        return can(name, value, text, **waits)
-    groups = given.found.seen.zfs.groups
+        code = Code.DIRTY_STOPPED if stopped else Code.DIRTY_DELAYED
+        return can(name, value, code, waits, times=max(waits.values()), stopped=stopped)
+    groups = dataset.trial.recorded.zfs.groups
     limit = int(value) if value.isascii() and value.isdecimal() else 0
     if not groups or not limit:
-        fact = "no writer was delayed (dmu_tx), but how much of it was dirty was not kept"
-        return not_known(name, value, fact, **waits)
-    most = max(one.dirty_bytes for one in groups)
-    close = given.limit("zfs_dirty_data_sync_percent")
-    share = most / limit
-    numbers = {**waits, "most_dirty_bytes": float(most), "dirty_share": share}
-    said = (
-        f"no writer was delayed, and the largest group held {format_size(most)}, {percent(share)}"
-    )
-    if share < close / 100:
-        text = f"{said[:1].upper()}{said[1:]} of it; groups are closed at {close} %."
-        return cannot(name, value, text, **numbers)
-    text = f"Groups are closed at {close} % of it: {said}."
-    return can(name, value, text, **numbers)
+        return not_known(name, value, Code.DIRTY_NO_GROUPS, waits)
+    most = max(group.dirty_bytes for group in groups)
+    close = dataset.limit("zfs_dirty_data_sync_percent") / 100
+    numbers = {**waits, "most_dirty_bytes": float(most), "dirty_share": most / limit}
+    if most / limit < close:
+        return cannot(name, value, Code.DIRTY_BELOW, numbers, close_share=close)
+    return can(name, value, Code.DIRTY_CLOSES, numbers, close_share=close)
 
 
-def timeout(given: Given) -> Setting:
+def _timeout(dataset: _Dataset) -> Setting:
     name = "zfs_txg_timeout"
-    if given.fuse:
-        return of_fuse(name)
-    value, limit = given.told(name), given.limit(name)
-    if not given.writes:
-        return cannot(name, value, _READS)
-    groups = given.found.seen.zfs.groups
+    value, limit = dataset.value(name), dataset.limit(name)
+    if not dataset.writes:
+        return cannot(name, value, Code.TRIAL_READS)
+    groups = dataset.trial.recorded.zfs.groups
     if not groups:
-        return not_known(name, value, "no transaction group of the trial was kept (kstat txgs)")
-    weights = _weights(groups)
-    open_s = sum(one.open_s * weight for one, weight in zip(groups, weights, strict=True))
-    sync_s = sum(one.sync_s * weight for one, weight in zip(groups, weights, strict=True))
-    late = sum(
-        weight
-        for one, weight in zip(groups, weights, strict=True)
-        if one.open_s >= _BY_TIMEOUT * limit
-    )
-    numbers = {"groups": float(len(groups)), "open_s": open_s, "sync_s": sync_s}
-    numbers["by_timeout_share"] = late
-    said = (
-        f"a group with data is open for {format_latency(open_s)} and written in "
-        f"{format_latency(sync_s)} on average, by {len(groups)} of them"
-    )
-    if late > SOME:
-        text = f"{percent(late)} of the data is of groups that end by the timeout: {said}."
-        return can(name, value, text, **numbers)
-    text = f"Groups end before the timeout of {limit} s: {said}. Only a shorter one would end them."
-    return cannot(name, value, text, **numbers)
+        return not_known(name, value, Code.TXG_NO_GROUPS)
+    # An idle pool has an empty group every five seconds: weights are shares of the data.
+    whole = sum(group.dirty_bytes for group in groups)
+    weighted = [
+        (group, group.dirty_bytes / whole if whole else 1 / len(groups)) for group in groups
+    ]
+    late = sum(weight for group, weight in weighted if group.open_s >= _BY_TIMEOUT * limit)
+    numbers = {
+        "groups": float(len(groups)),
+        "open_s": sum(group.open_s * weight for group, weight in weighted),
+        "sync_s": sum(group.sync_s * weight for group, weight in weighted),
+        "by_timeout_share": late,
+    }
+    if late > NOISE:
+        return can(name, value, Code.TXG_BY_TIMEOUT, numbers)
+    return cannot(name, value, Code.TXG_BEFORE_TIMEOUT, numbers, timeout_s=limit)
 
 
-def _weights(groups: Sequence[Txg]) -> list[float]:
-    """Shares of the data: a pool at rest has a group each five seconds that holds nothing."""
-    whole = sum(one.dirty_bytes for one in groups)
-    return [one.dirty_bytes / whole if whole else 1 / len(groups) for one in groups]
-
-
-# Queues of the vdevs: what is put together, how many are in flight, how many vdevs there are.
-#  Each leaf vdev has a queue for each class of I/O with bounds of its own
-# (module/zfs/vdev_queue.c, zfs(4)): synchronous are reads that somebody waits for and writes of
-# the intent log, since 2.3 direct I/O as well; asynchronous are reads ahead and writes of
-# transaction groups. Of the latter between the least and the greatest number are in flight, by
-# how much is dirty; of other classes a request waits only once the greatest number is.
-
-# Queues that are looked at less often tell nothing of a load that comes in bursts.
-_SAMPLES = 5
-# Requests that wait for that share of the time that the device then takes do queue.
-_WAITED = 0.5
-_ASYNC_WRITE = "async_write"
-
-
-class _Crowd(Enum):
-    FULL = "full"
-    WAITING = "waiting"
-    FREE = "free"
-    NOT_KNOWN = "not known"
-
-
-def aggregation(given: Given) -> Setting:
-    name = "zfs_vdev_aggregation_limit"
-    if given.fuse:
-        return of_fuse(name)
-    turning = given.devices is not None and given.devices.facts.get("rotational") == "yes"
-    name = name if turning else f"{name}_non_rotating"
-    limit, record, value = given.limit(name), given.record_bytes, given.told(name)
+def _aggregation(dataset: _Dataset) -> Setting:
+    rotating = dataset.devices is not None and dataset.devices.facts.get("rotational") == "yes"
+    name = "zfs_vdev_aggregation_limit" + ("" if rotating else "_non_rotating")
+    limit, record, value = dataset.limit(name), dataset.record_bytes, dataset.value(name)
     if not limit:
-        return can(name, value, "It is 0: no requests are put together.")
+        return can(name, value, Code.AGGREGATION_OFF)
     # Vdevs that cut blocks into columns get smaller pieces than a record.
-    if record and record * 2 > limit and not given.striped:
-        return _too_large(given, name, record, limit)
-    kinds = given.found.seen.zfs.requests
-    ends = given.op.value
-    counted = [kinds.kinds[one] for one in kinds.kinds if one.endswith(ends)] if kinds else []
-    alone = sum(sum(one.individual.values()) for one in counted)
-    joined = [size for one in counted for size, count in one.aggregated.items() if count]
-    together = sum(sum(one.aggregated.values()) for one in counted)
-    if not alone and not together:
-        return not_known(name, value, "sizes of requests (`zpool iostat -r`) were not kept")
-    share = together / (alone + together)
+    whole_records = record and not dataset.striped
+    if record and whole_records and record * 2 > limit:
+        numbers = {"record_bytes": float(record), "limit_bytes": float(limit)}
+        if dataset.load is _Load.FREE:
+            return cannot(name, value, Code.RECORDS_NO_NEIGHBOUR, numbers)
+        if dataset.load is _Load.UNKNOWN:
+            return not_known(name, value, Code.RECORDS_UNKNOWN, numbers)
+        return can(name, value, Code.RECORDS_WAIT, numbers)
+    kinds = dataset.trial.recorded.zfs.requests
+    counted = (
+        [sizes for kind, sizes in kinds.kinds.items() if kind.endswith(dataset.op.value)]
+        if kinds
+        else []
+    )
+    single = sum(sum(sizes.individual.values()) for sizes in counted)
+    together = sum(sum(sizes.aggregated.values()) for sizes in counted)
+    if not single and not together:
+        return not_known(name, value, Code.AGGREGATION_NO_SIZES)
+    joined = [size for sizes in counted for size, count in sizes.aggregated.items() if count]
     largest = max(joined, default=0)
+    share = together / (single + together)
     numbers = {"aggregated_share": share, "largest_bytes": largest, "limit_bytes": limit}
-    # As many whole records as fit, of which a bucket tells the size to within a factor of two.
-    most = limit // record * record if record and not given.striped else limit // 2
+    # As many whole records as fit; a bucket gives the size to within a factor of two.
+    most = limit // record * record if record and whole_records else limit // 2
     if largest * 2 > most:
-        text = (
-            f"{percent(share)} of the requests are put together of several, and the largest of "
-            f"them reach the limit of {format_size(limit)}."
-        )
-        return can(name, value, text, **numbers)
-    reach = f"none has {format_size(largest * 2)} or more" if largest else "there is none"
-    text = (
-        f"{percent(share)} of the requests are put together of several; {reach}, so that the limit "
-        f"of {format_size(limit)} cuts none."
-    )
-    return cannot(name, value, text, **numbers)
+        return can(name, value, Code.AGGREGATION_REACHED, numbers)
+    return cannot(name, value, Code.AGGREGATION_BELOW, numbers, below_bytes=largest * 2)
 
 
-def _too_large(given: Given, name: str, record: int, limit: int) -> Setting:
-    """Two records are more than the limit: it matters if there is a neighbour in the queue."""
-    value = given.told(name)
-    numbers = {"record_bytes": float(record), "limit_bytes": float(limit)}
-    said = (
-        f"two records of {format_size(record)} are larger than the limit of {format_size(limit)}, "
-        "so that none are put together"
-    )
-    queue, most, _ = _busiest(given)
-    crowd = _crowd(queue, most)
-    if crowd is _Crowd.FREE:
-        text = f"{said[:1].upper()}{said[1:]}; but no request waits beside which another could go."
-        return cannot(name, value, text, **numbers)
-    if crowd is _Crowd.NOT_KNOWN:
-        fact = f"{said}; whether neighbours wait in the queue was not recorded"
-        return not_known(name, value, fact, **numbers)
-    text = (
-        f"{said[:1].upper()}{said[1:]}, and requests wait: with a limit of several records "
-        "neighbours among them would go as one."
-    )
-    return can(name, value, text, **numbers)
-
-
-def in_flight(given: Given) -> Setting:
-    """Is the queue that the vdev works on as full as it may be?"""
-    queue, limit, kind = _busiest(given)
+def _in_flight(dataset: _Dataset) -> Setting:
+    """Each leaf vdev has a queue for each class of I/O with its own limits (module/zfs/
+    vdev_queue.c, zfs(4)). Asynchronous writes are issued between a minimum and a maximum, by the
+    share of dirty data; other classes wait only at the maximum."""
+    queue, limit, kind = dataset.busiest
     name = f"zfs_vdev_{kind}_max_active"
-    if given.fuse:
-        return of_fuse(name)
-    value = given.told(name)
+    value = dataset.value(name)
     if queue is None:
-        return not_known(name, value, "the queues (`zpool iostat -q`) were not recorded")
+        return not_known(name, value, Code.QUEUE_NOT_RECORDED)
     numbers = {
         "active_mean": queue.active_mean,
         "active_most": queue.active_most,
         "pending_mean": queue.pending_mean,
         "limit": float(limit),
     }
-    said = (
-        f"{queue.active_mean:.3g} requests are in flight at the vdev on average, "
-        f"{queue.active_most:.0f} at most, of {limit} allowed, and {queue.pending_mean:.3g} wait"
-    )
     if queue.waited_s is not None and queue.served_s is not None:
         numbers |= {"waited_s": queue.waited_s, "served_s": queue.served_s}
-        said += (
-            f"; a request waits {format_latency(queue.waited_s)} and then takes "
-            f"{format_latency(queue.served_s)}"
-        )
-    crowd = _crowd(queue, limit)
-    if crowd is _Crowd.FULL:
-        return can(name, value, f"The queue gets full: {said}.", **numbers)
-    if crowd is _Crowd.FREE:
-        return cannot(name, value, f"The limit is not reached: {said}.", **numbers)
-    if crowd is _Crowd.NOT_KNOWN:
-        fact = f"{said}, by {queue.samples} looks, one a second"
-        return not_known(name, value, fact, **numbers)
-    if kind == _ASYNC_WRITE:
-        low = name.replace("max", "min")
-        text = (
-            f"Requests wait while fewer than allowed are in flight: {said}. By how much is dirty, "
-            f"between {low} and it are let out."
-        )
-        return can(name, value, text, **numbers)
-    fact = f"requests wait, though the queue was not seen full: {said}"
-    return not_known(name, value, fact, **numbers)
+    match dataset.load:
+        case _Load.FULL:
+            return can(name, value, Code.QUEUE_FULL, numbers)
+        case _Load.FREE:
+            return cannot(name, value, Code.QUEUE_FREE, numbers)
+        case _Load.UNKNOWN:
+            return not_known(name, value, Code.QUEUE_FEW_SAMPLES, numbers, samples=queue.samples)
+    if kind == "async_write":
+        minimum = name.replace("max", "min")
+        return can(name, value, Code.QUEUE_BY_DIRTY, numbers, minimum=minimum)
+    return not_known(name, value, Code.QUEUE_WAITS, numbers)
 
 
-def vdevs(given: Given) -> Setting:
+def _vdevs(dataset: _Dataset) -> Setting:
     name = "number of vdevs"
-    value = given.layout or str(len(given.zfs.devices) or 1)
-    queue, limit, _ = _busiest(given)
-    crowd = _crowd(queue, limit)
-    if queue is not None and crowd in (_Crowd.FULL, _Crowd.WAITING):
-        text = (
-            f"Requests wait for the vdev ({queue.pending_mean:.3g} on average): each further one "
-            "has a queue of its own."
-        )
-        return can(name, value, text, pending_mean=queue.pending_mean)
-    if queue is not None and crowd is _Crowd.FREE:
-        text = f"No request waits for the vdev ({queue.pending_mean:.3g} on average)."
-        return cannot(name, value, text, pending_mean=queue.pending_mean)
-    above = given.at_devices
-    below = next((one for one in given.found.layers if one.kind is LayerKind.IMAGE), None)
-    flow = below.flows.get(given.op) if below else None
+    value = dataset.layout or str(len(dataset.zfs.devices) or 1)
+    queue = dataset.busiest[0]
+    pending = {"pending_mean": queue.pending_mean} if queue else {}
+    if dataset.load in (_Load.FULL, _Load.WAITING):
+        return can(name, value, Code.VDEV_WAITS, pending)
+    if dataset.load is _Load.FREE:
+        return cannot(name, value, Code.VDEV_FREE, pending)
+    above = dataset.devices
+    image = find_layer(dataset.trial.layers, LayerKind.IMAGE)
+    flow = image.flows.get(dataset.op) if image else None
     waiting = above.in_flight.value if above else None
     served = flow.in_flight.value if flow else None
     if waiting is not None and served is not None and waiting >= 2 and served < waiting / 2:
-        text = (
-            f"{waiting:.3g} requests are in flight at the device and {served:.3g} at the image: "
-            "what lies between serves few at once, and each further vdev brings its own."
-        )
-        return can(name, value, text, device_in_flight=waiting, image_in_flight=served)
+        numbers = {"device_in_flight": waiting, "image_in_flight": served}
+        return can(name, value, Code.VDEV_NARROW, numbers)
     if queue is not None:
-        return not_known(name, value, f"its queues were looked at {queue.samples} times only")
-    return not_known(name, value, "the queues of the vdevs (`zpool iostat -q`) were not recorded")
+        return not_known(name, value, Code.VDEV_FEW_SAMPLES, samples=queue.samples)
+    return not_known(name, value, Code.VDEV_NOT_RECORDED)
 
 
-def _busiest(given: Given) -> tuple[Queue | None, int, str]:
-    """Of the trial's direction the queue in which most is, what it may have in flight, and its
-    class (`async_write`)."""
-    write = given.op is Op.WRITE
-    usual, other = ("async", "sync") if write else ("sync", "async")
-    every = given.queues
-    told = {
-        kind: every[f"{kind}q_{given.op.value}"]
-        for kind in (usual, other)
-        if f"{kind}q_{given.op.value}" in every
-    }
-    # Of two that are alike the usual one, which stands first.
-    kind = max(told, key=lambda one: told[one].length, default=usual)
-    name = f"{kind}_{given.op.value}"
-    return told.get(kind), given.limit(f"zfs_vdev_{name}_max_active"), name
+def _librbd_cache(trial: TrialLayers, image: LayerFlow, op: Op) -> Setting:
+    name = "rbd_cache"
+    if image.facts.get("client") == "krbd":
+        return cannot(name, "", Code.KRBD_NO_CACHE)
+    if op is Op.READ:
+        return not_known(name, "", Code.RBD_CACHE_READS_UNKNOWN)
+    pool = find_layer(trial.layers, LayerKind.POOL)
+    upper, lower = image.flows.get(op), pool.flows.get(op) if pool else None
+    at_image_s = upper.latency.value if upper else None
+    at_pool_s = lower.latency.value if lower else None
+    if not at_image_s or not at_pool_s:
+        return not_known(name, "", Code.RBD_CACHE_NO_LATENCY)
+    numbers = {"image_latency_s": at_image_s, "pool_latency_s": at_pool_s}
+    if at_image_s < _WAITS_FOR_POOL * at_pool_s:
+        return can(name, "", Code.RBD_CACHE_AT_WORK, numbers)
+    if trial.evidence.fsyncs:
+        return not_known(name, "", Code.RBD_CACHE_FLUSHED, numbers)
+    return can(name, "", Code.RBD_CACHE_WAITS, numbers)
 
 
-def _crowd(queue: Queue | None, limit: int) -> _Crowd:
-    if queue is None:
-        return _Crowd.NOT_KNOWN
-    if queue.active_most >= limit:
-        return _Crowd.FULL
-    known = queue.waited_s is not None and bool(queue.served_s)
-    if queue.pending_mean >= 1:
-        return _Crowd.WAITING
-    if known and (queue.waited_s or 0.0) > _WAITED * (queue.served_s or 0.0):
-        return _Crowd.WAITING
-    # Waits are of all requests; a queue is looked at for a moment of each second.
-    return _Crowd.FREE if known or queue.samples >= _SAMPLES else _Crowd.NOT_KNOWN
+def _object_size(trial: TrialLayers, image: LayerFlow, op: Op) -> Setting:
+    """One set of OSDs serves an object in order. The object size (with striping the stripe unit)
+    cuts requests, and is the distance at which requests go to different OSDs (Ceph documentation,
+    architecture, data striping)."""
+    name, value = "object size of the image", image.facts.get("object_size_bytes", "")
+    size, flow = object_size(trial.layers), _lowest_flow(trial, op)
+    unit = image.size_fact("stripe_unit_bytes")
+    if size and unit and (image.size_fact("stripe_count") or 1) > 1:
+        size = min(size, unit)
+    if not size or flow is None or not flow.mean_size:
+        return not_known(name, value, Code.OBJECT_NO_SIZES)
+    share = flow.sizes.share_from(size) if flow.sizes else None
+    numbers = {"mean_size_bytes": flow.mean_size, "object_bytes": float(size)}
+    if share is not None:
+        numbers["full_object_share"] = share
+    if flow.mean_size > size / 2 or (share or 0.0) > NOISE:
+        return can(name, value, Code.OBJECT_FILLED, numbers)
+    in_flight = flow.in_flight.value
+    if in_flight is not None and in_flight >= _CONCURRENT and not trial.evidence.scattered:
+        numbers["in_flight"] = in_flight
+        return not_known(name, value, Code.OBJECT_SHARED, numbers)
+    return cannot(name, value, Code.OBJECT_FAR, numbers)
 
 
-_OF_ZFS: tuple[Callable[[Given], Setting], ...] = (
-    record_size,
-    compression,
-    sync,
-    cache,
-    dirty_data,
-    timeout,
-    aggregation,
-    in_flight,
-    vdevs,
+def _lowest_flow(trial: TrialLayers, op: Op) -> Flow | None:
+    """The image's requests, otherwise those of the device above it."""
+    for kind in (LayerKind.IMAGE, LayerKind.BLOCK):
+        for layer in reversed(trial.layers):
+            flow = layer.flows.get(op)
+            if layer.kind is kind and flow is not None and flow.mean_size:
+                return flow
+    return None
+
+
+# Rules in the order of the layers, and the name of their module parameter for zfs-fuse.
+_RULES: Sequence[tuple[Callable[[_Dataset], Setting], str]] = (
+    (_record_size, ""),
+    (_compression, ""),
+    (_sync, ""),
+    (_cache, ""),
+    (_dirty_data, "zfs_dirty_data_max"),
+    (_timeout, "zfs_txg_timeout"),
+    (_aggregation, "zfs_vdev_aggregation_limit"),
+    (_in_flight, "zfs_vdev_{kind}_max_active"),
+    (_vdevs, ""),
 )
 
 
-def settings_of(
-    found: TrialLayers, parameters: Mapping[str, str], sweep: RecordSweep | None
+def find_settings(
+    trial: TrialLayers, parameters: Mapping[str, str], sweep: RecordSweep | None
 ) -> tuple[Setting, ...]:
-    """Every setting that is judged; empty without ZFS and image."""
-    op = found.main_op
-    zfs = next((one for one in found.layers if one.kind is LayerKind.ZFS), None)
+    """Return every tested setting; empty without ZFS and image."""
+    return tuple(_settings(trial, parameters, sweep))
+
+
+def _settings(
+    trial: TrialLayers, parameters: Mapping[str, str], sweep: RecordSweep | None
+) -> Iterator[Setting]:
+    op = trial.main_op
     if op is None:
-        return ()
-    of_zfs: tuple[Setting, ...] = ()
+        return
+    zfs, image = find_layer(trial.layers, LayerKind.ZFS), find_layer(trial.layers, LayerKind.IMAGE)
     if zfs is not None:
-        given = Given(found=found, zfs=zfs, op=op, parameters=parameters, sweep=sweep)
-        of_zfs = tuple(rule(given) for rule in _OF_ZFS)
-    return (*of_zfs, *of_image(found, op))
+        dataset = _Dataset(trial=trial, zfs=zfs, op=op, parameters=parameters, sweep=sweep)
+        for rule, parameter in _RULES:
+            if dataset.fuse and parameter:
+                name = parameter.format(kind=dataset.busiest[2])
+                yield cannot(name, "", Code.FUSE_NO_MODULE)
+            else:
+                yield rule(dataset)
+    if image is not None:
+        yield _librbd_cache(trial, image, op)
+        yield _object_size(trial, image, op)

@@ -1,42 +1,50 @@
-"""What happens between a layer and the next one below that can be observed."""
+"""Steps between two observed layers: amplification, splitting, merging, lost concurrency."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
-from leadline.analysis.layers.model import DIRECTIONS, Basis, Flow, LayerFlow, percent, ratio_bounds
-from leadline.analysis.layers.zfs import written_times
+from leadline.analysis.layers.facts import Code, Fact, fact
+from leadline.analysis.layers.model import DIRECTIONS, Flow, LayerFlow
+from leadline.analysis.layers.windows import Basis, rate_bounds
+from leadline.analysis.layers.zfs import write_factor
 from leadline.inventory.layer import LayerKind
 from leadline.metrics import Op
-from leadline.units import format_size
 
-# Why bytes of one layer differ from those of the next: what the evidence has for it.
-
-NO_REASON = "No reason for it is known from what was observed."
-# A journal's commits, each five seconds, and superblocks come to less than that in a trial; of a
-# trial that writes little they are a large share.
+# Bytes of layers that pass data on unchanged differ by no more: a journal, a superblock.
+TOLERANCE: Final = 0.05
+# Requests are split or merged beyond this share; below it a journal can explain the difference.
+_OTHER_COUNT: Final = 0.05
+# File systems that write data once, to space that was allocated before.
+_IN_PLACE: Final = frozenset({"ext2", "ext3", "ext4", "xfs"})
+# A journal's commits, one in five seconds, and superblocks stay below this in a trial.
 _METADATA_BYTES = 1 << 20
-# zfs_immediate_write_sz: a larger write is in the log as the place where it was written.
+# zfs_immediate_write_sz: the intent log refers to the final place of a larger write.
 _IMMEDIATE_BYTES = 32 << 10
-# What a parity or a copy adds is worth a word from here on.
-_MORE_THAN_ONCE = 1.02
-
-
+# Parity or copies that add less are not mentioned.
+_EXTRA_WRITES = 1.02
 # Mappings of the device mapper that pass on every byte once (the beginning of dm/uuid).
-PLAIN_MAPPINGS = frozenset({"crypt", "mpath"})
-# Types of devices of which the one below holds more than one.
-_PARTS = frozenset({"partition"})
+_PLAIN_MAPPINGS = frozenset({"crypt", "mpath"})
+
+
+class Inconclusive(StrEnum):
+    """Why it is unknown whether the bytes of two layers agree."""
+
+    OTHER_SECONDS = "other seconds"
+    OTHER_USERS = "others too"
+    CACHED = "cached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of a trial beside its layers' figures. `direct`: the engine's I/O passes the
-    page cache by; `scattered`: it is at random places; `stream`: it is a stream between datasets;
-    `block_bytes` the smallest request of the workload; `arc_hit_share` of reads in ZFS's cache."""
+    """Conditions of a trial. `direct`: the engine bypasses the page cache. `scattered`: random
+    places. `stream`: a stream between datasets. `block_bytes`: smallest request of the workload.
+    `arc_hit_share`: share of reads that ZFS's cache answered."""
 
     direct: bool = True
     scattered: bool = False
@@ -48,9 +56,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between:
-    """Two layers of which the bytes differ: `ratio` is below / above, None where the engine did
-    nothing in that direction. `bounds` are the least and greatest ratio that windows beside each
-    other can give, None where both are of the same seconds or nothing is known of it."""
+    """Two layers whose bytes are compared. `ratio` is below / above, None if the engine did
+    nothing in that direction. `bounds` are the least and greatest ratio that windows of different
+    seconds can give, None if both have the same seconds or nothing is known."""
 
     op: Op
     upper: LayerFlow
@@ -61,285 +69,55 @@ class Between:
     bounds: tuple[float, float] | None = None
 
     @property
-    def less(self) -> bool:
-        return self.ratio is not None and self.ratio < 1
-
-    @property
     def zfs(self) -> LayerFlow | None:
-        """ZFS whose own work lies between the two: as the lower one, or passed through."""
-        mine = (self.lower, *self.through)
-        return next((one for one in mine if one.kind is LayerKind.ZFS), None)
+        """ZFS between the two, or as the lower one."""
+        layers = (self.lower, *self.through)
+        return next((layer for layer in layers if layer.kind is LayerKind.ZFS), None)
 
     @property
     def filesystem(self) -> LayerFlow | None:
-        return next((one for one in self.through if one.kind is LayerKind.FILESYSTEM), None)
+        layers = self.through
+        return next((layer for layer in layers if layer.kind is LayerKind.FILESYSTEM), None)
 
+    @property
+    def cached_loop(self) -> str:
+        """The loop device above whose file is in the page cache; empty without one."""
+        for layer in (self.upper, *self.through):
+            if layer.facts.get("type") == "loop" and layer.facts.get("direct_io") != "yes":
+                return layer.name
+        return ""
 
-def reasons_of(between: Between, evidence: Evidence) -> tuple[str, ...]:
-    """Sentences, the strongest first; one that says that nothing is known where there is none."""
-    if between.ratio is None and _idle(between):
-        return ()
-    told = _less(between, evidence) if between.less else _more(between, evidence)
-    seconds = tuple(_windows(between))
-    # What windows alone account for comes first.
-    found = (*seconds, *told) if _accounted(between) else (*told, *seconds)
-    return found or (NO_REASON,)
-
-
-def others_may_do_more(between: Between, evidence: Evidence) -> bool:
-    """Whether the lower layer may do what the upper one did not ask for without any fault."""
-    upper, lower = between.upper, between.lower
-    if lower.shared or upper.facts.get("type") in _PARTS:
-        return True
-    if between.filesystem is None or between.op is not Op.WRITE:
-        return False
-    # Each flush of a file commits a journal's transaction: as many bytes as a small write.
-    return evidence.fsyncs or _added_bytes(between) <= _METADATA_BYTES
-
-
-def _added_bytes(between: Between) -> float:
-    """What the lower layer did beyond what it was asked for, in all that was watched."""
-    series = between.lower.counted.get(between.op, ())
-    if len(series) < 2 or not between.ratio:
-        return math.inf
-    return (series[-1][1] - series[0][1]) * (1 - 1 / between.ratio)
-
-
-def may_keep_some(between: Between) -> bool:
-    """Whether the upper layer may answer a part by itself without any fault: librbd has a cache,
-    and what was never written is not asked for."""
-    kinds = {between.upper.kind, *(one.kind for one in between.through)}
-    return LayerKind.IMAGE in kinds and between.lower.kind is LayerKind.POOL
-
-
-def _idle(between: Between) -> bool:
-    flow = between.lower.flows.get(between.op)
-    return flow is None or not flow.bandwidth.value
-
-
-def _less(between: Between, evidence: Evidence) -> Iterator[str]:
-    write = between.op is Op.WRITE
-    zfs = between.zfs
-    if between.upper.kind is None and zfs is None and not evidence.direct:
-        yield (
-            "The writes are buffered: what did not come down during the trial was still in the "
-            "page cache when it ended, or was written over there."
-            if write
-            else "The reads are buffered: the page cache answered a part of them."
-        )
-    if zfs is not None:
-        yield from _less_by_zfs(zfs, evidence, write=write)
-    if between.upper.kind is LayerKind.ZFS and between.filesystem is not None:
-        yield (
-            "The vdevs are files, whose page cache holds writes back."
-            if write
-            else "The vdevs are files, whose page cache answers reads."
-        )
-    loop = _backing(between)
-    if loop:
-        yield (
-            f"{loop} goes through the page cache, which holds writes back."
-            if write
-            else f"{loop} goes through the page cache, which answers reads."
-        )
-    image = LayerKind.IMAGE in (between.upper.kind, between.lower.kind)
-    # Counters that cover a part of the trial only say nothing of what librbd keeps to itself.
-    if image and Basis.WHOLE_TRIAL not in (between.upper.basis, between.lower.basis):
-        yield (
-            "librbd's cache (rbd_cache) may hold writes back, or write those that meet as one."
-            if write
-            else "librbd answers reads of what was never written, or of its cache, by itself."
-        )
-
-
-def _less_by_zfs(zfs: LayerFlow, evidence: Evidence, *, write: bool) -> Iterator[str]:
-    compression = zfs.facts.get("compression", "off")
-    if compression not in ("off", ""):
-        yield f"The dataset compresses (compression={compression})."
-    if write:
-        yield (
-            "ZFS gathers writes in memory for a transaction group (zfs_txg_timeout, 5 s): what was "
-            "not yet due when the trial ended, or was written again before, did not come down."
-        )
-    elif evidence.arc_hit_share is not None:
-        yield (
-            f"ZFS's cache (ARC) answered {percent(evidence.arc_hit_share)} of the accesses by its "
-            "own count."
-        )
-    elif zfs.facts.get("primarycache", "all") == "all":
-        yield "ZFS's cache (ARC, primarycache=all) may have answered reads; its count is not kept."
-
-
-def _more(between: Between, evidence: Evidence) -> Iterator[str]:
-    if between.ratio is None and between.lower.shared:
-        yield _shared(between.lower)
-        return
-    write = between.op is Op.WRITE
-    zfs = between.zfs
-    if zfs is not None:
-        yield from _more_by_zfs(between, zfs, evidence, write=write)
-    if between.lower.shared:
-        yield _shared(between.lower)
-    filesystem = between.filesystem
-    if filesystem is not None:
-        if write and between.ratio is None:
-            yield f"{filesystem.name} writes its own metadata, such as times of access."
-        elif write:
-            yield f"{filesystem.name} writes its journal and metadata beside the data."
-        elif not evidence.direct:
-            yield "The kernel reads ahead what the engine did not ask for."
-        elif between.ratio is None:
-            yield f"{filesystem.name} reads its own metadata, or blocks that are written in part."
-    if between.upper.kind is LayerKind.BLOCK:
-        yield from _more_by_devices(between)
-
-
-def _more_by_devices(between: Between) -> Iterator[str]:
-    upper, lower = between.upper, between.lower
-    kind = upper.facts.get("type")
-    if _backing(between) and between.filesystem is not None:
-        yield "The file below the loop device has a file system of its own, with its metadata."
-    if kind == "raid":
-        level = upper.facts.get("level", "md RAID")
-        yield (
-            f"{upper.name} ({level}) writes copies or parity."
-            if between.op is Op.WRITE
-            else f"{upper.name} ({level}) reads old data or parity to write into it, or checks it."
-        )
-    elif kind == "dm" and upper.facts.get("mapping") not in PLAIN_MAPPINGS:
-        yield f"{upper.name} (device mapper) may hold copies, parity or snapshots."
-    if kind in _PARTS:
-        yield f"{lower.name} has room beside {upper.name}, which others may use."
-
-
-def _more_by_zfs(
-    between: Between, zfs: LayerFlow, evidence: Evidence, *, write: bool
-) -> Iterator[str]:
-    times = written_times(zfs.facts.get("layout", ""))
-    if write and times is not None and times > _MORE_THAN_ONCE:
-        yield f"Each byte is written {times:.3g} times or more: {zfs.facts['layout']}."
-    record = zfs.size_fact("recordsize_bytes")
-    block = evidence.block_bytes
-    if record and block and block < record and not evidence.stream:
-        what = (
-            "writes whole records" if write else "reads whole records, to write into them as well"
-        )
-        yield (
-            f"A request of {format_size(block)} touches a record of {format_size(record)}: ZFS "
-            f"{what}, up to {record / block:,.0f} times the bytes."
-        )
-    if write:
-        if _through_log(zfs, evidence):
-            yield "Synchronous writes are written twice: to the intent log, then to their place."
-        yield (
-            "ZFS writes metadata up to the root of its tree with every transaction group, most of "
-            "it twice."
-        )
-        if len(zfs.devices) > 1 and times is None:
-            yield f"Its {len(zfs.devices)} leaf devices may hold copies or parity."
-    elif between.ratio is None and not evidence.stream:
-        yield "ZFS reads metadata, and records that are written in part."
-    elif evidence.stream:
-        yield "What is sent is read from the same pool."
-    else:
-        yield "ZFS prefetches, and reads metadata."
-
-
-def _through_log(zfs: LayerFlow, evidence: Evidence) -> bool:
-    """Whether data goes through the intent log on the vdevs of data: not with sync=disabled, nor
-    with a log device, nor are blocks of the log made of what is large, or has logbias=throughput
-    (module/zfs/zfs_log.c, zil_write_state)."""
-    how = zfs.facts.get("sync", "")
-    if how == "disabled" or not (evidence.fsyncs or how == "always"):
-        return False
-    block = evidence.block_bytes
-    small = block is None or block <= _IMMEDIATE_BYTES
-    beside = "log: " in zfs.facts.get("layout", "")
-    return small and not beside and zfs.facts.get("logbias") != "throughput"
-
-
-def _backing(between: Between) -> str:
-    """The loop device whose file lies between two layers; empty without."""
-    mine = (between.upper, *between.through)
-    loops = [one for one in mine if one.facts.get("type") == "loop"]
-    return next((one.name for one in loops if one.facts.get("direct_io") != "yes"), "")
-
-
-def _accounted(between: Between) -> bool:
-    """Whether a ratio of one lies within what windows beside each other can give."""
-    bounds = between.bounds
-    return bounds is not None and bounds[0] <= 1 <= bounds[1]
-
-
-def _windows(between: Between) -> Iterator[str]:
-    bases = {between.upper.basis, between.lower.basis}
-    if between.bounds is not None:
-        low, high = between.bounds
-        yield (
-            f"{_whose_seconds(between.upper)}: over seconds that far away {between.lower.name} "
-            f"moves {low:.3g} to {high:.3g} times the bytes, which "
-            + (
-                "accounts for the difference."
-                if _accounted(between)
-                else "does not account for it."
-            )
-        )
-    elif len(bases) > 1 or Basis.WHOLE_TRIAL in bases:
-        yield "The two were counted over different seconds of the trial."
-
-
-def _whose_seconds(upper: LayerFlow) -> str:
-    if upper.kind is LayerKind.ZFS and upper.seconds is not None:
-        return (
-            f"`zpool iostat` told {upper.seconds.length_s:.0f} whole seconds, which may lie up to "
-            f"{upper.seconds.late_s:.1f} s and a sample beside those of the device"
-        )
-    if upper.kind is None and upper.seconds is not None:
-        return (
-            f"The engine's {upper.seconds.length_s:.0f} s may lie up to "
-            f"{upper.seconds.late_s:.1f} s and a sample beside those of the counters"
-        )
-    return "Both were read about once a second, not at the same moments"
-
-
-def _shared(layer: LayerFlow) -> str:
-    return f"{layer.shared[:1].upper()}{layer.shared[1:]}; its figures hold more than this trial."
-
-
-# Bytes may differ by so much where layers pass on what they get: a journal, a superblock.
-TOLERANCE: Final = 0.05
-# Requests of as much more or fewer are split or merged; below it a journal's may do it.
-_OTHER_COUNT: Final = 0.05
-# File systems that write data in place, once, where its room was laid out before.
-_IN_PLACE: Final = frozenset({"ext2", "ext3", "ext4", "xfs"})
+    @property
+    def explained(self) -> bool:
+        """Whether different seconds explain a ratio other than one."""
+        return self.bounds is not None and self.bounds[0] <= 1 <= self.bounds[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One direction from the layer `above` to the layer `below`, places in the cell's layers;
-    `through` names layers between that tell nothing. Ratios are below / above: `bytes_ratio` above
-    1 is amplification, `operations_ratio` above 1 means that requests are split, below 1 that
-    they are merged; `in_flight_ratio` below 1 that concurrency is lost. None where one side is
-    not known.
+    """One direction from the layer `above` to the layer `below` (indices of the cell's layers),
+    through layers without figures. Ratios are below / above: `bytes_ratio` above 1 is
+    amplification, `operations_ratio` above 1 is splitting, below 1 is merging, `in_flight_ratio`
+    below 1 is lost concurrency. None if one of the two is unknown.
 
-    `one_to_one`: these layers are known to pass data on as it is, so that bytes must agree;
-    `adds_up` says whether they do, within TOLERANCE, None where nobody can tell; `open_for` says
-    in two words why not, empty otherwise. `ratio_bounds` are the least and greatest `bytes_ratio`
-    that seconds beside each other can give, None where both are of the same. `reasons` are what
-    the evidence has for a difference, in sentences, the first the strongest."""
+    `one_to_one`: the layers pass data on unchanged, so bytes must agree. `adds_up`: bytes agree
+    within TOLERANCE; None if unknown, with the cause in `open_for`. `bytes_ratio_least` and
+    `bytes_ratio_most` bound the ratio if both layers have different seconds. `reasons` explain a
+    difference, the strongest first."""
 
     op: Op
     above: int
     below: int
     through: tuple[str, ...]
     bytes_ratio: float | None
+    bytes_ratio_least: float | None
+    bytes_ratio_most: float | None
     operations_ratio: float | None
     in_flight_ratio: float | None
     one_to_one: bool
-    ratio_bounds: tuple[float, float] | None
     adds_up: bool | None
-    open_for: str
-    reasons: tuple[str, ...]
+    open_for: Inconclusive | None
+    reasons: tuple[Fact, ...]
 
     @property
     def difference(self) -> float | None:
@@ -361,21 +139,19 @@ class Step:
         return self.operations_ratio is not None and self.operations_ratio < 1 - _OTHER_COUNT
 
 
-def steps_of(layers: Sequence[LayerFlow], evidence: Evidence) -> tuple[Step, ...]:
-    """Between each two neighbours of which operations or bytes are known, both directions. Layers
-    that only tell how many requests wait, or nothing, are passed through."""
-    told = [
+def find_steps(layers: Sequence[LayerFlow], evidence: Evidence) -> tuple[Step, ...]:
+    """Return the steps between neighbours with known operations or bytes, both directions."""
+    observed = [
         number
-        for number, one in enumerate(layers)
-        if one.observed and (one.kind is not LayerKind.FUSE or one.flows)
+        for number, layer in enumerate(layers)
+        if not layer.unobserved and (layer.kind is not LayerKind.FUSE or layer.flows)
     ]
-    found = []
-    for above, below in pairwise(told):
-        for op in DIRECTIONS:
-            upper, lower = layers[above].flows.get(op), layers[below].flows.get(op)
-            if upper is not None or lower is not None:
-                found.append(_step(op, above, below, layers, evidence))
-    return tuple(found)
+    return tuple(
+        _step(op, above, below, layers, evidence)
+        for above, below in pairwise(observed)
+        for op in DIRECTIONS
+        if op in layers[above].flows or op in layers[below].flows
+    )
 
 
 def _step(op: Op, above: int, below: int, layers: Sequence[LayerFlow], evidence: Evidence) -> Step:
@@ -383,71 +159,34 @@ def _step(op: Op, above: int, below: int, layers: Sequence[LayerFlow], evidence:
     through = tuple(layers[above + 1 : below])
     high, low = upper.flows.get(op), lower.flows.get(op)
     ratio = _ratio(high, low, "bandwidth")
-    exact = passes_on(upper, lower, through, evidence)
+    one_to_one = _passes_on(upper, lower, through, evidence)
     between = Between(
         op=op,
         upper=upper,
         lower=lower,
         through=through,
         ratio=ratio,
-        one_to_one=exact,
-        bounds=_bounds(upper, lower, op, ratio) if exact else None,
+        one_to_one=one_to_one,
+        bounds=_ratio_bounds(upper, lower, op, ratio) if one_to_one else None,
     )
-    adds_up, open_for = _judged(between, evidence) if exact else (None, "")
-    same = ratio is not None and abs(ratio - 1) <= TOLERANCE
+    adds_up, open_for = _test_sum(between, evidence) if one_to_one else (None, None)
+    least, most = between.bounds or (None, None)
+    agrees = ratio is not None and abs(ratio - 1) <= TOLERANCE
     return Step(
         op=op,
         above=above,
         below=below,
-        through=tuple(one.label for one in through),
+        through=tuple(layer.label for layer in through),
         bytes_ratio=ratio,
+        bytes_ratio_least=least,
+        bytes_ratio_most=most,
         operations_ratio=_ratio(high, low, "rate"),
         in_flight_ratio=_ratio(high, low, "in_flight"),
-        one_to_one=exact,
-        ratio_bounds=between.bounds,
+        one_to_one=one_to_one,
         adds_up=adds_up,
         open_for=open_for,
-        reasons=() if same else reasons_of(between, evidence),
+        reasons=() if agrees else find_reasons(between, evidence),
     )
-
-
-def _bounds(
-    upper: LayerFlow, lower: LayerFlow, op: Op, ratio: float | None
-) -> tuple[float, float] | None:
-    if ratio is None or not _beside(upper, lower):
-        return None
-    found = ratio_bounds(upper, lower, op)
-    return (min(found[0], ratio), max(found[1], ratio)) if found else None
-
-
-def _beside(upper: LayerFlow, lower: LayerFlow) -> bool:
-    """Whether the two are of seconds that lie beside each other: not totals, but those of `zpool
-    iostat`, nor devices, which are read together."""
-    if upper.kind is lower.kind is LayerKind.BLOCK:
-        return False
-    return upper.kind is LayerKind.ZFS or Basis.WINDOW in (upper.basis, lower.basis)
-
-
-def _judged(between: Between, evidence: Evidence) -> tuple[bool | None, str]:
-    """Whether bytes agree, and where nobody can tell, why."""
-    upper, lower, ratio = between.upper, between.lower, between.ratio
-    if ratio is None:
-        return None, ""
-    together = upper.kind is lower.kind is LayerKind.BLOCK
-    if upper.basis is not lower.basis or (upper.basis is Basis.WHOLE_TRIAL and not together):
-        return None, "other seconds"
-    if abs(ratio - 1) <= TOLERANCE:
-        return True, ""
-    # Of several phases the seconds are not known well enough to say how far apart they lie.
-    unbounded = between.bounds is None and _beside(upper, lower)
-    low, high = between.bounds or ((0.0, math.inf) if unbounded else (ratio, ratio))
-    if low <= 1 + TOLERANCE and high >= 1 - TOLERANCE:
-        return None, "other seconds"
-    if ratio > 1 and others_may_do_more(between, evidence):
-        return None, "others too"
-    if ratio < 1 and may_keep_some(between):
-        return None, "cached"
-    return False, ""
 
 
 def _ratio(high: Flow | None, low: Flow | None, name: str) -> float | None:
@@ -458,44 +197,229 @@ def _ratio(high: Flow | None, low: Flow | None, name: str) -> float | None:
     return below / above if above and below is not None else None
 
 
-def passes_on(
+def _ratio_bounds(
+    upper: LayerFlow, lower: LayerFlow, op: Op, ratio: float | None
+) -> tuple[float, float] | None:
+    """Least and greatest bytes below / above, for all possible seconds of the upper layer."""
+    seconds, above = upper.seconds, upper.moved_bps(op)
+    if ratio is None or not _different_seconds(upper, lower):
+        return None
+    if seconds is None or not seconds.length_s or op not in lower.counted or not above:
+        return None
+    rates = rate_bounds(lower.counted[op], seconds)
+    if rates is None:
+        return None
+    rate = above * seconds.divided_by_s / seconds.length_s
+    least, most = rates[0] / (rate * seconds.at_most_times), rates[1] / rate
+    return min(least, ratio), max(most, ratio)
+
+
+def _different_seconds(upper: LayerFlow, lower: LayerFlow) -> bool:
+    """Whether the two were counted over slightly different seconds. Totals were not, except those
+    of `zpool iostat`; devices are read together."""
+    if upper.kind is lower.kind is LayerKind.BLOCK:
+        return False
+    return upper.kind is LayerKind.ZFS or Basis.WINDOW in (upper.basis, lower.basis)
+
+
+def _test_sum(between: Between, evidence: Evidence) -> tuple[bool | None, Inconclusive | None]:
+    """Whether bytes agree; if unknown, why."""
+    upper, lower, ratio = between.upper, between.lower, between.ratio
+    if ratio is None:
+        return None, None
+    together = upper.kind is lower.kind is LayerKind.BLOCK
+    if upper.basis is not lower.basis or (upper.basis is Basis.WHOLE_TRIAL and not together):
+        return None, Inconclusive.OTHER_SECONDS
+    if abs(ratio - 1) <= TOLERANCE:
+        return True, None
+    # The seconds of several phases are not known well enough to bound their difference.
+    unbounded = between.bounds is None and _different_seconds(upper, lower)
+    low, high = between.bounds or ((0.0, math.inf) if unbounded else (ratio, ratio))
+    if low <= 1 + TOLERANCE and high >= 1 - TOLERANCE:
+        return None, Inconclusive.OTHER_SECONDS
+    if ratio > 1 and may_do_more(between, evidence):
+        return None, Inconclusive.OTHER_USERS
+    # librbd has a cache, and blocks that were never written are not requested.
+    kinds = {upper.kind, *(layer.kind for layer in between.through)}
+    if ratio < 1 and LayerKind.IMAGE in kinds and lower.kind is LayerKind.POOL:
+        return None, Inconclusive.CACHED
+    return False, None
+
+
+def may_do_more(between: Between, evidence: Evidence) -> bool:
+    """Whether the lower layer may correctly do more than the upper layer requested."""
+    upper, lower = between.upper, between.lower
+    if lower.shared or upper.facts.get("type") == "partition":
+        return True
+    if between.filesystem is None or between.op is not Op.WRITE:
+        return False
+    if evidence.fsyncs:  # each flush of a file commits a transaction of the journal
+        return True
+    series = lower.counted.get(between.op, ())
+    if len(series) < 2 or not between.ratio:
+        return False
+    return (series[-1][1] - series[0][1]) * (1 - 1 / between.ratio) <= _METADATA_BYTES
+
+
+def _passes_on(
     upper: LayerFlow, lower: LayerFlow, through: Sequence[LayerFlow], evidence: Evidence
 ) -> bool:
-    """Whether every byte that the upper layer moves is known to be moved once by the lower."""
-    kinds = {one.kind for one in through}
+    """Whether the lower layer moves every byte of the upper layer exactly once."""
+    kinds = {layer.kind for layer in through}
     if kinds & {LayerKind.ZFS, LayerKind.NFS}:
         return False
     if LayerKind.FUSE in kinds:
-        # A loop device that passes the page cache by, on an image as a file of FUSE.
+        # A loop device that bypasses the page cache, on an image as a file of FUSE.
         past = upper.kind is LayerKind.BLOCK and upper.facts.get("direct_io") == "yes"
         return past and lower.kind is LayerKind.IMAGE
     if upper.kind is None:
         direct = evidence.direct and not evidence.stream
         if lower.kind is LayerKind.BLOCK:
-            files = [one.name for one in through if one.kind is LayerKind.FILESYSTEM]
-            journalled = any("data=journal" in one.facts.get("options", "") for one in through)
-            # Of two file systems one holds the other's image, in a file of its page cache.
-            return direct and len(files) < 2 and set(files) <= _IN_PLACE and not journalled
-        return lower.kind in (LayerKind.IMAGE, LayerKind.POOL) or (
-            direct and lower.kind is LayerKind.NFS
-        )
+            files = [layer.name for layer in through if layer.kind is LayerKind.FILESYSTEM]
+            journal = any("data=journal" in layer.facts.get("options", "") for layer in through)
+            # Of two file systems one holds the image of the other, in a file of its page cache.
+            return direct and len(files) < 2 and set(files) <= _IN_PLACE and not journal
+        ceph = lower.kind in (LayerKind.IMAGE, LayerKind.POOL)
+        return ceph or (direct and lower.kind is LayerKind.NFS)
     if LayerKind.FILESYSTEM in kinds:
         return False
     if upper.kind is LayerKind.BLOCK:
         below = lower.kind in (LayerKind.BLOCK, LayerKind.IMAGE, LayerKind.POOL)
-        return below and _plain(upper)
+        return below and _is_plain(upper)
     if (upper.kind, lower.kind) == (LayerKind.ZFS, LayerKind.BLOCK):
-        # Of a vdev that is a file, or that nobody found, the device is missing.
+        # The device of a vdev that is a file, or that was not found, is missing.
         return upper.parts == len(upper.devices)
     return (upper.kind, lower.kind) == (LayerKind.IMAGE, LayerKind.POOL)
 
 
-def _plain(device: LayerFlow) -> bool:
-    """Whether a device passes every byte on once: no RAID, no volume that may have copies or
-    snapshots, no loop device through the page cache of what it stands on."""
+def _is_plain(device: LayerFlow) -> bool:
+    """Whether a device passes every byte on once: no RAID, no volume with possible copies or
+    snapshots, no loop device whose file is in the page cache."""
     kind = device.facts.get("type")
     if kind == "loop":
         return device.facts.get("direct_io") == "yes"
     if kind == "dm":
-        return device.facts.get("mapping") in PLAIN_MAPPINGS
+        return device.facts.get("mapping") in _PLAIN_MAPPINGS
     return kind != "raid"
+
+
+def find_reasons(between: Between, evidence: Evidence) -> tuple[Fact, ...]:
+    """Return why bytes differ, the strongest reason first."""
+    if between.ratio is None and not between.lower.moved_bps(between.op):
+        return ()
+    less = between.ratio is not None and between.ratio < 1
+    found = tuple(_why_less(between, evidence) if less else _why_more(between, evidence))
+    windows = tuple(_why_windows(between))
+    found = (*windows, *found) if between.explained else (*found, *windows)
+    return found or (fact(Code.NO_REASON),)
+
+
+def _why_less(between: Between, evidence: Evidence) -> Iterator[Fact]:
+    write = between.op is Op.WRITE
+    zfs = between.zfs
+    if between.upper.kind is None and zfs is None and not evidence.direct:
+        yield fact(Code.BUFFERED_WRITES if write else Code.BUFFERED_READS)
+    if zfs is not None:
+        compression = zfs.facts.get("compression", "off")
+        if compression not in ("off", ""):
+            yield fact(Code.COMPRESSES, compression=compression)
+        if write:
+            yield fact(Code.TXG_DELAY)
+        elif evidence.arc_hit_share is not None:
+            yield fact(Code.ARC_ANSWERED, arc_hit_share=evidence.arc_hit_share)
+        elif zfs.facts.get("primarycache", "all") == "all":
+            yield fact(Code.ARC_POSSIBLE)
+    if between.upper.kind is LayerKind.ZFS and between.filesystem is not None:
+        yield fact(Code.FILE_VDEV_WRITES if write else Code.FILE_VDEV_READS)
+    if between.cached_loop:
+        yield fact(Code.LOOP_WRITES if write else Code.LOOP_READS, device=between.cached_loop)
+    image = LayerKind.IMAGE in (between.upper.kind, between.lower.kind)
+    # Counters of a part of the trial show nothing of librbd's cache.
+    if image and Basis.WHOLE_TRIAL not in (between.upper.basis, between.lower.basis):
+        yield fact(Code.RBD_CACHE_WRITES if write else Code.RBD_CACHE_READS)
+
+
+def _why_more(between: Between, evidence: Evidence) -> Iterator[Fact]:
+    lower, write, zfs = between.lower, between.op is Op.WRITE, between.zfs
+    others = fact(Code.OTHER_USERS, layer=lower.short_name)
+    if between.ratio is None and lower.shared:
+        yield others
+        return
+    if zfs is not None:
+        yield from _why_more_zfs(between, zfs, evidence)
+    if lower.shared:
+        yield others
+    filesystem = between.filesystem
+    if filesystem is not None:
+        if write:
+            code = Code.FILESYSTEM_METADATA if between.ratio is None else Code.FILESYSTEM_JOURNAL
+            yield fact(code, filesystem=filesystem.name)
+        elif not evidence.direct:
+            yield fact(Code.READ_AHEAD)
+        elif between.ratio is None:
+            yield fact(Code.FILESYSTEM_READS, filesystem=filesystem.name)
+    if between.upper.kind is LayerKind.BLOCK:
+        yield from _why_more_device(between)
+
+
+def _why_more_device(between: Between) -> Iterator[Fact]:
+    upper = between.upper
+    kind = upper.facts.get("type")
+    if between.cached_loop and between.filesystem is not None:
+        yield fact(Code.LOOP_FILESYSTEM)
+    if kind == "raid":
+        code = Code.RAID_WRITES if between.op is Op.WRITE else Code.RAID_READS
+        yield fact(code, device=upper.name, level=upper.facts.get("level", "md RAID"))
+    elif kind == "dm" and upper.facts.get("mapping") not in _PLAIN_MAPPINGS:
+        yield fact(Code.DEVICE_MAPPER, device=upper.name)
+    elif kind == "partition":
+        yield fact(Code.PARTITION, device=between.lower.name, partition=upper.name)
+
+
+def _why_more_zfs(between: Between, zfs: LayerFlow, evidence: Evidence) -> Iterator[Fact]:
+    write = between.op is Op.WRITE
+    layout = zfs.facts.get("layout", "")
+    factor = write_factor(layout)
+    if write and factor is not None and factor > _EXTRA_WRITES:
+        yield fact(Code.VDEV_COPIES, times=factor, layout=layout)
+    record, block = zfs.size_fact("recordsize_bytes"), evidence.block_bytes
+    if record and block and block < record and not evidence.stream:
+        code = Code.RECORD_WRITES if write else Code.RECORD_READS
+        yield fact(code, block_bytes=block, record_bytes=record, times=record / block)
+    if write:
+        if _through_log(zfs, evidence):
+            yield fact(Code.INTENT_LOG)
+        yield fact(Code.ZFS_METADATA)
+        if len(zfs.devices) > 1 and factor is None:
+            yield fact(Code.LEAF_COPIES, devices=len(zfs.devices))
+    elif evidence.stream:
+        yield fact(Code.STREAM_READS)
+    else:
+        yield fact(Code.ZFS_READS_METADATA if between.ratio is None else Code.ZFS_PREFETCH)
+
+
+def _through_log(zfs: LayerFlow, evidence: Evidence) -> bool:
+    """Whether data passes the intent log on the data vdevs: not with sync=disabled, a log device,
+    logbias=throughput or large blocks (module/zfs/zfs_log.c, zil_write_state)."""
+    sync = zfs.facts.get("sync", "")
+    if sync == "disabled" or not (evidence.fsyncs or sync == "always"):
+        return False
+    small = evidence.block_bytes is None or evidence.block_bytes <= _IMMEDIATE_BYTES
+    log_device = "log: " in zfs.facts.get("layout", "")
+    return small and not log_device and zfs.facts.get("logbias") != "throughput"
+
+
+def _why_windows(between: Between) -> Iterator[Fact]:
+    upper, lower, bounds = between.upper, between.lower, between.bounds
+    if bounds is not None and upper.seconds is not None:
+        yield fact(
+            Code.WINDOWS_EXPLAIN if between.explained else Code.WINDOWS_TOO_SMALL,
+            upper=upper.short_name,
+            lower=lower.short_name,
+            length_s=upper.seconds.length_s,
+            late_s=upper.seconds.late_s,
+            least=bounds[0],
+            most=bounds[1],
+        )
+    elif upper.basis is not lower.basis or upper.basis is Basis.WHOLE_TRIAL:
+        yield fact(Code.OTHER_SECONDS)

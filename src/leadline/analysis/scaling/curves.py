@@ -1,4 +1,4 @@
-"""A run's figures as load curves: one target, workload and operation over its load levels."""
+"""Load curves of a run: the results of one target, workload and operation over its load levels."""
 
 from __future__ import annotations
 
@@ -15,21 +15,18 @@ from leadline.formats.result import JobOptions
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Phase, Workload
 from leadline.plan.target_url import TargetKind
-from leadline.text import visible
 
-# How much load a workload puts on its target with one of its operations.
-
-# Options that make two results of one name two workloads, not two loads; both spellings of each.
+# fio options (with their aliases) by which imported results of one name are different workloads.
 _FAMILY = (("rw", "readwrite"), ("bs", "blocksize"), ("rwmixread",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointLoad:
-    """`clients` load generators (one, too, where the target has but its own) with `numjobs` jobs
-    of `iodepth` each, beside `neighbours` others. `in_flight` = clients x numjobs x iodepth is what
-    was asked for. `offered_iops` is what all clients offer per second in an open loop, reads and
-    writes together, None in a closed one; `op_share` of it are of the operation. `family` tells
-    block size and pattern of imported results, whose names do not.
+    """The load of one operation: `clients` load generators (at least 1) with `numjobs` jobs of
+    `iodepth` each, next to `neighbours` other load generators. `offered_iops` is the rate of all
+    clients in an open loop, reads and writes together, None in a closed loop; `op_share` is the
+    operation's share of it. `family` is the pattern and block size of imported results, whose
+    names lack them.
     """
 
     clients: int = 1
@@ -42,6 +39,7 @@ class PointLoad:
 
     @property
     def in_flight(self) -> int:
+        """Requested I/Os in flight."""
         return self.clients * self.numjobs * self.iodepth
 
     @property
@@ -50,10 +48,10 @@ class PointLoad:
 
 
 def load_of(workload: Workload, op: Op) -> PointLoad | None:
-    """The load of the phase that does `op`; None where nobody tells it."""
+    """Return the load of the phase that does `op`; None where it is unknown."""
     if workload.recorded is not None:
         options = workload.recorded.options
-        # fio echoes what it was given, and has defaults for the rest: depth 1 and one job.
+        # fio reports the options that it was given; its defaults are depth 1 and one job.
         whole = workload.recorded.tool == "fio" and bool({"rw", "readwrite"} & options.keys())
         return _of_recorded(JobOptions(raw=options, whole=whole), op)
     phase = _phase(workload, op)
@@ -77,7 +75,7 @@ def _share(phase: Phase, op: Op) -> float:
 
 
 def _phase(workload: Workload, op: Op) -> Phase | None:
-    """No two phases of a workload do the same operation; a total is that of the mixed phase."""
+    """Return the phase that does `op`: at most one of a workload. A total is of the mixed phase."""
     for phase in () if workload.streams else workload.phases:
         if op in phase.pattern.ops or (op is Op.TOTAL and len(phase.pattern.ops) > 1):
             return phase
@@ -85,13 +83,15 @@ def _phase(workload: Workload, op: Op) -> Phase | None:
 
 
 def _of_recorded(options: JobOptions, op: Op) -> PointLoad | None:
-    """By the options that an imported result tells: without a depth there is no load, and without
-    jobs there was one. A rate of reads and writes apart, or of each job, is added up."""
+    """Return the load by the options of an imported result: unknown without a depth, one job by
+    default. Rates of reads and writes, or of each job, are added up."""
     depth, jobs = options.iodepth, options.numjobs
     if depth is None:
         return None
     jobs = max(1, 1 if jobs is None else jobs)
-    told = [next((options.raw[key] for key in keys if key in options.raw), "") for keys in _FAMILY]
+    family = [
+        next((options.raw[key] for key in keys if key in options.raw), "") for keys in _FAMILY
+    ]
     reads, writes = _offered(options, jobs)
     offered = reads + writes
     of_op = {Op.READ: reads, Op.WRITE: writes}.get(op, offered)
@@ -100,14 +100,14 @@ def _of_recorded(options: JobOptions, op: Op) -> PointLoad | None:
         iodepth=max(1, depth),
         offered_iops=offered or None,
         op_share=of_op / offered if offered else 1.0,
-        family=visible(" ".join(one for one in told if one)),
+        family=" ".join(filter(None, family)),
     )
 
 
 def _offered(options: JobOptions, jobs: int) -> tuple[float, float]:
-    """Reads and writes offered per second. fio's `rate_iops=500` holds each job and each direction
-    to that, `400,100` tells both. Only with `rate_process=poisson` is it an open loop: else it is a
-    lid on a closed one."""
+    """Return reads and writes offered per second. fio's `rate_iops=500` is the rate of each job and
+    each direction, `400,100` of reads and writes. It is an open loop only with
+    `rate_process=poisson`; else it caps a closed loop."""
     if options.text("rate_process") != "poisson":
         return 0.0, 0.0
     try:
@@ -121,8 +121,8 @@ def _offered(options: JobOptions, jobs: int) -> tuple[float, float]:
     return jobs * reads, jobs * writes
 
 
-# What the runner calls a trial that it stopped since the offered rate was not reached, and the
-# audit a finished one.
+# Code of trials that the runner stopped, and of finished trials with a finding, because the offered
+# rate was not reached.
 RATE_NOT_REACHED = errors.RATE_NOT_REACHED.code
 # Share of the offered rate below which it was not reached.
 REACHED = 0.95
@@ -136,8 +136,8 @@ LATENCIES: tuple[Metric, ...] = (
 
 
 class Axis(StrEnum):
-    """What the load of a curve is counted in: load generators (a sweep of clients at one depth),
-    else I/Os in flight."""
+    """The unit of a curve's load: load generators (a sweep of clients at one depth), else I/Os in
+    flight."""
 
     CLIENTS = "clients"
     IN_FLIGHT = "I/Os in flight"
@@ -147,8 +147,8 @@ class Axis(StrEnum):
 class LoadPoint:
     """One load level. `figure` holds its numbers, `cell` is the number of its cell in the plan.
 
-    `problem` is that of one of `stopped` trials, which were ended early since they did not reach
-    the rate offered to them.
+    `problem` is that of one of the `stopped` trials, which were ended early because they did not
+    reach their offered rate.
     """
 
     level: str
@@ -164,24 +164,24 @@ class LoadPoint:
 
     @property
     def throughput(self) -> MetricFigure:
-        """I/Os per second: the median of the trials, each trial's value, the interval, doubts."""
+        """I/Os per second: median, value of each trial, interval, findings."""
         return self.figure.metric(Metric.IOPS)
 
     def latency(self, metric: Metric) -> MetricFigure:
         return self.figure.metric(metric)
 
     def usable(self, metric: Metric) -> float | None:
-        """The value in the metric's base unit; None where it is missing, or refused by an `error`
-        finding. In an open loop that fell behind no latency is usable: the queue grew for as long
-        as the trial ran, so that its latency says how long that was."""
+        """Return the value in the metric's base unit; None where it is missing, or refused by an
+        `error` finding. An open loop that fell behind has no usable latency: it depends on the
+        length of the trial, for the queue keeps growing."""
         figure = self.figure.metric(metric)
         if refused(figure) or (metric.is_latency and self.beyond_capacity):
             return None
         return figure.value
 
     def trials(self, metric: Metric) -> tuple[float, ...]:
-        """Each trial's value; empty where the metric is not usable, or a trial does not tell it:
-        a part of the trials would be those that suit."""
+        """Return each trial's value; empty where the metric is not usable or a trial lacks it, for
+        the other trials would be a biased selection."""
         values = [one.value for one in self.figure.metric(metric).trials]
         known = tuple(value for value in values if value is not None)
         return known if self.usable(metric) is not None and len(known) == len(values) else ()
@@ -192,12 +192,12 @@ class LoadPoint:
 
     @property
     def beyond_capacity(self) -> bool:
-        """In some trial the target did not do what was offered to it."""
+        """Whether some trial did not reach its offered rate."""
         return self.stopped > 0 or (self.open_loop and self._found_behind)
 
     @property
     def behind(self) -> int:
-        """Trials in which it did not: those that were stopped, and those that the audit means."""
+        """Trials that did not reach their offered rate: stopped ones, and those of the finding."""
         offered = self.load.offered_iops
         if offered is None or not self._found_behind:
             return self.stopped
@@ -213,13 +213,13 @@ class LoadPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCurve:
-    """One target, workload and operation over load levels, all else being equal.
+    """One target, workload and operation over load levels.
 
-    `closed` are closed-loop points by their load; their percentiles leave out what a stall kept
-    from being asked (coordinated omission), so they never share a line with `offered`, the
-    open-loop points by the rate offered. `disturbed` are points with neighbours. `numjobs` and
-    `iodepth` are those of all closed points where clients vary, else None. `part_of_mix`: one
-    direction of reads and writes that ran together, whose total is a curve of its own.
+    `closed` are closed-loop points by load. Their percentiles omit I/Os that a stall delayed
+    (coordinated omission), so they never share a line with `offered`, the open-loop points by
+    offered rate. `disturbed` are points with neighbours. `numjobs` and `iodepth` are set where
+    clients vary, else None. `part_of_mix`: one direction of a mixed workload, whose total is a
+    curve of its own.
     """
 
     target: str
@@ -234,7 +234,7 @@ class LoadCurve:
     part_of_mix: bool = False
 
     def load_of(self, point: LoadPoint) -> float:
-        """The point's load as the curve counts it."""
+        """Return the point's load in the unit of the curve."""
         load = point.load
         return float(load.clients if self.axis is Axis.CLIENTS else load.in_flight)
 
@@ -247,15 +247,15 @@ class LoadCurve:
 
 
 def refused(figure: MetricFigure) -> bool:
-    """An `error` finding touches the number."""
+    """Whether an `error` finding refuses the number."""
     return figure.severity is Severity.ERROR
 
 
 def load_curves(run: Run, figures: Sequence[CellFigure]) -> tuple[LoadCurve, ...]:
-    """Every curve of a run with at least one load level that is known, in the order of the plan.
+    """Return every curve of a run with at least one known load level, in the order of the plan.
 
-    A level whose depth nobody tells (a user's own job file, an import without options) is on no
-    curve. A workload at one level is a curve of one point: whoever fits must count.
+    A level of unknown depth (a user's job file, an import without options) is on no curve. A
+    workload at one level is a curve of one point.
     """
     problems = _problems(run)
     points: dict[tuple[str, str, str, Op], list[LoadPoint]] = {}
@@ -299,7 +299,7 @@ def load_curves(run: Run, figures: Sequence[CellFigure]) -> tuple[LoadCurve, ...
 
 
 def _counted(run: Run, cell: Cell) -> Workload:
-    """The workload with its clients counted: on a StorageClass each volume has one."""
+    """Return the workload with its number of clients: one per volume on a StorageClass."""
     target = run.plan.target(cell.target)
     if cell.workload.clients or target.kind is not TargetKind.STORAGE_CLASS:
         return cell.workload
@@ -307,7 +307,7 @@ def _counted(run: Run, cell: Cell) -> Workload:
 
 
 def _problems(run: Run) -> Mapping[int, Sequence[Problem]]:
-    """For each cell the problems of the trials that were stopped short of their rate."""
+    """Collect by cell the problems of trials that were stopped because they missed their rate."""
     cells = {trial.id: trial.cell for trial in run.plan.trials}
     found: dict[int, list[Problem]] = {}
     for stored in run.trials:
@@ -329,10 +329,10 @@ _Fixed = tuple[int, int] | None
 def _curves(
     target: str, workload: str, op: Op, points: Sequence[LoadPoint], *, part_of_mix: bool
 ) -> Iterator[LoadCurve]:
-    """One curve over I/Os in flight; where clients vary, one for each depth and number of jobs.
+    """Yield one curve over I/Os in flight; where clients vary, one per depth and number of jobs.
 
-    Open-loop points have a depth of their own, so deep that it is not reached: where no closed
-    level has it, they are with the curve that has the highest level, whose shares they are."""
+    Open-loop points have a depth that is never reached. Where no closed level shares it, they join
+    the curve with the highest level, because their rates are shares of it."""
     plain = [one for one in points if not one.open_loop and not one.load.neighbours]
     by_clients = len({one.load.clients for one in plain}) > 1
     groups: dict[_Fixed, list[LoadPoint]] = {}
@@ -378,8 +378,6 @@ def _ordered(points: Iterable[LoadPoint]) -> tuple[LoadPoint, ...]:
     )
 
 
-# Codes of what `leadline scale` finds, which no rule of the audit does.
-
+# Findings of `leadline scale`, which are not audit rules. Each has a page docs/rules/CODE.md.
 SUPERLINEAR = "superlinear-scaling"
-# Each has a page beside those of the rules, docs/rules/CODE.md.
 FOUND_BY_SCALE = {SUPERLINEAR: "Throughput grew by more than the hardware that was added."}

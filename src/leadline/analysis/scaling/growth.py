@@ -1,4 +1,4 @@
-"""Which systems stand beside each other, and what each has and gives more than the first."""
+"""Systems of different size compared with the first one: added resources and speed-ups."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from leadline.analysis.noise import noise_floors
 from leadline.analysis.scaling.curves import LoadPoint
 from leadline.analysis.scaling.knee import Shape
 from leadline.analysis.scaling.speedup import (
-    Known,
     OneSystem,
     Resource,
     Speedup,
-    as_told,
+    SystemFacts,
     partners,
     resources,
     speedup,
+    stated_resource,
 )
 from leadline.analysis.scaling.superlinear import Superlinear, superlinear
 from leadline.analysis.verdicts import Samples
@@ -29,9 +29,6 @@ from leadline.errors import LeadlineError
 from leadline.metrics import Metric
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import LatencyLimit
-from leadline.text import visible
-
-# What two labs beside each other can show, and what the one machine that plays them cannot.
 
 THROTTLED = "throttled-system"
 SATURATED = "client-saturated"
@@ -39,9 +36,9 @@ SATURATED = "client-saturated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabBounds:
-    """Two labs on a machine of `cores` processors, None where nobody tells. Of `levels` of equal
-    load on both sides together, `throttled` had latencies that a processor budget made, and at
-    `saturated` the machine's own processors were used up."""
+    """The limits of a comparison of two labs on one machine of `cores` cores (None: unknown). Of
+    `levels` of equal load on both labs, `throttled` have latencies caused by a processor budget,
+    and at `saturated` the machine's own processors were used up."""
 
     baseline: LabDescription
     candidate: LabDescription
@@ -51,9 +48,11 @@ class LabBounds:
     saturated: int
 
 
-def lab_bounds(ours: Known, theirs: Known, speedups: Iterable[Speedup]) -> LabBounds | None:
-    """None where one side at least is no lab, or nobody describes it, or neither has more than the
-    other: labs of one size are set beside each other for something else, such as their zones."""
+def lab_bounds(
+    ours: SystemFacts, theirs: SystemFacts, speedups: Iterable[Speedup]
+) -> LabBounds | None:
+    """Return the limits of a comparison of two labs of different size; None where a system is no
+    lab, or its lab is not described."""
     speedups = tuple(speedups)
     if ours.lab is None or theirs.lab is None or not any(one.divisor for one in speedups):
         return None
@@ -88,7 +87,7 @@ Shapes = Mapping[tuple[Path, str], Sequence[Shape]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthRow:
-    """One curve on both, and what is found where it grew by more than was added."""
+    """One curve on both systems; `superlinear` where it grew by more than the resources."""
 
     speedup: Speedup
     superlinear: Superlinear | None
@@ -96,8 +95,8 @@ class GrowthRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A system beside the baseline; `conditions` is all in which the two differ, `labs` what it
-    can show where one machine plays both."""
+    """A system compared with the baseline; `conditions` are their configuration differences, `labs`
+    is set where one machine runs both."""
 
     by: By
     baseline: Side
@@ -117,27 +116,26 @@ def growths(
     added: float | None,
     band: float,
 ) -> tuple[Growth, ...]:
-    """Every system beside the first: runs where several are given, else the values of the label
-    `by`, else the clusters of the run, else the values of the one label that differs and is a
-    number; none where there is one system. `added` is how many times as much hardware the only
-    other system has, where the user says so."""
+    """Compare every system with the first. Systems are the runs where several are given, else the
+    values of the label `by`, else the clusters of the run, else the values of the only label that
+    differs in numbers. `added` is the user's ratio of hardware of two systems."""
     found = []
     systems = list(_systems(runs, judged, by))
     if added is not None and len(systems) != 1:
         raise LeadlineError(
             errors.USAGE,
-            f"what was added can be told for two systems, and there are {len(systems) + 1}",
-            hint="give two runs, or leave --added out",
+            f"--added needs two systems, and there are {len(systems) + 1}",
+            hint="give two runs, or omit --added",
         )
-    told = () if added is None else (as_told(added),)
+    stated = () if added is None else (stated_resource(added),)
     for kind, baseline, candidate in systems:
         subjects = [one for one in baseline.targets if one in candidate.targets]
         differing = conditions(baseline, candidate, subjects, ())
-        sides = Known.of(baseline), Known.of(candidate)
+        sides = SystemFacts.read(baseline), SystemFacts.read(candidate)
         speedups = [
             one
             for subject in subjects
-            for one in _speedups(subject, *sides, told, shapes, limit, band)
+            for one in _speedups(subject, *sides, stated, shapes, limit, band)
         ]
         found.append(
             Growth(
@@ -157,22 +155,22 @@ def growths(
 
 def _speedups(
     subject: str,
-    baseline: Known,
-    candidate: Known,
-    told: Sequence[Resource],
+    baseline: SystemFacts,
+    candidate: SystemFacts,
+    stated: Sequence[Resource],
     shapes: Shapes,
     limit: LatencyLimit | None,
     band: float,
 ) -> Iterator[Speedup]:
-    known = (*told, *resources(baseline, candidate, subject))
-    ours, theirs = (_of(one.side, subject, shapes) for one in (baseline, candidate))
+    known = (*stated, *resources(baseline, candidate, subject))
+    ours, theirs = (_curves(one.side, subject, shapes) for one in (baseline, candidate))
     for one in ours:
         for other in theirs:
             if partners(one.curve, other.curve):
                 yield speedup(subject, one, other, known, limit=limit, band=band)
 
 
-def _of(side: Side, subject: str, shapes: Shapes) -> list[OneSystem]:
+def _curves(side: Side, subject: str, shapes: Shapes) -> list[OneSystem]:
     samples, floors = Samples(side.run), noise_floors(side)
     return [
         OneSystem(run=side.run, shape=one, samples=samples, floors=floors)
@@ -188,8 +186,8 @@ def _systems(
         if by is not None:
             raise LeadlineError(
                 errors.USAGE,
-                "a label tells the targets of one run apart, and several runs are given",
-                hint="leave --by out, or give one run",
+                "--by selects targets of one run by a label, and several runs are given",
+                hint="omit --by, or give one run",
             )
         for run in others:
             yield By.RUN, *two_runs(first, run, judged)
@@ -208,7 +206,7 @@ def _systems(
     try:
         yield from list(_by_label(first, label, judged))
     except LeadlineError:
-        return  # nobody asked for it, so that nothing is lacking
+        return  # the label was not requested
 
 
 def _by_label(run: Run, label: str, judged: Judged) -> Iterator[tuple[By, Side, Side]]:
@@ -216,13 +214,13 @@ def _by_label(run: Run, label: str, judged: Judged) -> Iterator[tuple[By, Side, 
     if len(values) < 2:
         raise LeadlineError(
             errors.USAGE,
-            f"run {visible(run.id)} has no two targets that differ in the label {visible(label)}",
-            context=[f"labels: {', '.join(map(visible, _labels(run))) or 'none'}"],
-            hint="give the targets of the plan a label with a value each: `labels: {cores: 1}`",
+            f"run {run.id} has no two targets that differ in the label {label}",
+            context=[f"labels: {', '.join(_labels(run)) or 'none'}"],
+            hint="give each target of the plan a label: `labels: {cores: 1}`",
         )
     for value in values[1:]:
         names = f"{label}={values[0]}", f"{label}={value}"
-        # What else differs between one system and one other is told beside what was added.
+        # Other differences between the systems are shown next to the added resources.
         yield By.LABEL, *within_run(run, By.LABEL, *names, judged, others_fixed=False)
 
 
@@ -231,7 +229,7 @@ def _labels(run: Run) -> list[str]:
 
 
 def _values(run: Run, label: str) -> list[str]:
-    """The values of a label, the smallest first where all are numbers, else as in the plan."""
+    """Return the values of a label: sorted where all are numbers, else in the plan's order."""
     found = list(
         dict.fromkeys(one.labels[label] for one in run.plan.targets if label in one.labels)
     )
@@ -242,7 +240,7 @@ def _values(run: Run, label: str) -> list[str]:
 
 
 def _numbered_label(run: Run) -> str | None:
-    """The one label whose values differ, all of them numbers; None where it is not one."""
+    """Return the only label with different values if all are numbers; else None."""
     differing = [one for one in _labels(run) if len(_values(run, one)) > 1]
     if len(differing) != 1:
         return None

@@ -1,4 +1,5 @@
-"""Where a load curve's throughput is highest, and from where on more load brings little."""
+"""Peak and knee of a load curve: the highest throughput, and the load from which on it hardly
+grows."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ from leadline.stats.usl import (
 # Twice the load for less than a tenth more throughput: by Little's law latency then grows by more
 # than 1.8 times.
 LEAST_GAIN = 0.1
+# A knee needs at least so many loads.
+LEAST_LOADS = 3
 _TAIL = 0.025
-NOT_WITHIN = "not within the levels measured"
 
 
 class KneeMethod(StrEnum):
@@ -42,37 +44,57 @@ class KneeMethod(StrEnum):
     CURVATURE = "curvature"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """A 95 % interval of a load, cut to the levels measured. `before`: its lower end lies below the
-    first of them; `beyond`: its upper end lies above the last, nobody knows how far."""
+class NoKneeReason(StrEnum):
+    """Why a curve has no knee: fewer than LEAST_LOADS usable loads, throughput that still grows at
+    the last level, trials that leave this open, or a fitted knee outside the measured levels."""
 
-    low: float
-    high: float
+    TOO_FEW_LOADS = "too-few-loads"
+    STILL_GROWS = "still-grows"
+    INCONCLUSIVE = "inconclusive"
+    OUTSIDE_LEVELS = "outside-levels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoKnee:
+    """The absence of a knee; `loads` counts those with a usable throughput."""
+
+    reason: NoKneeReason
+    loads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadInterval:
+    """A 95 % interval of a load, cut to the measured levels. `before`: it begins below the first
+    level. `beyond`: it ends at an unknown load above the last one."""
+
+    interval: tuple[float, float]
     before: bool = False
     beyond: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knee:
-    """`load` in the curve's own count, `level` where it is one that was measured, else empty.
+    """`load` as the curve counts it; `level` is None where the load lies between levels.
 
-    `range` is None where single trials tell no scatter. `absence` says why `load` is None."""
+    `interval` (95 %) is cut to the measured levels, as in LoadInterval; None for single trials.
+    `absence` is set where `load` is None."""
 
     method: KneeMethod
     load: float | None = None
-    level: str = ""
-    range: Range | None = None
-    absence: str = ""
+    level: str | None = None
+    interval: tuple[float, float] | None = None
+    before: bool = False
+    beyond: bool = False
+    absence: NoKnee | Unfitted | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """The level with the highest throughput among those measured, I/Os per second.
+    """The measured level with the highest throughput, I/Os per second.
 
-    `interval` is that of the median of its trials where six and more tell it, else by the scatter
-    of the trials of all levels; None for single trials. `ties` are levels that no verdict sets
-    apart from it (band 5 %). `last`: no higher load was measured."""
+    `interval` (95 %) is that of the median of six trials or more, else by the scatter of the trials
+    of all levels; None for single trials. `ties` are levels that do not differ significantly
+    (equivalence margin 5 %). `last`: no higher load was measured."""
 
     point: LoadPoint
     load: float
@@ -81,11 +103,15 @@ class Peak:
     ties: tuple[str, ...]
     last: bool
 
+    @property
+    def level(self) -> str:
+        return self.point.level
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What a doubling of the load brings from the last level but one to the last, as a share (0.1:
-    a tenth more), with its 95 % interval; None for single trials."""
+    """Growth of throughput for a doubling of the load, from the last level but one to the last, as
+    a share (0.1: a tenth more), with its 95 % interval; None for single trials."""
 
     share: float
     interval: tuple[float, float] | None
@@ -93,22 +119,21 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LawPeak:
-    """The fitted law's highest throughput: never beyond the levels measured.
-
-    `load` and `iops` are None where it lies outside."""
+    """The highest throughput of the fitted law. `load` and `iops` are None where it lies outside
+    the measured levels."""
 
     load: float | None
     iops: float | None
-    range: Range
+    range: LoadInterval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is said of one curve's closed-loop throughput.
+    """Peak, knees and fitted law of one curve's closed-loop throughput.
 
-    `saturated`: throughput no longer grows at the last level (by a tenth for twice the load); None
-    where the trials leave that open, or one level alone was measured. `left_out` are levels whose
-    throughput is missing or refused."""
+    `saturated`: throughput grows by less than a tenth for twice the load at the last level; None
+    where this is inconclusive or one level was measured. `left_out` are levels whose throughput is
+    missing or refused."""
 
     curve: LoadCurve
     peak: Peak | None
@@ -120,7 +145,7 @@ class Shape:
     left_out: tuple[str, ...]
 
     def knee(self, method: KneeMethod) -> Knee:
-        return next(one for one in self.knees if one.method is method)
+        return next(knee for knee in self.knees if knee.method is method)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +160,7 @@ class _Levels:
 
 
 def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
-    """Peak, knee and law of the curve's closed-loop points."""
+    """Compute peak, knees and law of the curve's closed-loop points."""
     usable = [point for point in curve.closed if point.trials(Metric.IOPS)]
     positive = [point for point in usable if min(point.trials(Metric.IOPS)) > 0]
     levels = _levels(curve, positive)
@@ -158,7 +183,7 @@ def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
 
 
 def _levels(curve: LoadCurve, points: Sequence[LoadPoint]) -> _Levels:
-    """Where several levels are one load (4 jobs of depth 8, one of 32), the one that did most."""
+    """Collect one level per load: of several (4 jobs of depth 8, 1 of 32) the fastest."""
     best: dict[float, LoadPoint] = {}
     for point in points:
         other = best.get(curve.load_of(point))
@@ -214,7 +239,7 @@ def _law_peak(law: UslFit | Unfitted) -> LawPeak | None:
     return LawPeak(
         load=law.peak_load if law.peak_measured else None,
         iops=law.curve.at(law.peak_load) if law.peak_measured else None,
-        range=_range(ends.low, ends.high, law.loads),
+        range=_cut(ends.low, ends.high, law.loads),
     )
 
 
@@ -222,7 +247,7 @@ def _law_peak(law: UslFit | Unfitted) -> LawPeak | None:
 
 
 def _gain_to_last(levels: _Levels, start: int) -> Gain | None:
-    """For each doubling from the level `start` (from the end: -2) to the last."""
+    """Growth per doubling from the level at index `start` (-2: the last but one) to the last."""
     if len(levels.loads) < -start:
         return None
     pair = [start, -1]
@@ -236,8 +261,8 @@ def _gain_to_last(levels: _Levels, start: int) -> Gain | None:
 
 
 def _saturated(levels: _Levels) -> bool | None:
-    """From the last level but one, or but two, to the last: growth for each doubling only ever
-    falls along a load curve, so that what is small on average of two steps is small in the last."""
+    """Whether growth at the last level is small. Growth per doubling only falls along a load curve:
+    if the average of the last two steps is small, the last one is small too."""
     last, longer = _gain_to_last(levels, -2), _gain_to_last(levels, -3)
     if last is None:
         return None
@@ -251,15 +276,14 @@ def _bounds(gain: Gain) -> tuple[float, float]:
     return gain.interval or (gain.share, gain.share)
 
 
-def _refusal(levels: _Levels, saturated: bool | None) -> str:
-    if len(levels.points) < 3:
-        told = "1 load has" if len(levels.points) == 1 else f"{len(levels.points)} loads have"
-        return f"{told} a throughput that may be used, and a knee needs three"
-    if saturated is False:
-        return f"throughput still grows at the last level: {NOT_WITHIN}"
-    if saturated is None:
-        return "the trials leave open whether throughput still grows at the last level"
-    return ""
+def _no_knee(levels: _Levels, saturated: bool | None) -> NoKnee | None:
+    loads = len(levels.points)
+    if loads < LEAST_LOADS:
+        return NoKnee(reason=NoKneeReason.TOO_FEW_LOADS, loads=loads)
+    if saturated:
+        return None
+    open_ = NoKneeReason.INCONCLUSIVE if saturated is None else NoKneeReason.STILL_GROWS
+    return NoKnee(reason=open_, loads=loads)
 
 
 def _at_level(
@@ -268,22 +292,22 @@ def _at_level(
     saturated: bool | None,
     place: Callable[[Values, Values], Places],
 ) -> Knee:
-    """The level that `place` finds, and between which levels it finds it in resamples."""
-    refusal = _refusal(levels, saturated)
-    if refusal:
-        return Knee(method=method, absence=refusal)
+    """The knee at the level that `place` finds, with the interval of the levels that it finds in
+    resamples."""
+    absence = _no_knee(levels, saturated)
+    if absence is not None:
+        return Knee(method=method, absence=absence)
     index = int(place(levels.loads, levels.means))
-    found = None
+    interval = None
     if levels.drawn is not None:
-        low, high = _ends(levels.loads[place(levels.loads, levels.drawn)])
-        top = float(levels.loads[-1])
-        # A resample whose last gain is large has its knee beyond the levels.
-        found = Range(low=low, high=high, beyond=high == top)
+        interval = _ends(levels.loads[place(levels.loads, levels.drawn)])
     return Knee(
         method=method,
         load=float(levels.loads[index]),
-        level=levels.points[index].level,
-        range=found,
+        level=levels.points[index].level or None,
+        interval=interval,
+        # A resample whose last gain is large has its knee beyond the levels.
+        beyond=interval is not None and interval[1] == float(levels.loads[-1]),
     )
 
 
@@ -292,26 +316,33 @@ def _without_gain(loads: Values, logs: Values) -> Places:
 
 
 def _by_law(law: UslFit | Unfitted) -> Knee:
-    method = KneeMethod.LAW
     if isinstance(law, Unfitted):
-        return Knee(method=method, absence=law.reason)
-    one, drawn = law.curve, law.resampled
-    asked = np.array([one.contention]), np.array([one.coherence])
-    load = float(usl_doubling_loads(*asked, LEAST_GAIN)[0])
+        return Knee(method=KneeMethod.LAW, absence=law)
+    curve, drawn = law.curve, law.resampled
+    parameters = np.array([curve.contention]), np.array([curve.coherence])
+    load = float(usl_doubling_loads(*parameters, LEAST_GAIN)[0])
     low, high = _ends(usl_doubling_loads(drawn[:, 1], drawn[:, 2], LEAST_GAIN))
-    # Twice the load must have been measured, too.
+    # Twice the load must be measured as well.
     within = (law.loads[0], law.loads[-1] / 2)
-    found = _range(low, high, within)
-    if not within[0] <= load <= within[1]:
-        return Knee(method=method, range=found, absence=NOT_WITHIN)
-    return Knee(method=method, load=load, range=found)
+    outside = not within[0] <= load <= within[1]
+    cut = _cut(low, high, within)
+    return Knee(
+        method=KneeMethod.LAW,
+        load=None if outside else load,
+        interval=cut.interval,
+        before=cut.before,
+        beyond=cut.beyond,
+        absence=NoKnee(reason=NoKneeReason.OUTSIDE_LEVELS, loads=len(law.loads))
+        if outside
+        else None,
+    )
 
 
-def _range(low: float, high: float, within: Sequence[float]) -> Range:
+def _cut(low: float, high: float, within: Sequence[float]) -> LoadInterval:
+    """Cut an interval to the measured loads."""
     first, last = within[0], within[-1]
-    return Range(
-        low=min(max(low, first), last),
-        high=min(max(high, first), last),
+    return LoadInterval(
+        interval=(min(max(low, first), last), min(max(high, first), last)),
         before=low < first,
         beyond=high > last,
     )

@@ -1,5 +1,4 @@
-"""What a larger system gives beside what was added to it: per level, at the peak, and within the
-same latency."""
+"""Speed-up of a larger system and its efficiency: per level, at the peak, at equal latency."""
 
 from __future__ import annotations
 
@@ -12,7 +11,13 @@ from leadline.analysis.explain.conditions import kubernetes, system
 from leadline.analysis.noise import NoiseFloors
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import KneeMethod, Shape
-from leadline.analysis.scaling.limits import Within, no_latency, within
+from leadline.analysis.scaling.limits import (
+    NoThroughput,
+    NoThroughputReason,
+    Within,
+    no_latency,
+    within,
+)
 from leadline.analysis.verdicts import Judgement, Pair, Sample, Samples, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
@@ -28,16 +33,16 @@ from leadline.plan.lab import LabDescription
 from leadline.plan.models import LatencyLimit, Target
 from leadline.plan.target_url import TargetKind
 
-# What one system has more of than another: hosts, OSDs, processor cores, copies.
+# --- resources: hosts, OSDs, processor cores, copies --------------------------------------------
 
-# Labels by which people say how much hardware a target has, or how often it keeps each byte; any
-# other number (a delay, a version) is none of the two.
+# Labels that state a target's hardware or its number of copies. Other numbers (a delay, a version)
+# are neither.
 _CAPACITY = ("hosts", "nodes", "cores", "cpus", "osds", "drives", "disks", "devices", "engines")
 _COPIES = ("replicas", "copies", "size", "replication")
 
 
 class Kind(StrEnum):
-    """`capacity` does work; `copies` make work: they are shown, and nothing is divided by them."""
+    """`capacity` does work. `copies` cause work: no speed-up is divided by them."""
 
     CAPACITY = "capacity"
     COPIES = "copies"
@@ -45,7 +50,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """How much of something each side has, and where it is told."""
+    """The amount of a resource on each system; `told_by` is where it was read."""
 
     name: str
     kind: Kind
@@ -59,9 +64,9 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A side with what its archive tells of the system, read once. `is_lab`: one machine plays all
-    its hosts; `lab` is None where nobody describes it."""
+class SystemFacts:
+    """A system's inventories and plan, read once from its archive. `is_lab`: one machine runs all
+    its hosts; `lab` is None where the archive has no description of the lab."""
 
     side: Side
     ceph: CephInventory | None
@@ -71,31 +76,30 @@ class Known:
     lab: LabDescription | None
 
     @classmethod
-    def of(cls, side: Side) -> Known:
+    def read(cls, side: Side) -> SystemFacts:
         plan = side.run.plan
         clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
         name = clusters.pop() if len(clusters) == 1 else ""
         planned = plan.cluster(name).lab if name else None
         try:
-            told = described_lab(side.run.system_dumps("start", name)) if name else None
+            described = described_lab(side.run.system_dumps("start", name)) if name else None
         except LeadlineError:
-            told = None  # the section on the cluster says so
+            described = None  # the cluster section of the page reports it
         return cls(
             side=side,
             ceph=system(side),
             around=kubernetes(side),
             host=side.run.inventory("start"),
-            is_lab=planned is not None or told is not None,
-            lab=told or (planned if isinstance(planned, LabDescription) else None),
+            is_lab=planned is not None or described is not None,
+            lab=described or (planned if isinstance(planned, LabDescription) else None),
         )
 
     def target(self, subject: str) -> Target:
         return self.side.run.plan.target(self.side.targets[subject])
 
 
-def resources(ours: Known, theirs: Known, subject: str) -> tuple[Resource, ...]:
-    """What both sides tell of what stands behind a subject; of what one side alone tells nothing
-    can be said. In the order of what people name first."""
+def resources(ours: SystemFacts, theirs: SystemFacts, subject: str) -> tuple[Resource, ...]:
+    """Return the resources behind a subject that both systems report, the most usual first."""
     found = {(one.name, one.told_by): one.value for one in _amounts(theirs, subject)}
     return tuple(
         Resource(
@@ -110,29 +114,30 @@ def resources(ours: Known, theirs: Known, subject: str) -> tuple[Resource, ...]:
     )
 
 
-def as_told(ratio: float) -> Resource:
-    """What the user says was added; published figures seldom come with an inventory."""
+def stated_resource(ratio: float) -> Resource:
+    """Return the added hardware as the user states it: published figures rarely come with an
+    inventory."""
     return Resource(
         name="hardware", kind=Kind.CAPACITY, baseline=1.0, candidate=ratio, told_by="the user"
     )
 
 
 def divisor(found: Sequence[Resource]) -> Resource | None:
-    """The resource that grew most, by which a speed-up is divided: the most careful choice; None
-    where nothing is known to have been added or taken away."""
-    able = [one for one in found if one.kind is Kind.CAPACITY]
-    most = max(able, key=lambda one: one.ratio, default=None)
+    """Return the resource that grew most, which divides a speed-up: the most conservative choice.
+    None where no known resource changed."""
+    capacity = [resource for resource in found if resource.kind is Kind.CAPACITY]
+    most = max(capacity, key=lambda resource: resource.ratio, default=None)
     return None if most is None or most.ratio == 1 else most
 
 
 def osds_of(target: Target, ceph: CephInventory) -> tuple[Osd, ...]:
-    """OSDs at work that may hold data of the target."""
+    """Return the OSDs that are up and in and may hold data of the target."""
     pool = pool_of(ceph, target.parsed) if target.url else None
     return tuple(osd for osd in serving(ceph, [pool.name] if pool else []) if osd.up and osd.is_in)
 
 
 def hosts_of(osds: Iterable[Osd]) -> tuple[str, ...]:
-    """The hosts that OSDs stand in, by CRUSH, else by what the daemons say."""
+    """Return the hosts of OSDs by CRUSH, else as the daemons report them."""
     return tuple(sorted({name for osd in osds if (name := osd.at("host") or osd.host)}))
 
 
@@ -144,7 +149,7 @@ class _Amount:
     told_by: str
 
 
-def _amounts(known: Known, subject: str) -> Iterable[_Amount]:
+def _amounts(known: SystemFacts, subject: str) -> Iterable[_Amount]:
     target = known.target(subject)
     if known.ceph is not None:
         yield from _of_ceph(target, known.ceph, known.around)
@@ -169,9 +174,9 @@ def _of_ceph(
         yield _Amount(name=name, kind=Kind.COPIES, value=pool.size, told_by=by)
 
 
-def _of_lab(known: Known) -> Iterable[_Amount]:
-    """Processor cores that the OSDs of all hosts may use: never more than the machine has, which
-    is what they share where no budget is set."""
+def _of_lab(known: SystemFacts) -> Iterable[_Amount]:
+    """Processor cores that the OSDs of all hosts may use: at most those of the machine, which they
+    share where no budget is set."""
     lab, host = known.lab, known.host
     if lab is None:
         return
@@ -213,9 +218,12 @@ def _of_labels(target: Target) -> Iterable[_Amount]:
             )
 
 
+# --- speed-ups ----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiency:
-    """Speed-up over the ratio of the resource that grew most: 1 is in proportion."""
+    """Speed-up divided by the ratio of the resource that grew most; 1 is proportional."""
 
     value: float
     interval: tuple[float, float] | None
@@ -232,32 +240,64 @@ class LevelSpeedup:
     efficiency: Efficiency | None
 
 
+class Bound(StrEnum):
+    """What a ratio at equal latency is: exact, or a bound where the candidate's (`at least`) or the
+    baseline's (`at most`) levels do not reach the limit."""
+
+    EXACT = ""
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOrigin:
+    """Where a latency limit comes from: the request (`metric` is None), or the baseline's latency
+    at a level, which is its knee or its peak."""
+
+    metric: Metric | None = None
+    at_knee: bool = False
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoEqualLatency:
+    """Why there is no ratio at equal latency: a system without a throughput within the limit
+    (`side` and `cause`); both None: no level of either system exceeds the limit."""
+
+    side: SystemRole | None = None
+    cause: NoThroughput | None = None
+
+
+class SystemRole(StrEnum):
+    BASELINE = "baseline"
+    CANDIDATE = "candidate"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualLatency:
-    """Highest throughputs within one latency. `chosen` says where the limit comes from; None where
-    the baseline has no latency that could be one.
+    """Highest throughputs within one latency. `limit` is None where the baseline has no latency
+    to hold both systems to; `chosen` is its origin.
 
-    `judgement.ratio` is that of the two where both are known. `bound` is `at least` where the
-    candidate's levels, and `at most` where the baseline's, do not reach the limit: the ratio is
-    then no more than that; both: nothing can be said, and `absence` says so. `absence` also says
-    why there is no ratio otherwise, else it is empty."""
+    `judgement.ratio` is set where both throughputs are known. `bound` is set where the levels of
+    one system do not reach the limit, so that the ratio is only a bound. `absence` is set where
+    there is no ratio."""
 
     limit: LatencyLimit | None
-    chosen: str
+    chosen: LimitOrigin | None
     baseline: Within
     candidate: Within
     judgement: Judgement
     efficiency: Efficiency | None
-    bound: str
-    absence: str
+    bound: Bound
+    absence: NoEqualLatency | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speedup:
     """One curve on both systems. `levels` are closed-loop levels of equal load, by rising load;
-    `baseline_alone` and `candidate_alone` are levels without a partner. `peak` holds the highest
-    levels of both against each other, whatever their load: the highest of several is chosen after
-    looking, on both sides. `divisor` is the resource that grew most, None where none is known."""
+    `baseline_alone` and `candidate_alone` are levels without a partner. `peak` compares the highest
+    levels of both, whatever their load. `divisor` is the resource that grew most, None where none
+    is known. `peaks_last`: whether the peaks of baseline and candidate are their last levels."""
 
     subject: str
     baseline: LoadCurve
@@ -278,7 +318,7 @@ class Speedup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneSystem:
-    """A curve with what is said of it, and the run it comes from."""
+    """One system's curve with its shape and the run it comes from."""
 
     run: Run
     shape: Shape
@@ -299,7 +339,7 @@ def speedup(
     limit: LatencyLimit | None,
     band: float,
 ) -> Speedup:
-    """Of two curves that are partners (`partners`)."""
+    """Compute the speed-up between two curves that are partners (`partners`)."""
     ours, theirs = baseline.curve, candidate.curve
     chosen = divisor(found)
     pairs = [
@@ -307,9 +347,9 @@ def speedup(
     ]
     peaks = baseline.shape.peak, candidate.shape.peak
     top = (peaks[0].point, peaks[1].point) if peaks[0] and peaks[1] else None
-    asked = [*pairs, top] if top else pairs
-    pairs_judged = judge([_pair(one, other, baseline, candidate) for one, other in asked], band)
-    judged = [_believed(one) for one in pairs_judged]
+    points = [*pairs, top] if top else pairs
+    pairs_judged = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
+    judged = [_without_refused(one) for one in pairs_judged]
     levels = [
         LevelSpeedup(
             baseline=one,
@@ -317,7 +357,7 @@ def speedup(
             judgement=judgement,
             efficiency=efficiency(judgement, chosen),
         )
-        for (one, other), judgement in zip(asked, judged, strict=True)
+        for (one, other), judgement in zip(points, judged, strict=True)
     ]
     return Speedup(
         subject=subject,
@@ -335,8 +375,8 @@ def speedup(
 
 
 def partners(ours: LoadCurve, theirs: LoadCurve) -> bool:
-    """Whether two curves of one subject are of one workload and operation, and of one depth or at
-    least one level of equal load."""
+    """Whether two curves of a subject share workload and operation, and either the depth or a level
+    of equal load."""
     if (ours.workload, ours.op) != (theirs.workload, theirs.op):
         return False
     fixed = [(one.axis, one.numjobs, one.iodepth) for one in (ours, theirs)]
@@ -345,7 +385,7 @@ def partners(ours: LoadCurve, theirs: LoadCurve) -> bool:
 
 
 def efficiency(judgement: Judgement, over: Resource | None) -> Efficiency | None:
-    """A speed-up as a share of what was added."""
+    """Compute a speed-up as a share of the added resource."""
     if judgement.ratio is None or over is None:
         return None
     ends = judgement.interval
@@ -359,7 +399,7 @@ def _pair(one: LoadPoint, other: LoadPoint, baseline: OneSystem, candidate: OneS
     sides = ((one, baseline), (other, candidate))
     samples = [side.samples.of(point.throughput, side.curve.op) for point, side in sides]
     workloads = [side.run.plan.cells[point.cell].workload for point, side in sides]
-    # Peaks may lie at different loads, which is no other workload.
+    # Peaks may lie at different loads of one workload.
     differs = unlike(workloads[0], workloads[1]) if one.load == other.load else ()
     keys = [(point.figure.workload, point.level, side.curve.op) for point, side in sides]
     noise = [
@@ -375,8 +415,8 @@ def _pair(one: LoadPoint, other: LoadPoint, baseline: OneSystem, candidate: OneS
     )
 
 
-def _believed(judgement: Judgement) -> Judgement:
-    """Figures that are refused, or of another workload, have no ratio."""
+def _without_refused(judgement: Judgement) -> Judgement:
+    """Drop the ratio of figures that are refused or of different workloads."""
     if judgement.verdict is not Verdict.NOT_COMPARABLE:
         return judgement
     return replace(judgement, ratio=None, interval=None)
@@ -386,7 +426,7 @@ def _alone(curve: LoadCurve, matched: Sequence[LoadPoint]) -> tuple[str, ...]:
     return tuple(one.level for one in curve.closed if one not in matched)
 
 
-# --- within the same latency --------------------------------------------------------------------
+# --- at equal latency ---------------------------------------------------------------------------
 
 
 def _equal_latency(
@@ -396,11 +436,14 @@ def _equal_latency(
     limit: LatencyLimit | None,
     band: float,
 ) -> EqualLatency:
-    chosen = "asked for"
+    origin: LimitOrigin | None = LimitOrigin()
     if limit is None:
-        limit, chosen = _reference(baseline.shape)
+        limit, origin = _reference(baseline.shape)
     if limit is None:
-        reason = no_latency(baseline.curve, Metric.LATENCY_P99) or "no level to hold both to"
+        # Only the peak and the knee are references: with a latency elsewhere there is none either.
+        reason = no_latency(baseline.curve, Metric.LATENCY_P99) or NoThroughput(
+            reason=NoThroughputReason.LATENCY_MISSING
+        )
         ours = theirs = Within(iops=None, absence=reason, sample=Sample(value=None))
     else:
         ours = within(baseline.curve, limit, baseline.samples)
@@ -409,45 +452,47 @@ def _equal_latency(
     empty = Sample(value=None)
     pair = Pair(
         metric=Metric.IOPS,
-        baseline=empty if absence else ours.sample,
-        candidate=empty if absence else theirs.sample,
+        baseline=ours.sample if absence is None else empty,
+        candidate=theirs.sample if absence is None else empty,
     )
     (judgement,) = judge([pair], band)
-    bound = "at least" if theirs.at_least else "at most" if ours.at_least else ""
+    bound = Bound.AT_MOST if ours.at_least else Bound.EXACT
+    if theirs.at_least:
+        bound = Bound.AT_LEAST
     return EqualLatency(
         limit=limit,
-        chosen=chosen,
+        chosen=origin,
         baseline=ours,
         candidate=theirs,
         judgement=judgement,
         efficiency=efficiency(judgement, over),
-        bound="" if absence else bound,
+        bound=bound if absence is None else Bound.EXACT,
         absence=absence,
     )
 
 
-def _absence(ours: Within, theirs: Within) -> str:
-    for name, one in (("baseline", ours), ("candidate", theirs)):
-        if one.absence:
-            return f"{name}: {one.absence}"
-    if ours.at_least and theirs.at_least:
-        return "no level of either passes the limit: higher loads would tell"
-    return ""
+def _absence(ours: Within, theirs: Within) -> NoEqualLatency | None:
+    for side, throughput in ((SystemRole.BASELINE, ours), (SystemRole.CANDIDATE, theirs)):
+        if throughput.absence is not None:
+            return NoEqualLatency(side=side, cause=throughput.absence)
+    return NoEqualLatency() if ours.at_least and theirs.at_least else None
 
 
-def _reference(shape: Shape) -> tuple[LatencyLimit | None, str]:
-    """The latency that both are held to: the p99, else the mean, at the knee, else at the peak."""
+def _reference(shape: Shape) -> tuple[LatencyLimit | None, LimitOrigin | None]:
+    """The latency that both systems are held to: the baseline's p99, else its mean, at the knee,
+    else at the peak."""
     knee = shape.knee(KneeMethod.GAIN)
     at_knee = [
-        one for one in shape.curve.closed if knee.load is not None and one.level == knee.level
+        point
+        for point in shape.curve.closed
+        if knee.load is not None and (point.level or None) == knee.level
     ]
     at_peak = [shape.peak.point] if shape.peak else []
-    for points, where in ((at_knee, "knee"), (at_peak, "peak")):
-        for metric, name in ((Metric.LATENCY_P99, "p99"), (Metric.LATENCY_MEAN, "mean")):
+    for is_knee, points in ((True, at_knee), (False, at_peak)):
+        for metric in (Metric.LATENCY_P99, Metric.LATENCY_MEAN):
             for point in points:
                 value = point.usable(metric)
                 if value:
-                    level = f" ({point.level})" if point.level else ""
-                    limit = LatencyLimit(metric=metric, below_s=value)
-                    return limit, f"the baseline's {name} at its {where}{level}"
-    return None, ""
+                    origin = LimitOrigin(metric=metric, at_knee=is_knee, level=point.level)
+                    return LatencyLimit(metric=metric, below_s=value), origin
+    return None, None

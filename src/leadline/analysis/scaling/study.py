@@ -1,5 +1,4 @@
-"""Everything that `leadline scale` says, as one object: runs with their load curves, and systems
-beside each other."""
+"""The answer of `leadline scale`: load curves of runs, and systems of different size compared."""
 
 from __future__ import annotations
 
@@ -7,35 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline import errors
-from leadline.analysis.bottleneck.evidence import LevelEvidence, Suspect, levels_evidence
-from leadline.analysis.bottleneck.suspects import leading, suspects
+from leadline.analysis.bottleneck.evidence import LevelEvidence, levels_evidence
+from leadline.analysis.bottleneck.suspects import Suspect, leading, suspects
 from leadline.analysis.compare import DEFAULT_BAND
 from leadline.analysis.comparison import Judged
 from leadline.analysis.figures import CellFigure
-from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves
-from leadline.analysis.scaling.growth import Growth, growths
-from leadline.analysis.scaling.knee import Shape, shape_of
-from leadline.analysis.scaling.limits import (
+from leadline.analysis.scaling.clients import (
     DensityAnswer,
     Disturbance,
     Fairness,
-    LimitAnswer,
     densities,
     disturbances,
     fairness_of,
-    keeping,
 )
+from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves
+from leadline.analysis.scaling.growth import Growth, growths
+from leadline.analysis.scaling.knee import Shape, shape_of
+from leadline.analysis.scaling.limits import LimitAnswer, check_limit
+from leadline.analysis.scaling.superlinear import Superlinear
 from leadline.analysis.verdicts import Samples
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
 from leadline.plan.models import LatencyLimit, parse_latency_limit
-from leadline.text import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelBottleneck:
-    """What held one level back: `suspects` with their evidence, the surest first."""
+    """The bottleneck of one level: `suspects` with their evidence, the most certain first."""
 
     point: LoadPoint
     evidence: LevelEvidence
@@ -43,16 +41,23 @@ class LevelBottleneck:
 
     @property
     def leading(self) -> tuple[Suspect, ...]:
-        """Those named; where none is, those suspected."""
+        """The named suspects; where none is named, the suspected ones."""
         return leading(self.suspects)
+
+    @property
+    def level(self) -> str:
+        return self.point.level
+
+    @property
+    def trial(self) -> str:
+        return self.evidence.trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveStudy:
-    """One curve. `limit` is how its closed-loop levels stand to the limit asked for, and
-    `offered_limit` its open-loop ones; None without a limit or without such levels. `bottlenecks`
-    has an entry for each level, closed loop first, then open loop. `fairness` is of levels with
-    several clients, by level."""
+    """One curve. `limit` tests its closed-loop levels against the requested limit, `offered_limit`
+    its open-loop ones; None without a limit or without such levels. `bottlenecks` has an entry for
+    each level, closed loop first. `fairness` has an entry for each level with several clients."""
 
     run: Run
     shape: Shape
@@ -73,7 +78,7 @@ class CurveStudy:
 
     @property
     def at_peak(self) -> LevelBottleneck | None:
-        """What held the level with the highest throughput back."""
+        """The bottleneck of the level with the highest throughput."""
         peak = self.shape.peak
         found = (one for one in self.bottlenecks if peak and one.point is peak.point)
         return next(found, None)
@@ -92,7 +97,7 @@ class RunStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingStudy:
-    """`limit` and `band` are what was asked for; `growths` are systems beside the first."""
+    """`limit` and `band` are as requested; `growths` compare systems with the first."""
 
     limit: LatencyLimit | None
     band: float
@@ -104,19 +109,14 @@ class ScalingStudy:
         return tuple(curve for run in self.runs for curve in run.curves)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What comparing the systems found, the gravest first."""
-        found = [
-            one.superlinear.finding
-            for growth in self.growths
-            for one in growth.rows
-            if one.superlinear
-        ]
-        return tuple(sorted(found, key=lambda one: -one.severity.order))
+    def superlinear(self) -> tuple[Superlinear, ...]:
+        """Speed-ups that exceed the added resources, the certain ones first."""
+        found = [row.superlinear for growth in self.growths for row in growth.rows]
+        return tuple(sorted(filter(None, found), key=lambda one: not one.certain))
 
     @property
     def several_levels(self) -> bool:
-        """Whether any curve has two levels at least, so that it is one."""
+        """Whether any curve has at least two levels."""
         return any(one.levels > 1 or one.disturbances for one in self.curves)
 
 
@@ -129,10 +129,9 @@ def study(
     added: float | None = None,
     band: float = DEFAULT_BAND,
 ) -> ScalingStudy:
-    """What the runs say of load and of growth. `by` is a label of one run's targets whose values
-    are systems. Raises LeadlineError (`usage`) for a label that the run does not have, and where
-    several runs are given with a label; `added` is the ratio of hardware that the user tells of
-    two systems."""
+    """Analyse load curves and growth of the runs. `by` is a label of one run's targets whose values
+    are systems; `added` is the user's ratio of hardware of two systems. Raises LeadlineError
+    (`usage`) for a label that the run does not have, and for a label with several runs."""
     studied = tuple(_run(run, judged, limit) for run in runs)
     shapes = {
         (one.run.path, curve.curve.target): [
@@ -171,13 +170,12 @@ def _run(run: Run, judged: Judged, limit: LatencyLimit | None) -> RunStudy:
         return LevelBottleneck(point=point, evidence=of_level, suspects=suspected)
 
     def studied(curve: LoadCurve) -> CurveStudy:
-        asked = limit is not None
         return CurveStudy(
             run=run,
             shape=shape_of(curve, samples),
-            limit=keeping(curve, limit) if limit and curve.closed else None,
-            offered_limit=keeping(curve, limit, open_loop=True)
-            if limit and asked and curve.offered
+            limit=check_limit(curve, limit) if limit and curve.closed else None,
+            offered_limit=check_limit(curve, limit, open_loop=True)
+            if limit and curve.offered
             else None,
             bottlenecks=tuple(map(bottleneck, (*curve.closed, *curve.offered))),
             fairness=tuple(
@@ -197,14 +195,14 @@ def _run(run: Run, judged: Judged, limit: LatencyLimit | None) -> RunStudy:
     )
 
 
-# What command line and notebooks ask of scaling: a study, or why there is none.
+# --- requests of the command line and of notebooks ----------------------------------------------
 
-_LEVELS = "give the plan's workload several: `levels: [{iodepth: 1}, {iodepth: 8}, {iodepth: 64}]`"
+_LEVELS = "add levels to the workload: `levels: [{iodepth: 1}, {iodepth: 8}, {iodepth: 64}]`"
 _SHOWN = 5
 
 
-def limit_named(text: str | None) -> LatencyLimit | None:
-    """`p99<20ms`. Raises LeadlineError (`usage`)."""
+def parse_limit(text: str | None) -> LatencyLimit | None:
+    """Parse `p99<20ms`. Raises LeadlineError (`usage`)."""
     if text is None:
         return None
     try:
@@ -212,12 +210,12 @@ def limit_named(text: str | None) -> LatencyLimit | None:
     except ValueError as error:
         raise LeadlineError(
             errors.USAGE,
-            f"the latency limit is not understood: {error}",
+            f"invalid latency limit: {error}",
             hint="write a percentile or the mean, and a time: 'p99<20ms', 'mean<800us'",
         ) from error
 
 
-def scaled(
+def scaling_study(
     runs: Sequence[Run],
     judged: Judged,
     *,
@@ -226,9 +224,9 @@ def scaled(
     added: float | None,
     band: float,
 ) -> ScalingStudy:
-    """The study of these runs. Raises LeadlineError (`usage`; `not-comparable` for several runs
-    with nothing in common; `no-load-curve` where no workload has two levels, nor a system a
-    partner)."""
+    """Return the study of these runs. Raises LeadlineError (`usage`; `not-comparable` for several
+    runs with nothing in common; `no-load-curve` where no workload has two levels and no system has
+    a partner)."""
     found = study(runs, judged, limit=limit, by=by, added=added, band=band)
     grown = [row for one in found.growths for row in one.rows]
     if len(runs) > 1 and not grown:
@@ -239,13 +237,13 @@ def scaled(
 
 
 def _nothing_shared(found: ScalingStudy) -> LeadlineError:
-    silent = [visible(one.run.id) for one in found.runs if not one.curves]
-    if silent:
+    without = [one.run.id for one in found.runs if not one.curves]
+    if without:
         return LeadlineError(
             errors.NOT_COMPARABLE,
-            f"no level of {' and '.join(silent)} tells its load, that is its depth and jobs",
+            f"no level of {' and '.join(without)} states its load (depth and jobs)",
             context=[_measured(one.run) for one in found.runs],
-            hint="`leadline compare` sets figures beside each other whatever their load",
+            hint="`leadline compare` compares results without a known load",
         )
     return LeadlineError(
         errors.NOT_COMPARABLE,
@@ -256,12 +254,12 @@ def _nothing_shared(found: ScalingStudy) -> LeadlineError:
 
 
 def _no_curve(found: ScalingStudy) -> LeadlineError:
-    points = [f"{visible(one.run.id)}: {visible(one.curve.label)}: 1 level" for one in found.curves]
+    points = [f"{one.run.id}: {one.curve.label}: 1 level" for one in found.curves]
     more = len(points) - _SHOWN
     return LeadlineError(
         errors.NO_LOAD_CURVE,
-        "a curve needs two levels at least, and "
-        + ("no workload here has more than one" if points else "no level here tells its load"),
+        "a load curve needs at least two levels, and "
+        + ("every workload has one level" if points else "no level states its load"),
         context=[*points[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
         or [_measured(one.run) for one in found.runs],
         hint=_LEVELS,
@@ -269,9 +267,6 @@ def _no_curve(found: ScalingStudy) -> LeadlineError:
 
 
 def _measured(run: Run) -> str:
-    named = [
-        visible(one)
-        for one in dict.fromkeys(f"{cell.target} · {cell.workload.name}" for cell in run.plan.cells)
-    ]
+    named = list(dict.fromkeys(f"{cell.target} · {cell.workload.name}" for cell in run.plan.cells))
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return f"{visible(run.id)}: {', '.join(named[:_SHOWN])}{more}"
+    return f"{run.id}: {', '.join(named[:_SHOWN])}{more}"

@@ -1,83 +1,130 @@
-"""`superlinear-scaling`: a speed-up larger than what was added, as a finding to be explained."""
+"""Superlinear scaling: a speed-up larger than the added resources, and its possible causes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from leadline.analysis.explain.conditions import Conditions
-from leadline.analysis.scaling.curves import SUPERLINEAR
+from leadline.analysis.scaling.curves import LoadCurve
 from leadline.analysis.scaling.speedup import (
-    Known,
     LevelSpeedup,
     Resource,
     Speedup,
+    SystemFacts,
     hosts_of,
     osds_of,
 )
 from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence, Judgement, Verdict
-from leadline.findings import Finding, Severity
 from leadline.inventory.ceph.model import CephInventory, pool_of
-from leadline.inventory.diff import Topic
+from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
 from leadline.plan.footprint import footprint_of
 from leadline.plan.models import Plan, Target
-from leadline.text import visible
-from leadline.units import format_size
-
-# What may make a system grow by more than was added to it, and what speaks for or against each.
 
 _DEPTH = "queue-depth-not-reached"
-# What an OSD may hold in memory unless it is told otherwise (osd_memory_target, since Nautilus).
+# Default of osd_memory_target since Nautilus.
 _OSD_MEMORY_BYTES = 4 << 30
-# Less of a difference explains no excess worth a finding.
+# A smaller difference does not explain an excess worth a finding.
 _NOTABLE = 0.05
-# Shares of the raw space by which two systems are of one age.
+# Difference of used raw space above which two systems differ in fill.
 _FILL = 0.1
-# What is told by the resources themselves.
+# Topics that the resources already cover.
 _ADDED = (Topic.TOPOLOGY, Topic.CAPACITY)
 
 
 class Stance(StrEnum):
+    """Whether the archives support a cause."""
+
     SUPPORTED = "supported"
     OPEN = "open"
     CONTRADICTED = "contradicted"
 
 
+class CauseCode(StrEnum):
+    CACHES = "caches"
+    PLACEMENT = "placement"
+    FIXED_OVERHEAD = "fixed-overhead"
+    SERVICES = "co-located-services"
+    FILL_AND_AGE = "fill-and-age"
+    LOAD = "load"
+    OTHERS = "other-differences"
+
+
+class CauseCase(StrEnum):
+    """What the archives show of a cause. The report has one template for each."""
+
+    DATA_UNKNOWN = "data-unknown"
+    DATA_FITS_LARGER = "data-fits-larger"
+    DATA_FITS_BOTH = "data-fits-both"
+    DATA_FITS_NEITHER = "data-fits-neither"
+    DATA_IS_WRITTEN = "data-is-written"
+    PLACEMENT_UNKNOWN = "placement-unknown"
+    PLACEMENT_UNEVEN = "placement-uneven"
+    PLACEMENT_EVEN = "placement-even"
+    OVERHEAD_IN_BUDGET = "overhead-in-budget"
+    OVERHEAD_WITHOUT_BUDGET = "overhead-without-budget"
+    SERVICES_OUTSIDE_BUDGETS = "services-outside-budgets"
+    SERVICES_SHARE_MACHINE = "services-share-machine"
+    SERVICES_UNKNOWN = "services-unknown"
+    SERVICES_COUNTED = "services-counted"
+    FILL_UNKNOWN = "fill-unknown"
+    FILL_COUNTED = "fill-counted"
+    LOAD_NOT_REACHED = "load-not-reached"
+    LOAD_PEAK_IS_LAST = "load-peak-is-last"
+    LOAD_PAST_PEAK = "load-past-peak"
+    LOAD_REACHED = "load-reached"
+    NOT_COMPARED = "not-compared"
+    NO_DIFFERENCE = "no-difference"
+    DIFFERENCES = "differences"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A candidate: `code` names it, `text` is a sentence with the numbers it goes by. `paths` are
-    those of the configuration's differences that it names."""
+    """A candidate. `numbers` of both systems are pairs of baseline and candidate, in base units.
+    `differences` are configuration differences, `unknown` their paths that one system lacks;
+    `created` are the creation times of both systems where they differ."""
 
-    code: str
+    code: CauseCode
     stance: Stance
-    text: str
-    paths: tuple[str, ...] = ()
+    case: CauseCase
+    numbers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    differences: tuple[Difference, ...] = ()
+    unknown: tuple[str, ...] = ()
+    created: tuple[str, str] | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(difference.path for difference in self.differences)
 
 
 def causes(
-    speedup: Speedup, at: LevelSpeedup, ours: Known, theirs: Known, differing: Conditions
+    speedup: Speedup,
+    at: LevelSpeedup,
+    ours: SystemFacts,
+    theirs: SystemFacts,
+    differing: Conditions,
 ) -> tuple[Cause, ...]:
-    """Every candidate, those that the evidence supports first."""
-    sides = [_SideFacts.of(one, speedup.subject) for one in (ours, theirs)]
+    """Return every candidate, those that the evidence supports first."""
+    small, large = (_Storage.read(system, speedup.subject) for system in (ours, theirs))
     found = [
-        _caches(sides[0], sides[1], at, speedup.candidate.op),
-        _placement(sides[0], sides[1]),
-        _overhead(sides[0], sides[1]),
-        _services(sides[0], sides[1]),
-        _fill(sides[0], sides[1]),
-        _driven(speedup, at),
+        _caches(small, large, at, speedup.candidate.op),
+        _placement(small, large),
+        _overhead(small, large),
+        _services(small, large),
+        _fill(small, large),
+        _load(speedup, at),
         _others(speedup, differing),
     ]
     order = list(Stance)
-    return tuple(sorted(found, key=lambda one: order.index(one.stance)))
+    return tuple(sorted(found, key=lambda cause: order.index(cause.stance)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SideFacts:
-    """One system as far as its inventory tells. `quota` are cores for the OSDs of each host of a
-    lab, None where there is no such budget; `is_lab`: one machine plays all hosts."""
+class _Storage:
+    """One system by its inventory. `quota` are cores for the OSDs of each host of a lab, None
+    without such a budget; `is_lab`: one machine runs all hosts."""
 
     plan: Plan
     target: Target
@@ -88,7 +135,7 @@ class _SideFacts:
     quota: float | None
 
     @classmethod
-    def of(cls, known: Known, subject: str) -> _SideFacts:
+    def read(cls, known: SystemFacts, subject: str) -> _Storage:
         target = known.target(subject)
         osds = osds_of(target, known.ceph) if known.ceph else ()
         return cls(
@@ -108,7 +155,7 @@ class _SideFacts:
         return (spread.mean, spread.highest / spread.mean) if spread and spread.mean else None
 
     def raw_per_osd(self, cell: int) -> float | None:
-        """Bytes of the workload's data on each OSD, every copy counted."""
+        """Bytes of the workload's data on each OSD, with all copies."""
         if self.ceph is None or not self.osds or not self.target.url:
             return None
         pool = pool_of(self.ceph, self.target.parsed)
@@ -118,241 +165,231 @@ class _SideFacts:
     @property
     def osd_memory_bytes(self) -> float:
         settings = (self.ceph.configuration if self.ceph else None) or ()
-        told = [one.value for one in settings if one.name == "osd_memory_target"]
-        return float(told[0]) if told and told[0].isdecimal() else float(_OSD_MEMORY_BYTES)
+        values = [one.value for one in settings if one.name == "osd_memory_target"]
+        return float(values[0]) if values and values[0].isdecimal() else float(_OSD_MEMORY_BYTES)
 
 
-def _caches(ours: _SideFacts, theirs: _SideFacts, at: LevelSpeedup, op: Op) -> Cause:
-    code = "caches"
-    before = ours.raw_per_osd(at.baseline.cell)
-    after = theirs.raw_per_osd(at.candidate.cell)
-    what = "more nodes have more memory, and the same data is less on each"
+def _caches(small: _Storage, large: _Storage, at: LevelSpeedup, op: Op) -> Cause:
+    """More nodes have more memory, and each holds less of the same data."""
+    before = small.raw_per_osd(at.baseline.cell)
+    after = large.raw_per_osd(at.candidate.cell)
     if before is None or after is None:
-        return Cause(
-            code=code,
-            stance=Stance.OPEN,
-            text=f"Caches: {what}; how much data and memory each node has is not told.",
-        )
-    room = ours.osd_memory_bytes, theirs.osd_memory_bytes
-    text = (
-        f"Caches: {what}: {format_size(int(before))} against {format_size(int(after))} on each "
-        f"OSD, which may use {format_size(int(room[0]))} of memory"
+        return Cause(code=CauseCode.CACHES, stance=Stance.OPEN, case=CauseCase.DATA_UNKNOWN)
+    memory = small.osd_memory_bytes, large.osd_memory_bytes
+    stance, case = Stance.OPEN, CauseCase.DATA_FITS_NEITHER
+    if before > memory[0] and after <= memory[1]:
+        stance, case = Stance.SUPPORTED, CauseCase.DATA_FITS_LARGER
+    elif before <= memory[0] and after <= memory[1]:
+        stance, case = Stance.CONTRADICTED, CauseCase.DATA_FITS_BOTH
+    elif op is Op.WRITE:
+        stance, case = Stance.CONTRADICTED, CauseCase.DATA_IS_WRITTEN
+    return Cause(
+        code=CauseCode.CACHES,
+        stance=stance,
+        case=case,
+        numbers={"data_per_osd_bytes": (before, after), "memory_per_osd_bytes": memory},
     )
-    if room[0] != room[1]:
-        text += f" (candidate: {format_size(int(room[1]))})"
-    if before > room[0] and after <= room[1]:
-        return Cause(code=code, stance=Stance.SUPPORTED, text=f"{text}: it fits the larger only.")
-    if before <= room[0] and after <= room[1]:
-        ending = "it fits both, so that the larger gains nothing"
-        return Cause(code=code, stance=Stance.CONTRADICTED, text=f"{text}: {ending}.")
-    ending = "it fits neither, and a larger part of it is in memory on the larger"
-    if op is Op.WRITE:
-        ending = "it fits neither, and these are writes, which memory does not answer"
-        return Cause(code=code, stance=Stance.CONTRADICTED, text=f"{text}: {ending}.")
-    return Cause(code=code, stance=Stance.OPEN, text=f"{text}: {ending}.")
 
 
-def _placement(ours: _SideFacts, theirs: _SideFacts) -> Cause:
-    code = "placement"
-    told = ours.pgs_per_osd, theirs.pgs_per_osd
-    if told[0] is None or told[1] is None:
-        text = "Placement: whether data lies more unevenly on the smaller system is not told."
-        return Cause(code=code, stance=Stance.OPEN, text=text)
-    uneven = told[0][1], told[1][1]
-    gain = uneven[0] / uneven[1]
-    text = (
-        f"Placement: the fullest OSD has x{uneven[0]:.2f} the placement groups of the mean OSD on "
-        f"the smaller system and x{uneven[1]:.2f} on the larger"
-    )
-    if gain > 1 + _NOTABLE:
-        text += f"; where it is the limit, that alone is worth x{gain:.2f}."
-        return Cause(code=code, stance=Stance.SUPPORTED, text=text)
+def _placement(small: _Storage, large: _Storage) -> Cause:
+    """Uneven data on the smaller system."""
+    ours, theirs = small.pgs_per_osd, large.pgs_per_osd
+    code = CauseCode.PLACEMENT
+    if ours is None or theirs is None:
+        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.PLACEMENT_UNKNOWN)
+    uneven = ours[1] / theirs[1] > 1 + _NOTABLE
     return Cause(
         code=code,
-        stance=Stance.CONTRADICTED,
-        text=f"{text}, which does not favour the larger.",
+        stance=Stance.SUPPORTED if uneven else Stance.CONTRADICTED,
+        case=CauseCase.PLACEMENT_UNEVEN if uneven else CauseCase.PLACEMENT_EVEN,
+        numbers={"fullest_osd": (ours[1], theirs[1])},
     )
 
 
-def _overhead(ours: _SideFacts, theirs: _SideFacts) -> Cause:
-    code = "fixed-overhead"
-    what = "what each OSD does without clients (heartbeats, placement groups) leaves less for I/O"
-    told = ours.pgs_per_osd, theirs.pgs_per_osd
-    fewer = (
-        f", and placement groups per OSD fall from {told[0][0]:.0f} to {told[1][0]:.0f}"
-        if told[0] and told[1] and told[1][0] < told[0][0]
-        else ""
-    )
-    if ours.quota is not None:
-        text = (
-            f"Fixed overhead: a budget of {ours.quota:g} cores a host is small, and {what}"
-            f"{fewer}; a cost that is the same on every host gives no more than proportion, one "
-            "that falls with their number does."
-        )
-        return Cause(code=code, stance=Stance.SUPPORTED if fewer else Stance.OPEN, text=text)
-    text = f"Fixed overhead: where processors are the limit, {what}{fewer}; no budget is told."
-    return Cause(code=code, stance=Stance.OPEN, text=text)
+def _overhead(small: _Storage, large: _Storage) -> Cause:
+    """Work of each OSD without clients (heartbeats, placement groups) that leaves less for I/O."""
+    ours, theirs = small.pgs_per_osd, large.pgs_per_osd
+    numbers = {}
+    if ours and theirs and theirs[0] < ours[0]:
+        numbers["pgs_per_osd"] = (ours[0], theirs[0])
+    case, stance = CauseCase.OVERHEAD_WITHOUT_BUDGET, Stance.OPEN
+    if small.quota is not None:
+        case = CauseCase.OVERHEAD_IN_BUDGET
+        stance = Stance.SUPPORTED if numbers else Stance.OPEN
+        numbers["cores_per_host"] = (small.quota, large.quota or small.quota)
+    return Cause(code=CauseCode.FIXED_OVERHEAD, stance=stance, case=case, numbers=numbers)
 
 
-def _services(ours: _SideFacts, theirs: _SideFacts) -> Cause:
-    code = "co-located-services"
-    if ours.is_lab or theirs.is_lab:
-        if ours.quota is not None and theirs.quota is not None:
-            text = (
-                "Co-located services: monitors, manager, MDS and the load generator run on the "
-                "lab's machine, but outside the hosts' budgets, of which they take nothing."
-            )
-            return Cause(code=code, stance=Stance.CONTRADICTED, text=text)
-        text = (
-            "Co-located services: in a lab OSDs, monitors and the load generator share one "
-            "machine, whose processors did not grow; what was added is not what limits."
-        )
-        return Cause(code=code, stance=Stance.SUPPORTED, text=text)
-    if ours.ceph is None or theirs.ceph is None or not ours.hosts or not theirs.hosts:
-        text = (
-            "Co-located services: monitors, metadata servers or clients may take more of a smaller "
-            "system's hosts; where they run is not told."
-        )
-        return Cause(code=code, stance=Stance.OPEN, text=text)
-    shares = [
-        (len(set(one.ceph.monitors.names) & set(one.hosts)), len(one.hosts))
-        for one in (ours, theirs)
-        if one.ceph
+def _services(small: _Storage, large: _Storage) -> Cause:
+    """Monitors, metadata servers and clients on the hosts of the OSDs."""
+    code = CauseCode.SERVICES
+    if small.is_lab or large.is_lab:
+        if small.quota is not None and large.quota is not None:
+            case = CauseCase.SERVICES_OUTSIDE_BUDGETS
+            return Cause(code=code, stance=Stance.CONTRADICTED, case=case)
+        return Cause(code=code, stance=Stance.SUPPORTED, case=CauseCase.SERVICES_SHARE_MACHINE)
+    if small.ceph is None or large.ceph is None or not small.hosts or not large.hosts:
+        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.SERVICES_UNKNOWN)
+    monitors = [
+        len(set(system.ceph.monitors.names) & set(system.hosts))
+        for system in (small, large)
+        if system.ceph
     ]
-    text = (
-        f"Co-located services: {shares[0][0]} of {shares[0][1]} hosts carry a monitor on the "
-        f"smaller system, {shares[1][0]} of {shares[1][1]} on the larger"
+    hosts = len(small.hosts), len(large.hosts)
+    # Monitor names may differ from host names, as with Rook.
+    stance = Stance.CONTRADICTED if monitors[0] else Stance.OPEN
+    if monitors[0] / hosts[0] > monitors[1] / hosts[1]:
+        stance = Stance.SUPPORTED
+    return Cause(
+        code=code,
+        stance=stance,
+        case=CauseCase.SERVICES_COUNTED,
+        numbers={"monitors": (monitors[0], monitors[1]), "hosts": hosts},
     )
-    if shares[0][0] / shares[0][1] > shares[1][0] / shares[1][1]:
-        return Cause(code=code, stance=Stance.SUPPORTED, text=f"{text}.")
-    # Monitors may be called otherwise than their hosts, as Rook's are.
-    stance = Stance.CONTRADICTED if shares[0][0] else Stance.OPEN
-    return Cause(code=code, stance=stance, text=f"{text}, by their names.")
 
 
-def _fill(ours: _SideFacts, theirs: _SideFacts) -> Cause:
-    code = "fill-and-age"
-    if ours.ceph is None or theirs.ceph is None:
-        text = "Fill and age: a fuller or older system is slower; neither is told of both."
-        return Cause(code=code, stance=Stance.OPEN, text=text)
+def _fill(small: _Storage, large: _Storage) -> Cause:
+    """A smaller system that is fuller or older."""
+    code = CauseCode.FILL_AND_AGE
+    if small.ceph is None or large.ceph is None:
+        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.FILL_UNKNOWN)
     used = [
-        one.capacity.used_bytes / one.capacity.total_bytes if one.capacity.total_bytes else 0.0
-        for one in (ours.ceph, theirs.ceph)
+        ceph.capacity.used_bytes / ceph.capacity.total_bytes if ceph.capacity.total_bytes else 0.0
+        for ceph in (small.ceph, large.ceph)
     ]
-    created = ours.ceph.created, theirs.ceph.created
-    born = (
-        f"; created {created[0]} and {created[1]}"
-        if created[0] and created[1] and created[0] != created[1]
-        else ""
-    )
-    text = (
-        f"Fill and age: {used[0]:.0%} of the smaller system's raw space is used, {used[1]:.0%} of "
-        f"the larger's{born}"
-    ).replace("%", " %")
+    ages = small.ceph.created, large.ceph.created
+    created = (ages[0], ages[1]) if ages[0] and ages[1] and ages[0] != ages[1] else None
+    stance = Stance.OPEN if created else Stance.CONTRADICTED
     if used[0] > used[1] + _FILL:
-        return Cause(code=code, stance=Stance.SUPPORTED, text=f"{text}.")
-    stance = Stance.OPEN if born else Stance.CONTRADICTED
-    return Cause(code=code, stance=stance, text=f"{text}.")
+        stance = Stance.SUPPORTED
+    return Cause(
+        code=code,
+        stance=stance,
+        case=CauseCase.FILL_COUNTED,
+        numbers={"used_share": (used[0], used[1])},
+        created=created,
+    )
 
 
-def _driven(speedup: Speedup, at: LevelSpeedup) -> Cause:
-    """Whether the smaller system was driven as far as the larger."""
-    code = "load"
+def _load(speedup: Speedup, at: LevelSpeedup) -> Cause:
+    """A smaller system with less load than the larger, or with more than it can use."""
+    code = CauseCode.LOAD
     short = [_DEPTH in point.throughput.findings for point in (at.baseline, at.candidate)]
     if short[0] and not short[1]:
-        text = "Load: on the smaller system fewer I/Os were in flight than asked for (the audit)."
-        return Cause(code=code, stance=Stance.SUPPORTED, text=text)
+        return Cause(code=code, stance=Stance.SUPPORTED, case=CauseCase.LOAD_NOT_REACHED)
     if at is speedup.peak and speedup.peaks_last[0]:
-        text = (
-            "Load: the smaller system's highest level is the last that was measured, so that more "
-            "load may give it more."
-        )
-        return Cause(code=code, stance=Stance.SUPPORTED, text=text)
+        return Cause(code=code, stance=Stance.SUPPORTED, case=CauseCase.LOAD_PEAK_IS_LAST)
     top = speedup.peak.baseline if speedup.peak else at.baseline
     iops = at.baseline.usable(Metric.IOPS), top.usable(Metric.IOPS)
     if at is not speedup.peak and iops[0] and iops[1] and iops[0] < iops[1] * (1 - _NOTABLE):
-        text = (
-            f"Load: at this level the smaller system gives {iops[0]:,.0f} IOPS, and at another "
-            f"{iops[1]:,.0f}: overload holds it back, not what it lacks."
+        return Cause(
+            code=code,
+            stance=Stance.SUPPORTED,
+            case=CauseCase.LOAD_PAST_PEAK,
+            numbers={"baseline_here_and_peak_iops": (iops[0], iops[1])},
         )
-        return Cause(code=code, stance=Stance.SUPPORTED, text=text)
-    text = "Load: both were driven by as many I/Os in flight as asked for, as far as is told."
-    return Cause(code=code, stance=Stance.CONTRADICTED, text=text)
+    return Cause(code=code, stance=Stance.CONTRADICTED, case=CauseCase.LOAD_REACHED)
 
 
 def _others(speedup: Speedup, differing: Conditions) -> Cause:
-    code = "other-differences"
+    """Configuration differences other than the added resources."""
+    code = CauseCode.OTHERS
     added = {f"targets.{speedup.subject}.labels.{one.name}" for one in speedup.resources}
-    found = [
+    found = tuple(
         one
         for one in differing.differences
         if one.topic not in _ADDED and one.path not in added and one.target in ("", speedup.subject)
-    ]
-    if not found:
-        unknown = ", ".join(map(visible, differing.unknown[:3]))
-        ending = f"; not told of both: {unknown}" if unknown else ""
-        known = bool(differing.identical)
-        text = f"Other differences: none in what both inventories tell{ending}."
-        if not known:
-            text = "Other differences: the two have no inventories to be compared."
-        return Cause(
-            code=code,
-            stance=Stance.CONTRADICTED if known and not unknown else Stance.OPEN,
-            text=text,
-        )
-    shown = "; ".join(
-        f"{visible(one.path)}: {visible(one.baseline)}, then {visible(one.candidate)}"
-        for one in found[:3]
     )
-    rest = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    if found:
+        case = CauseCase.DIFFERENCES
+        return Cause(code=code, stance=Stance.OPEN, case=case, differences=found)
+    if not differing.identical:
+        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.NOT_COMPARED)
     return Cause(
         code=code,
-        stance=Stance.OPEN,
-        text=f"Other differences: {shown}{rest}.",
-        paths=tuple(one.path for one in found),
+        stance=Stance.OPEN if differing.unknown else Stance.CONTRADICTED,
+        case=CauseCase.NO_DIFFERENCE,
+        unknown=tuple(differing.unknown),
     )
+
+
+# --- the excess ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Superlinear:
-    """`at` is the pair of levels that exceeds the added resources most clearly. `certain`: its
-    interval does, else its figure alone. `causes` are candidates, those that the evidence supports
-    first."""
+    """A speed-up that exceeds `over`, the resource that grew most.
 
-    finding: Finding
+    `at` is the pair of levels that exceeds it most clearly, `at_peak` whether these are the peaks.
+    `certain`: the interval exceeds it, else the figure alone. Of `levels` levels of equal load the
+    figures of `levels_beyond` exceed it. `causes` are candidates, supported ones first."""
+
+    curve: LoadCurve
+    over: Resource
     at: LevelSpeedup
+    at_peak: bool
     certain: bool
+    levels: int
+    levels_beyond: int
     causes: tuple[Cause, ...]
+
+    @property
+    def evidence(self) -> dict[str, float]:
+        """The numbers of the finding, in base units."""
+        judgement, over = self.at.judgement, self.over
+        ratio = judgement.ratio or 0.0
+        low, high = judgement.interval or (None, None)
+        numbers = {
+            "speedup": ratio,
+            "speedup_low": low,
+            "speedup_high": high,
+            "resource_ratio": over.ratio,
+            "resource_baseline": over.baseline,
+            "resource_candidate": over.candidate,
+            "efficiency": ratio / over.ratio,
+            "band_share": judgement.band,
+            "baseline_iops": self.at.baseline.usable(Metric.IOPS),
+            "candidate_iops": self.at.candidate.usable(Metric.IOPS),
+            "baseline_trials": len(self.at.baseline.throughput.trials),
+            "candidate_trials": len(self.at.candidate.throughput.trials),
+            "levels_beyond": self.levels_beyond,
+            "levels": self.levels,
+        }
+        return {name: float(value) for name, value in numbers.items() if value is not None}
 
 
 def superlinear(
-    speedup: Speedup, ours: Known, theirs: Known, differing: Conditions
+    speedup: Speedup, ours: SystemFacts, theirs: SystemFacts, differing: Conditions
 ) -> Superlinear | None:
-    """The finding on one curve of both systems; None where nothing was added that is known, or the
-    throughput grew no more than it.
+    """Test one curve of both systems; None where no added resource is known, or the throughput
+    grew no more than it.
 
-    `warning` where the low end of an interval exceeds the ratio of the resource that grew most by
-    more than the band, at any level or at the peaks; `info` where the peaks' figure alone does: of
-    several levels' figures some would, whatever the truth. Of one own trial a side the interval
-    counts as far as repeats are known to scatter (REPEATS_FACTOR); figures that somebody else
-    summarised are judged by the band alone, as in a comparison, and the message says so.
+    Certain where the low end of an interval exceeds the ratio of the resource that grew most by
+    more than the equivalence margin, at any level or at the peaks; uncertain where only the peaks'
+    figure does (of several levels some figures always would). The interval of a single trial per
+    system is widened by the known scatter of repeats (REPEATS_FACTOR). Published summary figures
+    are tested by the margin alone, as in a comparison.
     """
     over = speedup.divisor
     found = exceeding(speedup.levels, speedup.peak, over) if over else None
     if over is None or found is None:
         return None
     return Superlinear(
-        finding=_finding(speedup, found, over),
+        curve=speedup.candidate,
+        over=over,
         at=found.at,
+        at_peak=found.at is speedup.peak,
         certain=found.certain,
+        levels=len(speedup.levels),
+        levels_beyond=found.levels,
         causes=causes(speedup, found.at, ours, theirs, differing),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excess:
-    """Where a speed-up exceeds what was added most clearly; `levels` counts the levels whose
-    figures do."""
+    """The pair of levels that exceeds the added resource most clearly; `levels` counts the levels
+    whose figures do."""
 
     at: LevelSpeedup
     certain: bool
@@ -362,17 +399,17 @@ class Excess:
 def exceeding(
     levels: Sequence[LevelSpeedup], peak: LevelSpeedup | None, over: Resource
 ) -> Excess | None:
-    """The rule of `superlinear`, on numbers alone."""
+    """Apply the rule of `superlinear` to numbers alone."""
     if over.ratio <= 1:
         return None
-    asked = [*levels, *([peak] if peak else [])]
-    sure = [one for one in asked if _low(one.judgement) > _edge(one.judgement, over)]
-    at = max(sure, key=lambda one: _low(one.judgement), default=None)
+    pairs = [*levels, *([peak] if peak else [])]
+    sure = [pair for pair in pairs if _low(pair.judgement) > _edge(pair.judgement, over)]
+    at = max(sure, key=lambda pair: _low(pair.judgement), default=None)
     if at is None and peak is not None and _by_figure(peak.judgement, over):
         at = peak
     if at is None:
         return None
-    beyond = sum(_by_figure(one.judgement, over) for one in levels)
+    beyond = sum(_by_figure(level.judgement, over) for level in levels)
     return Excess(at=at, certain=bool(sure), levels=beyond)
 
 
@@ -387,86 +424,12 @@ def _by_figure(judgement: Judgement, over: Resource) -> bool:
 
 
 def _low(judgement: Judgement) -> float:
-    """The least that the speed-up is, as far as anything tells; 0 where nothing does."""
+    """The lower bound of the speed-up; 0 where none is known."""
     if judgement.verdict is Verdict.NOT_COMPARABLE:
         return 0.0
     if judgement.evidence is Evidence.ONE_NUMBER:
         return judgement.ratio or 0.0
     if judgement.interval is None:
         return 0.0
-    doubt = REPEATS_FACTOR if judgement.evidence is Evidence.WITHIN_RUN else 1.0
-    return judgement.interval[0] / doubt
-
-
-def _finding(speedup: Speedup, found: Excess, over: Resource) -> Finding:
-    at, certain = found.at, found.certain
-    judgement = at.judgement
-    assert judgement.ratio is not None
-    point = at.candidate
-    peak = at is speedup.peak
-    where = "at the highest level of each" if peak else f"at {point.level or 'the one level'}"
-    low, high = judgement.interval or (None, None)
-    said = "" if low is None else f" (95 % interval {low:.2f} to {high:.2f})"
-    levels = len(speedup.levels)
-    more = f" The figures are beyond it at {found.levels} of {levels} levels." if levels > 1 else ""
-    verdict = (
-        "more than in proportion, which more of the same hardware does not give"
-        if certain
-        else "which could be superlinear; more trials would tell"
-    )
-    message = (
-        f"Throughput grew by x{judgement.ratio:.2f}{said} {where}, {visible(over.name)} by "
-        f"x{over.ratio:.2f} ({over.baseline:g} to {over.candidate:g}): {verdict}.{more}"
-        f"{_doubt(judgement)}"
-    )
-    numbers = {
-        "speedup": judgement.ratio,
-        "speedup_low": low,
-        "speedup_high": high,
-        "resource_ratio": over.ratio,
-        "resource_baseline": over.baseline,
-        "resource_candidate": over.candidate,
-        "efficiency": judgement.ratio / over.ratio,
-        "band_share": judgement.band,
-        "baseline_iops": at.baseline.usable(Metric.IOPS),
-        "candidate_iops": point.usable(Metric.IOPS),
-        "baseline_trials": len(at.baseline.throughput.trials),
-        "candidate_trials": len(point.throughput.trials),
-        "levels_beyond": found.levels,
-        "levels": levels,
-    }
-    return Finding(
-        code=SUPERLINEAR,
-        severity=Severity.WARNING if certain else Severity.INFO,
-        target=speedup.candidate.target,
-        workload=speedup.candidate.workload,
-        level=point.level,
-        op=speedup.candidate.op,
-        evidence={name: float(value) for name, value in numbers.items() if value is not None},
-        message=message,
-        remedy=_remedy(judgement),
-    )
-
-
-def _doubt(judgement: Judgement) -> str:
-    alone = (
-        f" (single-trial: two single runs of one thing lie up to x{REPEATS_FACTOR:.2f} apart, and "
-        "nothing here tells how far these do)"
-    )
-    if judgement.evidence is Evidence.ONE_NUMBER:
-        return f" Judged by the figures alone{alone}."
-    if judgement.evidence in (Evidence.WITHIN_RUN, Evidence.NONE):
-        return f" One side has no second trial{alone}."
-    return ""
-
-
-def _remedy(judgement: Judgement) -> str:
-    if judgement.evidence is Evidence.TRIALS:
-        return (
-            "Look for what else changed beside the resources, and change one thing at a time; do "
-            "not extend the line to more of them."
-        )
-    return (
-        "Repeat both systems, six trials a side, before anything is made of it; then look for what "
-        "else changed beside the resources."
-    )
+    widening = REPEATS_FACTOR if judgement.evidence is Evidence.WITHIN_RUN else 1.0
+    return judgement.interval[0] / widening

@@ -11,7 +11,7 @@ from itertools import pairwise
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import Doubt, Rule
 from leadline.findings import Severity
-from leadline.formats.ceph.counters import ClusterSample, ClusterStatus, Health, HealthCheck
+from leadline.formats.ceph.status import ClusterSample, ClusterStatus, Health, HealthCheck
 from leadline.formats.result import FormatError
 from leadline.units import format_duration
 

@@ -17,17 +17,9 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
+from leadline.formats.ceph.bench_request import BenchRequest, read_bench_request, read_output_file
 from leadline.formats.fio.logs import Window
-from leadline.formats.result import (
-    BenchRequest,
-    EngineOutput,
-    FormatError,
-    JobResult,
-    Latency,
-    Operation,
-    read_bench_request,
-    read_output_file,
-)
+from leadline.formats.result import EngineOutput, FormatError, JobResult, Latency, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Phase
 
@@ -75,18 +67,6 @@ class Pass:
     @property
     def progress(self) -> Progress:
         return Progress(seconds=self.seconds, ios=self.ios, ran_s=self.ran_s)
-
-
-def parse_rados_bench(content: bytes, request: BenchRequest) -> EngineOutput:
-    """The output of the only phase of a request. Raises FormatError with condition
-    `empty-result`, `truncated-result` or `unreadable-result`."""
-    if len(request.phases) != 1:
-        raise FormatError(
-            "unreadable-result", f"one output of {TOOL} cannot be of {len(request.phases)} phases"
-        )
-    phase = request.phases[0]
-    jobs = (_job(request, phase, [_checked(parse_pass(content), phase)], before_s=0.0, group=0),)
-    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=jobs)
 
 
 def read_rados_bench(folder: Path) -> EngineOutput:

@@ -17,11 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from leadline.formats.ceph.bench_request import (
+    BUFFERS,
+    BenchRequest,
+    read_bench_request,
+    read_output_file,
+)
 from leadline.formats.fio.logs import Window
 from leadline.formats.importer import Importer, Result
 from leadline.formats.result import (
-    BUFFERS,
-    BenchRequest,
     EngineOutput,
     FormatError,
     JobOptions,
@@ -29,9 +33,8 @@ from leadline.formats.result import (
     Note,
     NoteKind,
     Operation,
-    read_bench_request,
-    read_output_file,
 )
+from leadline.formats.text import line_refused
 from leadline.metrics import Op
 from leadline.plan.models import Phase
 
@@ -90,12 +93,6 @@ class Bench:
     ops: int
     done: Mapping[Op, tuple[int, float]]
     seconds: tuple[tuple[int, int], ...]
-
-
-def parse_rbd_bench(content: bytes) -> EngineOutput:
-    """Parse a whole output. Raises FormatError with condition `empty-result`, `truncated-result`
-    or `unreadable-result`."""
-    return rbd_bench_output(parse_bench(content))
 
 
 def is_header(line: str) -> bool:
@@ -187,7 +184,7 @@ def parse_bench(content: bytes, *, first_line: int = 1) -> Bench:
     lines = content.decode("utf-8", "replace").splitlines()
     header = _HEADER.fullmatch(lines[0].strip())
     if header is None:
-        raise _unreadable(first_line, lines[0], cut=cut and len(lines) == 1)
+        raise line_refused(first_line, lines[0], TOOL, cut=cut and len(lines) == 1)
     seconds: list[tuple[int, int]] = []
     summary: re.Match[str] | None = None
     parts: dict[Op, tuple[int, float]] = {}
@@ -200,7 +197,7 @@ def parse_bench(content: bytes, *, first_line: int = 1) -> Bench:
         if summary is not None and (part := _PART.fullmatch(text)):
             op = Op(part["op"])
             if op in parts:
-                raise _unreadable(number, line, cut=False)
+                raise line_refused(number, line, TOOL)
             parts[op] = _figures(part, io_size, number)
         elif summary is None and (found := _SUMMARY.fullmatch(text)):
             summary = found
@@ -208,7 +205,7 @@ def parse_bench(content: bytes, *, first_line: int = 1) -> Bench:
         elif summary is None and (found := _SECOND.fullmatch(line)):
             _append(seconds, found, number)
         else:
-            raise _unreadable(number, line, cut=last)
+            raise line_refused(number, line, TOOL, cut=last)
     if summary is None:
         raise FormatError(
             "truncated-result",
@@ -298,14 +295,6 @@ def _append(seconds: list[tuple[int, int]], found: re.Match[str], number: int) -
             f"{last_ops}",
         )
     seconds.append((second, ops))
-
-
-def _unreadable(number: int, line: str, *, cut: bool) -> FormatError:
-    return FormatError(
-        "truncated-result" if cut else "unreadable-result",
-        f"line {number} of the output of {TOOL} is " + ("cut off" if cut else "not understood"),
-        context=(f"it says: {line.strip()[:160]!r}",),
-    )
 
 
 def _job(bench: Bench, name: str, options: JobOptions, *, before_s: float, group: int) -> JobResult:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from leadline.formats.fio import logs as fio_log_latency
-from leadline.formats.fio.logs import HistogramLog, Log, parse_histogram_log, read_log, windows
+from leadline.formats.fio.histogram_logs import HistogramLog, parse_histogram_log
+from leadline.formats.fio.logs import Log, read_log, windows
 from leadline.formats.importer import Importer, Result
 from leadline.formats.result import (
     EngineOutput,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from leadline.formats.fio.logs import is_bound
+from leadline.formats.fio.histogram_logs import is_bound
 from leadline.formats.importer import Importer, Result
 from leadline.formats.result import (
     DiskUse,

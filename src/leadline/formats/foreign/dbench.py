@@ -24,7 +24,7 @@ from leadline.formats.result import (
     NoteKind,
     Operation,
 )
-from leadline.formats.text import Figures, caption_above, distinct_targets, lines_of
+from leadline.formats.text import Figures, caption_above, distinct_targets, split_lines
 from leadline.metrics import Op
 
 TOOL: Final = "dbench"
@@ -103,7 +103,7 @@ def parse_dbench(content: bytes) -> tuple[Result, ...]:
     `truncated-result` or `unreadable-result`."""
     if not content.strip():
         raise FormatError("empty-result", "the file is empty")
-    lines = [_QUOTE.sub("", line, count=1).rstrip() for line in lines_of(content)]
+    lines = [_QUOTE.sub("", line, count=1).rstrip() for line in split_lines(content)]
     titles = [index for index, line in enumerate(lines) if line == _TITLE]
     if not titles:
         cut = any(line.startswith("Testing Read IOPS") for line in lines)

@@ -27,7 +27,7 @@ from leadline.formats.result import (
     NoteKind,
     Operation,
 )
-from leadline.formats.text import Figures, distinct_names, lines_of
+from leadline.formats.text import Figures, distinct_names, split_lines
 from leadline.metrics import Op
 
 TOOL: Final = "elbencho"
@@ -80,7 +80,7 @@ class _Phase:
 def parse_elbencho(content: bytes) -> tuple[Result, ...]:
     """Every phase that moves data. Raises FormatError with condition `empty-result`,
     `truncated-result` or `unreadable-result`."""
-    lines = lines_of(content)
+    lines = split_lines(content)
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
         raise FormatError("empty-result", "the file is empty")

@@ -25,7 +25,7 @@ from leadline.formats.result import (
     NoteKind,
     Operation,
 )
-from leadline.formats.text import Figures, caption_above, distinct_targets, lines_of
+from leadline.formats.text import Figures, caption_above, distinct_targets, split_lines
 from leadline.metrics import Op
 
 TOOL: Final = "kbench"
@@ -129,7 +129,7 @@ def parse_kbench(content: bytes) -> tuple[Result, ...]:
     `empty-result`, `truncated-result` or `unreadable-result`."""
     if not content.strip():
         raise FormatError("empty-result", "the file is empty")
-    tables = _tables(lines_of(content))
+    tables = _tables(split_lines(content))
     if not tables:
         raise FormatError("unreadable-result", "there is no summary of kbench's in the file")
     return tuple(
@@ -379,7 +379,7 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
 
 
 def _recognises(name: str, head: bytes) -> bool:
-    return any(_TITLE.fullmatch(_bare(line)) for line in lines_of(head))
+    return any(_TITLE.fullmatch(_bare(line)) for line in split_lines(head))
 
 
 IMPORTER = Importer(

@@ -28,7 +28,7 @@ from leadline.formats.result import (
     NoteKind,
     Operation,
 )
-from leadline.formats.text import BEYOND, Figures, caption_above, distinct_targets, lines_of
+from leadline.formats.text import BEYOND, Figures, caption_above, distinct_targets, split_lines
 from leadline.metrics import Op
 
 # The JSON of `kubestr fio -o json`: fio's figures as kubestr's Go types hold them.
@@ -315,7 +315,7 @@ def parse_kubestr(content: bytes) -> tuple[Result, ...]:
         raise FormatError("empty-result", "the file is empty")
     lines = [
         _QUOTE.sub("", line, count=1) if line.startswith(">") else line
-        for line in lines_of(content)
+        for line in split_lines(content)
     ]
     runs = _runs(lines)
     if not runs:

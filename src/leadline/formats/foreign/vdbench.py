@@ -28,7 +28,7 @@ from leadline.formats.result import (
     NoteKind,
     Operation,
 )
-from leadline.formats.text import Figures, distinct_names, lines_of
+from leadline.formats.text import Figures, distinct_names, split_lines
 from leadline.metrics import Op
 
 # Rows of vdbench's reports, with the names of their columns.
@@ -273,7 +273,7 @@ def parse_vdbench(content: bytes) -> tuple[Result, ...]:
     `truncated-result` or `unreadable-result`."""
     if not content.strip():
         raise FormatError("empty-result", "the file is empty")
-    lines = lines_of(content)
+    lines = split_lines(content)
     flat = any(line.split(maxsplit=1)[:1] == ["tod"] for line in lines)
     runs = _runs(read_flatfile(lines) if flat else read_report(lines))
     if not runs:

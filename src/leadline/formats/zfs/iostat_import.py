@@ -35,7 +35,7 @@ from leadline.formats.zfs.iostat import (
     note,
     parse_zpool_iostat,
 )
-from leadline.formats.zfs.status import uncoloured
+from leadline.formats.zfs.lines import uncoloured
 from leadline.metrics import Op
 
 __all__ = ["IMPORTER", "IostatReport", "IostatRow", "parse_zpool_iostat", "read_results"]

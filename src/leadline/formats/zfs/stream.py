@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from leadline.files import read_content
 from leadline.formats.fio.logs import Window
+from leadline.formats.json_lines import Count, Number, line_error, parse_lines
 from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Operation
-from leadline.formats.text import count, decoded_line, number, wrong
 from leadline.metrics import Op
 
 TOOL: Final = "zfs stream"
@@ -146,21 +146,24 @@ class StreamRecord(_Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSample:
-    """The pipe `at_s` seconds after a stream's start; all else is counted from there on, see
-    `Stream`."""
+    """The pipe `at_s` seconds after the start of a stream. All other values count from there on,
+    see `Stream`."""
 
-    stream: int
-    at_s: float
-    read_bytes: int
-    written_bytes: int
-    waited_for_sender_s: float
-    held_sender_s: float
-    waited_for_receiver_s: float
-    starved_receiver_s: float
+    stream: Count
+    at_s: Number
+    read_bytes: Count
+    written_bytes: Count
+    waited_for_sender_s: Number
+    held_sender_s: Number
+    waited_for_receiver_s: Number
+    starved_receiver_s: Number
 
     @property
     def buffered_bytes(self) -> int:
         return self.read_bytes - self.written_bytes
+
+
+_SAMPLE: Final = TypeAdapter(StreamSample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,23 +261,13 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
 
 
 def _samples(content: bytes) -> Sequence[StreamSample]:
-    found: list[StreamSample] = []
-    for index, line in enumerate(content.splitlines(), start=1):
-        entry, where = decoded_line(line, index, SAMPLES_FILE), f"line {index}"
-        waits = ("waited_for_sender", "held_sender", "waited_for_receiver", "starved_receiver")
-        seconds = {f"{key}_s": number(entry.get(f"{key}_s"), f"{where}.{key}_s") for key in waits}
-        one = StreamSample(
-            stream=count(entry.get("stream"), f"{where}.stream"),
-            at_s=number(entry.get("at_s"), f"{where}.at_s"),
-            read_bytes=count(entry.get("read_bytes"), f"{where}.read_bytes"),
-            written_bytes=count(entry.get("written_bytes"), f"{where}.written_bytes"),
-            **seconds,
-        )
-        before = found[-1] if found and found[-1].stream == one.stream else None
-        if before and (one.at_s < before.at_s or one.written_bytes < before.written_bytes):
-            raise wrong(where, "less than on the line before")
-        found.append(one)
-    return found
+    samples: list[StreamSample] = []
+    for number, sample in parse_lines(content, _SAMPLE, SAMPLES_FILE):
+        before = samples[-1] if samples and samples[-1].stream == sample.stream else None
+        if before and (sample.at_s < before.at_s or sample.written_bytes < before.written_bytes):
+            raise line_error(number, "", "less than on the line before")
+        samples.append(sample)
+    return samples
 
 
 def read_zfs_stream(folder: Path) -> StreamReport | None:

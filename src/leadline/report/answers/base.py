@@ -11,7 +11,12 @@ class Output(BaseModel):
     """An answer or a part of one. Nested parts are read from the records that hold their fields."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, from_attributes=True
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        from_attributes=True,
+        # A field with a default is always written, and the schema says so.
+        json_schema_serialization_defaults_required=True,
     )
 
     @classmethod

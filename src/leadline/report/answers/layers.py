@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
-from leadline.analysis.layers.explain import Little, RecordSweep, SweepRow, object_size
-from leadline.analysis.layers.model import Figure, Flow, LayerFlow, Sizes
-from leadline.analysis.layers.steps import Step
+from leadline.analysis.layers.explain import SweepRow, object_size
+from leadline.analysis.layers.facts import Fact
+from leadline.analysis.layers.model import LayerFlow, Sizes
 from leadline.analysis.layers.study import CellLayers, LayerStudy
 from leadline.report.answers.base import Output
+from leadline.report.pages.layer_words import explanation, words
+
+
+def _text(value: Any) -> Any:
+    return words(value) if value is None or isinstance(value, Fact) else value
+
+
+# A fact in the words of the page.
+Text = Annotated[str, BeforeValidator(_text)]
+# The kind of a layer; the engine has none.
+Kind = Annotated[str, BeforeValidator(lambda kind: "engine" if kind is None else kind)]
 
 
 class FigureOutput(Output):
-    """A number in base units and who told it; or null, and why there is none (`absent`)."""
+    """A number in base units with its `source`; or null with the cause (`absent`)."""
 
     value: float | None
     source: str
-    absent: str
+    absent: Text
 
 
 class SizeOutput(Output):
@@ -28,10 +39,9 @@ class SizeOutput(Output):
 
 
 class SizesOutput(Output):
-    """Requests by size. `exact`: `counts` are by the size itself, else by the lower bound of a
-    bucket up to the next power of two, as are the quantiles. `lost` requests are known to be
-    missing. `full_object_share` is the share that has at least the size of an object of the
-    image, null where no image is known."""
+    """Requests by size. `exact`: `counts` and quantiles are exact sizes, else lower bounds of
+    buckets up to the next power of two. `lost` requests are missing. `full_object_share`: share of
+    requests of at least the object size of the image, null without an image."""
 
     source: str
     exact: bool
@@ -46,8 +56,8 @@ class SizesOutput(Output):
 
 class FlowOutput(Output):
     """One direction at a layer: `rate` operations/s, `bandwidth` bytes/s, `mean_size` bytes,
-    `merged` requests/s that went into others, `latency` seconds (mean), `in_flight` operations
-    (mean). `sizes` is null where nobody counted, and `sizes_absent` says why."""
+    `merged` merged requests/s, `latency` mean seconds, `in_flight` mean operations. `sizes` is
+    null for the cause `sizes_absent`."""
 
     op: str
     rate: FigureOutput
@@ -57,32 +67,31 @@ class FlowOutput(Output):
     latency: FigureOutput
     in_flight: FigureOutput
     sizes: SizesOutput | None
-    sizes_absent: str
+    sizes_absent: Text
 
 
 class LayerOutput(Output):
     """`kind` is `engine`, `filesystem`, `zfs`, `fuse`, `nfs`, `block`, `image` or `pool`. `basis`
-    says over which seconds its figures are: `totals`, `window` or `whole trial`. `shared` says
-    why others use it, too; `unobserved` why nothing is known of it; both empty otherwise."""
+    is the seconds of its figures: `totals`, `window` or `whole trial`. `shared`: why other users
+    use it; `unobserved`: why it has no figures; both empty otherwise."""
 
-    kind: str
+    kind: Kind
     name: str
     devices: list[str]
     facts: dict[str, str]
     basis: str
     flows: list[FlowOutput]
     in_flight: FigureOutput
-    shared: str
-    unobserved: str
-    notes: list[str]
+    shared: Text
+    unobserved: Text
+    notes: list[Text]
 
 
 class StepOutput(Output):
-    """From the layer `above` to the layer `below` (places in `layers`), through those that tell
-    nothing. Ratios are below / above. `adds_up`: whether bytes agree within 5 % where the two are
-    known to pass on one to one (`one_to_one`); null where nobody can tell, and `open_for` says in
-    two words why. `bytes_ratio_least` and `_most` are what it may as well be, given that the two
-    were counted over seconds beside each other; null where they are the same."""
+    """From the layer `above` to the layer `below` (indices of `layers`), through layers without
+    figures. Ratios are below / above. `adds_up`: bytes agree within 5 % for layers that pass data
+    on unchanged (`one_to_one`); null if unknown, for the cause `open_for`. `bytes_ratio_least` and
+    `_most` bound the ratio of layers with different seconds; null for the same seconds."""
 
     op: str
     above: int
@@ -97,13 +106,13 @@ class StepOutput(Output):
     one_to_one: bool
     difference: float | None
     adds_up: bool | None
-    open_for: str
-    reasons: list[str]
+    open_for: Text
+    reasons: list[Text]
 
 
 class LittleOutput(Output):
-    """size x in flight / latency = `product` bytes/s at `layer` (a place in `layers`), held against
-    the engine's `throughput`: `closes` within 10 %."""
+    """Little's law: size x in flight / latency = `product` bytes/s at `layer` (index of `layers`).
+    `closes`: the product agrees with the engine's `throughput` within 10 %."""
 
     op: str
     layer: int
@@ -120,9 +129,8 @@ class LittleOutput(Output):
 
 
 class StallsOutput(Output):
-    """Shares of a stream's time in which its pipe waited for the receiver, and for the sender; in
-    which it was full, so that the sender was held, and empty, so that the receiver starved.
-    `slower`: `sender`, `receiver` or empty."""
+    """Shares of a stream's time in which its pipe waited for the receiver or for the sender, and
+    in which its buffer was full or empty. `slower`: `sender`, `receiver` or empty."""
 
     for_receiver_share: float
     for_sender_share: float
@@ -138,7 +146,7 @@ class SettingOutput(Output):
     name: str
     value: str
     relevance: str
-    sentence: str
+    sentence: Text = Field(validation_alias=AliasChoices("sentence", "cause"))
     evidence: dict[str, float]
 
 
@@ -155,8 +163,8 @@ class SumOutput(Output):
 
 class CellLayersOutput(Output):
     """A cell by the trial with the median throughput; `sums` are of all completed trials.
-    `lost_at` is the number of the step at which most concurrency is lost, null where none is;
-    `refused` the rules by which the audit refuses the cell's throughput."""
+    `lost_at` is the index of the step that loses most concurrency, null without one; `refused` are
+    the rules that refuse the cell's throughput."""
 
     target: str
     workload: str
@@ -172,13 +180,13 @@ class CellLayersOutput(Output):
     settings: list[SettingOutput]
     sums: list[SumOutput]
     refused: list[str]
-    notes: list[str]
+    notes: list[Text]
 
 
 class SweepRowOutput(Output):
     """`throughputs` of all completed trials in bytes/s, `throughput` their median; `block_size` the
-    mean request at the first block device; `refused` the rules by which the audit refuses the
-    throughput; the rest is Little's law at `layer`."""
+    mean request at the first block device; `refused` the rules that refuse the throughput; the
+    rest is Little's law at `layer`."""
 
     target: str
     record_bytes: int
@@ -203,36 +211,89 @@ class SweepOutput(Output):
 
 
 class LayersOutput(Output):
-    """Values in base units. `missing` says of which cells nothing is told, and why."""
+    """Values in base units. `missing` names the cells without layers, with the cause."""
 
     schema_: Literal["leadline/layers/1"] = Field(default="leadline/layers/1", alias="schema")
     run: str
     cells: list[CellLayersOutput]
     sweeps: list[SweepOutput]
-    missing: list[str]
+    missing: list[Text]
 
-
-# From a study of layers to the answer for programs.
 
 LAYER_COLUMNS = (
     *("target", "workload", "level", "trial", "layer", "kind", "name", "basis", "op"),
     *("rate", "bandwidth", "mean_size", "p50_size", "p99_size", "merged", "latency", "in_flight"),
     *("shared", "unobserved"),
 )
+_FACTORS = ("size", "in_flight", "latency", "product", "requests_per_object")
 
 
 def layers_output(study: LayerStudy) -> LayersOutput:
+    """Return the answer of `leadline layers --format json`."""
     return LayersOutput(
         run=study.run.id,
-        cells=[_cell(one) for one in study.cells],
-        sweeps=[_sweep(one) for one in study.sweeps],
-        missing=list(study.missing),
+        cells=[_cell(cell) for cell in study.cells],
+        sweeps=[
+            SweepOutput.from_records(sweep, rows=[_row(row) for row in sweep.rows])
+            for sweep in study.sweeps
+        ],
+        missing=[words(cause) for cause in study.missing],
     )
 
 
+def _cell(cell: CellLayers) -> CellLayersOutput:
+    found = cell.median
+    lost_at = cell.causes.lost_at
+    object_bytes = object_size(found.layers)
+    return CellLayersOutput.from_records(
+        cell,
+        found,
+        cell.causes,
+        trial=found.trial.record.label,
+        layers=[_layer(layer, object_bytes) for layer in found.layers],
+        explanation=list(explanation(cell)),
+        lost_at=found.steps.index(lost_at) if lost_at else None,
+    )
+
+
+def _layer(layer: LayerFlow, object_bytes: int | None) -> LayerOutput:
+    return LayerOutput.from_records(
+        layer,
+        flows=[
+            FlowOutput.from_records(
+                flow,
+                sizes=_sizes(flow.sizes, object_bytes) if flow.sizes else None,
+                sizes_absent=None if flow.sizes else flow.sizes_absent,
+            )
+            for flow in layer.flows.values()
+        ],
+    )
+
+
+def _sizes(sizes: Sizes, object_bytes: int | None) -> SizesOutput:
+    counts = [
+        SizeOutput(bytes=size, requests=count)
+        for size, count in sorted(sizes.counts.items())
+        if count
+    ]
+    return SizesOutput.from_records(
+        sizes,
+        p50=sizes.quantile_bytes(0.5),
+        p90=sizes.quantile_bytes(0.9),
+        p99=sizes.quantile_bytes(0.99),
+        full_object_share=sizes.share_from(object_bytes) if object_bytes else None,
+        counts=counts,
+    )
+
+
+def _row(row: SweepRow) -> SweepRowOutput:
+    factors = {name: getattr(row.little, name, None) for name in _FACTORS}
+    return SweepRowOutput.from_records(row, **factors)
+
+
 def layer_rows(answer: LayersOutput) -> Iterator[tuple[object, ...]]:
-    """Rows under LAYER_COLUMNS: one for each direction of each layer, and one without a direction
-    for a layer that has none."""
+    """Yield rows of LAYER_COLUMNS: one for each direction of each layer, and one without a
+    direction for a layer without I/O."""
     for cell in answer.cells:
         for place, layer in enumerate(cell.layers):
             lead = (
@@ -252,165 +313,3 @@ def layer_rows(answer: LayersOutput) -> Iterator[tuple[object, ...]]:
                 )
             if not layer.flows:
                 yield (*lead, "", *(None,) * 7, layer.in_flight.value, *end)
-
-
-def _cell(one: CellLayers) -> CellLayersOutput:
-    found, explanation = one.median, one.explanation
-    stalls = explanation.stalls
-    size = object_size(found.layers)
-    return CellLayersOutput(
-        target=one.target,
-        workload=one.workload,
-        level=one.level,
-        trial=found.trial.record.label,
-        layers=[_layer(layer, size) for layer in found.layers],
-        steps=[_step(step) for step in found.steps],
-        copies=found.copies,
-        explanation=list(explanation.sentences),
-        little=_little(explanation.little) if explanation.little else None,
-        stalls=StallsOutput(
-            for_receiver_share=stalls.for_receiver_share,
-            for_sender_share=stalls.for_sender_share,
-            full_share=stalls.full_share,
-            empty_share=stalls.empty_share,
-            slower=stalls.slower,
-        )
-        if stalls
-        else None,
-        lost_at=found.steps.index(explanation.lost_at) if explanation.lost_at else None,
-        settings=[
-            SettingOutput(
-                name=setting.name,
-                value=setting.value,
-                relevance=setting.relevance.value,
-                sentence=setting.sentence,
-                evidence=dict(setting.evidence),
-            )
-            for setting in one.settings
-        ],
-        sums=[
-            SumOutput(
-                trial=part.trial,
-                op=part.op.value,
-                above=part.above,
-                below=part.below,
-                difference=part.difference,
-                adds_up=part.adds_up,
-            )
-            for part in one.sums
-        ],
-        refused=list(one.refused),
-        notes=list(found.notes),
-    )
-
-
-def _layer(layer: LayerFlow, object_bytes: int | None) -> LayerOutput:
-    return LayerOutput(
-        kind=layer.kind.value if layer.kind else "engine",
-        name=layer.name,
-        devices=list(layer.devices),
-        facts=dict(layer.facts),
-        basis=layer.basis.value,
-        flows=[_flow(flow, object_bytes) for flow in layer.flows.values()],
-        in_flight=_figure(layer.in_flight),
-        shared=layer.shared,
-        unobserved=layer.unobserved,
-        notes=list(layer.notes),
-    )
-
-
-def _flow(flow: Flow, object_bytes: int | None) -> FlowOutput:
-    return FlowOutput(
-        op=flow.op.value,
-        rate=_figure(flow.rate),
-        bandwidth=_figure(flow.bandwidth),
-        mean_size=flow.mean_size_bytes,
-        merged=_figure(flow.merged),
-        latency=_figure(flow.latency),
-        in_flight=_figure(flow.in_flight),
-        sizes=_sizes(flow.sizes, object_bytes) if flow.sizes else None,
-        sizes_absent="" if flow.sizes else flow.sizes_absent,
-    )
-
-
-def _figure(one: Figure) -> FigureOutput:
-    return FigureOutput(value=one.value, source=one.source, absent=one.absent)
-
-
-def _sizes(sizes: Sizes, object_bytes: int | None) -> SizesOutput:
-    return SizesOutput(
-        source=sizes.source,
-        exact=sizes.exact,
-        requests=sizes.requests,
-        lost=sizes.lost,
-        p50=sizes.quantile_bytes(0.5),
-        p90=sizes.quantile_bytes(0.9),
-        p99=sizes.quantile_bytes(0.99),
-        full_object_share=sizes.share_from(object_bytes) if object_bytes else None,
-        counts=[
-            SizeOutput(bytes=size, requests=count)
-            for size, count in sorted(sizes.counts.items())
-            if count
-        ],
-    )
-
-
-def _step(step: Step) -> StepOutput:
-    return StepOutput(
-        op=step.op.value,
-        above=step.above,
-        below=step.below,
-        through=list(step.through),
-        bytes_ratio=step.bytes_ratio,
-        bytes_ratio_least=step.ratio_bounds[0] if step.ratio_bounds else None,
-        bytes_ratio_most=step.ratio_bounds[1] if step.ratio_bounds else None,
-        operations_ratio=step.operations_ratio,
-        size_ratio=step.size_ratio,
-        in_flight_ratio=step.in_flight_ratio,
-        one_to_one=step.one_to_one,
-        difference=step.difference,
-        adds_up=step.adds_up,
-        open_for=step.open_for,
-        reasons=list(step.reasons),
-    )
-
-
-def _little(one: Little) -> LittleOutput:
-    return LittleOutput(
-        op=one.op.value,
-        layer=one.place,
-        size=one.size_bytes,
-        median_size=one.median_bytes,
-        in_flight=one.in_flight,
-        latency=one.latency_s,
-        product=one.product_bps,
-        throughput=one.throughput_bps,
-        difference=one.difference,
-        closes=one.closes,
-        object_bytes=one.object_bytes,
-        requests_per_object=one.objects,
-    )
-
-
-def _sweep(sweep: RecordSweep) -> SweepOutput:
-    return SweepOutput(
-        workload=sweep.workload, level=sweep.level, rows=[_row(one) for one in sweep.rows]
-    )
-
-
-def _row(one: SweepRow) -> SweepRowOutput:
-    little = one.little
-    return SweepRowOutput(
-        target=one.target,
-        record_bytes=one.record_bytes,
-        throughput=one.throughput_bps,
-        throughputs=list(one.throughputs_bps),
-        refused=list(one.refused),
-        block_size=one.block_bytes,
-        layer=one.little_at,
-        size=little.size_bytes if little else None,
-        in_flight=little.in_flight if little else None,
-        latency=little.latency_s if little else None,
-        product=little.product_bps if little else None,
-        requests_per_object=little.objects if little else None,
-    )

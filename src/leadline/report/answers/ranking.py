@@ -1,5 +1,4 @@
-"""`leadline rank` and `leadline recommend` for programs: the contracts `leadline/rank/1` and
-`leadline/recommend/1`, and the rows of a ranking as CSV."""
+"""JSON and CSV answers of `leadline rank` and `leadline recommend`."""
 
 from __future__ import annotations
 
@@ -9,11 +8,18 @@ from typing import Literal
 from pydantic import Field
 
 from leadline.analysis.objectives import Objective
-from leadline.analysis.ranking import Ranking, Standing
+from leadline.analysis.ranking import Ranking
 from leadline.analysis.recommend import Candidate, Protection, Recommendation
 from leadline.archive.reader import Run
 from leadline.report.answers.base import Output
-from leadline.report.pages.ranking import answer, changes, not_measured
+from leadline.report.pages.ranking import missing_lines, unmeasured_text
+from leadline.report.pages.recommendation import (
+    answer,
+    changes,
+    not_measured,
+    trade_off_text,
+    unmet_text,
+)
 
 
 class ObjectiveOutput(Output):
@@ -47,8 +53,8 @@ class TierOutput(Output):
 
 
 class RankOutput(Output):
-    """`tiers` by rank, then score; targets that share a rank cannot be told apart; incomplete
-    targets come last. `rank_interval_from` is `trials` (bootstrap) or `verdicts`."""
+    """`tiers` by rank, then score; targets that share a rank tie; incomplete targets
+    come last. `rank_interval_from` is `trials` (bootstrap) or `verdicts`."""
 
     schema_: Literal["leadline/rank/1"] = Field(default="leadline/rank/1", alias="schema")
     run: str
@@ -61,22 +67,6 @@ class RankOutput(Output):
     tiers: list[TierOutput]
 
 
-class ProtectionOutput(Output):
-    """null is not known. `failures_survived` counts failure domains lost with no data lost,
-    `failures_writable` those with which I/O goes on; `raw_per_stored` is raw bytes per byte."""
-
-    pool: str | None
-    copies: int | None
-    data_chunks: int | None
-    coding_chunks: int | None
-    failure_domain: str | None
-    failures_survived: int | None
-    failures_writable: int | None
-    raw_per_stored: float | None
-    encrypted_at_rest: bool | None
-    access: list[str] | None
-
-
 class CandidateOutput(Output):
     """`unmet` maps each requirement that the target does not fulfil to the reason."""
 
@@ -87,13 +77,13 @@ class CandidateOutput(Output):
     score: float | None
     missing: list[str]
     unmet: dict[str, str]
-    protection: ProtectionOutput
+    protection: Protection
 
 
 class RecommendOutput(Output):
     """`recommended` is null where no target has every number and fulfils what is required. `basis`
-    is `speed`, `alone`, `trade-off`, `figure` or `none`; `tied` are the targets that cannot be told
-    apart from the fastest."""
+    is `speed`, `alone`, `trade-off`, `figure` or `none`; `tied` are the targets that tie with
+    the fastest."""
 
     schema_: Literal["leadline/recommend/1"] = Field(default="leadline/recommend/1", alias="schema")
     run: str
@@ -120,7 +110,7 @@ def rank_output(run: Run, ranking: Ranking) -> RankOutput:
         baseline=ranking.baseline,
         band=ranking.band,
         rank_interval_from="trials" if ranking.resampled else "verdicts",
-        not_measured=list(ranking.question.not_measured),
+        not_measured=[unmeasured_text(part) for part in ranking.question.not_measured],
         tiers=[
             TierOutput(
                 rank=one.rank,
@@ -129,16 +119,12 @@ def rank_output(run: Run, ranking: Ranking) -> RankOutput:
                 score=one.score,
                 score_interval=one.score_interval,
                 complete=one.complete,
-                missing=_missing(one),
+                missing=missing_lines(one),
                 values=list(one.values),
             )
             for one in ranking.standings
         ],
     )
-
-
-def _missing(standing: Standing) -> list[str]:
-    return [f"{one.objective.name}: {one.reason}" for one in standing.missing]
 
 
 def _objectives(ranking: Ranking) -> list[ObjectiveOutput]:
@@ -167,7 +153,7 @@ def recommend_output(run: Run, found: Recommendation) -> RecommendOutput:
         requirements=[str(one) for one in found.requirements],
         recommended=found.chosen.name if found.chosen else None,
         basis=found.basis.value,
-        trade_off=found.trade_off,
+        trade_off=trade_off_text(found),
         tied=list(found.tied),
         answer=answer(found),
         objectives=_objectives(found.ranking),
@@ -186,24 +172,9 @@ def _candidate(one: Candidate) -> CandidateOutput:
         rank=one.standing.rank,
         rank_interval=one.standing.interval,
         score=one.standing.score,
-        missing=_missing(one.standing),
-        unmet={str(requirement): why for requirement, why in one.unmet},
-        protection=_protection(one.protection),
-    )
-
-
-def _protection(given: Protection) -> ProtectionOutput:
-    return ProtectionOutput(
-        pool=given.pool or None,
-        copies=given.copies,
-        data_chunks=given.data,
-        coding_chunks=given.coding,
-        failure_domain=given.domain,
-        failures_survived=given.losses,
-        failures_writable=given.writable,
-        raw_per_stored=given.overhead,
-        encrypted_at_rest=given.at_rest,
-        access=None if given.access is None else [one.value for one in given.access],
+        missing=missing_lines(one.standing),
+        unmet={str(unmet.requirement): unmet_text(unmet, one.protection) for unmet in one.unmet},
+        protection=one.protection,
     )
 
 
@@ -213,15 +184,15 @@ RANK_COLUMNS = (
 )  # fmt: skip
 
 
-def rank_rows(told: RankOutput) -> tuple[tuple[str, ...], list[Sequence[object]]]:
+def rank_rows(ranking: RankOutput) -> tuple[tuple[str, ...], list[Sequence[object]]]:
     """Columns and rows: RANK_COLUMNS, then a column for each objective, with its unit."""
-    columns = (*RANK_COLUMNS, *(f"{one.objective} [{one.unit}]" for one in told.objectives))
+    columns = (*RANK_COLUMNS, *(f"{one.objective} [{one.unit}]" for one in ranking.objectives))
     rows: list[Sequence[object]] = [
         (
             one.rank, *(one.rank_interval or (None, None)), one.target, one.score,
             *(one.score_interval or (None, None)), "yes" if one.complete else "no",
             "; ".join(one.missing), *one.values,
         )
-        for one in told.tiers
+        for one in ranking.tiers
     ]  # fmt: skip
     return columns, rows

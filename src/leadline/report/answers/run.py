@@ -1,4 +1,4 @@
-"""What `--format json` prints: a contract with other programs, one model a verb.
+"""JSON answers of the verbs about runs: contracts with other programs, one model per verb.
 
 Values are in base units (operations, bytes and seconds); names are as the plan has them.
 """
@@ -59,7 +59,7 @@ class RunOutput(Output):
 
 
 class ImportedRun(Output):
-    """`trials` counts those that hold figures; `cluster` is empty where nobody named it."""
+    """`trials` counts those that hold figures; `cluster` is empty where it is unknown."""
 
     run: str
     path: str
@@ -69,7 +69,7 @@ class ImportedRun(Output):
 
 
 class RefusedOutput(Output):
-    """A file that was not imported. `context` says where in it the reason stands."""
+    """A file that was not imported. `context` has the place of the reason."""
 
     file: str
     reason: str
@@ -90,9 +90,9 @@ class TrialValueOutput(Output):
 
 
 class MeasurementOutput(Output):
-    """`value` is null where missing or not shown; `op` is null where no trial could tell;
+    """`value` is null where missing or not shown; `op` is null where it is unknown;
     `trials` counts the completed ones; `interval` is the 95 % interval of the median over trials;
-    `findings` are the codes of the doubts about this number, the most severe first."""
+    `findings` are the codes of the findings on this number, the most severe first."""
 
     target: str
     workload: str
@@ -134,8 +134,8 @@ class VerifyOutput(Output):
 
 
 class ListedRun(Output):
-    """`status` is `damaged` where the archive's own description cannot be read; what it would
-    have said is then null or empty."""
+    """`status` is `damaged` where the archive's own description cannot be read; its facts are
+    then null or empty."""
 
     run: str
     path: str

@@ -1,40 +1,57 @@
-"""`leadline scale` for programs: the contract `leadline/scale/1`, and the levels as CSV."""
+"""JSON answer of `leadline scale` (contract `leadline/scale/1`), and the levels as CSV.
+
+The models declare the contract. Their fields are read from the dataclasses of the analysis; words
+come from the templates of the page.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from leadline.analysis.scaling.clients import Disturbance
 from leadline.analysis.scaling.curves import LATENCIES, LoadCurve, LoadPoint, refused
-from leadline.analysis.scaling.growth import Growth
-from leadline.analysis.scaling.knee import Knee, KneeMethod, Shape
-from leadline.analysis.scaling.limits import (
-    DensityAnswer,
-    Disturbance,
-    Fairness,
-    LimitAnswer,
-    LimitPoint,
-)
+from leadline.analysis.scaling.growth import Growth, GrowthRow
+from leadline.analysis.scaling.knee import KneeMethod, Shape
 from leadline.analysis.scaling.speedup import EqualLatency, LevelSpeedup
 from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck, ScalingStudy
 from leadline.analysis.scaling.superlinear import Superlinear
 from leadline.metrics import Metric
 from leadline.report.answers.base import Output
-from leadline.stats.usl import Interval as OutputMakingInterval
-from leadline.stats.usl import Unfitted, UslFit
+from leadline.report.pages.scaling.words import cause_text, superlinear_finding, suspect_text, text
+from leadline.stats.usl import Interval as UslInterval
+from leadline.stats.usl import Unfitted
 
 Interval = tuple[float, float]
 
 
+def _finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else None
+
+
+# Fields that differ in form from the analysis' value of the same name.
+Words = Annotated[str, BeforeValidator(text)]
+Text = Annotated[str, BeforeValidator(str)]
+LevelName = Annotated[str | None, BeforeValidator(lambda at: None if at is None else at.level)]
+ResourceName = Annotated[str | None, BeforeValidator(lambda one: one and one.name)]
+Client = Annotated[str | None, BeforeValidator(lambda one: one and one.client)]
+Count = Annotated[int, BeforeValidator(len)]
+
+
+def _finite_numbers(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
+
+
 class PointOutput(Output):
-    """A level. `load` is in the curve's `axis`; `in_flight` what was asked for; `offered_iops` of
-    an open loop is of all clients together. Latencies in seconds. Values are null where missing;
-    those under an `error` finding are there, `iops_refused` and `latency_refused` say so, and
-    nothing is made of them. `rate_not_reached`: an open loop that fell behind what was offered.
-    `bottleneck` are those named, else suspected."""
+    """A level. `load` is in the curve's `axis`; `in_flight` is the requested number of I/Os;
+    `offered_iops` of an open loop is of all clients together. Latencies in seconds. Missing values
+    are null. Values refused by an `error` finding are present but used nowhere (`iops_refused`,
+    `latency_refused`). `rate_not_reached`: an open loop fell behind its offered rate.
+    `bottleneck` lists the named ones, else the suspected ones."""
 
     level: str
     loop: Literal["closed", "open"]
@@ -62,8 +79,8 @@ class PointOutput(Output):
 
 
 class PeakOutput(Output):
-    """The level with the highest throughput of those measured in closed loop; `ties` cannot be told
-    apart from it, and `last` says that no higher load was measured."""
+    """The closed-loop level with the highest throughput; `ties` do not differ significantly from
+    it; `last`: no higher load was measured."""
 
     level: str
     load: float
@@ -74,8 +91,8 @@ class PeakOutput(Output):
 
 
 class KneeOutput(Output):
-    """`interval` holds 95 %, cut to the levels measured: `before` and `beyond` say that it goes on.
-    `load` is null where `absence` says why; `level` where it lies between levels."""
+    """`interval` (95 %) is cut to the measured levels; it goes on at the end where `before` or
+    `beyond` is true. `load` is null where `absence` is set, `level` between levels."""
 
     method: str
     load: float | None
@@ -83,14 +100,14 @@ class KneeOutput(Output):
     interval: Interval | None
     before: bool
     beyond: bool
-    absence: str
+    absence: Words
 
 
 class UslOutput(Output):
     """The fitted Universal Scalability Law X(N) = rate N / (1 + contention (N - 1) + coherence
-    N (N - 1)), or `absence` says why there is none. An end of an interval that is null is
-    unbounded. `peak_load` is null where the law's peak lies beyond the levels measured.
-    `misfit_p` below 0.05: the levels do not follow the law."""
+    N (N - 1)); `absence` is set where there is none. A null end of an interval is unbounded.
+    `peak_load` is null where the law's peak lies outside the measured levels. `misfit_p` below
+    0.05: the levels do not follow the law."""
 
     rate: float | None
     rate_interval: tuple[float | None, float | None] | None
@@ -109,7 +126,7 @@ class UslOutput(Output):
 
 class StandingOutput(Output):
     """A level against a limit: `kept`, `kept in some trials`, `broken` or `unknown`. `value` in
-    seconds; `kept` of `trials` trials keep it."""
+    seconds; `kept` of `trials` trials keep it; `why` is set where there is no usable value."""
 
     level: str
     op: str
@@ -117,18 +134,18 @@ class StandingOutput(Output):
     value: float | None
     kept: int
     trials: int
-    why: str
+    why: Words
 
 
 class LimitOutput(Output):
-    """The limit is passed between `last_kept` and `first_broken`; null is not among the levels.
+    """The limit lies between `last_kept` and `first_broken`; null: not among the levels.
     `iops` is the throughput of the last level that keeps it."""
 
-    limit: str
+    limit: Text
     loop: Literal["closed", "open"]
-    last_kept: str | None
+    last_kept: LevelName
     iops: float | None
-    first_broken: str | None
+    first_broken: LevelName
     between: list[str]
     unknown: list[str]
     again: list[str]
@@ -141,12 +158,12 @@ class SuspectOutput(Output):
 
     bottleneck: str
     strength: str
-    evidence: dict[str, float]
+    evidence: Annotated[dict[str, float], BeforeValidator(_finite_numbers)]
     sentence: str
 
 
 class BottleneckOutput(Output):
-    """What held a level back: the surest first, by the evidence of one trial."""
+    """The bottlenecks of a level, the most certain first, by the evidence of one trial."""
 
     level: str
     trial: str
@@ -155,23 +172,24 @@ class BottleneckOutput(Output):
 
 
 class FairnessOutput(Output):
-    """The clients of a level: the slowest one's rate over the median one's, the worst p99 over the
-    median one's; null where not every client tells. `lost` clients have no figures in a trial."""
+    """The clients of a level: the slowest client's rate over the median client's, the worst p99
+    over the median client's; null where a client has no value. `lost` clients have no figures in
+    some trial."""
 
     level: str
     op: str
-    clients: int
+    clients: Count
     iops_share: float | None
-    slowest: str | None
+    slowest: Client
     p99_ratio: float | None
     lost: int
 
 
 class CurveOutput(Output):
-    """One target, workload and operation over load. `axis` is what load is counted in, `clients` or
+    """One target, workload and operation over load. `axis` is the unit of load, `clients` or
     `I/Os in flight`; `numjobs` and `iodepth` are set where clients vary. `saturated` is null where
-    the trials leave it open. `knee` is the level from which on no doubling of the load brings a
-    tenth more; `knees` the same by every method. `bottleneck` is that of the peak."""
+    it is inconclusive. `knee` is the level from which on a doubling of the load gives less than a
+    tenth more; `knees` has it by every method. `bottleneck` is that of the peak."""
 
     run: str
     target: str
@@ -205,14 +223,14 @@ class DensityStepOutput(Output):
 
 class DensityOutput(Output):
     """Clients at `rate_iops` each: `kept` is the largest number within the limit, `broken` the
-    smallest beyond it, null where none of the numbers measured is. `unsure` lie in between."""
+    smallest above it, null where none was measured. `unsure` are inconclusive."""
 
     run: str
     target: str
     workload: str
     ops: list[str]
     rate_iops: float
-    limit: str
+    limit: Text
     kept: int | None
     broken: int | None
     unsure: list[int]
@@ -222,7 +240,7 @@ class DensityOutput(Output):
 
 
 class EffectOutput(Output):
-    """`ratio` to the level without neighbours."""
+    """One metric; `ratio` to the level without neighbours."""
 
     metric: str
     unit: str
@@ -233,7 +251,7 @@ class EffectOutput(Output):
 
 
 class NeighbourOutput(Output):
-    """One level beside so many neighbours; `alone` names the level without them."""
+    """One level with neighbours; `alone` names the level without them."""
 
     run: str
     target: str
@@ -246,7 +264,7 @@ class NeighbourOutput(Output):
 
 
 class ResourceOutput(Output):
-    """`kind` is `capacity`, or `copies`, by which nothing is divided."""
+    """`kind` is `capacity`, or `copies`, which divide no speed-up."""
 
     name: str
     kind: str
@@ -258,8 +276,7 @@ class ResourceOutput(Output):
 
 class SpeedupLevelOutput(Output):
     """Throughput of two levels, I/Os per second, null where missing or refused. `efficiency` =
-    `ratio` / the ratio of the resource that grew most. `evidence` and `reasons` as `compare`
-    has them."""
+    `ratio` / the ratio of the resource that grew most. `evidence` and `reasons` as in `compare`."""
 
     baseline_level: str
     candidate_level: str
@@ -281,7 +298,7 @@ class EqualLatencyOutput(Output):
     is no ratio."""
 
     limit: str | None
-    chosen: str
+    chosen: Words
     baseline: float | None
     candidate: float | None
     ratio: float | None
@@ -292,12 +309,12 @@ class EqualLatencyOutput(Output):
     reasons: list[str]
     bound: str
     left_out: list[str]
-    absence: str
+    absence: Words
 
 
 class SpeedupOutput(Output):
-    """One curve on two systems. `by` is what the systems are: `run`, `cluster` or `label`;
-    `divisor` names the resource that grew most, null where none is known."""
+    """One curve on two systems. `by` is `run`, `cluster` or `label`; `divisor` names the resource
+    that grew most, null where none is known."""
 
     by: str
     baseline: str
@@ -309,7 +326,7 @@ class SpeedupOutput(Output):
     op: str
     iodepth: int | None
     resources: list[ResourceOutput]
-    divisor: str | None
+    divisor: ResourceName
     levels: list[SpeedupLevelOutput]
     baseline_alone: list[str]
     candidate_alone: list[str]
@@ -318,7 +335,7 @@ class SpeedupOutput(Output):
 
 
 class CauseOutput(Output):
-    """`stance` is `supported`, `open` or `contradicted` by what the archives tell."""
+    """`stance` is `supported`, `open` or `contradicted` by the archives."""
 
     code: str
     stance: str
@@ -327,7 +344,7 @@ class CauseOutput(Output):
 
 
 class ScaleFindingOutput(Output):
-    """As the audit's, with what may have caused it."""
+    """A finding as the audit's, with its candidate causes."""
 
     code: str
     severity: str
@@ -343,7 +360,7 @@ class ScaleFindingOutput(Output):
 
 
 class ScaleOutput(Output):
-    """Values in base units. `limit` is what was asked for, null where nothing was."""
+    """Values in base units. `limit` is as requested, else null."""
 
     schema_: Literal["leadline/scale/1"] = Field(default="leadline/scale/1", alias="schema")
     runs: list[str]
@@ -356,342 +373,174 @@ class ScaleOutput(Output):
     findings: list[ScaleFindingOutput]
 
 
-# From a study to the answer for programs.
+# --- from a study -------------------------------------------------------------------------------
 
 
 def scale_output(study: ScalingStudy) -> ScaleOutput:
-    found = [row.superlinear for growth in study.growths for row in growth.rows if row.superlinear]
-    ordered = sorted(found, key=lambda one: -one.finding.severity.order)
+    """Return the answer for a study."""
     return ScaleOutput(
         runs=[one.run.id for one in study.runs],
         limit=str(study.limit) if study.limit else None,
         band=study.band,
         curves=[_curve(one) for one in study.curves],
-        density=[_density(one.run.id, answer) for one in study.runs for answer in one.densities],
-        neighbours=[
-            row for one in study.curves for part in one.disturbances for row in _driven(one, part)
+        density=[
+            DensityOutput.from_records(answer, run=one.run.id)
+            for one in study.runs
+            for answer in one.densities
         ],
-        speedups=[row for growth in study.growths for row in _speedups(growth)],
-        findings=[_finding(one) for one in ordered],
+        neighbours=[
+            row
+            for one in study.curves
+            for part in one.disturbances
+            for row in _neighbours(one, part)
+        ],
+        speedups=[_speedup(growth, row) for growth in study.growths for row in growth.rows],
+        findings=[_finding(found) for found in study.superlinear],
     )
 
 
-def _curve(one: CurveStudy) -> CurveOutput:
-    curve, shape = one.curve, one.shape
-    named = {
-        part.point.cell: [str(suspect.bottleneck) for suspect in part.leading]
-        for part in one.bottlenecks
+def _curve(study: CurveStudy) -> CurveOutput:
+    curve, shape = study.curve, study.shape
+    leading = {
+        part.point.cell: [suspect.bottleneck for suspect in part.leading]
+        for part in study.bottlenecks
     }
     points = (*curve.closed, *curve.offered, *curve.disturbed)
-    knees = [_knee(knee) for knee in shape.knees]
-    return CurveOutput(
-        run=one.run.id,
-        target=curve.target,
-        workload=curve.workload,
-        op=curve.op.value,
-        axis=curve.axis.value,
-        numjobs=curve.numjobs,
-        iodepth=curve.iodepth,
-        part_of_mix=curve.part_of_mix,
-        points=[_point(curve, point, named.get(point.cell, [])) for point in points],
-        saturated=shape.saturated,
-        peak=_peak(shape),
-        knee=_knee(shape.knee(KneeMethod.GAIN)),
-        knees=knees,
+    return CurveOutput.from_records(
+        curve,
+        shape,
+        run=study.run.id,
+        points=[_point(curve, point, leading.get(point.cell, [])) for point in points],
+        knee=shape.knee(KneeMethod.GAIN),
         usl=_usl(shape),
-        limit=_limit(one.limit) if one.limit else None,
-        open_limit=_limit(one.offered_limit) if one.offered_limit else None,
-        bottleneck=_bottleneck(one.at_peak) if one.at_peak else None,
-        bottlenecks=[_bottleneck(part) for part in one.bottlenecks],
-        fairness=[_fairness(part) for part in one.fairness],
-        left_out=list(shape.left_out),
+        limit=study.limit,
+        open_limit=study.offered_limit,
+        bottleneck=_bottleneck(study.at_peak) if study.at_peak else None,
+        bottlenecks=[_bottleneck(part) for part in study.bottlenecks],
+        fairness=study.fairness,
     )
 
 
-def _point(curve: LoadCurve, point: LoadPoint, bottleneck: list[str]) -> PointOutput:
-    load, rate = point.load, point.throughput
-    figures = [rate, *map(point.latency, LATENCIES)]
-    return PointOutput(
+def _point(curve: LoadCurve, point: LoadPoint, bottleneck: Sequence[str]) -> PointOutput:
+    rate = point.throughput
+    latencies = [point.latency(metric) for metric in LATENCIES]
+    codes = [code for figure in (rate, *latencies) for code in figure.findings]
+    return PointOutput.from_records(
+        point.load,
         level=point.level,
         loop="open" if point.open_loop else "closed",
         load=curve.load_of(point),
-        clients=load.clients,
-        numjobs=load.numjobs,
-        iodepth=load.iodepth,
-        in_flight=load.in_flight,
-        neighbours=load.neighbours,
-        offered_iops=load.offered_iops,
         rate_not_reached=point.beyond_capacity,
-        trials=sum(one.value is not None for one in rate.trials),
+        trials=sum(trial.value is not None for trial in rate.trials),
         iops=rate.value,
         iops_interval=rate.interval,
         bandwidth=point.figure.metric(Metric.BANDWIDTH).value,
-        latency_mean=point.latency(Metric.LATENCY_MEAN).value,
-        latency_p50=point.latency(Metric.LATENCY_P50).value,
-        latency_p95=point.latency(Metric.LATENCY_P95).value,
-        latency_p99=point.latency(Metric.LATENCY_P99).value,
-        latency_p999=point.latency(Metric.LATENCY_P999).value,
         iops_refused=refused(rate),
-        latency_refused=any(refused(point.latency(metric)) for metric in LATENCIES),
-        findings=list(dict.fromkeys(code for figure in figures for code in figure.findings)),
+        latency_refused=any(map(refused, latencies)),
+        findings=list(dict.fromkeys(codes)),
         bottleneck=bottleneck,
-    )
-
-
-def _peak(shape: Shape) -> PeakOutput | None:
-    peak = shape.peak
-    if peak is None:
-        return None
-    return PeakOutput(
-        level=peak.point.level,
-        load=peak.load,
-        iops=peak.iops,
-        interval=peak.interval,
-        ties=list(peak.ties),
-        last=peak.last,
-    )
-
-
-def _knee(knee: Knee) -> KneeOutput:
-    found = knee.range
-    return KneeOutput(
-        method=knee.method.value,
-        load=knee.load,
-        level=knee.level or None,
-        interval=(found.low, found.high) if found else None,
-        before=bool(found and found.before),
-        beyond=bool(found and found.beyond),
-        absence=knee.absence,
+        **{figure.metric.value: figure.value for figure in latencies},
     )
 
 
 def _usl(shape: Shape) -> UslOutput:
-    law = shape.law
-    fit: UslFit | None = None if isinstance(law, Unfitted) else law
-    top = shape.law_peak
-    return UslOutput(
-        rate=fit.curve.rate if fit else None,
-        rate_interval=_ends(fit.rate_interval) if fit else None,
-        contention=fit.curve.contention if fit else None,
-        contention_interval=_ends(fit.contention_interval) if fit else None,
-        coherence=fit.curve.coherence if fit else None,
-        coherence_interval=_ends(fit.coherence_interval) if fit else None,
-        peak_load=top.load if top else None,
-        peak_iops=top.iops if top else None,
-        peak_load_interval=(top.range.low, top.range.high) if top else None,
-        r_squared=fit.r_squared if fit else None,
-        misfit_p=fit.misfit_p if fit else None,
-        intervals_from=fit.resampling.value if fit else None,
-        absence=law.reason if isinstance(law, Unfitted) else "",
+    law, top = shape.law, shape.law_peak
+    peak = {
+        "peak_load": top.load if top else None,
+        "peak_iops": top.iops if top else None,
+        "peak_load_interval": top.range.interval if top else None,
+    }
+    if isinstance(law, Unfitted):
+        return UslOutput.from_records(
+            **dict.fromkeys(UslOutput.model_fields) | {"absence": text(law)}
+        )
+    return UslOutput.from_records(
+        law,
+        law.curve,
+        rate_interval=_ends(law.rate_interval),
+        contention_interval=_ends(law.contention_interval),
+        coherence_interval=_ends(law.coherence_interval),
+        intervals_from=law.resampling,
+        absence="",
+        **peak,
     )
 
 
-def _ends(interval: OutputMakingInterval) -> tuple[float | None, float | None]:
-    """JSON has no infinity."""
-    low, high = (one if math.isfinite(one) else None for one in (interval.low, interval.high))
-    return low, high
+def _ends(interval: UslInterval) -> tuple[float | None, float | None]:
+    return _finite(interval.low), _finite(interval.high)
 
 
-def _limit(answer: LimitAnswer) -> LimitOutput:
-    last, first = answer.last_kept, answer.first_broken
-    return LimitOutput(
-        limit=str(answer.limit),
-        loop="open" if answer.open_loop else "closed",
-        last_kept=last.point.level if last else None,
-        iops=answer.iops,
-        first_broken=first.point.level if first else None,
-        between=list(answer.between),
-        unknown=list(answer.unknown),
-        again=list(answer.again),
-        levels=[_standing(one) for one in answer.points],
-    )
-
-
-def _standing(one: LimitPoint) -> StandingOutput:
-    op = one.point.figure.op
-    return StandingOutput(
-        level=one.point.level,
-        op=op.value if op else "",
-        standing=one.standing.value,
-        value=one.value,
-        kept=one.kept,
-        trials=one.trials,
-        why=one.why,
-    )
-
-
-def _bottleneck(one: LevelBottleneck) -> BottleneckOutput:
-    return BottleneckOutput(
-        level=one.point.level,
-        trial=one.evidence.trial,
+def _bottleneck(found: LevelBottleneck) -> BottleneckOutput:
+    return BottleneckOutput.from_records(
+        found,
         suspects=[
-            SuspectOutput(
-                bottleneck=suspect.bottleneck.value,
-                strength=suspect.strength.value,
-                evidence={
-                    name: value for name, value in suspect.evidence.items() if math.isfinite(value)
-                },
-                sentence=suspect.sentence,
-            )
-            for suspect in one.suspects
+            SuspectOutput.from_records(one, sentence=suspect_text(one)) for one in found.suspects
         ],
-        notes=list(one.evidence.notes),
+        notes=found.evidence.notes if found.trial else ["no trial of the level was completed"],
     )
 
 
-def _fairness(one: Fairness) -> FairnessOutput:
-    return FairnessOutput(
-        level=one.level,
-        op=one.op.value,
-        clients=len(one.clients),
-        iops_share=one.iops_share,
-        slowest=one.slowest.client if one.slowest else None,
-        p99_ratio=one.p99_ratio,
-        lost=one.lost,
-    )
-
-
-def _density(run: str, answer: DensityAnswer) -> DensityOutput:
-    return DensityOutput(
-        run=run,
-        target=answer.target,
-        workload=answer.workload,
-        ops=[one.value for one in answer.ops],
-        rate_iops=answer.rate_iops,
-        limit=str(answer.limit),
-        kept=answer.kept,
-        broken=answer.broken,
-        unsure=list(answer.unsure),
-        again=list(answer.again),
-        most=answer.most,
-        steps=[
-            DensityStepOutput(
-                clients=step.clients,
-                level=step.level,
-                standing=step.standing.value,
-                parts=[_standing(one) for one in step.parts],
-                fairness=[_fairness(one) for one in step.fairness],
-            )
-            for step in answer.steps
-        ],
-    )
-
-
-def _driven(study: CurveStudy, part: Disturbance) -> Iterable[NeighbourOutput]:
+def _neighbours(study: CurveStudy, part: Disturbance) -> Iterable[NeighbourOutput]:
     for row in part.rows:
-        yield NeighbourOutput(
+        yield NeighbourOutput.from_records(
+            study.curve,
             run=study.run.id,
-            target=study.curve.target,
-            workload=study.curve.workload,
-            op=study.curve.op.value,
             alone=part.alone.level,
             level=row.point.level,
             neighbours=row.neighbours,
             effects=[
-                EffectOutput(
-                    metric=one.metric.value,
-                    unit=one.metric.unit,
-                    value=one.value,
-                    ratio=one.judgement.ratio,
-                    interval=one.judgement.interval,
-                    verdict=one.judgement.verdict.value,
-                )
-                for one in row.effects
+                EffectOutput.from_records(one, one.metric, one.judgement) for one in row.effects
             ],
         )
 
 
-def _speedups(growth: Growth) -> Iterable[SpeedupOutput]:
-    for row in growth.rows:
-        one = row.speedup
-        yield SpeedupOutput(
-            by=growth.by.value,
-            baseline=growth.baseline.name,
-            candidate=growth.candidate.name,
-            baseline_run=growth.baseline.run.id,
-            candidate_run=growth.candidate.run.id,
-            subject=one.subject,
-            workload=one.candidate.workload,
-            op=one.candidate.op.value,
-            iodepth=one.candidate.iodepth,
-            resources=[
-                ResourceOutput(
-                    name=part.name,
-                    kind=part.kind.value,
-                    baseline=part.baseline,
-                    candidate=part.candidate,
-                    ratio=part.ratio,
-                    told_by=part.told_by,
-                )
-                for part in one.resources
-            ],
-            divisor=one.divisor.name if one.divisor else None,
-            levels=[_level(part) for part in one.levels],
-            baseline_alone=list(one.baseline_alone),
-            candidate_alone=list(one.candidate_alone),
-            peak=_level(one.peak) if one.peak else None,
-            equal_latency=_equal(one.equal_latency),
-        )
+def _speedup(growth: Growth, row: GrowthRow) -> SpeedupOutput:
+    one = row.speedup
+    return SpeedupOutput.from_records(
+        one,
+        one.candidate,
+        by=growth.by,
+        baseline=growth.baseline.name,
+        candidate=growth.candidate.name,
+        baseline_run=growth.baseline.run.id,
+        candidate_run=growth.candidate.run.id,
+        levels=[_level(part) for part in one.levels],
+        peak=_level(one.peak) if one.peak else None,
+        equal_latency=_equal_latency(one.equal_latency),
+    )
 
 
 def _level(one: LevelSpeedup) -> SpeedupLevelOutput:
-    judged = one.judgement
-    return SpeedupLevelOutput(
+    return SpeedupLevelOutput.from_records(
+        one.judgement,
         baseline_level=one.baseline.level,
         candidate_level=one.candidate.level,
         baseline_load=one.baseline.load.in_flight,
         candidate_load=one.candidate.load.in_flight,
         baseline=one.baseline.usable(Metric.IOPS),
         candidate=one.candidate.usable(Metric.IOPS),
-        ratio=judged.ratio,
-        interval=judged.interval,
         efficiency=one.efficiency.value if one.efficiency else None,
         efficiency_interval=one.efficiency.interval if one.efficiency else None,
-        evidence=judged.evidence.value,
-        reasons=list(judged.reasons),
     )
 
 
-def _equal(one: EqualLatency) -> EqualLatencyOutput:
-    judged = one.judgement
-    left_out = dict.fromkeys((*one.baseline.left_out, *one.candidate.left_out))
-    return EqualLatencyOutput(
+def _equal_latency(one: EqualLatency) -> EqualLatencyOutput:
+    return EqualLatencyOutput.from_records(
+        one,
+        one.judgement,
         limit=str(one.limit) if one.limit else None,
-        chosen=one.chosen,
         baseline=one.baseline.iops,
         candidate=one.candidate.iops,
-        ratio=judged.ratio,
-        interval=judged.interval,
         efficiency=one.efficiency.value if one.efficiency else None,
         efficiency_interval=one.efficiency.interval if one.efficiency else None,
-        evidence=judged.evidence.value,
-        reasons=[] if one.absence else list(judged.reasons),
-        bound=one.bound,
-        left_out=list(left_out),
-        absence=one.absence,
+        reasons=[] if one.absence else one.judgement.reasons,
+        left_out=list(dict.fromkeys((*one.baseline.left_out, *one.candidate.left_out))),
     )
 
 
-def _finding(one: Superlinear) -> ScaleFindingOutput:
-    finding = one.finding
-    return ScaleFindingOutput(
-        code=finding.code,
-        severity=finding.severity.value,
-        target=finding.target,
-        workload=finding.workload,
-        level=finding.level,
-        op=finding.op.value if finding.op else None,
-        trial=finding.trial,
-        evidence=dict(finding.evidence),
-        message=finding.message,
-        remedy=finding.remedy,
-        causes=[
-            CauseOutput(
-                code=cause.code, stance=cause.stance.value, text=cause.text, paths=list(cause.paths)
-            )
-            for cause in one.causes
-        ],
-    )
+def _finding(found: Superlinear) -> ScaleFindingOutput:
+    causes = [CauseOutput.from_records(cause, text=cause_text(cause)) for cause in found.causes]
+    return ScaleFindingOutput.from_records(superlinear_finding(found), causes=causes)
 
 
 SCALE_COLUMNS = (

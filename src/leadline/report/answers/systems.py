@@ -21,7 +21,7 @@ from leadline.report.answers.base import Output
 
 
 class PoolPlacementOutput(Output):
-    """The autoscaler's arithmetic for one pool. `ratio` of `budget` (PG replicas) is its share;
+    """The autoscaler's computation for one pool. `ratio` of `budget` (PG replicas) is its share;
     divided by size and times bias it is `raw`; `final` is the power of two that follows."""
 
     pool: str
@@ -38,7 +38,7 @@ class PoolPlacementOutput(Output):
 
 
 class RootPlacementOutput(Output):
-    """`unknown` says why there is no arithmetic, where there is none. `budget` is `osds` times
+    """`unknown` is the reason why there is no computation, if any. `budget` is `osds` times
     `target_pg_per_osd`; `pg_replicas` is what pools have of it: PGs times size."""
 
     root: str
@@ -54,8 +54,7 @@ class RootPlacementOutput(Output):
 
 
 class PlacementOutput(Output):
-    """`compared` pools were also told by the manager; `disagreements` are those where it told
-    another `final`."""
+    """`compared` pools have an answer of the manager; in `disagreements` it has another `final`."""
 
     rule: str
     roots: list[RootPlacementOutput]
@@ -78,7 +77,7 @@ class InventoryDifferenceOutput(Output):
 
 class AgainstOutput(Output):
     """How the cluster differs from another, the `baseline`. `unknown` is what at least one of the
-    two does not tell."""
+    two lacks."""
 
     baseline: str
     differences: list[InventoryDifferenceOutput]
@@ -273,7 +272,7 @@ class LabStepOutput(Output):
 
 class LabCpuGroupOutput(Output):
     """The control group that bounds a host's OSDs. `throttled_share` is the share of its periods
-    since the lab came up in which its quota was used up; null where the kernel does not tell."""
+    since the lab came up in which its quota was used up; null where unknown."""
 
     host: str
     folder: str
@@ -315,7 +314,7 @@ class OneLabOutput(Output):
 
 
 class LabOutput(Output):
-    """`up` and `status` tell of one lab, `list` of all; `health` is asked for by `status` only."""
+    """`up` and `status` have one lab, `list` all; only `status` asks for `health`."""
 
     schema_: Literal["leadline/lab/1"] = Field(default="leadline/lab/1", alias="schema")
     labs: list[OneLabOutput]

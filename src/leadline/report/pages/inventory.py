@@ -1,4 +1,4 @@
-"""A cluster's inventory as a document for a terminal or a wiki."""
+"""A Ceph cluster's inventory, and the differences of two inventories, as documents."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.words import count_text, listed, share_text
+from leadline.text import counted
 from leadline.units import format_bandwidth, format_iops, format_size
-
-# Pools and the arithmetic of their placement groups, as sections of the inventory.
 
 _POOL_COLUMNS = (
     Column(title="id", kind=Kind.NUMBER, rank=5),
@@ -133,7 +132,7 @@ _ADVICE_COLUMNS = (
 
 
 def placement_section(inventory: CephInventory, placement: Placement) -> Section:
-    """The arithmetic per root: a table, and in words what surprises."""
+    """Show the autoscaler's computation per root."""
     blocks: list[Block] = []
     if placement.rule in _RULES:
         bulk = any(pool.bulk for pool in inventory.pools)
@@ -144,14 +143,14 @@ def placement_section(inventory: CephInventory, placement: Placement) -> Section
     if inventory.autoscaler.no_autoscale:
         blocks.append(Paragraph(text="noautoscale is set: the autoscaler changes no pool."))
     elif inventory.pools and all(pool.autoscale_mode is Mode.OFF for pool in inventory.pools):
-        text = "The autoscaler is off for every pool; what it would want is shown nevertheless."
+        text = "The autoscaler is off for every pool; the table shows its result if it were on."
         blocks.append(Paragraph(text=text))
     verdict = _agreement(placement)
     if verdict:
         blocks.append(Paragraph(text=verdict))
     if not blocks:
         blocks.append(Paragraph(text="There are no pools."))
-    return Section(heading="Placement groups, and why", id="placement-groups", blocks=tuple(blocks))
+    return Section(heading="Placement groups", id="placement-groups", blocks=tuple(blocks))
 
 
 def _root(root: RootPlacement) -> list[Block]:
@@ -171,12 +170,14 @@ def _root(root: RootPlacement) -> list[Block]:
         columns=_ADVICE_COLUMNS,
         rows=tuple(tuple(Cell(text=cell) for cell in _advice(one)) for one in root.advice),
     )
-    said: list[str] = []
-    why = uneven(root)
-    if why:
-        said.append(f"{why}.")
-    said += [f"{one.pool.name}: {explained(one, settings)}." for one in root.advice if one.acts]
-    return [Paragraph(text=text), table, *([Bullets(items=tuple(said))] if said else [])]
+    reason = uneven(root)
+    notes = [f"{reason}."] if reason else []
+    notes += [
+        f"{advice.pool.name}: {explained(advice, settings)}."
+        for advice in root.advice
+        if advice.acts
+    ]
+    return [Paragraph(text=text), table, *([Bullets(items=tuple(notes))] if notes else [])]
 
 
 def _advice(one: PoolAdvice) -> tuple[str, ...]:
@@ -195,7 +196,7 @@ def _advice(one: PoolAdvice) -> tuple[str, ...]:
 
 
 def _agreement(placement: Placement) -> str | None:
-    """Whether Ceph's manager says the same."""
+    """Compare the computation with the answer of Ceph's manager."""
     if not placement.compared:
         return None
     if not placement.disagreements:
@@ -203,17 +204,18 @@ def _agreement(placement: Placement) -> str | None:
             f"`ceph osd pool autoscale-status` has the same pg_num for all "
             f"{count_text(placement.compared, 'pool')}."
         )
-    told = listed(f"{one.pool} {one.theirs} (here {one.ours})" for one in placement.disagreements)
-    return f"`ceph osd pool autoscale-status` says otherwise of {told}: believe Ceph."
+    pools = listed(
+        f"{pool.pool} {pool.theirs} (here {pool.ours})" for pool in placement.disagreements
+    )
+    return f"`ceph osd pool autoscale-status` differs for {pools}: trust Ceph."
 
 
 _OSDS_SHOWN = 24
 _UNKNOWN = "not captured"
-_PLURALS = {"region": "regions", "host": "hosts", "osd": "OSDs", "chassis": "chassis"}
 
 
 def inventory_document(inventory: CephInventory, source: str) -> Document:
-    """The most important first; `source` says where the dumps are from."""
+    """Build the inventory, the most important first; `source` names the origin of the dumps."""
     placement = placement_of(inventory)
     sections = [
         pools_section(inventory),
@@ -223,10 +225,10 @@ def inventory_document(inventory: CephInventory, source: str) -> Document:
         _daemons(inventory),
         *_configuration(inventory),
     ]
-    doubts = [*placement.doubts, *_doubts(inventory)]
-    if doubts:
-        items = tuple(f"{_capital(doubt)}." for doubt in doubts)
-        sections.append(Section(heading="Doubts", id="doubts", blocks=(Bullets(items=items),)))
+    gaps = [*placement.doubts, *_gaps(inventory)]
+    if gaps:
+        items = tuple(f"{_capital(gap)}." for gap in gaps)
+        sections.append(Section(heading="Unknown", id="unknown", blocks=(Bullets(items=items),)))
     return Document(
         title=f"Ceph {_release(inventory)} · {inventory.health.value} · {_extent(inventory)}",
         subtitle=f"cluster {inventory.fsid} · {source}",
@@ -236,7 +238,7 @@ def inventory_document(inventory: CephInventory, source: str) -> Document:
 
 
 def _capital(text: str) -> str:
-    """A sentence's beginning; the name of an option stays as it is."""
+    """Capitalise a sentence, unless it starts with the name of an option."""
     word = text.partition(" ")[0]
     return text if "_" in word else text[:1].upper() + text[1:]
 
@@ -249,7 +251,7 @@ def _release(inventory: CephInventory) -> str:
 
 
 def _extent(inventory: CephInventory) -> str:
-    """`24 OSDs in 6 hosts in 3 zones, 40 GiB`: levels of which there is more than one."""
+    """Format `24 OSDs in 6 hosts in 3 zones, 40 GiB`, without levels of one node."""
     text = count_text(len(inventory.osds), "OSD")
     counts: dict[str, int] = {}
     for root in inventory.crush:
@@ -258,14 +260,8 @@ def _extent(inventory: CephInventory) -> str:
     order = [level.level for root in inventory.crush for level in root.levels]
     for name in reversed(list(dict.fromkeys(order))):
         if name not in ("osd", "root") and (counts[name] > 1 or name == "host"):
-            text += f" in {_counted(counts[name], name)}"
+            text += f" in {counted(counts[name], name)}"
     return f"{text}, {format_size(inventory.capacity.total_bytes)}"
-
-
-def _counted(count: int, level: str) -> str:
-    if count == 1:
-        return f"1 {'OSD' if level == 'osd' else level}"
-    return f"{count:,} {_PLURALS.get(level, level + 's')}"
 
 
 def _summary(inventory: CephInventory) -> tuple[str, ...]:
@@ -273,7 +269,7 @@ def _summary(inventory: CephInventory) -> tuple[str, ...]:
     found = []
     reason = unfit(inventory)
     if reason:
-        found.append(f"Not fit to be measured: {reason.fact}.")
+        found.append(f"Not fit for a measurement: {reason.fact}.")
     found += [f"{_capital(note)}." for note in notes(inventory)]
     share = capacity.used_bytes / capacity.total_bytes if capacity.total_bytes else 0.0
     found.append(
@@ -292,7 +288,7 @@ def _summary(inventory: CephInventory) -> tuple[str, ...]:
     reads, writes = activity.client_read_iops, activity.client_write_iops
     if reads or writes:
         found.append(
-            f"Clients were at work during the capture: {format_iops(reads)} reads/s "
+            f"Client load during the capture: {format_iops(reads)} reads/s "
             f"({format_bandwidth(activity.client_read_bytes_per_s)} MiB/s), {format_iops(writes)} "
             f"writes/s ({format_bandwidth(activity.client_write_bytes_per_s)} MiB/s)."
         )
@@ -303,7 +299,7 @@ def _crush(inventory: CephInventory) -> Section:
     pairs = [
         (
             f"root {root.name}",
-            " > ".join(_counted(level.count, level.level) for level in root.levels[1:]),
+            " > ".join(counted(level.count, level.level) for level in root.levels[1:]),
         )
         for root in inventory.crush
     ]
@@ -366,14 +362,12 @@ def _osd_table(inventory: CephInventory) -> Table:
     return Table(id="osds", caption="", columns=_OSD_COLUMNS, rows=tuple(rows))
 
 
-# --- encryption ---------------------------------------------------------------------------------
-
 _WIRE = {
     Wire.SECURE: "encrypted (secure)",
     Wire.CRC: "not encrypted (crc)",
-    Wire.SECURE_PREFERRED: "encrypted unless the other side wants crc (secure crc)",
-    Wire.CRC_PREFERRED: "not encrypted unless the other side insists (crc secure)",
-    Wire.UNKNOWN: "unknown: configuration files of daemons or clients decide",
+    Wire.SECURE_PREFERRED: "encrypted unless the peer requests crc (secure crc)",
+    Wire.CRC_PREFERRED: "not encrypted unless the peer requires secure (crc secure)",
+    Wire.UNKNOWN: "unknown: set in configuration files of daemons or clients",
 }
 
 
@@ -382,7 +376,7 @@ def _encryption(inventory: CephInventory) -> Section:
     osds = len(inventory.osds)
     at_rest = f"dm-crypt on {encryption.osds_with_dm_crypt} of {osds} OSDs"
     if encryption.osds_unknown:
-        at_rest += f", unknown of {encryption.osds_unknown}: the cluster keeps no key of theirs"
+        at_rest += f", unknown for {encryption.osds_unknown}: the cluster has no key of them"
     pairs = [
         ("between daemons", _mode(encryption.between_daemons)),
         ("clients to daemons", _mode(encryption.to_daemons)),
@@ -398,13 +392,10 @@ def _encryption(inventory: CephInventory) -> Section:
 def _mode(mode: WireMode) -> str:
     text = _WIRE[mode.wire]
     if mode.told_by:
-        text += f", says {mode.told_by}"
+        text += f", source {mode.told_by}"
     elif mode.configured:
         text += f"; the database has {mode.configured}"
     return text
-
-
-# --- daemons and configuration ------------------------------------------------------------------
 
 
 def _daemons(inventory: CephInventory) -> Section:
@@ -427,7 +418,7 @@ def _daemons(inventory: CephInventory) -> Section:
 
 
 def _versions(inventory: CephInventory) -> list[tuple[str, str]]:
-    """One line where all daemons are alike, else one for each kind."""
+    """Format the versions in one line where all are the same, else in one per kind."""
     versions = inventory.versions
     if versions is None:
         return [("versions", _UNKNOWN)]
@@ -445,7 +436,7 @@ def _versions(inventory: CephInventory) -> list[tuple[str, str]]:
 
 
 _CONFIG_COLUMNS = (Column(title="for"), Column(title="setting"), Column(title="value"))
-# Where a lab or a container keeps its files says nothing of what the cluster does.
+# Paths of a lab or a container do not affect the cluster.
 _PLUMBING = {
     "admin_socket", "chdir", "cluster_addr", "crash_dir", "daemonize", "err_to_stderr", "keyring",
     "log_file", "log_to_stderr", "mgr_data", "mon_cluster_log_file", "mon_data", "mon_host",
@@ -455,7 +446,7 @@ _PLUMBING = {
 
 
 def _configuration(inventory: CephInventory) -> list[Section]:
-    """The database's settings; what daemons have from files is for looking up."""
+    """The settings of the database, and folded those of files."""
     database = [
         (one.section + (f" ({one.mask})" if one.mask else ""), one.name, one.value)
         for one in inventory.configuration or ()
@@ -481,7 +472,7 @@ def _settings(rows: Sequence[tuple[str, str, str]]) -> Table:
     return Table(id="settings", caption="", columns=_CONFIG_COLUMNS, rows=cells)
 
 
-def _doubts(inventory: CephInventory) -> list[str]:
+def _gaps(inventory: CephInventory) -> list[str]:
     found = [f"not captured: {one.dump} ({one.purpose})" for one in inventory.not_captured]
     if inventory.file_settings is not None:
         shown = [one for one in inventory.file_settings if one.name not in _PLUMBING]
@@ -494,25 +485,22 @@ def _doubts(inventory: CephInventory) -> list[str]:
     return found
 
 
-# How two inventories differ, as a document.
-
-
 def against_document(baseline: str, candidate: str, differing: Differing) -> Document:
-    """What is not the same, what that can account for, and what nobody can tell."""
+    """Show differences of two inventories, their explanations, and what is unknown."""
     number = len(differing.differences)
     blocks: tuple[Block, ...] = (
-        (_table(differing),) if number else (Paragraph(text="Nothing that is known of both."),)
+        (_table(differing),) if number else (Paragraph(text="No known difference."),)
     )
-    sections = [Section(heading="What differs", id="differences", blocks=blocks)]
+    sections = [Section(heading="Configuration differences", id="differences", blocks=blocks)]
     explained = tuple(
         f"{one.path}: {' '.join((*filter(None, [one.meaning]), *one.explains))}"
         for one in differing.differences
         if one.meaning or one.explains
     )
     for heading, anchor, items in (
-        ("What that can account for", "explains", explained),
-        ("The same on both sides", "identical", tuple(differing.identical)),
-        ("Not known of both", "unknown", tuple(differing.unknown)),
+        ("Explanation", "explains", explained),
+        ("Identical", "identical", tuple(differing.identical)),
+        ("Unknown", "unknown", tuple(differing.unknown)),
     ):
         if items:
             block = Bullets(items=tuple(items))
@@ -528,10 +516,11 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
 
 def _against_summary(differing: Differing) -> tuple[str, ...]:
     topics = dict.fromkeys(one.topic.value for one in differing.differences)
-    said = [f"They differ in {listed(topics, 12)}."] if topics else ["They do not differ."]
+    sentences = [f"Differences in {listed(topics, 12)}."] if topics else ["No differences."]
     if differing.unknown:
-        said.append(f"Of {count_text(len(differing.unknown), 'fact')} one side tells nothing.")
-    return tuple(said)
+        facts = count_text(len(differing.unknown), "fact")
+        sentences.append(f"{facts} unknown for one of the two.")
+    return tuple(sentences)
 
 
 def _table(differing: Differing) -> Table:

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster's inventory as a document for a terminal or a wiki."""
+"""A Kubernetes cluster's inventory as a document."""
 
 from __future__ import annotations
 
@@ -46,13 +46,11 @@ from leadline.report.pages.inventory import inventory_document
 from leadline.report.words import count_text, listed
 from leadline.units import format_size
 
-# What makes the volumes of a Kubernetes cluster, as sections of its inventory.
-
 Pairs = list[tuple[str, str]]
 
 
 def storage_sections(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    """One section for each system that is there."""
+    """Build a section for each storage system of the cluster."""
     sections = [
         *(_storage_cluster(n, one) for n, one in enumerate(inventory.storage_clusters, 1)),
         *(_ceph_cluster(n, one) for n, one in enumerate(inventory.ceph_clusters, 1)),
@@ -68,7 +66,7 @@ def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
     name = f"OpenShift Data Foundation {cluster.version}".rstrip()
     pairs: Pairs = [
         ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
-        ("failure domain", failure_domain_text(cluster) or "not told"),
+        ("failure domain", failure_domain_text(cluster) or "unknown"),
         ("device sets", device_sets_text(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
         ("resource profile", cluster.resource_profile or "not set"),
@@ -88,7 +86,7 @@ def _osd(sets: tuple[DeviceSet, ...]) -> str:
 
 def _encrypted(on: bool | None, kms: bool) -> str:
     if on is None:
-        return "not told"
+        return "unknown"
     return ("on, keys in a KMS" if kms else "on") if on else "off"
 
 
@@ -165,7 +163,7 @@ def _pools(inventory: KubernetesInventory) -> tuple[Section, ...]:
     servers = tuple((f"MDS of {one.name}", _servers(one)) for one in inventory.filesystems)
     if servers:
         blocks.append(KeyValues(pairs=servers))
-    heading = "Pools that Rook is told to make"
+    heading = "Pools configured in Rook"
     return (Section(heading=heading, id="rook-pools", blocks=tuple(blocks)),)
 
 
@@ -223,7 +221,7 @@ def _engine(engine: IoEngine) -> Pairs:
     version = engine.image.rpartition("/")[2]
     return [
         ("io-engine", version),
-        ("cores", polled if engine.cores else "its arguments do not say"),
+        ("cores", polled if engine.cores else "not in its arguments"),
         ("processors", between(_plain(engine.cpu_request), _plain(engine.cpu_limit))),
         ("huge pages", _size(engine.hugepages_bytes)),
         ("nodes", f"{engine.ready or 0} of {engine.wanted or 0} ready"),
@@ -266,18 +264,17 @@ def _named(namespace: str, name: str, phase: str) -> str:
 
 
 def _section(heading: str, anchor: str, pairs: Pairs) -> Section:
-    """Facts that are known, and those alone."""
+    """Build a section of the known facts."""
     known = tuple((key, text) for key, text in pairs if text)
     return Section(heading=heading, id=anchor, blocks=(KeyValues(pairs=known),))
 
 
 _NODES_SHOWN = 40
-_UNTOLD = "–"
+_UNKNOWN = "–"
 
 
 def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document:
-    """StorageClasses first, since they are what is asked for; `source` says where the objects are
-    from."""
+    """Build the inventory with StorageClasses first; `source` names the origin of the objects."""
     sections = [
         _classes(inventory),
         *storage_sections(inventory),
@@ -295,13 +292,12 @@ def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document
 
 
 def _version(inventory: KubernetesInventory) -> str:
-    """The API server's, else that of the kubelets, which may not be newer."""
+    """The version of the API server, else that of the kubelets."""
     if inventory.version:
         text = inventory.version
     else:
         kubelets = sorted({node.kubelet for node in inventory.nodes if node.kubelet})
-        told = listed(kubelets)
-        text = f"with kubelets {told}" if told else "of unknown version"
+        text = f"with kubelets {listed(kubelets)}" if kubelets else "of unknown version"
     return f"{text}, OpenShift {inventory.openshift}" if inventory.openshift else text
 
 
@@ -319,11 +315,11 @@ def _identity(inventory: KubernetesInventory) -> str:
 
 
 def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
-    """What a reader should know first, as sentences."""
+    """Summarise the cluster in sentences."""
     found = []
     if inventory.gaps:
         number = count_text(len(inventory.gaps), "thing")
-        found.append(f"{number} could not be seen; Not seen, below, says what and why.")
+        found.append(f"{number} could not be read; see the section Not seen.")
     away = [node.name for node in inventory.nodes if node.ready is False]
     if away:
         found.append(f"Not ready: {listed(away)}.")
@@ -333,7 +329,7 @@ def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
     default = [one.name for one in inventory.storage_classes if one.default]
     if len(default) > 1:
         names = listed(default)
-        found.append(f"{names} are all default classes; the newest is taken.")
+        found.append(f"{names} are all default classes; Kubernetes uses the newest.")
     elif inventory.storage_classes:
         named = default[0] if default else "none"
         found.append(f"The default class: {named}.")
@@ -351,8 +347,6 @@ def _phase(phase: str, usual: str) -> str:
     return f", {phase}" if phase and phase != usual else ""
 
 
-# --- StorageClasses ------------------------------------------------------------------------------
-
 _CLASS_COLUMNS = (
     Column(title="class"),
     Column(title="volumes"),
@@ -365,20 +359,22 @@ _CLASS_COLUMNS = (
 
 def _classes(inventory: KubernetesInventory) -> Section:
     rows = tuple(
-        tuple(Cell(text=text or _UNTOLD) for text in _class(one))
+        tuple(Cell(text=text or _UNKNOWN) for text in _class(one))
         for one in inventory.storage_classes
     )
     if not rows:
-        nothing = Paragraph(text="There are none, or none could be seen.")
+        nothing = Paragraph(text="None, or none could be read.")
         return Section(heading="StorageClasses", id="storage-classes", blocks=(nothing,))
     blocks: list[Block] = [
         Table(id="storage-classes", caption="", columns=_CLASS_COLUMNS, rows=rows)
     ]
-    told = tuple(
-        (one.name, said) for one in inventory.storage_classes if (said := "; ".join(matters(one)))
+    properties = tuple(
+        (item.name, text)
+        for item in inventory.storage_classes
+        if (text := "; ".join(matters(item)))
     )
-    if told:
-        blocks += [Paragraph(text="What matters of each:"), KeyValues(pairs=told)]
+    if properties:
+        blocks += [Paragraph(text="Properties that affect I/O:"), KeyValues(pairs=properties)]
     return Section(heading="StorageClasses", id="storage-classes", blocks=tuple(blocks))
 
 
@@ -398,7 +394,7 @@ def _class(item: StorageClass) -> tuple[str, ...]:
 
 
 def _of(item: StorageClass) -> str:
-    """Where the data lies."""
+    """The pool or path of the data."""
     volumes = item.volumes
     if isinstance(volumes, CephVolumes):
         pool = volumes.data_pool or volumes.pool
@@ -413,7 +409,7 @@ def _of(item: StorageClass) -> str:
 
 
 def matters(item: StorageClass) -> list[str]:
-    """What bears on I/O, in short; the same words for every driver."""
+    """List the properties that affect I/O, in the same words for every driver."""
     volumes = item.volumes
     found: list[str] = []
     if isinstance(volumes, CephVolumes):
@@ -468,8 +464,6 @@ def _ceph_matters(volumes: CephVolumes) -> list[str]:
     ]
 
 
-# --- nodes and drivers ---------------------------------------------------------------------------
-
 _NODE_COLUMNS = (
     Column(title="node"),
     Column(title="zone"),
@@ -485,10 +479,10 @@ _NODE_COLUMNS = (
 def _nodes(inventory: KubernetesInventory) -> Section:
     nodes = inventory.nodes
     if not nodes:
-        text = Paragraph(text="None could be seen.")
+        text = Paragraph(text="None could be read.")
         return Section(heading="Nodes", id="nodes", blocks=(text,))
     rows = tuple(
-        tuple(Cell(text=text or _UNTOLD) for text in _node(node)) for node in nodes[:_NODES_SHOWN]
+        tuple(Cell(text=text or _UNKNOWN) for text in _node(node)) for node in nodes[:_NODES_SHOWN]
     )
     table = Table(id="nodes", caption="", columns=_NODE_COLUMNS, rows=rows)
     pairs = [
@@ -521,7 +515,7 @@ def _node(node: Node) -> tuple[str, ...]:
 
 
 def _part(allocatable: float | None, capacity: float | None) -> str:
-    """`15.5 of 16`: what pods may have."""
+    """Format `15.5 of 16`, the share for pods."""
     if capacity is None:
         return ""
     if allocatable is None or allocatable == capacity:
@@ -534,7 +528,7 @@ def _hugepages(node: Node) -> str:
 
 
 def _values(nodes: Sequence[Node], text: Callable[[Node], str]) -> str:
-    """Different values with how many nodes have each, where there are several."""
+    """List the values, with counts of nodes where there are several."""
     counts: dict[str, int] = {}
     for node in nodes:
         if text(node):
@@ -560,10 +554,10 @@ def _drivers(inventory: KubernetesInventory) -> tuple[Section, ...]:
 
 
 def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
-    said = [] if nodes is None else [f"CSI driver on {count_text(nodes, 'node')}"]
-    said += ["volumes are attached"] if attach else ["no attaching"]
-    said += ["tells its free capacity"] if capacity else []
-    return ", ".join(said)
+    parts = [] if nodes is None else [f"CSI driver on {count_text(nodes, 'node')}"]
+    parts += ["volumes are attached"] if attach else ["no attaching"]
+    parts += ["reports its free capacity"] if capacity else []
+    return ", ".join(parts)
 
 
 def _images(images: Iterable[str]) -> Iterable[str]:
@@ -576,11 +570,8 @@ def _ready(ready: int | None, wanted: int | None) -> str:
     return f", {ready or 0} of {wanted} ready"
 
 
-# --- Ceph itself, and what was not seen ----------------------------------------------------------
-
-
 def _ceph(inventory: KubernetesInventory, source: str) -> tuple[Section, ...]:
-    """Ceph's own inventory as sections of this one."""
+    """Include the inventory of a Ceph in the cluster."""
     if inventory.ceph is None:
         return ()
     document = inventory_document(inventory.ceph, source)
@@ -595,7 +586,7 @@ def _ceph(inventory: KubernetesInventory, source: str) -> tuple[Section, ...]:
 
 
 def gaps_section(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    """What could not be seen, and why; none where all was."""
+    """List what could not be read, with reasons."""
     if not inventory.gaps:
         return ()
     items = tuple(f"{one.what}: {one.reason}" for one in inventory.gaps)

@@ -1,4 +1,4 @@
-"""The report as one self-contained page: no request leaves it, names stay text."""
+"""Render a report as one self-contained HTML page that sends no request."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ from leadline.report.document import (
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import beside, level, line_plot, row_chart
+from leadline.report.render.svg_charts import heat_ratio, level, line_plot, row_chart
 from leadline.report.render.svg_shapes import DEFINITIONS, verdict_class
 from leadline.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A file that the page's reader can save: it lies in the page, compressed. `label` is the
-    button's text; empty: the kind of file by its name, `CSV`."""
+    """A file that a reader can save; the page holds it compressed.
+
+    `label` is the text of its button; the default is the ending of its name, `CSV`.
+    """
 
     name: str
     media_type: str
@@ -46,13 +48,13 @@ class Download:
 def render(
     document: Document, downloads: Sequence[Download] = (), *, ready_to_print: bool = False
 ) -> str:
-    """The page, with what its reader can save from it.
+    """Render the page with its downloads.
 
-    `ready_to_print`: everything unfolded and shown, in light colours, laid out for paper on the
-    screen already, without script; it holds no downloads.
+    `ready_to_print`: everything unfolded, in light colours, laid out for paper, without script
+    and without downloads.
 
-    The page's script and style are allowed by their hashes alone, so nothing that a name smuggled
-    in would run even if it were not escaped.
+    The page's script and style are allowed by their hashes alone: a script in a name would not
+    run even if it were not escaped.
     """
     paper, script = _source("print.css"), _source("page.js")
     style = _source("chart.css") + _source("page.css")
@@ -87,7 +89,7 @@ def _template(ready_to_print: bool) -> Template:
         cells=_cells,
         ending=_ending,
         grouped=_grouped,
-        heat_beside=beside,
+        heat_ratio=heat_ratio,
         heat_level=level,
         isolated=isolated,
         line_plot=line_plot,
@@ -115,13 +117,12 @@ def _ending(name: str) -> str:
 
 
 def _packed(text: str) -> str:
-    """gzip in base64: a tenth of the text's size, and no character of it can be markup."""
+    """Compress text with gzip and encode it in base64, which cannot be markup."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
-    """Blocks that follow one another and are of one kind, together; `plots` are those of which
-    two stand beside each other."""
+    """Group consecutive blocks of one kind; two `plots` are drawn next to each other."""
 
     def kind(block: Block) -> str:
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
@@ -130,7 +131,7 @@ def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
 
 
 def _slots(table: Table) -> list[int]:
-    """Marks to leave room for in each column, at most four, so that its digits stay in line."""
+    """Count the marks of each column, at most four, so that its digits are aligned."""
     return [
         min(4, max((len(row[index].marks) for row in table.rows), default=0))
         for index in range(len(table.columns))
@@ -143,8 +144,7 @@ def _cells(
     slots: Sequence[int],
     marks: Callable[[Sequence[Mark]], Markup],
 ) -> Markup:
-    """A row's cells: written here, since a page may have a hundred thousand and templates are
-    slow at it."""
+    """Render the cells of a row: in Python, as a page may have a hundred thousand."""
     parts = []
     for index, (column, cell, slot) in enumerate(zip(table.columns, row, slots, strict=True)):
         number = column.kind is Kind.NUMBER
@@ -157,9 +157,8 @@ def _cells(
         if classes:
             parts.append(f' class="{" ".join(classes)}"')
         parts.append(_sort_key(cell, number=number))
-        # What is cut is told when pointed at.
-        if told := cell.note or (cell.text if len(cell.text) > _CUT else ""):
-            parts.append(f' title="{escape(told)}"')
+        if note := cell.note or (cell.text if len(cell.text) > _CUT else ""):
+            parts.append(f' title="{escape(note)}"')
         parts.append(f">{_text(cell)}")
         if slot:
             parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
@@ -198,13 +197,12 @@ _LONG = 28
 _CUT = 60
 
 
-# What a sentence quotes for being typed: a command, an option, a setting. A name of a user's that
-# holds backticks can at most be set in another type.
+# A command, an option or a setting in a sentence. Backticks in a name change at most its font.
 _TYPED = re.compile(r"`([^`\s](?:[^`\n]{0,198}[^`\s])?)`")
 
 
 def sentence(text: str) -> Markup:
-    """Escaped text with what stands between backticks as code."""
+    """Escape text, with the text between backticks as code."""
     if "`" not in text:
         return _directed(text)
     parts, done = [], 0
@@ -216,8 +214,10 @@ def sentence(text: str) -> Markup:
 
 
 def _directed(text: str) -> Markup:
-    """Escaped text that is read from left to right: each name in it that is not stands by itself,
-    so that it turns neither its neighbours nor the numbers beside it round."""
+    """Escape text that reads from left to right.
+
+    Names in other directions are isolated, so that they do not reorder the text around them.
+    """
     if not _SOME_RIGHT_TO_LEFT.search(text):
         return escape(text)
     parts, done = [], 0
@@ -235,7 +235,7 @@ def _directed(text: str) -> Markup:
 
 
 def isolated(text: str) -> Markup:
-    """A name as an element of its own where it is long or written from right to left."""
+    """Wrap a name in an element where it is long or written from right to left."""
     if len(text) > _LONG or _SOME_RIGHT_TO_LEFT.search(text):
         return Markup('<bdi dir="ltr">{}</bdi>').format(sentence(text))
     return escape(text)

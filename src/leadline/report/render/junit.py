@@ -1,5 +1,4 @@
-"""The audit as JUnit XML, which CI systems show: a test case a trial, failed where a number must
-not be used."""
+"""Render an audit as JUnit XML: a test case per trial, failed where it has an error."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(audited: Iterable[tuple[Run, Sequence[Finding]]]) -> str:
-    """A suite for each run. A finding of a whole cell or run is a test case of its own."""
+    """Render a suite for each run; a finding of a whole cell or run is its own test case."""
     root = Element("testsuites", name="leadline audit")
     for run, findings in audited:
         suite = SubElement(root, "testsuite", name=_text(run.id))
@@ -42,20 +41,22 @@ def junit(audited: Iterable[tuple[Run, Sequence[Finding]]]) -> str:
 
 
 def _case(suite: Element, where: str, name: str, findings: Sequence[Finding]) -> int:
-    """Adds a test case; 1 if it failed."""
+    """Add a test case; return 1 if it failed."""
     case = SubElement(suite, "testcase", classname=_text(where), name=_text(name))
-    errors = [one for one in findings if one.severity is Severity.ERROR]
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
-        codes = ", ".join(dict.fromkeys(one.code for one in errors))
+        codes = ", ".join(dict.fromkeys(finding.code for finding in errors))
         failure = SubElement(case, "failure", type=codes, message=_text(errors[0].message))
-        failure.text = _text("\n".join(_told(one) for one in errors))
-    others = [one for one in findings if one.severity is not Severity.ERROR]
+        failure.text = _text("\n".join(map(_finding_text, errors)))
+    others = [finding for finding in findings if finding.severity is not Severity.ERROR]
     if others:
-        SubElement(case, "system-out").text = _text("\n".join(_told(one) for one in others))
+        SubElement(case, "system-out").text = _text(
+            "\n".join(_finding_text(finding) for finding in others)
+        )
     return int(bool(errors))
 
 
-def _told(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     numbers = ", ".join(
         f"{name} {evidence_text(name, value)}" for name, value in finding.evidence.items()
     )

@@ -1,4 +1,4 @@
-"""The report as Markdown for a wiki or an issue: GitHub's tables, nothing that needs a browser."""
+"""Render a report as Markdown for a wiki or an issue, with GitHub's tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from leadline.report.render.svg import (
     tree_lines,
     with_symbols,
 )
-from leadline.report.render.terminal import plot_lines
+from leadline.report.render.terminal_charts import plot_lines
 
 # Characters that a wiki shows in a line of code.
 _PLOT_WIDTH = 80
@@ -52,7 +52,7 @@ _LEADING = re.compile(r"^(\s*)(?=[-+=])|^(\s*\d+)(?=[.)](?:\s|$))")
 
 
 def escape(text: str) -> str:
-    """Text that reads as it stands, in a paragraph as in a table cell: no markup, no HTML."""
+    """Escape Markdown and HTML in text of a paragraph or a table cell."""
     if set(text) == {"-"}:
         return text
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -61,19 +61,19 @@ def escape(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Escaped text at the beginning of a line, where lists and headings would start."""
+    """Escape text at the beginning of a line, where lists and headings start."""
     return _LEADING.sub(lambda found: f"{found[0]}\\", escape(text))
 
 
 class _Pictures:
-    """The charts' files as they are drawn, in a folder beside the Markdown."""
+    """The SVG files of charts in a folder next to the Markdown."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.files: dict[str, str] = {}
 
     def add(self, chart: Drawn) -> str:
-        """Draw a chart; the link to it."""
+        """Draw a chart and return the link to it."""
         stem = re.sub(r"[^A-Za-z0-9_-]+", "-", chart.id).strip("-") or "chart"
         path, number = f"{self.folder}/{stem}.svg", 2
         while path in self.files:
@@ -83,13 +83,15 @@ class _Pictures:
 
 
 def render(document: Document) -> str:
-    """The whole document with its charts as tables and lists; one line break at the end."""
+    """Render a document with its charts as tables and lists."""
     return _render(document, None)
 
 
 def render_with_pictures(document: Document, folder: str) -> tuple[str, dict[str, str]]:
-    """(Markdown, path -> SVG): charts are pictures in `folder`. It and the paths, which begin with
-    it, are relative to the Markdown's own place, with slashes."""
+    """Render (Markdown, path -> SVG) with charts as pictures in `folder`.
+
+    The paths begin with `folder` and are relative to the Markdown file.
+    """
     pictures = _Pictures(folder)
     return _render(document, pictures), pictures.files
 
@@ -118,7 +120,7 @@ def _heading(depth: int) -> str:
 def _blocks(blocks: Iterable[Block], depth: int, pictures: _Pictures | None) -> Iterable[str]:
     for block in blocks:
         if isinstance(block, Choices):
-            continue  # nobody chooses in a text: all of it is there
+            continue  # a text shows all choices
         yield ""
         if isinstance(block, Columns):
             for heading, inner in block.parts:
@@ -172,7 +174,7 @@ def _block(block: Block) -> Iterable[str]:
 def _grid(
     titles: Iterable[str], right: Iterable[bool], rows: Iterable[Iterable[str]]
 ) -> Iterable[str]:
-    """Rows of texts that are not escaped yet."""
+    """Format rows of texts, which are escaped here."""
     yield f"| {' | '.join(escape(title) for title in titles)} |"
     yield f"| {' | '.join('---:' if number else '---' for number in right)} |"
     for row in rows:
@@ -231,7 +233,7 @@ def _group(group: FindingGroup) -> Iterable[str]:
 
 
 def _plot(plot: DotPlot) -> Iterable[str]:
-    """Every trial as text: a wiki draws nothing."""
+    """List every trial: a wiki draws nothing."""
     yield f"Every trial: {escape(plot.title)}"
     yield ""
     for row in plot.rows:

@@ -1,4 +1,4 @@
-"""A chart as an SVG file: for a wiki, beside its Markdown. Light or dark as its reader's system."""
+"""Draw a chart as an SVG file, light or dark as the reader's system; charts as tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ from leadline.report.document import (
     Tree,
     printable,
 )
-from leadline.report.render.svg_charts import TRACK_HEIGHT, Row, beside, level, line_plot, row_chart
+from leadline.report.render.svg_charts import (
+    TRACK_HEIGHT,
+    Row,
+    heat_ratio,
+    level,
+    line_plot,
+    row_chart,
+)
 from leadline.report.render.svg_shapes import DEFINITIONS, SYMBOLS, xml_text
 
 _WIDTH = 760
@@ -36,20 +43,20 @@ _CHARACTER = 6.7
 
 
 def draw(chart: Chart | DotPlot) -> str:
-    """A whole SVG document, 760 pixels wide, which needs nothing beside itself."""
+    """Draw a chart as a complete SVG document, 760 pixels wide."""
     chart = printable(chart)
     match chart:
         case LineChart():
-            height, drawing, said = _lines(chart)
+            height, drawing, description = _lines(chart)
         case HeatMap():
-            height, drawing, said = _heat(chart)
+            height, drawing, description = _heat(chart)
         case _:
-            height, drawing, said = _rows(chart)
+            height, drawing, description = _rows(chart)
     style = (resources.files("leadline.report") / "templates" / "chart.css").read_text("utf-8")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"'
         f' width="{_WIDTH}" height="{height}" role="img" class="picture">'
-        f"<title>{xml_text(chart.title)}</title><desc>{xml_text(said)}</desc>"
+        f"<title>{xml_text(chart.title)}</title><desc>{xml_text(description)}</desc>"
         f"<style>{style}</style>{DEFINITIONS}"
         f'<rect class="paper" width="{_WIDTH}" height="{height}"/>{drawing}</svg>\n'
     )
@@ -64,7 +71,7 @@ def clipped(text: str, width: float) -> str:
 
 
 def _long(text: str) -> float:
-    wide = sum(unicodedata.east_asian_width(one) in "WF" for one in text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return _CHARACTER * (len(text) + 0.8 * wide)
 
 
@@ -115,8 +122,10 @@ def _rows(chart: Chart | DotPlot) -> tuple[int, str, str]:
         f'<svg x="{left}" y="{y:g}" width="{width}" height="18"'
         f' overflow="visible">{rows.axis}</svg>'
     )
-    said = "; ".join(f"{row.label}: {track.said}" for row in rows.rows for track in row.tracks)
-    return int(y + 18 + _EDGE), "".join(parts), said
+    description = "; ".join(
+        f"{row.label}: {track.description}" for row in rows.rows for track in row.tracks
+    )
+    return int(y + 18 + _EDGE), "".join(parts), description
 
 
 def _row(row: Row, y: float, left: float, width: float) -> Iterator[str]:
@@ -147,7 +156,7 @@ def _lines(chart: LineChart) -> tuple[int, str, str]:
         f'<svg x="{left}" y="{top:g}" width="{width}" height="{_PLOT_HEIGHT}" overflow="visible">'
         f"{plot.drawing}</svg>"
     )
-    return int(top + _PLOT_HEIGHT + 24 + _EDGE), drawing, plot.said
+    return int(top + _PLOT_HEIGHT + 24 + _EDGE), drawing, plot.description
 
 
 # --- heat maps ----------------------------------------------------------------------------------
@@ -164,27 +173,25 @@ def _heat(chart: HeatMap) -> tuple[int, str, str]:
     for label, cells in zip(chart.rows, chart.cells, strict=True):
         parts.append(_text(_EDGE, y + 18, label, _NAMES - 12))
         for index, cell in enumerate(cells):
-            shade = level(None if cell.refused else cell.shade, judged=chart.relative)
+            shade = level(None if cell.refused else cell.shade, tested=chart.relative)
             x = _EDGE + _NAMES + index * width
             parts.append(
                 f'<rect class="heat {shade}" x="{x:g}" y="{y:g}"'
                 f' width="{width - 2:g}" height="26"/>'
             )
-            text = " ".join(part for part in (cell.text, beside(chart, index, cell)) if part)
+            text = " ".join(part for part in (cell.text, heat_ratio(chart, index, cell)) if part)
             style = "refused-text" if cell.refused else "" if cell.value else "absent"
             parts.append(_text(x + width / 2, y + 18, text, width - 8, style, "middle"))
         y += 28
-    said = "; ".join(
+    description = "; ".join(
         f"{label}: {', '.join(cell.text for cell in cells)}"
         for label, cells in zip(chart.rows, chart.cells, strict=True)
     )
-    return int(y + _EDGE), "".join(parts), said
+    return int(y + _EDGE), "".join(parts), description
 
 
-# Charts in words: tables and lines for where nothing can be drawn, a wiki or a terminal.
-
-# A ladder has so few points; a distribution is no reading.
-_POINTS_TOLD = 12
+# A percentile ladder has so few points; a distribution has too many to list.
+_MOST_POINTS = 12
 
 
 def symbol(verdict: str) -> str:
@@ -217,7 +224,7 @@ def bar_table(chart: BarChart) -> Table:
             (
                 Cell(text=group.label),
                 *(
-                    Cell(text="; ".join(one.text for one in group.bars if one.series == index))
+                    Cell(text="; ".join(bar.text for bar in group.bars if bar.series == index))
                     for index in range(len(chart.series))
                 ),
             )
@@ -255,10 +262,15 @@ def heat_table(chart: HeatMap) -> Table:
                 *(
                     Cell(
                         text=" ".join(
-                            part for part in (_told(one), beside(chart, index, one)) if part
+                            part
+                            for part in (
+                                _figure_text(entry),
+                                heat_ratio(chart, index, entry),
+                            )
+                            if part
                         )
                     )
-                    for index, one in enumerate(cells)
+                    for index, entry in enumerate(cells)
                 ),
             )
             for label, cells in zip(chart.rows, chart.cells, strict=True)
@@ -266,14 +278,14 @@ def heat_table(chart: HeatMap) -> Table:
     )
 
 
-def _told(cell: HeatCell) -> str:
+def _figure_text(cell: HeatCell) -> str:
     return f"{cell.text} (refused)" if cell.refused else cell.text
 
 
 def line_texts(chart: LineChart) -> list[tuple[str, str]]:
-    """(line, its points in words), empty where there are too many to be read."""
+    """List (line, its points in words); no points where there are too many."""
     return [
-        (line.label, ", ".join(line.texts) if len(line.texts) <= _POINTS_TOLD else "")
+        (line.label, ", ".join(line.texts) if len(line.texts) <= _MOST_POINTS else "")
         for line in chart.lines
     ]
 

@@ -1,4 +1,4 @@
-"""Lines over two axes: percentile ladders, distributions, rates over time, load curves."""
+"""SVG drawings of charts: lines over two axes, rows of dots, bars and changes, heat maps."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class LinePlot:
     drawing: str
     legend: tuple[tuple[str, str], ...]
     named: bool
-    said: str
+    description: str
 
 
 def line_plot(chart: LineChart) -> LinePlot:
-    # Where series share lines by the dozen, only a name at its end tells which is which.
+    # Lines of one series are distinguished by the name at their end.
     named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1
     used = {line.series for line in chart.lines}
     legend = tuple(
@@ -78,12 +78,13 @@ def line_plot(chart: LineChart) -> LinePlot:
         + (_names(chart) if named else ""),
         legend=legend,
         named=named,
-        said=f"{chart.title}: {chart.y.title} against {chart.x.title}; " + ", ".join(_said(chart)),
+        description=f"{chart.title}: {chart.y.title} against {chart.x.title}; "
+        + ", ".join(_names_drawn(chart)),
     )
 
 
-def _said(chart: LineChart) -> dict[str, None]:
-    """What is drawn, by name, each once."""
+def _names_drawn(chart: LineChart) -> dict[str, None]:
+    """The names of what is drawn, each once."""
     names = [line.label for line in chart.lines]
     names += [rule.label for rule in chart.rules]
     names += [pin.text for pin in chart.pins]
@@ -154,29 +155,29 @@ def _line(chart: LineChart, line: Line) -> str:
         len(points) <= _MARKED_POINTS or look.stroke is Stroke.DOTS
     )
     for index, (x, y) in enumerate(points):
-        told = line.texts[index] if index < len(line.texts) else ""
+        text = line.texts[index] if index < len(line.texts) else ""
         if marked:
-            drawn += mark(*_mark(look), percent(x), percent(y), told)
-        elif told:
-            drawn += mark("hit", "hit", percent(x), percent(y), told)
+            drawn += mark(*_mark(look), percent(x), percent(y), text)
+        elif text:
+            drawn += mark("hit", "hit", percent(x), percent(y), text)
     return drawn
 
 
 def _rule(chart: LineChart, rule: Rule) -> str:
-    """A line across the plot with its word at the end where nothing else is likely to be."""
+    """Draw a line across the plot with its label at one end."""
     text = xml_text(rule.label)
     if rule.upright:
         x = at(chart.x, rule.value)
         side, dx = ("end", -4) if share(chart.x, rule.value) > 0.5 else ("start", 4)
         return (
             f'<line class="rule" x1="{x}" x2="{x}" y1="0" y2="100%"/>'
-            f'<text class="said" x="{x}" dx="{dx}" y="0" dy="11" text-anchor="{side}">{text}</text>'
+            f'<text class="word" x="{x}" dx="{dx}" y="0" dy="11" text-anchor="{side}">{text}</text>'
         )
     part = 1 - share(chart.y, rule.value)
     y, dy = percent(part), 12 if part < _NAME_HEIGHT else -5
     return (
         f'<line class="rule" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
-        f'<text class="said" x="0" dx="5" y="{y}" dy="{dy}">{text}</text>'
+        f'<text class="word" x="0" dx="5" y="{y}" dy="{dy}">{text}</text>'
     )
 
 
@@ -188,7 +189,7 @@ def _pin(chart: LineChart, pin: Pin) -> str:
     return (
         f'<use href="#shape-ring" class="ring {colour(pin.hue)}" x="{x}" y="{y}">'
         f"{titled(pin.text)}</use>"
-        f'<text class="said" x="{x}" dx="{dx}" y="{y}" dy="{dy}" text-anchor="{side}">'
+        f'<text class="word" x="{x}" dx="{dx}" y="{y}" dy="{dy}" text-anchor="{side}">'
         f"{xml_text(pin.label)}</text>"
     )
 
@@ -218,25 +219,25 @@ def _names(chart: LineChart) -> str:
     return "".join(texts)
 
 
-# Charts of rows: every trial as a dot, bars from zero, changes round the line of no change.
-#  Each row has tracks, drawings 20 pixels high; labels and figures stand beside them as text.
+# Charts of rows: trials as dots, bars from zero, changes around the line of no change. A row has
+# tracks, drawings 20 pixels high, with its label and its figures as text.
 
 TRACK_HEIGHT = 20
-# What goes through all rows reaches over a row's edges, so that it has no gaps.
+# Lines through all rows extend over the edges of a row, so that they have no gaps.
 _OVER = 4
-# Plots of dots stand two beside each other; the others are as wide as the page or a phone.
+# Two plots of dots fit next to each other; other charts are as wide as the page or a phone.
 _HALF_WIDTH, _ROWS_PHONE_WIDTH, _ROWS_PAGE_WIDTH = 190.0, 320.0, 600.0
-# Bars on a phone have their figures beside them.
+# The figures of bars are next to them on a phone.
 _PHONE_WIDTH_OF_BARS = 210.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """`drawing` is SVG to be put in an <svg>; `end` the figure as text; `said` all in words."""
+    """`drawing` is SVG to be put in an <svg>; `end` the figure as text."""
 
     drawing: str
     end: str
-    said: str
+    description: str
     absent: bool = False
     marks: tuple[Mark, ...] = ()
 
@@ -266,7 +267,7 @@ class RowChart:
 
     @property
     def widths(self) -> str:
-        """Classes that give names and figures the room that their texts need."""
+        """Classes for the width of names and figures."""
         names = max((len(row.label) for row in self.rows), default=0)
         ends = max((len(track.end) for row in self.rows for track in row.tracks), default=0)
         return f"name-{_size(names)} end-{_size(ends)}"
@@ -318,7 +319,7 @@ def _chart(
             for x in (at(axis, value) for value, _ in axis.ticks)
         )
         + "</g>"
-        + (_banded_grids(chart) if isinstance(chart, DeltaChart) else ""),
+        + (_margin_grids(chart) if isinstance(chart, DeltaChart) else ""),
         axis="".join(
             f'<text class="{"tick" if tick in narrow else "wide"}" x="{percent(tick[0])}" y="13"'
             f' text-anchor="{anchor(tick[0])}">{xml_text(tick[1])}</text>'
@@ -337,8 +338,8 @@ def _grid(chart: DotPlot | BarChart | DeltaChart) -> str:
 
 
 def _rows_line(style: str, x1: str, x2: str, y1: int = 10, y2: int = 10, title: str = "") -> str:
-    told = titled(title)
-    end = f">{told}</line>" if told else "/>"
+    tooltip = titled(title)
+    end = f">{tooltip}</line>" if tooltip else "/>"
     return f'<line class="{style}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}"{end}'
 
 
@@ -363,13 +364,13 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
         drawing += _rows_line("mid", x, x, 2, 18, f"{plot.mark} {row.text}")
     for dot in row.dots:
         style = "odd" if dot.outlier else "dot"
-        told = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
+        text = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
         x = at(plot, dot.value)
-        drawing += f'<circle class="{style}" cx="{x}" cy="10" r="4.5">{titled(told)}</circle>'
+        drawing += f'<circle class="{style}" cx="{x}" cy="10" r="4.5">{titled(text)}</circle>'
     track = Track(
         drawing=drawing,
         end=row.text,
-        said="; ".join([row.text, *(f"{dot.trial} {dot.text}" for dot in row.dots)]),
+        description="; ".join([row.text, *(f"{dot.trial} {dot.text}" for dot in row.dots)]),
         absent=row.value is None,
         marks=row.marks,
     )
@@ -380,26 +381,26 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
 
 
 def _bars(chart: BarChart, group: BarGroup) -> Row:
-    return Row(label=group.label, tracks=tuple(_bar(chart, one) for one in group.bars))
+    return Row(label=group.label, tracks=tuple(_bar(chart, entry) for entry in group.bars))
 
 
-def _bar(chart: BarChart, one: Bar) -> Track:
+def _bar(chart: BarChart, entry: Bar) -> Track:
     drawing = _grid(chart)
-    if one.value is not None:
-        drawing += bar(one.series, at(chart.scale, one.value), refused=one.refused)
+    if entry.value is not None:
+        drawing += bar(entry.series, at(chart.scale, entry.value), refused=entry.refused)
     drawing += _rows_line("base", "0", "0", 1, 19)
-    for dot in one.dots:
-        style = f"trial {colour(one.series)}{' outlier' if dot.outlier else ''}"
-        told = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
-        drawing += mark(shape(one.series), style, at(chart.scale, dot.value), "10", told)
-    drawing += _whisker(chart.scale, one.interval)
-    series = chart.series[one.series] if one.series < len(chart.series) else ""
+    for dot in entry.dots:
+        style = f"trial {colour(entry.series)}{' outlier' if dot.outlier else ''}"
+        text = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
+        drawing += mark(shape(entry.series), style, at(chart.scale, dot.value), "10", text)
+    drawing += _whisker(chart.scale, entry.interval)
+    series = chart.series[entry.series] if entry.series < len(chart.series) else ""
     name = series if len(chart.series) > 1 else ""
     return Track(
         drawing=drawing,
-        end=one.text,
-        said=": ".join(part for part in (name, one.text) if part),
-        absent=one.value is None,
+        end=entry.text,
+        description=": ".join(part for part in (name, entry.text) if part),
+        absent=entry.value is None,
     )
 
 
@@ -419,17 +420,17 @@ def _delta(chart: DeltaChart, row: DeltaRow) -> Row:
     if row.ratio is not None:
         drawing += _whisker(scale, row.interval)
         drawing += verdict_mark(row.verdict, at(scale, row.ratio), "10")
-    said = row.text if row.verdict in row.text else f"{row.verdict}: {row.text}"
-    track = Track(drawing=drawing, end=row.text, said=said, absent=row.ratio is None)
+    description = row.text if row.verdict in row.text else f"{row.verdict}: {row.text}"
+    track = Track(drawing=drawing, end=row.text, description=description, absent=row.ratio is None)
     return Row(label=row.label, tracks=(track,))
 
 
 def _bands(chart: DeltaChart) -> list[float]:
-    """The bands that occur, the narrowest first: each is drawn once and used by its rows."""
+    """The equivalence margins of the rows, the narrowest first; each is drawn once."""
     return sorted({row.band for row in chart.rows})
 
 
-def _banded_grids(chart: DeltaChart) -> str:
+def _margin_grids(chart: DeltaChart) -> str:
     zero = at(chart.scale, 1.0)
     line = _rows_line("zero", zero, zero, -_OVER, TRACK_HEIGHT + _OVER)
     drawn = []
@@ -444,7 +445,7 @@ def _banded_grids(chart: DeltaChart) -> str:
 
 
 def _delta_legend(chart: DeltaChart) -> tuple[tuple[str, str], ...]:
-    """The marks that the chart has, and its band."""
+    """The marks of the chart and its equivalence margin."""
     shown = {row.verdict for row in chart.rows if row.ratio is not None}
     marks = [
         (verdict_mark(verdict, "12", "10"), verdict) for verdict in SYMBOLS if verdict in shown
@@ -453,7 +454,7 @@ def _delta_legend(chart: DeltaChart) -> tuple[tuple[str, str], ...]:
         (
             '<rect class="band" x="2" y="2" width="20" height="16"/>'
             + _rows_line("zero", "12", "12", 0, TRACK_HEIGHT),
-            "no change, and the band that counts as the same",
+            "no change, and the equivalence margin",
         )
     ]
     return (*marks, *(band if any(_bands(chart)) else []))
@@ -475,13 +476,13 @@ def shade(ratio: float, higher_is_better: bool) -> float:
     return min(max(part if higher_is_better else -part, -1.0), 1.0)
 
 
-def level(value: float | None, *, judged: bool = False) -> str:
+def level(value: float | None, *, tested: bool = False) -> str:
     """The class of a shade: `b6` best, `b0` as the baseline, `w6` worst; empty without one. Where
-    changes were `judged`, what is better or worse has a shade however small it is."""
+    changes were `tested`, a better or worse cell always has a shade."""
     if value is None:
         return ""
     step = round(abs(value) * LEVELS)
-    if judged and value:
+    if tested and value:
         step = max(step, 1)
     return f"w{step}" if value < 0 and step else f"b{step}"
 
@@ -492,8 +493,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def ratio(chart: HeatMap, column: int, cell: HeatCell) -> float | None:
-    """The figure against that of the baseline row, None where one of them is missing or of no
-    use."""
+    """Divide a figure by the baseline's; None where one of them is missing or refused."""
     if not 0 <= chart.baseline < len(chart.cells):
         return None
     base = chart.cells[chart.baseline][column]
@@ -502,9 +502,11 @@ def ratio(chart: HeatMap, column: int, cell: HeatCell) -> float | None:
     return cell.value / base.value
 
 
-def beside(chart: HeatMap, column: int, cell: HeatCell) -> str:
-    """The small text beside a figure: how many times the baseline's it is. None in its own row,
-    nor where the figures are changes already."""
+def heat_ratio(chart: HeatMap, column: int, cell: HeatCell) -> str:
+    """Format how many times the baseline's figure a figure is.
+
+    Empty in the baseline's own row, and where the figures are changes already.
+    """
     if chart.relative or cell is chart.cells[chart.baseline][column]:
         return ""
     found = ratio(chart, column, cell)

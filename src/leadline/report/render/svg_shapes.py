@@ -1,5 +1,7 @@
-"""Marks, hatches and texts of charts. A series has a colour, and a second cue in its shape, dash
-or hatch: whoever sees no colours or prints without them reads the same."""
+"""Marks, hatches and axes of SVG charts.
+
+A series has a colour, and a second cue in its shape, dash or hatch for readers without colours.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def xml_text(text: str) -> str:
 
 
 def titled(text: str) -> str:
-    """What a pointer that rests on a mark is told."""
+    """The tooltip of a mark."""
     return f"<title>{xml_text(text)}</title>" if text else ""
 
 
@@ -81,8 +83,8 @@ def shape(series: int) -> str:
 
 def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
     """A shape of DEFINITIONS with its middle at (x, y); `style` is its class."""
-    told = titled(title)
-    end = f">{told}</use>" if told else "/>"
+    tooltip = titled(title)
+    end = f">{tooltip}</use>" if tooltip else "/>"
     return f'<use href="#shape-{kind}" class="{style}" x="{x}" y="{y}"{end}'
 
 

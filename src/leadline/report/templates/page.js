@@ -4,7 +4,7 @@
   root.classList.add("js");
   const all = (selector, from) => [...(from || document).querySelectorAll(selector)];
 
-  // What the reader chose stands behind the anchor (#results?filter=disk&metric=p99), so that a
+  // The choices of the reader are kept in the anchor (#results?filter=disk&metric=p99), so that a
   // copied link shows the same view.
   const parsed = () => {
     const [anchor, query] = location.hash.slice(1).split(/\?(.*)/s);
@@ -31,7 +31,7 @@
     ? root.dataset.theme === "dark"
     : matchMedia("(prefers-color-scheme: dark)").matches;
   const toggle = document.getElementById("theme");
-  const tell = () => {
+  const notify = () => {
     toggle.textContent = dark() ? "Light" : "Dark";
     toggle.setAttribute("aria-label", dark() ? "Use light colours" : "Use dark colours");
   };
@@ -39,12 +39,12 @@
     root.dataset.theme = dark() ? "light" : "dark";
     keep(root.dataset.theme);
     remember("theme", root.dataset.theme);
-    tell();
+    notify();
   });
   const restoreTheme = () => {
     const wanted = chosen.get("theme") || recall();
     if (wanted === "dark" || wanted === "light") root.dataset.theme = wanted;
-    tell();
+    notify();
   };
 
   // Sorting: rows without a value always last.

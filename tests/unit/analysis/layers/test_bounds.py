@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.layers.model import Seconds, Series, rates_within
+from leadline.analysis.layers.windows import Seconds, Series, rate_bounds
 
 TENTHS = 10
 
@@ -37,7 +37,7 @@ def test_what_was_counted_in_any_window_in_question_lies_within(
     tenths[20:30], tenths[30:40] = [1000] * 10, [0] * 10  # never an even load
     first = data.draw(st.integers(min_value=begin, max_value=begin + late))
     last = data.draw(st.integers(min_value=begin + length, max_value=begin + length + late))
-    bounds = rates_within(
+    bounds = rate_bounds(
         sampled(tenths), over(begin / TENTHS, (begin + length) / TENTHS, late / TENTHS)
     )
     assert bounds is not None
@@ -50,27 +50,27 @@ def test_what_was_counted_in_any_window_in_question_lies_within(
 
 
 def test_of_an_even_load_every_window_has_the_same_rate() -> None:
-    assert rates_within(sampled([5] * 100), over(3, 7, late_s=1.5)) == pytest.approx((50, 50))
+    assert rate_bounds(sampled([5] * 100), over(3, 7, late_s=1.5)) == pytest.approx((50, 50))
 
 
 def test_a_group_that_is_written_at_an_end_is_all_within_or_all_without() -> None:
     """One transaction group of 600 in the second from 4 to 5, and nothing else."""
     series = sampled([0] * 40 + [60] * 10 + [0] * 50)
-    at_end = rates_within(series, over(2, 5))
+    at_end = rate_bounds(series, over(2, 5))
     assert at_end == pytest.approx((0, 600 / 3))
-    within = rates_within(series, over(1, 9))
+    within = rate_bounds(series, over(1, 9))
     assert within == pytest.approx((600 / 8, 600 / 8))
-    beside = rates_within(series, over(7, 9))
+    beside = rate_bounds(series, over(7, 9))
     assert beside == pytest.approx((0, 0))
 
 
 def test_a_second_that_nobody_read_may_hold_as_much_as_the_busiest() -> None:
     series = sampled([0] * 10 + [60] * 10)
-    bounds = rates_within(series, over(0, 2, late_s=1.0))
+    bounds = rate_bounds(series, over(0, 2, late_s=1.0))
     assert bounds is not None
     assert bounds[1] == pytest.approx((600 + 600) / 2)
 
 
 @pytest.mark.parametrize("series", [[], [(0.0, 1.0)], [(0.0, 1.0), (1.0, 2.0)]])
 def test_without_samples_in_the_window_nothing_is_told(series: Series) -> None:
-    assert rates_within(series, over(5, 9)) is None
+    assert rate_bounds(series, over(5, 9)) is None

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from leadline.analysis.layers.relevance import Relevance, Setting, settings_of
+from leadline.analysis.layers.facts import Code, Relevance, Setting
+from leadline.analysis.layers.relevance import find_settings
 from leadline.analysis.layers.trial import TrialLayers, trial_layers
 from leadline.archive import layout
 from leadline.inventory.layer import Layer, LayerKind
+from leadline.report.pages.layer_words import words
 from tests.unit.analysis.layers.layer_archives import lines, stamp
 from tests.unit.analysis.layers.streams import SECONDS, stack, stream_run
 
@@ -84,7 +86,9 @@ def found(
 
 
 def judged(trial: TrialLayers, parameters: Mapping[str, str] | None = None) -> dict[str, Setting]:
-    return {one.name: one for one in settings_of(trial, parameters or {}, None)}
+    settings = find_settings(trial, parameters or {}, None)
+    assert all(words(setting.cause) for setting in settings), "a template lacks no value"
+    return {setting.name: setting for setting in settings}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +155,7 @@ def test_records_as_large_as_the_limit_are_joined_by_a_larger_one_if_any_wait(
     one = found(tmp_path / "r", record=131072, text=iostat(active=active, pending=pending))
     setting = judged(one)["zfs_vdev_aggregation_limit_non_rotating"]
     assert setting.relevance is relevance
-    assert "wo records of 128 KiB are larger than the limit of 128 KiB" in setting.sentence
+    assert setting.evidence == {"record_bytes": 131072, "limit_bytes": 131072}
 
 
 def test_pieces_of_a_record_are_joined_on_raidz(tmp_path: Path) -> None:
@@ -226,7 +230,7 @@ def test_dirty_data_matters_where_writers_were_delayed(tmp_path: Path) -> None:
     setting = judged(found(tmp_path / "r", ends=waits(7)))["zfs_dirty_data_max"]
     assert setting.relevance is Relevance.CAN
     assert setting.evidence["dmu_tx_dirty_delay"] == 7
-    assert "had to wait 7 times" in setting.sentence, "a writer counts once, though in two counters"
+    assert setting.cause.values["times"] == 7, "a writer counts once, though in two counters"
 
 
 @pytest.mark.parametrize(
@@ -271,7 +275,7 @@ def test_zfs_fuse_has_no_module_to_set(tmp_path: Path) -> None:
     settings = judged(found(tmp_path / "r", implementation="fuse"))
     for name in ("zfs_dirty_data_max", "zfs_txg_timeout", "zfs_vdev_aggregation_limit"):
         assert settings[name].relevance is Relevance.CANNOT
-        assert "cannot be set there" in settings[name].sentence
+        assert settings[name].cause.code is Code.FUSE_NO_MODULE
     assert settings["number of vdevs"].relevance is Relevance.CAN, "8 wait at the device, 1.3 pass"
 
 
@@ -285,7 +289,8 @@ def test_reads_below_a_write_are_what_a_cache_might_answer(tmp_path: Path) -> No
 def test_an_object_that_no_request_comes_near(tmp_path: Path) -> None:
     setting = judged(found(tmp_path / "r"))["object size of the image"]
     assert setting.relevance is Relevance.CANNOT
-    assert "1/381 of an object" in setting.sentence
+    numbers = setting.evidence
+    assert numbers["object_bytes"] / numbers["mean_size_bytes"] == pytest.approx(381, rel=0.01)
 
 
 def test_sync_matters_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -335,13 +340,13 @@ def test_several_requests_in_flight_may_all_be_of_one_object(tmp_path: Path) -> 
     run = stream_run(tmp_path / "r", {"zfs": (stack(8192), [many])})
     setting = judged(trial_layers(run.trials[0], run.stacks["zfs"]))["object size of the image"]
     assert setting.relevance is Relevance.NOT_KNOWN
-    assert "13.1 are in flight" in setting.sentence
+    assert setting.evidence["in_flight"] == pytest.approx(13.1, rel=0.01)
 
 
-def test_every_judgement_has_a_sentence_and_finite_numbers(tmp_path: Path) -> None:
+def test_every_setting_has_words_and_finite_numbers(tmp_path: Path) -> None:
     one = found(tmp_path / "r", text=iostat(active=3, pending=0))
     for setting in judged(one).values():
-        assert setting.sentence.endswith(".")
+        assert words(setting.cause).endswith(".")
         assert all(value == value and abs(value) < 1e18 for value in setting.evidence.values())
 
 

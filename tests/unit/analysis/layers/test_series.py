@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.layers.model import Basis, Sample, Window, growth, window_of
+from leadline.analysis.layers.windows import Basis, Sample, Window, growth, workload_window
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase, Workload
 
@@ -23,7 +23,7 @@ def workload(*patterns: Pattern, ramp_s: float = 0.0, runtime_s: float = 10.0) -
 
 
 def window(op: Op, *patterns: Pattern, ramp_s: float = 0.0, engine_s: float = 10.0) -> Window:
-    found = window_of(workload(*patterns, ramp_s=ramp_s), op, engine_s)
+    found = workload_window(workload(*patterns, ramp_s=ramp_s), op, engine_s)
     assert found is not None
     return found
 
@@ -61,7 +61,7 @@ def test_only_what_is_surely_the_engines_counts(
     late: float, span: tuple[float, float], basis: Basis
 ) -> None:
     """It began up to so many seconds late, behind a ramp of 3 s and for 10 s."""
-    found = window_of(workload(Pattern.WRITE, ramp_s=3.0), Op.WRITE, 10.0, late)
+    found = workload_window(workload(Pattern.WRITE, ramp_s=3.0), Op.WRITE, 10.0, late)
     assert found is not None
     assert (found.spans, found.basis) == ((span,), basis)
     grown = growth(ramping(16), found)
@@ -76,8 +76,8 @@ def test_each_phase_has_its_own_window() -> None:
     assert window(Op.WRITE, *phases, ramp_s=1.0).spans == ((1.5, 11.0),)
     assert window(Op.READ, *phases, ramp_s=1.0).spans == ((12.5, 22.0),)
     twice = workload(Pattern.READ, Pattern.RANDREAD, ramp_s=1.0)
-    assert window_of(twice, Op.READ, 20.0) is None, "two windows would be one figure"
-    assert window_of(workload(*phases, ramp_s=1.0), Op.TRIM, None) is None
+    assert workload_window(twice, Op.READ, 20.0) is None, "two windows would be one figure"
+    assert workload_window(workload(*phases, ramp_s=1.0), Op.TRIM, None) is None
 
 
 def test_what_was_read_before_and_after_only_is_a_mean_with_the_ramp() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.layers.model import Sizes, added
+from leadline.analysis.layers.model import Sizes, add_counts
 
 COUNTS = st.dictionaries(
     st.integers(min_value=0, max_value=1 << 24), st.integers(min_value=0, max_value=1000)
@@ -53,4 +53,4 @@ def test_a_quantile_is_a_size_that_occurred_with_at_least_that_share_below(
 
 @given(st.lists(COUNTS))
 def test_nothing_is_lost_when_counts_are_added(parts: list[dict[int, int]]) -> None:
-    assert sum(added(parts).values()) == sum(sum(part.values()) for part in parts)
+    assert sum(add_counts(parts).values()) == sum(sum(part.values()) for part in parts)

@@ -1,4 +1,4 @@
-"""Sums that are judged, and healthy stacks of which nothing may be called wrong."""
+"""Sums of bytes between layers: correct stacks must not be flagged."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from leadline.analysis.layers.facts import Code, fact
 from leadline.analysis.layers.model import Figure, Flow, LayerFlow
-from leadline.analysis.layers.steps import Between, Evidence, Step, others_may_do_more, reasons_of
+from leadline.analysis.layers.steps import Between, Evidence, Step, find_reasons, may_do_more
 from leadline.analysis.layers.study import CellLayers, layer_study
-from leadline.analysis.layers.zfs import written_times
+from leadline.analysis.layers.zfs import write_factor
 from leadline.archive import layout
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Pattern
+from leadline.report.pages.layer_words import words
 from tests.unit.analysis.layers.layer_archives import (
     EXT4,
     LOOP,
@@ -32,6 +34,13 @@ from tests.unit.analysis.layers.streams import FUSE, IMAGE, POOL, evidence, stre
 from tests.unit.audit.audit_archives import Stored, build, cell
 
 MIB = 1 << 20
+
+
+def codes(step: Step) -> list[Code]:
+    assert all(words(reason) for reason in step.reasons), "a template lacks no value"
+    return [reason.code for reason in step.reasons]
+
+
 HEAD = (
     "              capacity     operations     bandwidth    disk_wait\n"
     "pool        alloc   free   read  write   read  write   read  write\n"
@@ -77,25 +86,31 @@ def device(name: str, **facts: str) -> Layer:
 
 
 @pytest.mark.parametrize(
-    ("upper", "ratio", "one_to_one", "adds_up", "word"),
+    ("upper", "ratio", "one_to_one", "adds_up", "reason"),
     [
-        (device("sda3", type="partition"), 1.0, True, True, ""),
-        (device("sda3", type="partition"), 1.7, True, None, "room beside sda3"),
-        (device("sda3", type="partition"), 0.7, True, False, "No reason"),
-        (device("dm-0", type="dm", mapping="crypt"), 1.2, True, False, "No reason"),
-        (device("dm-0", type="dm", mapping="lvm"), 2.0, False, None, "copies, parity"),
-        (device("md0", type="raid", level="raid5"), 1.4, False, None, "md0 (raid5)"),
-        (device("loop3", type="loop", direct_io="no"), 0.2, False, None, "page cache"),
-        (device("loop3", type="loop", direct_io="yes"), 0.2, True, False, "No reason"),
+        (device("sda3", type="partition"), 1.0, True, True, None),
+        (device("sda3", type="partition"), 1.7, True, None, Code.PARTITION),
+        (device("sda3", type="partition"), 0.7, True, False, Code.NO_REASON),
+        (device("dm-0", type="dm", mapping="crypt"), 1.2, True, False, Code.NO_REASON),
+        (device("dm-0", type="dm", mapping="lvm"), 2.0, False, None, Code.DEVICE_MAPPER),
+        (device("md0", type="raid", level="raid5"), 1.4, False, None, Code.RAID_READS),
+        (device("loop3", type="loop", direct_io="no"), 0.2, False, None, Code.LOOP_READS),
+        (device("loop3", type="loop", direct_io="yes"), 0.2, True, False, Code.NO_REASON),
     ],
     ids=lambda value: value.name if isinstance(value, Layer) else None,
 )
 def test_devices_that_lie_on_others(
-    tmp_path: Path, upper: Layer, ratio: float, one_to_one: bool, adds_up: bool | None, word: str
+    tmp_path: Path,
+    upper: Layer,
+    ratio: float,
+    one_to_one: bool,
+    adds_up: bool | None,
+    reason: Code | None,
 ) -> None:
     step = two_disks(tmp_path / "r", upper, ratio)
     assert (step.one_to_one, step.adds_up) == (one_to_one, adds_up)
-    assert word in " ".join(step.reasons)
+    assert reason in [None, *codes(step)]
+    assert (reason is None) is (step.reasons == ())
 
 
 def bursts(device_name: str, per_second: Sequence[float]) -> list[dict[str, object]]:
@@ -133,9 +148,10 @@ def test_a_short_window_behind_a_ramp(
     assert step.adds_up is adds_up
     if adds_up is None:
         assert step.open_for == "other seconds"
-        assert "beside those of the counters" in step.reasons[0]
-        assert step.ratio_bounds is not None
-        assert step.ratio_bounds[0] <= 1 <= step.ratio_bounds[1]
+        assert codes(step)[0] is Code.WINDOWS_EXPLAIN
+        assert step.bytes_ratio_least is not None
+        assert step.bytes_ratio_most is not None
+        assert step.bytes_ratio_least <= 1 <= step.bytes_ratio_most
 
 
 def test_phases_of_which_the_seconds_are_not_known_are_not_called_wrong(tmp_path: Path) -> None:
@@ -227,7 +243,7 @@ def test_all_sides_of_a_mirror_add_up_and_its_copies_are_a_reason(tmp_path: Path
     above = next(step for step in one.median.steps if (step.above, step.op) == (0, Op.WRITE))
     assert above.adds_up is None
     assert above.bytes_ratio == pytest.approx(2, rel=0.01)
-    assert above.reasons[0] == "Each byte is written 2 times or more: 1 x mirror of 2."
+    assert above.reasons[0] == fact(Code.VDEV_COPIES, times=2.0, layout="1 x mirror of 2")
 
 
 def test_a_log_device_is_none_of_those_that_hold_data(tmp_path: Path) -> None:
@@ -236,7 +252,8 @@ def test_a_log_device_is_none_of_those_that_hold_data(tmp_path: Path) -> None:
     step = to_devices(one)
     assert step.adds_up is True
     notes = one.median.layers[1].notes
-    assert any("its logs are not among its figures (0 MiB/s read, 28.6" in one for one in notes)
+    (logs,) = (note.values for note in notes if note.code is Code.ZPOOL_GROUP)
+    assert logs == {"group": "logs", "read_bps": 0.0, "write_bps": 30e6}
 
 
 def test_a_vdev_that_is_no_device_here_leaves_the_sum_open(tmp_path: Path) -> None:
@@ -255,9 +272,8 @@ def test_a_group_that_zpool_iostat_did_not_see_is_no_contradiction(tmp_path: Pat
     step = to_devices(pool_of(tmp_path / "r", ["sda"], told, disk))
     assert step.difference == pytest.approx(2, abs=0.01), "three times the rate that was told"
     assert (step.adds_up, step.open_for) == (None, "other seconds")
-    assert step.reasons[0].startswith(
-        "`zpool iostat` told 6 whole seconds, which may lie up to 4.0"
-    )
+    windows = step.reasons[0].values
+    assert (windows["length_s"], windows["late_s"]) == (6, pytest.approx(4))
 
 
 def test_seconds_that_took_longer_are_no_contradiction(tmp_path: Path) -> None:
@@ -271,8 +287,8 @@ def test_what_no_window_accounts_for_is_called_wrong(tmp_path: Path) -> None:
     told = [table([("  sda", 12e6)])] * 10
     step = to_devices(pool_of(tmp_path / "r", ["sda"], told, [24e6] * 10))
     assert step.adds_up is False
-    assert step.ratio_bounds is not None
-    assert step.ratio_bounds[0] > 1.5
+    assert step.bytes_ratio_least is not None
+    assert step.bytes_ratio_least > 1.5
 
 
 @pytest.mark.parametrize(("late_s", "adds_up"), [(0.0, True), (3.0, True)])
@@ -286,7 +302,7 @@ def test_an_even_load_is_judged_though_seconds_are_missing(
 
 @pytest.mark.parametrize(
     ("ratio", "adds_up", "open_for"),
-    [(1.0, True, ""), (0.7, None, "cached"), (1.6, None, "others too")],
+    [(1.0, True, None), (0.7, None, "cached"), (1.6, None, "others too")],
 )
 def test_a_pool_below_a_mapped_image(
     tmp_path: Path, ratio: float, adds_up: bool | None, open_for: str
@@ -336,10 +352,10 @@ def test_a_journal_is_no_contradiction(
         ratio=(written + added) / written,
         one_to_one=True,
     )
-    assert others_may_do_more(between, Evidence(fsyncs=fsyncs)) is open_
-    assert "journal" in reasons_of(between, Evidence(fsyncs=fsyncs))[0]
+    assert may_do_more(between, Evidence(fsyncs=fsyncs)) is open_
+    assert find_reasons(between, Evidence(fsyncs=fsyncs))[0].code is Code.FILESYSTEM_JOURNAL
     reads = replace(between, op=Op.READ)
-    assert not others_may_do_more(reads, Evidence(fsyncs=fsyncs)), "of reads it says nothing"
+    assert not may_do_more(reads, Evidence(fsyncs=fsyncs)), "of reads it says nothing"
 
 
 @pytest.mark.parametrize(
@@ -357,7 +373,7 @@ def test_a_journal_is_no_contradiction(
     ],
 )
 def test_how_often_a_byte_is_written(shape: str, times: float | None) -> None:
-    assert written_times(shape) == times
+    assert write_factor(shape) == times
 
 
 @pytest.mark.parametrize(
@@ -370,7 +386,7 @@ def test_how_often_a_byte_is_written(shape: str, times: float | None) -> None:
         ({"sync": "disabled"}, 16 << 10, False),
     ],
 )
-def test_what_is_synchronous_is_written_twice_if_it_goes_through_a_log_beside_it(
+def test_what_is_synchronous_is_written_twice_if_it_goes_through_the_intent_log(
     facts: dict[str, str], block: int, twice: bool
 ) -> None:
     moved = Flow(op=Op.WRITE, bandwidth=Figure(value=2e6, source="test"))
@@ -383,5 +399,5 @@ def test_what_is_synchronous_is_written_twice_if_it_goes_through_a_log_beside_it
         ratio=2.0,
         one_to_one=False,
     )
-    reasons = reasons_of(between, Evidence(fsyncs=True, block_bytes=block))
-    assert any("intent log" in one for one in reasons) is twice
+    reasons = find_reasons(between, Evidence(fsyncs=True, block_bytes=block))
+    assert (Code.INTENT_LOG in [reason.code for reason in reasons]) is twice

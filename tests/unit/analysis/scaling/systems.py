@@ -9,7 +9,14 @@ from typing import Any
 from leadline.analysis.comparison import Side
 from leadline.analysis.scaling.growth import Shapes
 from leadline.analysis.scaling.knee import shape_of
-from leadline.analysis.scaling.speedup import Kind, Known, OneSystem, Resource, Speedup, speedup
+from leadline.analysis.scaling.speedup import (
+    Kind,
+    OneSystem,
+    Resource,
+    Speedup,
+    SystemFacts,
+    speedup,
+)
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.host import HostInventory
 from leadline.plan.models import Cluster, LatencyLimit, Target
@@ -72,8 +79,8 @@ def side(made: Simulated, subject: str = "pool") -> Side:
     return Side(name=made.run.id, run=made.run, targets=targets, figures=made.figures, findings=())
 
 
-def knowledge(made: Simulated) -> Known:
-    return Known.of(side(made))
+def knowledge(made: Simulated) -> SystemFacts:
+    return SystemFacts.read(side(made))
 
 
 def one_system(made: Simulated) -> OneSystem:

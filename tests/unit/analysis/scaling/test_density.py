@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from leadline.analysis.scaling.limits import (
+from leadline.analysis.scaling.clients import (
     DensityAnswer,
     Fairness,
-    Standing,
     densities,
     disturbances,
     fairness_of,
 )
+from leadline.analysis.scaling.limits import Standing
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.records import Problem
 from leadline.metrics import Metric, Op

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.analysis.scaling.limits import Within, within
+from leadline.analysis.scaling.limits import NoThroughput, NoThroughputReason, Within, within
+from leadline.analysis.scaling.speedup import Bound, LimitOrigin, NoEqualLatency, SystemRole
 from leadline.findings import Finding
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit, parse_latency_limit
 from tests.unit.analysis.scaling.levels import Did, Level, closed, refusal, simulate
 from tests.unit.analysis.scaling.systems import HOSTS, against
+
+REFUSED = NoThroughput(reason=NoThroughputReason.LATENCY_REFUSED, findings=("throttled",))
 
 
 def at(load: int, *done: tuple[float, float]) -> Level:
@@ -38,7 +41,8 @@ def test_a_limit_that_no_level_passes_gives_a_bound() -> None:
 def test_nothing_is_said_below_the_lowest_level() -> None:
     found = of("mean<500us", at(1, (1000.0, 0.001)), at(64, (4000.0, 0.016)))
     assert found.iops is None
-    assert "lowest level" in found.absence
+    assert found.absence is not None
+    assert found.absence.reason is NoThroughputReason.LOWEST_LEVEL_ABOVE
 
 
 def test_past_the_peak_the_highest_throughput_counts_not_the_last() -> None:
@@ -65,7 +69,7 @@ def test_refused_latency_refuses_the_answer_and_says_which_finding_did() -> None
     doubts = [refusal("", latency_only=True, code="throttled")]
     found = of("mean<2ms", *levels, findings=doubts)
     assert found.iops is None
-    assert found.absence == "latency is refused: throttled"
+    assert found.absence == REFUSED
     assert found.left_out == ("qd1x1", "qd8x1")
 
 
@@ -98,7 +102,7 @@ def test_without_a_limit_the_baselines_latency_at_its_knee_is_taken() -> None:
     assert found.limit.metric is Metric.LATENCY_P99
     # 8 / 4020: a step further the throughput hardly grows.
     assert found.limit.below_s == pytest.approx(8 / 4020, rel=0.01)
-    assert found.chosen == "the baseline's p99 at its knee (qd8x1)"
+    assert found.chosen == LimitOrigin(metric=Metric.LATENCY_P99, at_knee=True, level="qd8x1")
     assert found.judgement.ratio is not None
     assert found.judgement.ratio > 1.45
     assert found.efficiency is not None
@@ -110,8 +114,8 @@ def test_two_bounds_are_no_ratio() -> None:
     levels = closed(1, 1000.0, 1010.0), closed(8, 3000.0, 3030.0)
     found = against(simulate(*levels), simulate(*levels), HOSTS, limit=limit).equal_latency
     assert found.judgement.ratio is None
-    assert "higher loads would tell" in found.absence
-    assert found.bound == ""
+    assert found.absence == NoEqualLatency()
+    assert found.bound is Bound.EXACT
 
 
 @pytest.mark.parametrize(
@@ -134,4 +138,4 @@ def test_refused_latency_of_the_baseline_is_the_reason() -> None:
     found = against(small, simulate(*levels), HOSTS).equal_latency
     assert found.limit is None
     assert found.judgement.ratio is None
-    assert found.absence == "baseline: latency is refused: throttled"
+    assert found.absence == NoEqualLatency(side=SystemRole.BASELINE, cause=REFUSED)

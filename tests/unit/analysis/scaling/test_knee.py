@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from leadline.analysis.scaling.knee import KneeMethod, Shape, shape_of
+from leadline.analysis.scaling.knee import KneeMethod, NoKnee, NoKneeReason, Shape, shape_of
 from leadline.stats.usl import Unfitted, Usl
 from tests.unit.analysis.scaling.levels import closed, noisy, refusal, simulate
 
@@ -43,7 +43,7 @@ def test_a_curve_that_falls_behind_its_peak() -> None:
     assert found.law_peak is not None
     assert found.law_peak.load == pytest.approx(35, rel=0.1)
     assert found.law_peak.iops == pytest.approx(RETROGRADE.at(35), rel=0.03)
-    assert found.law_peak.range.low < 35 < found.law_peak.range.high
+    assert found.law_peak.range.interval[0] < 35 < found.law_peak.range.interval[1]
     assert not found.law_peak.range.beyond
 
 
@@ -62,7 +62,7 @@ def test_single_trials_have_no_interval_and_tie_widely() -> None:
     assert found.last_gain is not None
     assert found.last_gain.interval is None
     assert "qd16x1" in found.peak.ties
-    assert found.knee(KneeMethod.GAIN).range is None
+    assert found.knee(KneeMethod.GAIN).interval is None
 
 
 def test_the_knee_of_a_limit_reached_at_once() -> None:
@@ -71,8 +71,7 @@ def test_the_knee_of_a_limit_reached_at_once() -> None:
     for method in (KneeMethod.GAIN, KneeMethod.CURVATURE):
         knee = found.knee(method)
         assert knee.level == "qd16x1"
-        assert knee.range is not None
-        assert (knee.range.low, knee.range.high, knee.range.beyond) == (16, 16, False)
+        assert (knee.interval, knee.beyond) == ((16, 16), False)
 
 
 def test_the_law_s_knee_is_where_a_doubling_brings_a_tenth() -> None:
@@ -80,8 +79,8 @@ def test_the_law_s_knee_is_where_a_doubling_brings_a_tenth() -> None:
     knee = found.knee(KneeMethod.LAW)
     assert knee.load is not None
     assert SATURATING.at(2 * knee.load) / SATURATING.at(knee.load) == pytest.approx(1.1, abs=0.005)
-    assert knee.range is not None
-    assert knee.range.low <= knee.load <= knee.range.high
+    assert knee.interval is not None
+    assert knee.interval[0] <= knee.load <= knee.interval[1]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +100,14 @@ def test_a_curve_that_still_grows_has_no_knee_in_range() -> None:
     assert found.peak is not None
     assert found.peak.last
     assert all(knee.load is None for knee in found.knees)
-    assert "not within the levels measured" in found.knee(KneeMethod.GAIN).absence
+    assert found.knee(KneeMethod.GAIN).absence == NoKnee(
+        reason=NoKneeReason.STILL_GROWS, loads=len(LOADS)
+    )
     assert found.law_peak is not None
     assert found.law_peak.load is None
     assert found.law_peak.iops is None
     assert found.law_peak.range.beyond
-    assert found.law_peak.range.high == 128
+    assert found.law_peak.range.interval[1] == 128
 
 
 def test_what_the_trials_leave_open_is_left_open() -> None:
@@ -114,7 +115,7 @@ def test_what_the_trials_leave_open_is_left_open() -> None:
     rates = {1: 100.0, 2: 200.0, 4: 400.0, 8: 800.0, 16: 880.0}
     found = shape(lambda load: rates[int(load)], noise=0.08, loads=tuple(rates))
     assert found.saturated is None
-    assert "leave open" in found.knee(KneeMethod.GAIN).absence
+    assert found.knee(KneeMethod.GAIN).absence == NoKnee(reason=NoKneeReason.INCONCLUSIVE, loads=5)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
@@ -166,7 +167,7 @@ def test_saturation_and_knee_are_right_as_often_as_they_say() -> None:
     for seed in range(rounds):
         found = shape(lambda load: min(load, 16) * 100.0, noise=0.03, seed=seed)
         saturated += found.saturated is True
-        knee = found.knee(KneeMethod.GAIN).range
-        held += knee is not None and knee.low <= 16 <= knee.high
+        interval = found.knee(KneeMethod.GAIN).interval
+        held += interval is not None and interval[0] <= 16 <= interval[1]
     assert saturated >= 0.9 * rounds
     assert held >= 0.9 * rounds

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from leadline.analysis.scaling.limits import LimitAnswer, Standing, keeping
+from leadline.analysis.scaling.limits import (
+    LatencyGap,
+    LatencyGapReason,
+    LimitAnswer,
+    Standing,
+    check_limit,
+)
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit, parse_latency_limit
 from tests.unit.analysis.scaling.levels import OVERLOADED, Did, Level, refusal, simulate
@@ -18,7 +24,7 @@ def answered(
         Level(trials=[[Did(1000.0 * 2**k, 0.001, ms / 1000)] for ms in trials], iodepth=2**k)
         for k, trials in enumerate(p99_ms)
     ]
-    return keeping(simulate(*levels, **more).curve, limit)  # type: ignore[arg-type]
+    return check_limit(simulate(*levels, **more).curve, limit)  # type: ignore[arg-type]
 
 
 def depth(found: LimitAnswer, name: str) -> int | None:
@@ -32,8 +38,8 @@ def test_between_the_last_that_keeps_it_and_the_first_that_breaks_it() -> None:
     assert depth(found, "first_broken") == 8
     assert found.between == ("qd4x1",)
     assert found.iops == 2000
-    assert (found.points[2].kept, found.points[2].trials) == (2, 3)
-    assert found.points[2].standing is Standing.SOME
+    assert (found.levels[2].kept, found.levels[2].trials) == (2, 3)
+    assert found.levels[2].standing is Standing.SOME
 
 
 def test_all_keep_it_or_none_does() -> None:
@@ -61,7 +67,8 @@ def test_refused_latencies_are_not_used_and_told() -> None:
     assert depth(found, "last_kept") == 2
     assert found.unknown == ("qd4x1",)
     assert found.between == ()
-    assert "cache-served-reads" in found.points[2].why
+    assert found.levels[2].why is not None
+    assert found.levels[2].why.findings == ("cache-served-reads",)
 
 
 def test_the_limit_itself_is_not_below_it() -> None:
@@ -80,16 +87,16 @@ def test_an_open_loop_that_falls_behind_breaks_every_limit() -> None:
         Level(trials=[[Did(200.0, 0.001)], OVERLOADED], rate_iops=200),
         Level(trials=[OVERLOADED, OVERLOADED], rate_iops=400),
     ]
-    found = keeping(simulate(*levels).curve, LIMIT, open_loop=True)
-    assert [one.standing for one in found.points] == [
+    found = check_limit(simulate(*levels).curve, LIMIT, open_loop=True)
+    assert [one.standing for one in found.levels] == [
         Standing.KEPT,
         Standing.SOME,
         Standing.BROKEN,
     ]
-    assert (found.points[1].kept, found.points[1].trials) == (1, 2)
-    assert found.last_kept is found.points[0]
-    assert found.first_broken is found.points[2]
-    assert "not reached" in found.points[2].why
+    assert (found.levels[1].kept, found.levels[1].trials) == (1, 2)
+    assert found.last_kept is found.levels[0]
+    assert found.first_broken is found.levels[2]
+    assert found.levels[2].why == LatencyGap(reason=LatencyGapReason.RATE_NOT_REACHED, trials=2)
 
 
 def test_a_finished_open_loop_below_its_rate_breaks_the_limit_however_quick() -> None:
@@ -97,7 +104,7 @@ def test_a_finished_open_loop_below_its_rate_breaks_the_limit_however_quick() ->
         Level(trials=[[Did(300.0, 0.001)], [Did(310.0, 0.001)]], rate_iops=400),
         findings=[refusal("qd1x1-rate400", latency_only=True, code="rate-not-reached")],
     )
-    (point,) = keeping(made.curve, LIMIT, open_loop=True).points
+    (point,) = check_limit(made.curve, LIMIT, open_loop=True).levels
     assert point.standing is Standing.BROKEN
 
 
@@ -105,5 +112,5 @@ def test_closed_points_do_not_answer_for_open_ones() -> None:
     made = simulate(
         Level(trials=[[Did(100.0, 0.001)]]), Level(trials=[[Did(50.0, 0.05)]], rate_iops=50)
     )
-    assert keeping(made.curve, LIMIT).first_broken is None
-    assert keeping(made.curve, LIMIT, open_loop=True).last_kept is None
+    assert check_limit(made.curve, LIMIT).first_broken is None
+    assert check_limit(made.curve, LIMIT, open_loop=True).last_kept is None

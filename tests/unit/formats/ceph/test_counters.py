@@ -12,7 +12,6 @@ from leadline.formats.ceph.counters import (
     CounterDump,
     MissedCounters,
     OsdPerf,
-    commit_latencies,
     osd_rates,
     parse_ceph_counters,
 )
@@ -59,7 +58,7 @@ def test_one_dump_gives_no_rates() -> None:
     assert osd_rates(()) == ()
 
 
-def test_missed_moments_and_commit_latencies() -> None:
+def test_missed_dumps_and_commit_latencies() -> None:
     content = log(
         {"error": "no answer"},
         {"perf": {"0": [2_000_000, 0], "1": [0, 0]}},
@@ -68,7 +67,8 @@ def test_missed_moments_and_commit_latencies() -> None:
     missed, *_ = samples = parse_ceph_counters(content)
     assert isinstance(missed, MissedCounters)
     assert missed.reason == "no answer"
-    assert commit_latencies(samples) == {0: (0.002, 0.004), 1: (0.0,)}
+    perfs = [sample for sample in samples if isinstance(sample, OsdPerf)]
+    assert [perf.commit_s for perf in perfs] == [{0: 0.002, 1: 0.0}, {0: 0.004}]
 
 
 @pytest.mark.parametrize(

@@ -327,20 +327,6 @@ def test_what_is_recognised() -> None:
         assert not IMPORTER.recognises("x", content)
 
 
-@given(
-    st.sampled_from([LOG, PLAIN, WRITE, RAND]),
-    st.floats(0, 1),
-    st.floats(0, 1),
-    st.binary(max_size=20),
-)
-def test_it_is_total(content: bytes, start: float, end: float, put: bytes) -> None:
-    first, last = sorted((int(start * len(content)), int(end * len(content))))
-    for broken in (content[:first] + put + content[last:], content[first:last], put):
-        IMPORTER.recognises("x", broken)
-        with contextlib.suppress(FormatError):
-            assert read_results(broken)
-
-
 @given(st.text("0123456789.e+-nainf ", max_size=30), st.integers(0, 60))
 def test_any_number_is_taken_or_left(number: str, line: int) -> None:
     lines = LOG.decode().splitlines()

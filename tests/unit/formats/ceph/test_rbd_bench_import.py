@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import contextlib
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.ceph.rbd_bench import IMPORTER, read_results
 from leadline.formats.importer import Result
@@ -100,14 +96,3 @@ def test_an_empty_file() -> None:
 def test_what_is_recognised() -> None:
     assert all(IMPORTER.recognises("x", one) for one in (WRITE, MIXED, OLD))
     assert not any(IMPORTER.recognises("x", one) for one in (b"", b"bench type", b"hints = 1\n"))
-
-
-@given(
-    st.sampled_from([WRITE, MIXED, OLD]), st.floats(0, 1), st.floats(0, 1), st.binary(max_size=20)
-)
-def test_it_is_total(content: bytes, start: float, end: float, put: bytes) -> None:
-    first, last = sorted((int(start * len(content)), int(end * len(content))))
-    for broken in (content[:first] + put + content[last:], content[first:last], put):
-        IMPORTER.recognises("x", broken)
-        with contextlib.suppress(FormatError):
-            assert read_results(broken)

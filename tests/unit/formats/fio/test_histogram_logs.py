@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.formats.fio.logs import (
+from leadline.formats.fio.histogram_logs import (
     TOP_FIO_2_S,
     TOP_FIO_3_S,
     bucket_of,

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-import contextlib
-
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.fio.json_import import IMPORTER
 from leadline.formats.importer import Result
@@ -216,17 +212,3 @@ def test_a_log_that_is_not_read_is_told() -> None:
     assert "line 2" in note.fact
     first, _ = read(document(job("a")) * 2, **{"iops.1": b"1000, 50, 0, 0\n"})
     assert [note.where for note in output(first).notes] == ["x_iops.1.log"]
-
-
-@given(
-    st.sampled_from(sorted(FILES.glob("*.json"))),
-    st.integers(0, 9000),
-    st.integers(0, 9000),
-    st.binary(max_size=8),
-)
-def test_the_importer_is_total(path: object, start: int, end: int, patch: bytes) -> None:
-    content = (FILES / str(path)).read_bytes()
-    mutated = content[:start] + patch + content[end:]
-    IMPORTER.recognises("a.json", mutated)
-    with contextlib.suppress(FormatError):
-        assert read(mutated)

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.fio.logs_import import IMPORTER
 from leadline.formats.importer import Result
@@ -166,34 +163,3 @@ def test_files_are_recognised_by_name_and_first_line() -> None:
     assert IMPORTER.recognises("x_bw.log", b"")
     assert not IMPORTER.recognises("x.log", b"1000, 1, 0, 0\n")
     assert not IMPORTER.recognises("x_iops.1.log", b"hello\n")
-
-
-ALL = [recorded("own-3.33-s"), recorded("own-3.33-p"), recorded("fioplot-raid5"), recorded("pkb")]
-
-
-@given(
-    st.sampled_from(ALL),
-    st.lists(
-        st.tuples(
-            st.integers(0, 1 << 16),
-            st.integers(0, 9),
-            st.sampled_from([b",", b"\n", b"-", b"9" * 30, b"0x1", b"\xff", b"nan", b"\r", b""]),
-        ),
-        max_size=4,
-    ),
-)
-def test_nothing_but_a_format_error_is_raised(
-    files: dict[str, bytes], edits: list[tuple[int, int, bytes]]
-) -> None:
-    changed = dict(files)
-    names = sorted(changed)
-    for place, length, text in edits:
-        name = names[place % len(names)]
-        at = place % (len(changed[name]) + 1)
-        changed[name] = changed[name][:at] + text + changed[name][at + length :]
-    with contextlib.suppress(FormatError):
-        for result in IMPORTER.read(changed):
-            for operation in told(result)[0].values():
-                assert (operation.iops or 0) >= 0
-                if operation.total and operation.total.mean_s is not None:
-                    assert operation.total.mean_s >= 0

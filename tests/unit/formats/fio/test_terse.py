@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import contextlib
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.fio.terse import IMPORTER
 from leadline.formats.importer import Result
@@ -152,26 +148,3 @@ def test_many_lines_take_time_that_grows_with_them() -> None:
     lines = [GOOD.replace(b"write-0_fio", b"write-%d_fio" % at) for at in range(5000)]
     assert len(read(b"".join(lines))) == 5000
     assert len(read(VERSIONS[5] * 2500)) == 5000
-
-
-HOSTILE = [b";", b"%", b"\n", b"nan%", b"-1", b"9" * 400, b"\xff", b"\x1b[2J", b"3;fio-", b""]
-
-
-@given(
-    st.sampled_from([GOOD, STALLED, *VERSIONS.values()]),
-    st.lists(
-        st.tuples(st.integers(0, 6000), st.integers(0, 9), st.sampled_from(HOSTILE)), max_size=6
-    ),
-)
-def test_nothing_but_a_format_error_is_raised(
-    content: bytes, edits: list[tuple[int, int, bytes]]
-) -> None:
-    for place, length, text in edits:
-        at = place % (len(content) + 1)
-        content = content[:at] + text + content[at + length :]
-    IMPORTER.recognises("x", content)
-    with contextlib.suppress(FormatError):
-        for result in read(content):
-            for operation in told(result)[2]:
-                assert (operation.iops or 0) >= 0
-                assert (operation.bandwidth_bps or 0) >= 0

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from leadline.formats.fio.text_output import IMPORTER, scaled, size
+from leadline.formats.fio.text_lines import parse_scaled, parse_size
+from leadline.formats.fio.text_output import IMPORTER
 from leadline.formats.importer import Result
 from leadline.formats.result import EngineOutput, FormatError, JobResult, NoteKind
 from leadline.metrics import Op
@@ -257,11 +255,11 @@ def test_iops_that_contradict_the_ios_issued() -> None:
     ],
 )
 def test_sizes(text: str, old: bool, expected: float | None) -> None:
-    assert size(text, old=old) == (pytest.approx(expected) if expected is not None else None)
+    assert parse_size(text, old=old) == (pytest.approx(expected) if expected is not None else None)
 
 
 def test_scaled_counts() -> None:
-    assert [scaled(text) for text in ("1277", "12.3k", "3038.4k", "1.2M", "x")] == [
+    assert [parse_scaled(text) for text in ("1277", "12.3k", "3038.4k", "1.2M", "x")] == [
         1277,
         12300,
         pytest.approx(3038400),
@@ -325,27 +323,3 @@ def test_many_jobs_take_time_that_grows_with_them() -> None:
         job % (at, at) for at in range(count)
     )
     assert len(read(text)) == count
-
-
-HOSTILE = [b"\n", b"\r", b"(", b"9" * 400, b"nan", b"-1", b"\xff", b"\x1b[2J", b"msec", b" ", b""]
-
-
-@given(
-    st.sampled_from([FIO_2, TWO, REFUSED, MERGED, BOTH, REPEATED]),
-    st.lists(
-        st.tuples(st.integers(0, 8000), st.integers(0, 20), st.sampled_from(HOSTILE)), max_size=8
-    ),
-)
-def test_nothing_but_a_format_error_is_raised(
-    content: bytes, edits: list[tuple[int, int, bytes]]
-) -> None:
-    for place, length, text in edits:
-        at = place % (len(content) + 1)
-        content = content[:at] + text + content[at + length :]
-    IMPORTER.recognises("x", content)
-    with contextlib.suppress(FormatError):
-        for result in read(content):
-            if isinstance(result.output, EngineOutput):
-                for operation in result.output.jobs[0].operations:
-                    assert (operation.iops or 0) >= 0
-                    assert (operation.bandwidth_bps or 0) >= 0

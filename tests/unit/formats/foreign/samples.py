@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,41 +43,6 @@ def spoiled(content: bytes) -> st.SearchStrategy[bytes]:
             st.sampled_from(_TOKENS),
         ),
     )
-
-
-def is_total(parse: Callable[[bytes], tuple[Result, ...]], content: bytes) -> None:
-    """The parser returns results whose figures can be, or raises FormatError of a known kind."""
-    try:
-        results = parse(content)
-    except FormatError as error:
-        known = error.condition in ("empty-result", "truncated-result", "unreadable-result")
-        results = ()
-    else:
-        known = bool(results)
-    assert known
-    for result in results:
-        if isinstance(result.output, EngineOutput):
-            assert result.output.jobs
-            for figure in _figures(result.output):
-                assert math.isfinite(figure)
-                assert figure >= 0
-
-
-def _figures(output: EngineOutput) -> Iterator[float]:
-    for job in output.jobs:
-        yield from (job.job_runtime_s, job.elapsed_s)
-        for one in job.operations:
-            yield from _told(one.iops, one.bandwidth_bps, one.total_ios, one.io_bytes)
-            for latency in (one.submission, one.completion, one.total):
-                if latency:
-                    yield from _told(latency.min_s, latency.mean_s, latency.max_s, latency.stddev_s)
-                    yield from latency.percentiles.values()
-    for disk in output.disks:
-        yield from _told(disk.read_ios, disk.write_ios, disk.busy_share)
-
-
-def _told(*values: float | None) -> Iterator[float]:
-    return (value for value in values if value is not None)
 
 
 def output_of(result: Result) -> EngineOutput:

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.foreign.cbt import IMPORTER, read_cbt
 from leadline.formats.importer import Result
 from leadline.formats.result import FormatError, NoteKind
 from leadline.metrics import Op
 from tests.conftest import ROOT
-from tests.unit.formats.foreign.samples import IMPORTS, is_total, output_of, refused, spoiled
+from tests.unit.formats.foreign.samples import IMPORTS, output_of, refused, spoiled
 
 RECORDED = IMPORTS / "cbt"
 CEPH = (RECORDED / "fioplot-3.6-ceph-ssd-first-randread-16-16.json").read_bytes()
@@ -136,13 +135,8 @@ def test_its_files_are_recognised() -> None:
         assert not IMPORTER.recognises(name, b"")
 
 
-@given(st.sampled_from([CEPH, RADOS]).flatmap(spoiled))
-def test_it_is_total(content: bytes) -> None:
-    is_total(lambda given: read_cbt({f"{BENCH}/output.0.c": given}), content)
-
-
 @given(spoiled(CONFIG))
-def test_it_is_total_on_configurations(content: bytes) -> None:
+def test_any_configuration_is_read_or_noted(content: bytes) -> None:
     tree = {f"{BENCH}/output.0.c": RADOS, f"{RUN}/benchmark_config.yaml": content}
     (result,) = read_cbt(tree)
     assert output_of(result).jobs

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.foreign.dbench import IMPORTER, parse_dbench
 from leadline.formats.importer import Result
@@ -10,12 +8,10 @@ from leadline.formats.result import FormatError, NoteKind
 from leadline.metrics import Op
 from tests.unit.formats.foreign.samples import (
     IMPORTS,
-    is_total,
     job_of,
     latency_of,
     only,
     output_of,
-    spoiled,
 )
 
 RECORDED = IMPORTS / "dbench"
@@ -130,8 +126,3 @@ def test_its_files_are_recognised() -> None:
     assert all(IMPORTER.recognises("any", content) for content in (README, OPENEBS, CLASSES))
     assert not IMPORTER.recognises("any", b"dbench")
     assert IMPORTER.read({"a": README})[0].tool == "dbench"
-
-
-@given(st.sampled_from([README, CLASSES]).flatmap(spoiled))
-def test_it_is_total(content: bytes) -> None:
-    is_total(parse_dbench, content)

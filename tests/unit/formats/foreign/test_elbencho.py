@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.foreign.elbencho import IMPORTER, parse_elbencho
 from leadline.formats.importer import Result
@@ -10,14 +8,12 @@ from leadline.formats.result import FormatError, NoteKind
 from leadline.metrics import Op
 from tests.unit.formats.foreign.samples import (
     IMPORTS,
-    is_total,
     job_of,
     latency_of,
     only,
     output_of,
     refused,
     shared,
-    spoiled,
 )
 
 RECORDED = IMPORTS / "elbencho"
@@ -143,8 +139,3 @@ def test_the_corpus() -> None:
         assert IMPORTER.recognises(name, content)
         with pytest.raises(FormatError):
             parse_elbencho(content)
-
-
-@given(st.sampled_from([CSV, JSON]).flatmap(spoiled))
-def test_it_is_total(content: bytes) -> None:
-    is_total(parse_elbencho, content)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.foreign.kbench import IMPORTER, parse_kbench
 from leadline.formats.importer import Result
@@ -11,13 +9,11 @@ from leadline.metrics import Metric, Op
 from leadline.plan.loader import load_profile
 from tests.unit.formats.foreign.samples import (
     IMPORTS,
-    is_total,
     job_of,
     latency_of,
     only,
     output_of,
     refused,
-    spoiled,
 )
 
 RECORDED = IMPORTS / "kbench"
@@ -224,11 +220,6 @@ def test_its_files_are_recognised() -> None:
         assert IMPORTER.recognises("any", content)
     assert not IMPORTER.recognises("any", b"The FIO Benchmark Summary is below\n")
     assert IMPORTER.read({"a": OLDEST})[0].tool == "kbench"
-
-
-@given(st.sampled_from([OLDEST, README, P99, FOUR_ROWS]).flatmap(spoiled))
-def test_it_is_total(content: bytes) -> None:
-    is_total(parse_kbench, content)
 
 
 def test_operations_are_named_right() -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.foreign.kubestr import IMPORTER, parse_kubestr, parse_kubestr_json
 from leadline.formats.importer import Result
@@ -10,14 +8,12 @@ from leadline.formats.result import FormatError, NoteKind
 from leadline.metrics import Op
 from tests.unit.formats.foreign.samples import (
     IMPORTS,
-    is_total,
     job_of,
     latency_of,
     only,
     output_of,
     refused,
     shared,
-    spoiled,
 )
 
 RECORDED = IMPORTS / "kubestr"
@@ -178,8 +174,3 @@ def test_the_corpus() -> None:
     ]
     with pytest.raises(FormatError, match="overwritten"):
         parse_kubestr(shared("kubestr/synology-garbled.txt").read_bytes())
-
-
-@given(st.sampled_from([TEXT, JSON]).flatmap(spoiled))
-def test_it_is_total(content: bytes) -> None:
-    is_total(read, content)

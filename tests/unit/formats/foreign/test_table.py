@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import contextlib
 import csv
-import math
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.foreign.table import IMPORTER, read_table
 from leadline.formats.importer import Result
@@ -284,25 +280,6 @@ def test_what_is_recognised() -> None:
     assert IMPORTER.recognises("x", b"\xef\xbb\xbftarget;workload;operation;iops\n")
     for other in (b"", b"target\n", b"operation,IOPS\nread,5\n", b"1,2,3\n"):
         assert not IMPORTER.recognises("x", other)
-
-
-@given(
-    st.sampled_from([*(path.read_bytes() for path in TABLES), (HEAD + ROW).encode()]),
-    st.floats(0, 1),
-    st.floats(0, 1),
-    st.binary(max_size=20) | st.from_regex(rb"[-+\d.e,;\"\r\nnaif]{1,20}", fullmatch=True),
-)
-def test_it_is_total(content: bytes, start: float, end: float, put: bytes) -> None:
-    first, last = sorted((int(start * len(content)), int(end * len(content))))
-    for broken in (content[:first] + put + content[last:], content[first:last], put):
-        IMPORTER.recognises("x", broken)
-        with contextlib.suppress(FormatError):
-            for result in read_table(broken):
-                if isinstance(result.output, EngineOutput):
-                    for one in result.output.jobs:
-                        for operation in one.operations:
-                            told = [v for v in operation.metrics().values() if v is not None]
-                            assert all(math.isfinite(value) and value >= 0 for value in told)
 
 
 LABELLED = HEAD.replace("iops", "label:Cores,iops")

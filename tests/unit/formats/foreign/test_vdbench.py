@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.foreign.vdbench import IMPORTER, parse_vdbench
 from leadline.formats.importer import Result
@@ -10,14 +8,12 @@ from leadline.formats.result import FormatError, NoteKind
 from leadline.metrics import Op
 from tests.unit.formats.foreign.samples import (
     IMPORTS,
-    is_total,
     job_of,
     latency_of,
     only,
     output_of,
     refused,
     shared,
-    spoiled,
 )
 
 RECORDED = IMPORTS / "vdbench"
@@ -189,8 +185,3 @@ def test_the_corpus() -> None:
     with pytest.raises(FormatError, match="format_for_rd1") as told:
         parse_vdbench(shared("vdbench/summerking-summary.html").read_bytes())
     assert told.value.condition == "truncated-result"
-
-
-@given(st.sampled_from([RAW, FILES, OLD, SUMMARY]).flatmap(spoiled))
-def test_it_is_total(content: bytes) -> None:
-    is_total(parse_vdbench, content)

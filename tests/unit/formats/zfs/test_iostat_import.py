@@ -1,11 +1,6 @@
 from __future__ import annotations
 
-import contextlib
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.formats.importer import Result
 from leadline.formats.result import EngineOutput, FormatError, NoteKind, Operation
@@ -411,21 +406,3 @@ def test_what_is_recognised() -> None:
         b"Linux 6.1\n\nDevice r/s w/s\n",
     ):
         assert not IMPORTER.recognises("x", other)
-
-
-@given(
-    st.sampled_from([path.read_bytes() for path in ALL]),
-    st.floats(0, 1),
-    st.floats(0, 1),
-    st.binary(max_size=20) | st.from_regex(rb"[-\d.KMGnums \t]{1,30}", fullmatch=True),
-)
-def test_it_is_total(content: bytes, start: float, end: float, put: bytes) -> None:
-    first, last = sorted((int(start * len(content)), int(end * len(content))))
-    for broken in (content[:first] + put + content[last:], content[first:last], put):
-        IMPORTER.recognises("x", broken)
-        with contextlib.suppress(FormatError):
-            for row in parse_zpool_iostat(broken).rows:
-                told = [value for value in row.values.values() if value is not None]
-                assert all(math.isfinite(value) and value >= 0 for value in told)
-        with contextlib.suppress(FormatError):
-            assert read_results(broken)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from leadline.formats.result import FormatError
-from leadline.formats.zfs.iostat import KindSizes, grown, parse_request_sizes
+from leadline.formats.zfs.iostat_sizes import KindSizes, grown, parse_request_sizes
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests" / "recorded" / "imports" / "zpool-iostat"

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from leadline.formats.result import FormatError
-from leadline.formats.zfs.status import TxgState, parse_kstat, parse_txgs
+from leadline.formats.zfs.kstat import TxgState, parse_kstat, parse_txgs
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests" / "recorded" / "zfs"

@@ -14,7 +14,7 @@ import pytest
 from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.errors import CEPH_UNREACHABLE, LeadlineError
-from leadline.formats.ceph.counters import ClusterSample, MissedSample
+from leadline.formats.ceph.status import ClusterSample, MissedSample
 from leadline.probes.watches.ceph import ClusterWatch
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "ceph-status"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from leadline.archive.reader import StoredTrial
 from leadline.formats.watch_records import (
     FuseSample,
     MissedMount,
+    MountSample,
     NfsSample,
-    fuse_waiting,
     parse_mount_counters,
 )
 from leadline.probes.watches import mounts
@@ -22,6 +23,15 @@ from tests.awaiting import wait_for
 
 MOUNTSTATS = Path("tests/recorded/layers/mountstats-nfs41.txt")
 MOUNT = "/mnt/my apps"
+
+
+def waiting_requests(samples: Sequence[MountSample], mount: str) -> tuple[int, ...]:
+    """Return the requests in flight on a FUSE mount, over time."""
+    return tuple(
+        sample.waiting
+        for sample in samples
+        if isinstance(sample, FuseSample) and sample.mount == mount
+    )
 
 
 def test_nfs_at_the_start_and_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +94,7 @@ def test_what_waits_in_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     watch = MountWatch([one, gone], [], tmp_path, period_s=0.02)
 
     def seen_now() -> set[int]:
-        return set(fuse_waiting(StoredTrial(tmp_path, None).mount_counters, "/m"))
+        return set(waiting_requests(StoredTrial(tmp_path, None).mount_counters, "/m"))
 
     watch.start()
     wait_for(lambda: seen_now() == {3})
@@ -95,7 +105,7 @@ def test_what_waits_in_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (waiting / "waiting").write_text("")  # as of a connection that has ended
     watch.stop()
     told = StoredTrial(tmp_path, None).mount_counters
-    seen = fuse_waiting(told, "/m")
+    seen = waiting_requests(told, "/m")
     assert set(seen) == {3, 12}
     assert seen == tuple(sorted(seen))
     missed = [each for each in told if isinstance(each, MissedMount)]

@@ -13,9 +13,10 @@ from archive_builder import make_run, small_plan, some_findings
 
 from leadline.analysis.comparison import Judged
 from leadline.analysis.figures import figures
+from leadline.analysis.scaling.clients import disturbances
 from leadline.analysis.scaling.curves import LoadCurve
 from leadline.analysis.scaling.knee import shape_of
-from leadline.analysis.scaling.limits import disturbances, keeping
+from leadline.analysis.scaling.limits import check_limit
 from leadline.analysis.scaling.study import CurveStudy, RunStudy, ScalingStudy, study
 from leadline.archive.reader import Run
 from leadline.plan.models import LatencyLimit, parse_latency_limit
@@ -43,8 +44,8 @@ def _studied(made: Simulated, curve: LoadCurve, limit: LatencyLimit | None) -> C
     return CurveStudy(
         run=made.run,
         shape=shape_of(curve, made.samples),
-        limit=keeping(curve, limit) if limit else None,
-        offered_limit=keeping(curve, limit, open_loop=True) if limit else None,
+        limit=check_limit(curve, limit) if limit else None,
+        offered_limit=check_limit(curve, limit, open_loop=True) if limit else None,
         bottlenecks=(),
         fairness=(),
         disturbances=disturbances(curve, made.samples),

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from leadline.analysis.layers.relevance import cannot, not_known
+from leadline.analysis.layers.facts import Code, cannot, not_known
 from leadline.analysis.layers.study import LayerStudy, layer_study
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
 from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows, layers_output
 from leadline.report.document import LineChart, Section, Table
+from leadline.report.pages.layer_tables import setting_items, signed_share
+from leadline.report.pages.layer_words import explanation
 from leadline.report.pages.layers import (
     MOST_OPEN,
     layers_document,
     layers_of_page,
     page_section,
-    setting_items,
-    signed,
     summary_sentences,
     sweep_sentences,
 )
@@ -59,10 +59,10 @@ def test_the_terminal_shows_it_all_in_its_width(study: LayerStudy, width: int) -
     assert max(map(len, text.splitlines())) <= width
     joined = " ".join(text.split())
     for part in (
-        "The receiver held the stream back",
+        "The receiver limits the stream",
         "recordsize",
         "By record size",
-        "an object holds 4 MiB",
+        "An object of 4 MiB holds",
         "rbd-fuse",
         "can matter",
         "cannot matter",
@@ -107,12 +107,10 @@ def test_each_figure_has_a_source_or_a_reason(study: LayerStudy) -> None:
                     assert figure.value is None or figure.value >= 0
 
 
-def test_the_page_shows_some_cells_and_says_where_the_others_are(
-    run: Run, study: LayerStudy
-) -> None:
+def test_the_page_shows_some_cells_and_refers_to_the_others(run: Run, study: LayerStudy) -> None:
     sentences, (section,) = layers_of_page(run, ())
     assert sentences == sweep_sentences(study)
-    assert section.heading == "Where the I/O goes"
+    assert section.heading == "Layers"
     cells = [one for one in section.sections if one.id != "layers-by-record"]
     assert len(cells) == MOST_OPEN < len(study.cells)
     assert any("leadline layers" in getattr(block, "text", "") for block in section.blocks)
@@ -122,6 +120,26 @@ def test_the_page_shows_some_cells_and_says_where_the_others_are(
         for line in chart.lines:
             assert sum(share for _, share in line.points) == pytest.approx(1)
             assert all(chart.x.low <= x <= chart.x.high for x, _ in line.points)
+
+
+def test_words_of_an_explanation(study: LayerStudy) -> None:
+    little, stalls, loss, copies = explanation(study.cells[1])
+    assert little == (
+        "receive: 11.4 MiB/s. Writes at image: 10.7 KiB x 1.31 in flight / 1.2 ms = 11.4 MiB/s, "
+        "within 1 % (Little's law). The median size at loop7 is 8 KiB. An object of 4 MiB holds "
+        "381 requests."
+    )
+    assert stalls == (
+        "The receiver limits the stream: the pipe waited for the receiver 70 % of the time, for "
+        "the sender 2 %."
+    )
+    assert loss == (
+        "Concurrency is lost between loop7 and image (program rbd-fuse): 8 in flight above, 1.31 "
+        "below."
+    )
+    assert copies == (
+        "Each client write becomes 2 OSD writes: copies, or chunks of an erasure-coded object."
+    )
 
 
 def test_the_page_renders(run: Run, study: LayerStudy) -> None:
@@ -136,7 +154,7 @@ def test_a_run_without_layers_has_no_section(tmp_path: Path) -> None:
     assert page_section(None) == ()
 
 
-def test_names_of_strangers_cannot_draw_on_the_terminal(tmp_path: Path) -> None:
+def test_untrusted_names_cannot_draw_on_the_terminal(tmp_path: Path) -> None:
     run = disk_run(tmp_path / "r", as_read())
     (path,) = (run.path / "inventory").iterdir()
     path.write_text(path.read_text().replace('"ext4"', '"\\u001b[31mext4"'))
@@ -161,13 +179,13 @@ def test_rows_have_a_cell_for_each_column(run: Run) -> None:
 def test_a_comparison_of_record_sizes_comes_first(study: LayerStudy) -> None:
     assert study.sweeps
     first, second, *_ = summary_sentences(study)
-    assert "record size" in first
+    assert "the record size" in first
     middle = study.sweeps[0].rows[len(study.sweeps[0].rows) // 2]
     assert second.startswith(middle.target)
-    assert "wrote" in second
+    assert "receive: 11.4 MiB/s" in second
 
 
-def test_a_refusal_of_the_audit_stands_beside_what_it_refuses(run: Run) -> None:
+def test_a_refusal_of_the_audit_is_shown_next_to_the_refused_throughput(run: Run) -> None:
     found = Finding(
         code="cache-served-reads",
         severity=Severity.ERROR,
@@ -178,7 +196,7 @@ def test_a_refusal_of_the_audit_stands_beside_what_it_refuses(run: Run) -> None:
     study = layer_study(run, [found])
     sentences = summary_sentences(study)
     assert not any(one.startswith("zfs-16384") for one in sentences), "it explains no result"
-    assert any("1 of 5 cells are refused" in one for one in sentences)
+    assert any("refuses the throughput of 1 of 5 cells" in one for one in sentences)
     text = " ".join(shown(study, 160).split())
     assert text.count("(refused)") == 1
     assert text.count("Refused by the audit: cache-served-reads.") == 1
@@ -197,11 +215,14 @@ def test_a_refusal_of_the_audit_stands_beside_what_it_refuses(run: Run) -> None:
     ("share", "text"),
     [(-0.9994, "-99.9 %"), (-0.99999, "-99.9 %"), (-1.0, "-100 %"), (0.004, "+0.4 %")],
 )
-def test_next_to_nothing_is_not_nothing(share: float, text: str) -> None:
-    assert signed(share) == text
+def test_a_rest_below_one_percent_is_not_rounded_to_nothing(share: float, text: str) -> None:
+    assert signed_share(share) == text
 
 
-def test_settings_of_which_the_same_is_said_are_one_line() -> None:
-    fact = "it cannot be set there"
-    items = setting_items([cannot("a", "", fact), not_known("b", "1", fact), cannot("c", "", fact)])
-    assert items == (f"a, c cannot matter. {fact}", f"b (1) is not told by the evidence: {fact}.")
+def test_settings_with_the_same_cause_share_a_line() -> None:
+    code = Code.TRIAL_READS
+    items = setting_items([cannot("a", "", code), not_known("b", "1", code), cannot("c", "", code)])
+    assert items == (
+        "a, c cannot matter. The trial writes nothing.",
+        "b (1) may matter (unknown). The trial writes nothing.",
+    )

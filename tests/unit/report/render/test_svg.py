@@ -30,7 +30,7 @@ from leadline.report.render.svg import clipped, draw
 from leadline.report.render.svg_charts import (
     FULL_RATIO,
     LEVELS,
-    beside,
+    heat_ratio,
     level,
     line_plot,
     ratio,
@@ -280,7 +280,7 @@ def test_rules_and_pins_lie_where_their_values_say() -> None:
     (ring,) = by_class(drawn, "ring")
     assert (ring.get("x"), ring.get("y")) == (at(chart.x, 4.0), "35%")
     assert ring.findtext("title") == "knee at 4 clients"
-    assert {one.text for one in by_class(drawn, "said")} == {
+    assert {one.text for one in by_class(drawn, "word")} == {
         f"limit {HOSTILE}", "2 clients", "knee",
     }  # fmt: skip
 
@@ -302,7 +302,7 @@ def test_shades_and_levels() -> None:
     assert [level(one) for one in (-1.0, -0.01, 0.0, 0.5, 1.0)] == [
         f"w{LEVELS}", "b0", "b0", "b3", f"b{LEVELS}",
     ]  # fmt: skip
-    assert [level(one, judged=True) for one in (-0.01, 0.0, 0.01)] == ["w1", "b0", "b1"]
+    assert [level(one, tested=True) for one in (-0.01, 0.0, 0.01)] == ["w1", "b0", "b1"]
     for name in (f"{way}{step}" for way in "bw" for step in range(1, LEVELS + 1)):
         assert f".{name}{{--heat" in draw(every_block.heat_map())
 
@@ -310,12 +310,12 @@ def test_shades_and_levels() -> None:
 def test_beside_a_figure_stands_how_many_times_the_baseline_it_is() -> None:
     chart = every_block.heat_map()
     texts = [
-        [beside(chart, column, cell) for column, cell in enumerate(row)] for row in chart.cells
+        [heat_ratio(chart, column, cell) for column, cell in enumerate(row)] for row in chart.cells
     ]
     assert texts[0] == ["", "", ""]
     assert texts[2] == ["×4.20", "", "×4.20"]
-    assert beside(replace(chart, relative=True), 0, chart.cells[2][0]) == ""
-    assert beside(replace(chart, baseline=2), 1, chart.cells[0][1]) == "", "its base is missing"
+    assert heat_ratio(replace(chart, relative=True), 0, chart.cells[2][0]) == ""
+    assert heat_ratio(replace(chart, baseline=2), 1, chart.cells[0][1]) == "", "its base is missing"
 
 
 def test_a_refused_figure_is_beside_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from leadline.report.document import Line, LineChart, Look, Scale, Stroke
-from leadline.report.render.terminal import plot_lines
+from leadline.report.render.terminal_charts import plot_lines
 
 SCALE = Scale(title="y", log=False, low=0.0, high=10.0, ticks=((0.0, "0"), (10.0, "10")))
 

@@ -1,25 +1,25 @@
-"""Under which conditions a run was carried out: host, targets, times, order, settings."""
+"""The conditions of a run: host, targets, runners, times, order, settings."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.archive.records import TrialStatus
+from leadline.archive.records import Runner, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.result import EngineOutput
 from leadline.inventory.diff.host import layer_words, way
-from leadline.inventory.host import BlockDevice, HostInventory, TargetInventory
+from leadline.inventory.host import BlockDevice, HostInventory, NvmeController, TargetInventory
 from leadline.inventory.layer import Layer
 from leadline.plan.models import Cell as PlanCell
 from leadline.plan.target_url import TargetKind
 from leadline.report.cells import word
 from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
-from leadline.report.pages.run.systems import nvme_blocks, runner_blocks
 from leadline.report.words import NOT_SHOWN, count_text, listed, place, share_text
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -28,7 +28,7 @@ _LONGEST_PLAN = 20_000
 
 
 def moment(text: str | None) -> str:
-    """An ISO 8601 time as people write it, in UTC; as it stands where it is none."""
+    """Format an ISO 8601 time in UTC; any other text stays."""
     if not text:
         return _UNKNOWN
     try:
@@ -40,7 +40,7 @@ def moment(text: str | None) -> str:
 
 
 def elapsed(start: str | None, end: str | None) -> str:
-    """The time between two ISO 8601 moments; empty where one is not known."""
+    """Format the time between two ISO 8601 times; empty where one is unknown."""
     try:
         between = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
     except (ValueError, TypeError):
@@ -49,7 +49,7 @@ def elapsed(start: str | None, end: str | None) -> str:
 
 
 def engine_texts(run: Run) -> str:
-    """The engines of the trials with their versions; empty where no trial was made."""
+    """List the engines of the trials with their versions."""
     names = []
     for trial in run.trials:
         engine, version = trial.record.engine, trial.record.engine_version
@@ -65,13 +65,13 @@ def condition_blocks(run: Run) -> tuple[Block, ...]:
     host = start or end
     blocks: list[Block] = []
     if host:
-        called = "commanded from" if elsewhere(run) else "host"
+        called = "controlled from" if elsewhere(run) else "host"
         blocks.append(KeyValues(pairs=((called, host.hostname), *_host(host, start, end))))
     else:
         blocks.append(Paragraph(text="The archive holds no inventory of the host."))
     blocks.append(KeyValues(pairs=tuple(_procedure(run))))
     blocks.append(_targets(run, host))
-    blocks += runner_blocks(run)
+    blocks += _runners(run)
     if host and host.block_devices and not elsewhere(run):
         blocks.append(_devices(host.block_devices))
         blocks += nvme_blocks(host.nvme)
@@ -80,13 +80,13 @@ def condition_blocks(run: Run) -> tuple[Block, ...]:
 
 
 def elsewhere(run: Run) -> bool:
-    """Whether all I/O was done in clusters, and this machine only said what was to be done."""
+    """Whether all I/O was done in clusters and this machine only controlled it."""
     kinds = [target.kind for target in run.plan.targets]
     return bool(kinds) and all(kind is not None and kind.on_kubernetes for kind in kinds)
 
 
 def _imported(run: Run) -> tuple[Block, ...]:
-    """What is known of results that others made: the files, and who put them here when."""
+    """The conditions of imported results: files and time of import."""
     rows: dict[tuple[str, ...], list[Cell]] = {}
     for trial in run.trials:
         source = trial.record.source
@@ -101,10 +101,9 @@ def _imported(run: Run) -> tuple[Block, ...]:
     pairs.append(("imported", moment(run.manifest.created_at)))
     return (
         Paragraph(
-            text="Others measured this. What they did not write down is not known: the machines, "
-            "what ran beside, what was written and cached before. Percentiles are those that "
-            "their tool printed (fio prints them of completion latency) where it kept no "
-            "histogram."
+            text="Imported results. The machines, concurrent load, prefill and caches are unknown "
+            "unless recorded. Without a histogram, percentiles are those that the tool printed "
+            "(fio: of completion latency)."
         ),
         KeyValues(pairs=tuple(pairs)),
         Table(
@@ -151,7 +150,7 @@ def _procedure(run: Run) -> Iterable[tuple[str, str]]:
 
 
 def _io_engines(run: Run) -> str:
-    """What fio really used, which `auto` in a plan leaves open; one trial of each cell tells."""
+    """The I/O engines that fio used, from one trial of each cell."""
     found: set[str] = set()
     seen: set[tuple[str, str, str]] = set()
     for trial in run.trials:
@@ -166,7 +165,7 @@ def _io_engines(run: Run) -> str:
 
 
 def _prefill(run: Run) -> str:
-    """What the trials recorded of it, not what the plan asked for."""
+    """The prefill as the trials recorded it."""
     asked = "asked for" if run.plan.prefill else "not asked for"
     extents = [extent for trial in run.trials if (extent := trial.record.extent)]
     if not extents:
@@ -183,9 +182,7 @@ def _caches(run: Run) -> str:
     drops = [drop for trial in run.trials if (drop := trial.record.cache_drop)]
     in_pools = {TargetKind.RBD, TargetKind.RADOS}
     if {target.kind for target in run.plan.targets} <= in_pools:
-        return (
-            "this machine had none of the data: librbd's is off; those of the OSDs are not dropped"
-        )
+        return "this machine caches no data: librbd's cache is off; OSD caches are not dropped"
     if not drops:
         return "to be dropped before each trial; no drop is recorded"
     left = max(drop.resident_after_bytes for drop in drops)
@@ -227,7 +224,7 @@ def _targets(run: Run, host: HostInventory | None) -> Table:
     titles = ("target", "URL", "filesystem", "mount point", "device", "mount options")
     return Table(
         id="targets",
-        caption="Targets and what they stand on",
+        caption="Targets and their devices",
         columns=tuple(Column(title=text) for text in titles),
         rows=tuple(rows),
     )
@@ -237,11 +234,11 @@ def _stacks(run: Run) -> Mapping[str, tuple[Layer, ...]]:
     try:
         return run.stacks
     except LeadlineError:
-        return {}  # the section on layers says so
+        return {}  # the section on layers reports it
 
 
 def _of_layers(layers: tuple[Layer, ...]) -> tuple[str, str, str, str]:
-    """Of a file system that Leadline made itself."""
+    """Columns of a file system that Leadline created."""
     if not layers:
         return (_UNKNOWN, NOT_SHOWN, NOT_SHOWN, NOT_SHOWN)
     top = layers[0]
@@ -291,8 +288,135 @@ def _sessions(run: Run) -> Table:
     )
 
 
+def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
+    """A row for each controller; none of a machine without any."""
+    if not controllers:
+        return ()
+    rows = []
+    for one in controllers:
+        spaces = [f"{space.name} ({format_size(space.size_bytes)})" for space in one.namespaces]
+        limits = {space.max_transfer_bytes for space in one.namespaces if not space.has_no_limit}
+        free = any(space.has_no_limit for space in one.namespaces)
+        most = "no limit" if free else format_size(max(limits)) if max(limits, default=0) else ""
+        # The first queue is for administration.
+        queues = count_text(max(0, one.queues - 1), "queue") if one.queues else NOT_SHOWN
+        depth = f" of {one.queue_depth}" if one.queues and one.queue_depth else ""
+        texts = (
+            one.name,
+            one.model,
+            one.transport,
+            one.address,
+            one.state,
+            queues + depth,
+            most,
+            ", ".join(spaces),
+            one.multipath_policy,
+            one.subsystem_nqn,
+        )
+        shown = (text or NOT_SHOWN for text in texts)
+        rows.append(tuple(Cell(text=text, sort=text) for text in shown))
+    titles = (
+        *("controller", "model", "transport", "address", "state", "I/O queues"),
+        *("largest transfer", "namespaces", "multipath policy", "subsystem"),
+    )
+    table = Table(
+        id="nvme",
+        caption="NVMe controllers of the host",
+        columns=tuple(Column(title=title, rank=max(0, at - 3)) for at, title in enumerate(titles)),
+        rows=tuple(rows),
+    )
+    return (table,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunnerKind:
+    """The configuration that runners of one row share."""
+
+    target: str
+    runner: str
+    image: str
+    digest: str
+    user: int | None
+    cores: float
+    memory_bytes: int
+    storage_class: str
+    mode: str
+    size_bytes: int
+    driver: str
+
+
+def _runners(run: Run) -> tuple[Block, ...]:
+    """A row for all runners of a target that were akind; nothing where this machine did the I/O."""
+    nodes: dict[_RunnerKind, set[str]] = {}
+    most: dict[_RunnerKind, int] = {}
+    for trial in run.trials:
+        akind: dict[_RunnerKind, int] = {}
+        for runner in trial.runners:
+            kind = _kind_of(trial.record.target, runner)
+            nodes.setdefault(kind, set()).add(runner.node)
+            akind[kind] = akind.get(kind, 0) + 1
+        for kind, count in akind.items():
+            most[kind] = max(most.get(kind, 0), count)
+    if not most:
+        return ()
+    titles = ("target", "runner", "nodes", "image", "volumes")
+    rows = tuple(
+        (
+            *(Cell(text=text) for text in _runner_texts(kind, nodes[kind], count)),
+            Cell(text=f"{kind.cores:g}", sort=kind.cores),
+            Cell(text=format_size(kind.memory_bytes), sort=float(kind.memory_bytes)),
+        )
+        for kind, count in most.items()
+    )
+    columns = (
+        *(Column(title=text) for text in titles),
+        Column(title="processors", kind=Kind.NUMBER),
+        Column(title="memory", kind=Kind.NUMBER),
+    )
+    return (
+        Table(
+            id="runners",
+            caption="Runners that did the I/O, each with its own volume",
+            columns=columns,
+            rows=rows,
+        ),
+    )
+
+
+def _kind_of(target: str, runner: Runner) -> _RunnerKind:
+    volume = runner.volume
+    return _RunnerKind(
+        target=target,
+        runner=runner.kind,
+        image=runner.image,
+        digest=runner.image_id.rpartition("@")[2],
+        user=runner.user,
+        cores=runner.cores,
+        memory_bytes=runner.memory_bytes,
+        storage_class=volume.storage_class,
+        mode=volume.mode,
+        size_bytes=volume.size_bytes,
+        driver=volume.driver,
+    )
+
+
+def _runner_texts(kind: _RunnerKind, nodes: set[str], count: int) -> tuple[str, ...]:
+    who = {"pod": "pod", "vm": "virtual machine"}[kind.runner]
+    runner = f"{who} of user {kind.user}" if kind.user is not None else who
+    image = f"{kind.image} ({kind.digest[:19]})" if kind.digest else kind.image
+    volumes = f"{count} of {format_size(kind.size_bytes)}, {kind.mode}"
+    driver = f", driver {kind.driver}" if kind.driver else ""
+    return (
+        kind.target,
+        runner if count == 1 else f"{count} x {runner}",
+        listed(sorted(nodes)) or NOT_SHOWN,
+        image or NOT_SHOWN,
+        f"{volumes} ({kind.storage_class}{driver})",
+    )
+
+
 def matrix_blocks(run: Run) -> tuple[Block, ...]:
-    """Settings of every workload and level, and users' job files as they are."""
+    """The settings of every workload and level, and the users' job files."""
     if run.plan.imported:
         return (_recorded_matrix(run),)
     cells: dict[tuple[str, str], PlanCell] = {}
@@ -335,15 +459,15 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
 
 
 def _recorded_matrix(run: Run) -> Table:
-    """What imported results tell of their loads, in fio's words."""
+    """The loads of imported results by fio's options."""
     rows = []
     for cell in run.plan.cells:
         recorded = cell.workload.recorded
         options = recorded.options if recorded else {}
-        told = " ".join(f"{key}={value}" for key, value in options.items())
-        texts = (cell.target, cell.workload.name, cell.level or NOT_SHOWN, told or _UNKNOWN)
+        text = " ".join(f"{key}={value}" for key, value in options.items())
+        texts = (cell.target, cell.workload.name, cell.level or NOT_SHOWN, text or _UNKNOWN)
         rows.append(tuple(word(text) for text in texts))
-    titles = ("target", "workload", "level", "options as told")
+    titles = ("target", "workload", "level", "options as recorded")
     return Table(
         id="matrix",
         caption="",
@@ -353,7 +477,7 @@ def _recorded_matrix(run: Run) -> Table:
 
 
 def unfinished_table(run: Run) -> Table | None:
-    """Trials that did not complete, and why; None where all did."""
+    """List the trials that did not complete, with reasons; None where all did."""
     rows = []
     for trial in run.trials:
         record = trial.record
@@ -379,8 +503,8 @@ def unfinished_table(run: Run) -> Table | None:
 
 
 def reproduction_blocks(run: Run) -> tuple[Block, ...]:
-    """The commands of the sessions and the plan as it was given."""
-    # Older archives say where the program lay, which repeats nothing.
+    """The commands of the sessions and the original plan."""
+    # Older archives hold the path of the program, which is not repeatable.
     commands = [
         shlex.join(("leadline", *session.command[1:]))
         for session in run.manifest.sessions
@@ -405,5 +529,5 @@ def reproduction_blocks(run: Run) -> tuple[Block, ...]:
         given = ""
     if given.strip():
         cut = given[:_LONGEST_PLAN] + ("\n..." if len(given) > _LONGEST_PLAN else "")
-        blocks.append(Code(text=cut, caption="The plan as it was given"))
+        blocks.append(Code(text=cut, caption="The original plan"))
     return tuple(blocks)

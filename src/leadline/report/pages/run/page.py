@@ -1,4 +1,4 @@
-"""From an opened run, its figures and findings to the document that renderers show."""
+"""The page of one run, its audit alone, and the result of an import, as documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
-from leadline.report.pages.comparison.takeaways import CODE, one_of_each_job
+from leadline.report.pages.comparison.takeaways import CODE, key_finding, one_of_each_job
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.run.conditions import (
     condition_blocks,
@@ -47,65 +47,65 @@ from leadline.report.pages.run.results import (
     FEW_TRIALS,
     load_sentences,
     result_sections,
+    shown_rate,
     study_of,
-    told_rate,
 )
 from leadline.report.pages.run.scorecard import (
     comparison_sections,
-    comparison_sentences,
     comparisons_of,
+    first_place_tie,
     leading,
     ranking_of,
     ranking_sections,
     read_write_sections,
     scorecard_sections,
-    undecided,
 )
-from leadline.report.pages.run.stacks import stack_sections
-from leadline.report.pages.run.systems import left_out_section, system_sections
-from leadline.report.pages.scaling.charts import timeline_sections
+from leadline.report.pages.run.systems import (
+    left_out_section,
+    stack_sections,
+    system_sections,
+)
 from leadline.report.pages.scaling.page import curve_section, evidence_section
-from leadline.report.pages.scaling.tables import named_curves
+from leadline.report.pages.scaling.sentences import named_curves
+from leadline.report.pages.scaling.timeline import timeline_sections
 from leadline.report.words import count_text, listed, place, share_text, title
 from leadline.stats.histogram import samples_needed
 from leadline.version import __version__
 
-# What an imported run still says whose queue depths were ignored: what one I/O a job gives.
-
 
 def remaining_sentence(run: Run, findings: Sequence[Finding]) -> list[str]:
-    """On the trials that an error refuses for their queue depth alone, and that had one I/O of each
-    job in flight by their own figures; nothing on runs of one's own, which are better repeated."""
+    """Name imported trials that only a wrong queue depth refuses and that had one I/O per job in
+    flight; nothing for own runs, which can be repeated."""
     if not run.plan.imported:
         return []
     errors: dict[str, list[Finding]] = {}
-    for one in findings:
-        if one.severity is Severity.ERROR and one.trial:
-            errors.setdefault(one.trial, []).append(one)
+    for finding in findings:
+        if finding.severity is Severity.ERROR and finding.trial:
+            errors.setdefault(finding.trial, []).append(finding)
     jobs = {
         trial.id: _jobs(run.plan.cells[trial.cell].workload.recorded) for trial in run.plan.trials
     }
     alone = [
         trial
         for trial, found in errors.items()
-        if {one.code for one in found} == {CODE}
-        and all(one_of_each_job(one.evidence.get("in_flight"), jobs.get(trial)) for one in found)
+        if all(
+            finding.code == CODE
+            and one_of_each_job(finding.evidence.get("in_flight"), jobs.get(trial))
+            for finding in found
+        )
     ]
     if not alone:
         return []
     text = (
-        f"What remains: {len(alone):,} of {count_text(len(errors), 'trial')} with errors are "
-        "refused for their queue depth alone and had one I/O of each job in flight by their own "
-        "figures. Imported with an iodepth of 1, which is what ran, they stand for that."
+        f"{len(alone):,} of {count_text(len(errors), 'trial')} with errors are refused for their "
+        "queue depth alone; their figures show one I/O per job in flight. Import them with an "
+        "iodepth of 1, which is what ran."
     )
     return [text]
 
 
 def _jobs(recorded: Recorded | None) -> int | None:
     return JobOptions(raw=recorded.options, whole=False).numjobs if recorded else None
-
-
-# What a run says in short, computed from its figures and its ranking.
 
 
 def headline(
@@ -118,23 +118,22 @@ def headline(
     comparisons: Sequence[Comparison] = (),
     loads: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Sentences, the most important first: how clusters compare; which target leads, if the
-    evidence tells; what the load curves say (`loads`); what was measured, what speaks against it,
-    what is not shown and why, how far the trials lie apart, whether the archive is intact."""
-    said = [*comparison_sentences(comparisons)]
-    said += [sentence for sentence in (leading(ranking),) if sentence]
-    said += loads
-    said.append(_measured(run, findings))
-    said += [sentence for sentence in (undecided(ranking),) if sentence]
-    said += _judged(figures, findings, marks)
-    said += remaining_sentence(run, findings)
-    said += _missing(figures)
+    """Summarise a run in sentences, the most important first: comparisons, the fastest target,
+    load curves (`loads`), what was measured, findings, missing numbers, spread, verification."""
+    sentences = [key_finding(comparison) for comparison in comparisons]
+    sentences += [sentence for sentence in (leading(ranking),) if sentence]
+    sentences += loads
+    sentences.append(_measured(run, findings))
+    sentences += [sentence for sentence in (first_place_tie(ranking),) if sentence]
+    sentences += _audited(figures, findings, marks)
+    sentences += remaining_sentence(run, findings)
+    sentences += _missing(figures)
     streams = {cell.workload.name for cell in run.plan.cells if cell.workload.streams}
-    said += _not_shown([one for one in figures if one.planned_workload not in streams])
-    said += _spread(figures)
+    sentences += _not_shown([row for row in figures if row.planned_workload not in streams])
+    sentences += _spread(figures)
     if verification is not None:
-        said.append(_verified(verification))
-    return tuple(said)
+        sentences.append(_verified(verification))
+    return tuple(sentences)
 
 
 def _measured(run: Run, findings: Sequence[Finding]) -> str:
@@ -158,46 +157,44 @@ def _measured(run: Run, findings: Sequence[Finding]) -> str:
         for severity, count in counts.items()
         if count
     ]
-    # Silence of the audit says something only where there was a number to judge.
-    silent = "no error and no warning found" if completed else "there is no number to judge"
+    silent = "no error and no warning found" if completed else "no result to audit"
     return f"{of} in {extent}; {listed(found) or silent}.{state}"
 
 
-def _judged(figures: Sequence[CellFigure], findings: Sequence[Finding], marks: Marks) -> list[str]:
+def _audited(figures: Sequence[CellFigure], findings: Sequence[Finding], marks: Marks) -> list[str]:
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
-    said = []
-    for severity, found, meaning in (
-        (Severity.ERROR, errors, "these must not be used"),
-        (Severity.WARNING, warnings, "use these knowing why"),
-    ):
+    sentences = []
+    for severity, found in ((Severity.ERROR, errors), (Severity.WARNING, warnings)):
         if not found:
             continue
         touched = sum(
             any(
-                doubt.severity is severity and not doubt.whole_run
+                finding.severity is severity and not finding.whole_run
                 for metric in row.metrics
-                for doubt in metric.doubts
+                for finding in metric.doubts
             )
             for row in figures
         )
         codes = listed(
             f"{mark.code} ({mark.label})" for mark in marks.all if mark.severity is severity
         )
-        count = count_text(len(found), f"{severity.value} finding")
-        what = "latencies" if all(finding.latency_only for finding in found) else "numbers"
-        rows = f"{touched:,} of {count_text(len(figures), 'row')} of {what}"
-        which = f" {rows} touched; {meaning}." if touched else ""
-        said.append(f"{count}: {codes}.{which}")
+        subject = count_text(len(found), f"{severity.value} finding")
+        if touched:
+            rows = f"{touched:,} of {count_text(len(figures), 'result')}"
+            where = " in latencies" if all(finding.latency_only for finding in found) else ""
+            subject += f" on {rows}{where}"
+        advice = " Do not use these numbers." if severity is Severity.ERROR and touched else ""
+        sentences.append(f"{subject}: {codes}.{advice}")
     everywhere = [
-        f"{marks.of(finding).label} ({finding.code})"
+        f"{marks.mark_of(finding).label} ({finding.code})"
         for finding in [*errors, *warnings]
         if not (finding.target or finding.workload or finding.level or finding.trial or finding.op)
     ]
     if everywhere:
         labels = listed(dict.fromkeys(everywhere))
-        said.append(f"Every number of the run is touched by {labels}.")
-    return said
+        sentences.append(f"Findings on every result of the run: {labels}.")
+    return sentences
 
 
 def _missing(figures: Sequence[CellFigure]) -> list[str]:
@@ -207,7 +204,7 @@ def _missing(figures: Sequence[CellFigure]) -> list[str]:
     names = listed(
         dict.fromkeys(place(row.target, row.workload, row.level) for row in missing), limit=3
     )
-    return [f"Missing, for want of a completed trial: {names}."]
+    return [f"Without a completed trial: {names}."]
 
 
 def _not_shown(figures: Sequence[CellFigure]) -> list[str]:
@@ -220,7 +217,7 @@ def _not_shown(figures: Sequence[CellFigure]) -> list[str]:
         ]
         if not without:
             continue
-        few = [one for one in without if "fewer than" in one.absence]
+        few = [figure for figure in without if "fewer than" in figure.absence]
         rows = count_text(len(without), "row")
         text = f"{title(metric)} in {rows}"
         key = "too few I/Os" if len(few) == len(without) else "not measured"
@@ -232,22 +229,22 @@ def _spread(figures: Sequence[CellFigure]) -> list[str]:
     spreads = [
         (spread, figure)
         for figure in figures
-        if (spread := figure.metric(told_rate(figure)).spread) is not None
+        if (spread := figure.metric(shown_rate(figure)).spread) is not None
     ]
     if not spreads:
         if any(not figure.missing for figure in figures):
-            return ["One trial of each cell: what a repeat would give is not known."]
+            return ["One trial per cell: the spread of repeats is unknown."]
         return []
     values = [spread for spread, _ in spreads]
     worst, where = max(spreads, key=lambda pair: pair[0])
     op = where.op.value if where.op else ""
     cell = place(where.target, where.workload, where.level, op)
-    rates = dict.fromkeys(title(told_rate(figure)) for _, figure in spreads)
-    said = f"Spread of trials, (highest - lowest) / median {' or '.join(rates)}"
+    rates = dict.fromkeys(title(shown_rate(figure)) for _, figure in spreads)
+    measure = f"Spread of trials, (highest - lowest) / median {' or '.join(rates)}"
     usual, most = share_text(median(values)), share_text(worst)
     if len(spreads) == 1:
-        return [f"{said}: {most} ({cell})."]
-    return [f"{said}: {usual} in the middle row, {most} at most ({cell})."]
+        return [f"{measure}: {most} ({cell})."]
+    return [f"{measure}: {usual} in the median row, {most} at most ({cell})."]
 
 
 def _verified(verification: Verification) -> str:
@@ -270,19 +267,20 @@ def run_document(
     *,
     charts: bool = True,
 ) -> Document:
-    """The whole report of one run; the same input gives the same document. `charts` are for
-    renderers that draw: without them there are no curves and no heat map, but every trial is told.
+    """Build the whole report of one run; the same input gives the same document.
+
+    `charts` are for renderers that draw: without them there are no curves and no heat map.
     """
     marks = Marks(findings)
     ranking = ranking_of(run, figures, findings)
     comparisons = comparisons_of(run, figures, findings)
     loads = study_of(run, figures, findings)
     of_layers, layers = layers_of_page(run, findings)
-    said = (*of_layers, *(load_sentences(loads) if loads else ()))
+    load = (*of_layers, *(load_sentences(loads) if loads else ()))
     return Document(
         title=f"Run {run.id}",
         subtitle=_subtitle(run),
-        summary=headline(run, figures, findings, marks, verification, ranking, comparisons, said),
+        summary=headline(run, figures, findings, marks, verification, ranking, comparisons, load),
         sections=(
             *ranking_sections(run, ranking, len(run.plan.targets)),
             *(scorecard_sections(run, figures) if charts else ()),
@@ -317,16 +315,16 @@ def run_document(
 
 
 def _load_evidence(loads: ScalingStudy) -> tuple[Section, ...]:
-    """What load curves are judged by, to be looked up."""
+    """The evidence behind the load curves, folded."""
     curves = named_curves(loads)
-    named = [(one.name, one.study) for one in curves]
+    named = [(curve.name, curve.study) for curve in curves]
     return (*evidence_section(curves), *timeline_sections(named, PageBudget()))
 
 
 def findings_document(
     run: Run, figures: tuple[CellFigure, ...], findings: tuple[Finding, ...]
 ) -> Document:
-    """What the audit says of a run, without the run's numbers."""
+    """Build the audit of a run, without the run's numbers."""
     marks = Marks(findings)
     return Document(
         title=f"Audit of {run.id}",
@@ -338,7 +336,7 @@ def findings_document(
 
 
 def _where(run: Run) -> str:
-    """The machine that did the I/O, or the clusters that it was all done in."""
+    """The machine or the clusters that did the I/O."""
     if elsewhere(run):
         return f"on {listed([cluster.name for cluster in run.plan.clusters])}"
     host = run.inventory("start")
@@ -372,11 +370,11 @@ def _results(
 ) -> Section:
     budget = PageBudget()
     sections = result_sections(run, figures, findings, marks, budget if charts else None)
-    said = budget.said if figures else "The plan has no cell."
+    note = budget.omission if figures else "The plan has no cell."
     return Section(
         heading="Results",
         id="results",
-        blocks=(Paragraph(text=said),) if said else (),
+        blocks=(Paragraph(text=note),) if note else (),
         sections=sections,
     )
 
@@ -392,7 +390,7 @@ def _findings(findings: tuple[Finding, ...], marks: Marks) -> Section:
     blocks: tuple[Block, ...] = (
         (finding_list(findings, marks),)
         if findings
-        else (Paragraph(text="The audit found nothing to say about this run."),)
+        else (Paragraph(text="The audit has no findings."),)
     )
     return Section(heading="Findings", id="findings", blocks=blocks)
 
@@ -449,10 +447,10 @@ def _methods() -> tuple[Block, ...]:
                     ),
                 ),
                 (
-                    "doubts",
+                    "findings",
                     (
-                        "E, W, I: error, warning, info; the label beside a number leads to the "
-                        "finding. A number under an error must not be used"
+                        "E, W, I: error, warning, info; the label next to a number leads to the "
+                        "finding. A number with an error must not be used"
                     ),
                 ),
                 (
@@ -462,9 +460,9 @@ def _methods() -> tuple[Block, ...]:
                 (
                     "ranking",
                     (
-                        "every two targets are judged by their trials (better, worse, same or "
-                        "inconclusive); whoever cannot be told apart shares a rank; a target that "
-                        "lacks a number is not ranked"
+                        "every two targets are compared by their trials (better, worse, same or "
+                        "inconclusive); targets that tie share a rank; a target that lacks a "
+                        "number is not ranked"
                     ),
                 ),
                 (
@@ -482,8 +480,8 @@ def _methods() -> tuple[Block, ...]:
 
 def _versions(run: Run) -> tuple[Block, ...]:
     sessions = run.manifest.sessions
-    measured = listed(dict.fromkeys(one.leadline_version for one in sessions))
-    pythons = listed(dict.fromkeys(one.python_version for one in sessions))
+    measured = listed(dict.fromkeys(session.leadline_version for session in sessions))
+    pythons = listed(dict.fromkeys(session.python_version for session in sessions))
     return (
         KeyValues(
             pairs=(
@@ -497,11 +495,8 @@ def _versions(run: Run) -> tuple[Block, ...]:
     )
 
 
-# What an import gave: its runs, and what the audit says of them in a line each.
-
-
 def import_document(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Document:
-    """One row a run, and one a rule that found something."""
+    """Build the result of an import: a row per run, and one per rule with findings."""
     count = sum(len(run.plan.trials) for run, _ in audited)
     into = count_text(len(audited), "run")
     names = listed(run.id for run, _ in audited)
@@ -510,13 +505,13 @@ def import_document(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Documen
         finding.severity is Severity.ERROR for _, findings in audited for finding in findings
     )
     summary.append(
-        f"{count_text(errors, 'error finding')}: those numbers must not be used."
+        f"{count_text(errors, 'error finding')}: do not use those numbers."
         if errors
         else "The audit found no error."
     )
     summary.append(
         f"`leadline show {audited[-1][0].id}` shows the numbers, `leadline audit "
-        f"{audited[-1][0].id}` every doubt about them."
+        f"{audited[-1][0].id}` the findings."
     )
     blocks: list[Block] = [_runs(audited)]
     if any(findings for _, findings in audited):

@@ -65,12 +65,10 @@ from leadline.report.words import (
     workload_text,
 )
 
-# Dot plots of every trial: the spread of repeats as it is, nothing averaged away.
-
-# Beyond this ratio the small values of a linear axis from zero would lie on its first pixels.
+# Above this ratio the small values of a linear axis would lie on its first pixels.
 _LOG_FROM_RATIO = 30.0
 
-# A page with more rows in each plot would be too large, and no one looks at so many.
+# More rows per plot make a page too large.
 DRAWN_ROWS = 40
 
 
@@ -81,10 +79,10 @@ def dot_plots(
     marks: Marks,
     budget: PageBudget | None = None,
 ) -> tuple[DotPlot, ...]:
-    """Two plots for each operation of a workload: its rate and its latency, a row per target.
+    """Plot rate and latency of each operation of a workload, a row per target.
 
-    With a `budget` only what is worth a place on a page: of very many targets the fastest, which
-    the title then says, and no plot of a single dot, which is the table's number.
+    With a `budget` only the fastest of very many targets, which the title states, and no plot of
+    a single dot.
     """
     plots = []
     groups: dict[tuple[str, str, object], list[CellFigure]] = {}
@@ -118,10 +116,10 @@ def _worth(plot: DotPlot, budget: PageBudget) -> bool:
 
 
 def _fastest(rows: Sequence[CellFigure], rate: Metric, most: int) -> Sequence[CellFigure]:
-    """Those of the highest rate, in the order given."""
+    """Select the figures of the highest rate, in their order."""
     values = [row.metric(rate).value for row in rows]
     order = sorted(
-        range(len(rows)), key=lambda at: -math.inf if (one := values[at]) is None else one
+        range(len(rows)), key=lambda at: -math.inf if (value := values[at]) is None else value
     )
     return [rows[at] for at in sorted(order[-most:])]
 
@@ -130,7 +128,7 @@ def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
     """p99, or the mean where a trial has too few I/Os for it."""
     for figure in figures:
         values = figure.metric(Metric.LATENCY_P99).trials
-        if any(one.value is None for one in values):
+        if any(trial.value is None for trial in values):
             return Metric.LATENCY_MEAN
     return Metric.LATENCY_P99
 
@@ -138,12 +136,12 @@ def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
 def _plot(
     anchor: str, heading: str, metric: Metric, figures: Sequence[CellFigure], marks: Marks
 ) -> DotPlot | None:
-    """None where no trial has a value: the table says what is missing."""
+    """Plot a metric; None where no trial has a value."""
     values = [
-        one.value
+        trial.value
         for figure in figures
-        for one in figure.metric(metric).trials
-        if one.value is not None
+        for trial in figure.metric(metric).trials
+        if trial.value is not None
     ]
     if not values:
         return None
@@ -169,8 +167,8 @@ def _plot(
 
 
 def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
-    """The mark and its text are the figure of the table: they must never differ from it."""
-    shown = [(one, one.value) for one in metric.trials if one.value is not None]
+    """Plot the trials of a metric, and its figure as in the table."""
+    shown = [(trial, trial.value) for trial in metric.trials if trial.value is not None]
     text = NOT_SHOWN if shown else MISSING
     if metric.value is not None:
         text = value_text(metric.metric, metric.value)
@@ -180,12 +178,12 @@ def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
         label=label,
         dots=tuple(
             Dot(
-                trial=one.trial,
+                trial=trial.trial,
                 value=value,
                 text=value_with_unit(metric.metric, value),
-                outlier=one.outlier,
+                outlier=trial.outlier,
             )
-            for one, value in shown
+            for trial, value in shown
         ),
         value=metric.value,
         text=text,
@@ -193,10 +191,7 @@ def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
     )
 
 
-# The curves of one workload, of which a reader looks at one at a time.
-
-# Of a larger run only what was not steady is drawn over time: that is where it matters, and every
-# log is a file to read.
+# A larger run is drawn over time only where it was not steady: every log is a file to read.
 FEW_TRIALS = 100
 _MOST_TIME_LINES = 24
 _MOST_TIME_POINTS = 900
@@ -206,8 +201,10 @@ _Key = tuple[str, str, Op]
 def workload_curves(
     run: Run, anchor: str, figures: Sequence[CellFigure], rate: Metric, budget: PageBudget
 ) -> tuple[Block, ...]:
-    """Percentiles, distribution and IOPS over time of each level and operation of a workload, the
-    targets as series, and what to choose them by. Totals are left out: their parts are there."""
+    """Draw percentiles, distribution and IOPS over time of a workload, with a selector.
+
+    Targets are the series. Totals are left out.
+    """
     groups: dict[_Key, list[CellFigure]] = {}
     for figure in figures:
         if figure.op is not None and figure.op is not Op.TOTAL and not figure.missing:
@@ -240,9 +237,9 @@ def workload_curves(
 def shown_targets(
     figures: Sequence[CellFigure], rate: Metric
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(drawn, left out): the fastest targets, at most `MOST_SERIES`, both in the plan's order.
+    """Select (drawn, left out): at most `MOST_SERIES` targets, by their largest rate.
 
-    Fastest by the largest rate of any level and operation of the workload.
+    Both are in the order of the plan.
     """
     best: dict[str, float] = {}
     for figure in figures:
@@ -257,7 +254,7 @@ def shown_targets(
 
 
 def _names(keys: Sequence[_Key]) -> dict[_Key, str]:
-    """What tells the charts of a workload apart: section, level and operation where they differ."""
+    """Name the charts of a workload by section, level and operation where they differ."""
     sections, levels, ops = ({key[part] for key in keys} for part in range(3))
     return {
         key: " · ".join(
@@ -272,11 +269,10 @@ def _names(keys: Sequence[_Key]) -> dict[_Key, str]:
 def _charts(
     run: Run, anchor: str, name: str, figures: Sequence[CellFigure], targets: tuple[str, ...]
 ) -> list[tuple[str, LineChart]]:
-    """(kind, chart) of one level and operation, as far as there is something to draw; the choice
-    of each is its own id."""
+    """Draw (kind, chart) of one level and operation; charts without points are left out."""
     labels = chart_labels(targets)
     series = tuple(labels[target] for target in targets)
-    told = [(labels[figure.target], targets.index(figure.target), figure) for figure in figures]
+    shown = [(labels[figure.target], targets.index(figure.target), figure) for figure in figures]
     ladder, spread, over = (f"{anchor}-{kind}" for kind in ("ladder", "distribution", "time"))
     found: list[tuple[str, LineChart | None]] = [
         (
@@ -284,7 +280,7 @@ def _charts(
             ladder_chart(
                 ladder,
                 f"Latency percentiles{name}",
-                [(label, number, percentiles_of(figure)) for label, number, figure in told],
+                [(label, number, percentiles_of(figure)) for label, number, figure in shown],
                 series,
                 ladder,
             ),
@@ -296,7 +292,7 @@ def _charts(
                 f"Latency distribution{name}",
                 [
                     (label, number, figure.histogram)
-                    for label, number, figure in told
+                    for label, number, figure in shown
                     if figure.histogram is not None
                 ],
                 series,
@@ -304,7 +300,7 @@ def _charts(
             ),
         ),
     ]
-    rows = _time_rows(run, told)
+    rows = _time_rows(run, shown)
     if rows:
         most = max(20, min(MOST_POINTS, _MOST_TIME_POINTS // len(rows)))
         rate = _rate(figures)
@@ -320,9 +316,9 @@ def _thinning(rows: Sequence[TimeRow], most: int) -> str:
     return f", means of {together} windows" if together > 1 else ""
 
 
-def _time_rows(run: Run, told: Sequence[tuple[str, int, CellFigure]]) -> list[TimeRow]:
-    """A row for each trial; of many trials of a target the extremes and some between them."""
-    asked = [one for one in told if _over_time(run, one[2])]
+def _time_rows(run: Run, shown: Sequence[tuple[str, int, CellFigure]]) -> list[TimeRow]:
+    """List a row per trial; of many trials the extremes and some between them."""
+    asked = [row for row in shown if _over_time(run, row[2])]
     each = max(1, _MOST_TIME_LINES // len(asked)) if asked else 0
     trials = {trial.record.trial: trial for trial in run.trials}
     rows: list[TimeRow] = []
@@ -335,7 +331,7 @@ def _time_rows(run: Run, told: Sequence[tuple[str, int, CellFigure]]) -> list[Ti
 
 
 def _over_time(run: Run, figure: CellFigure) -> bool:
-    # The windows are those of the whole job file, whichever of its sections they are of.
+    # The windows are those of the whole job file, not of a section.
     if figure.workload != figure.planned_workload:
         return False
     few = len(run.plan.trials) <= FEW_TRIALS
@@ -343,18 +339,18 @@ def _over_time(run: Run, figure: CellFigure) -> bool:
 
 
 def _rate(figures: Sequence[CellFigure]) -> Metric:
-    """What is told over time: IOPS, or bytes/s of streams, which have no I/Os."""
+    """The rate over time: IOPS, or bytes/s of streams."""
     return rate_told(
-        Metric.IOPS, lambda metric: any(one.metric(metric).value is not None for one in figures)
+        Metric.IOPS, lambda metric: any(row.metric(metric).value is not None for row in figures)
     )
 
 
 def _chosen(figure: CellFigure, most: int) -> list[str]:
-    """At most `most` of the trials, the slowest and the fastest among them; one is the middle."""
+    """Select at most `most` trials with the slowest and the fastest; a single one is the median."""
     values = [
-        (one.value, one.trial)
-        for one in figure.metric(_rate([figure])).trials
-        if one.value is not None
+        (trial.value, trial.trial)
+        for trial in figure.metric(_rate([figure])).trials
+        if trial.value is not None
     ]
     ordered = [trial for _, trial in sorted(values)]
     if len(ordered) <= most:
@@ -373,7 +369,7 @@ def _windows(trial: StoredTrial | None, figure: CellFigure) -> tuple[Window, ...
             return trial.zfs_stream.bandwidth_windows()
         return trial.iops_windows.get(figure.op, ())
     except FormatError:
-        return ()  # the audit names the log and its line
+        return ()  # the audit reports the log and its line
 
 
 TABLE_METRICS = (
@@ -384,7 +380,7 @@ TABLE_METRICS = (
     Metric.LATENCY_P99,
     Metric.LATENCY_P999,
 )
-# A stream has no requests of its own whose number or latency could be told.
+# A stream has no I/O requests to count.
 _OF_STREAMS = (Metric.BANDWIDTH,)
 _NUMBER_COLUMNS = {
     Metric.IOPS: Column(title="IOPS", kind=Kind.NUMBER),
@@ -403,14 +399,16 @@ def result_sections(
     marks: Marks,
     budget: PageBudget | None = None,
 ) -> tuple[Section, ...]:
-    """One section per workload: what the audit says against it, its table and every trial; with a
-    `budget` also curves, and no more than it allows. A run of one target gets one table."""
+    """Build a section per workload: findings, table and trials, with a `budget` also curves.
+
+    A run of one target has one table of all workloads.
+    """
     groups: dict[str, list[CellFigure]] = {}
     for figure in figures:
         groups.setdefault(figure.planned_workload, []).append(figure)
     workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
     together = len({figure.target for figure in figures}) == 1
-    doubted = doubts_of_workloads(run, findings, marks)
+    findings_of = workload_findings(run, findings, marks)
     sections = []
     if together and figures:
         every = all(workload.streams for workload in workloads.values())
@@ -420,24 +418,26 @@ def result_sections(
     for number, (name, rows) in enumerate(groups.items(), start=1):
         anchor = f"w{number}-{slug(name)}"
         workload = workloads.get(name)
-        rate = rate_metric(workload)
-        said: list[Block] = [Paragraph(text=text) for text in _said(workload)]
-        said += [Bullets(items=doubted[name])] if name in doubted else []
+        rate = usual_rate(workload)
+        intro: list[Block] = [Paragraph(text=_description(workload))]
+        intro += [Bullets(items=findings_of[name])] if name in findings_of else []
         shown = _OF_STREAMS if workload is not None and workload.streams else TABLE_METRICS
         table = results_table(f"results-{anchor}", "", rows, marks, by_target=True, metrics=shown)
         plots: tuple[Block, ...] = dot_plots(anchor, rows, rate, marks, budget)
         if budget is not None:
             plots += workload_curves(run, anchor, rows, rate, budget)
-        blocks: tuple[Block, ...] = (*said, *plots) if together else (*said, table, *plots)
+        blocks: tuple[Block, ...] = (*intro, *plots) if together else (*intro, table, *plots)
         sections.append(Section(heading=name, id=anchor, blocks=blocks))
     return tuple(sections)
 
 
-def doubts_of_workloads(
+def workload_findings(
     run: Run, findings: Sequence[Finding], marks: Marks
 ) -> Mapping[str, tuple[str, ...]]:
-    """The errors and warnings about each workload of the plan, a line for each label, the most
-    severe first. What concerns the whole run or a whole target is said at the top of the page."""
+    """Format the errors and warnings of each workload, a line per label, the most severe first.
+
+    Findings of the whole run or of a target are in the summary.
+    """
     cells = {trial.id: run.plan.cells[trial.cell] for trial in run.plan.trials}
     names = {cell.workload.name for cell in run.plan.cells}
     found: dict[str, dict[Mark, list[Finding]]] = {}
@@ -449,22 +449,21 @@ def doubts_of_workloads(
         # A section of a job file is `name/section`.
         name = given if given in names else given.partition("/")[0]
         if name:
-            found.setdefault(name, {}).setdefault(marks.of(finding), []).append(finding)
+            found.setdefault(name, {}).setdefault(marks.mark_of(finding), []).append(finding)
     return {
         name: tuple(
-            _doubt(mark, by_mark[mark], cells)
+            _finding_text(mark, by_mark[mark], cells)
             for mark in sorted(by_mark, key=lambda mark: marks.all.index(mark))
         )
         for name, by_mark in found.items()
     }
 
 
-def _doubt(mark: Mark, findings: Sequence[Finding], cells: Mapping[str, PlannedCell]) -> str:
-    """`E1 cache-served-reads: disk · read: the message.`, of several the first, and where the
-    others are."""
+def _finding_text(mark: Mark, findings: Sequence[Finding], cells: Mapping[str, PlannedCell]) -> str:
+    """Format `E1 cache-served-reads: disk · read: message`, then the places of the others."""
     where = dict.fromkeys(_where(finding, cells) for finding in findings)
     first = findings[0]
-    also = [one for one in where if one != _where(first, cells)]
+    also = [name for name in where if name != _where(first, cells)]
     more = f" Also: {listed(also, limit=3)}." if also else ""
     return f"{mark.label} {mark.code}: {_where(first, cells)}: {first.message}{more}"
 
@@ -478,17 +477,12 @@ def _where(finding: Finding, cells: Mapping[str, PlannedCell]) -> str:
     )
 
 
-def _said(workload: Workload | None) -> list[str]:
+def _description(workload: Workload | None) -> str:
     if workload is None:
-        return ["The plan does not hold this workload."]
+        return "The plan does not hold this workload."
     description = workload.description
     what = workload_text(workload)
-    return [f"{description[:1].upper()}{description[1:]}: {what}." if description else f"{what}."]
-
-
-def rate_metric(workload: Workload | None) -> Metric:
-    """IOPS, or bandwidth for a workload of large blocks and for streams."""
-    return usual_rate(workload)
+    return f"{description[:1].upper()}{description[1:]}: {what}." if description else f"{what}."
 
 
 def results_table(
@@ -500,15 +494,14 @@ def results_table(
     by_target: bool,
     metrics: Sequence[Metric] = TABLE_METRICS,
 ) -> Table:
-    """A table of figures whose first column names the target, or else the workload; of `metrics`
-    each has a column."""
+    """Build a table of figures with a column per metric; the first names target or workload."""
     first = "target" if by_target else "workload"
-    sections = by_target and any(one.workload != one.planned_workload for one in figures)
+    sections = by_target and any(row.workload != row.planned_workload for row in figures)
     levels: dict[str, set[str]] = {}
     for figure in figures:
         levels.setdefault(figure.workload, set()).add(figure.level)
     leveled = any(len(found) > 1 for found in levels.values())
-    rates = [told_rate(figure) for figure in figures]
+    rates = [shown_rate(figure) for figure in figures]
     of = f"of {title(rates[0])}" if len(set(rates)) == 1 else "of the rate"
     intervals = any(
         figure.metric(rate).interval for figure, rate in zip(figures, rates, strict=True)
@@ -540,8 +533,8 @@ def results_table(
     )
 
 
-def told_rate(figure: CellFigure) -> Metric:
-    """IOPS, or bandwidth where that alone is told, as of a stream."""
+def shown_rate(figure: CellFigure) -> Metric:
+    """IOPS, or bandwidth where a figure has nothing else, such as a stream."""
     return rate_told(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
 
 
@@ -562,27 +555,25 @@ def _interval(metric: MetricFigure) -> Cell:
     return Cell(text=text, sort=high - low)
 
 
-# The load curves of a run on its own page.
-
-# A summary is read at once; the section on the curves has them all.
+# The most sentences on load curves in a summary; the section on the curves has them all.
 _MOST_SENTENCES = 4
 
 
 def study_of(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
 ) -> ScalingStudy | None:
-    """None where no workload was measured at two load levels, which most runs are."""
+    """Study the load curves of a run; None without a workload at two load levels."""
     curves = load_curves(run, figures)
-    if not any(len(one.closed) + len(one.offered) > 1 or one.disturbed for one in curves):
+    if not any(len(curve.closed) + len(curve.offered) > 1 or curve.disturbed for curve in curves):
         return None
-    judged = (tuple(figures), tuple(findings))
-    found = study((run,), lambda _: judged)
+    evidence = (tuple(figures), tuple(findings))
+    found = study((run,), lambda _: evidence)
     return found if found.several_levels else None
 
 
 def load_sentences(loads: ScalingStudy) -> tuple[str, ...]:
-    """What the load curves say, for the summary of a run that is about other things, too."""
-    said = scaling_sentences(loads)
-    if len(said) <= _MOST_SENTENCES:
-        return said
-    return (*said[: _MOST_SENTENCES - 1], "The other load curves: `leadline scale` tells them.")
+    """Summarise the load curves of a run."""
+    sentences = scaling_sentences(loads)
+    if len(sentences) <= _MOST_SENTENCES:
+        return sentences
+    return (*sentences[: _MOST_SENTENCES - 1], "`leadline scale` shows the other load curves.")

@@ -1,5 +1,4 @@
-"""Targets beside one another over all workloads: a heat map of each metric, and reads beside
-writes with their measured total."""
+"""Targets of a run compared: heat maps, read vs write, clusters, labels, and the ranking."""
 
 from __future__ import annotations
 
@@ -23,6 +22,7 @@ from leadline.analysis.noise import floor_of_objectives
 from leadline.analysis.objectives import every_rate
 from leadline.analysis.ranking import Ranking, Standing, rank
 from leadline.analysis.verdicts import Evidence, Verdict
+from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
@@ -43,9 +43,7 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.pages.comparison.page import comparison_section
-from leadline.report.pages.comparison.takeaways import key_finding
 from leadline.report.pages.ranking import order_table, times_text
-from leadline.report.pages.run.results import rate_metric
 from leadline.report.render.svg_charts import FULL_RATIO, shade
 from leadline.report.words import (
     MISSING,
@@ -75,7 +73,7 @@ _Subject = tuple[str, str, Op]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Usable and other figures by target and column; `rates` names each column's rate metric."""
+    """Figures by target and column; `rates` has the rate metric of each column."""
 
     targets: tuple[str, ...]
     columns: tuple[_Subject, ...]
@@ -83,8 +81,7 @@ class Grid:
     at: Mapping[tuple[str, _Subject], CellFigure]
 
     def baseline(self) -> int:
-        """The first target of which every column has a number without an error, else the first of
-        those with the most: what the others are beside at first."""
+        """Choose the first target with the most columns that have a number without an error."""
         counts = [
             sum(
                 self._usable(target, column, rate)
@@ -94,13 +91,12 @@ class Grid:
         ]
         return counts.index(max(counts))
 
-    def telling(self, metric: Metric | None) -> Grid:
-        """Without the columns of which no target tells a metric (None: the rate), such as the
-        latency of a stream."""
+    def with_metric(self, metric: Metric | None) -> Grid:
+        """Drop columns without a metric (None: the rate), such as the latency of a stream."""
         kept = [
             number
             for number, (column, rate) in enumerate(zip(self.columns, self.rates, strict=True))
-            if metric is None or any(self._told(one, column, metric) for one in self.targets)
+            if metric is None or any(self._has(target, column, metric) for target in self.targets)
         ]
         return replace(
             self,
@@ -108,7 +104,7 @@ class Grid:
             rates=tuple(self.rates[number] for number in kept),
         )
 
-    def _told(self, target: str, column: _Subject, metric: Metric) -> bool:
+    def _has(self, target: str, column: _Subject, metric: Metric) -> bool:
         figure = self.at.get((target, column))
         return figure is not None and (figure.missing or figure.metric(metric).value is not None)
 
@@ -118,12 +114,12 @@ class Grid:
 
 
 def usable(metric: MetricFigure) -> bool:
-    """There is a number and no error beside it."""
+    """Whether there is a number without an error finding."""
     return metric.value is not None and metric.severity is not Severity.ERROR
 
 
 def grid(run: Run, figures: Sequence[CellFigure]) -> Grid:
-    """Figures by target and by workload, level and operation, both in the order of the plan."""
+    """Arrange figures by target and by workload, level and operation, in the plan's order."""
     workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
     rates: dict[_Subject, Metric] = {}
     at: dict[tuple[str, _Subject], CellFigure] = {}
@@ -131,7 +127,7 @@ def grid(run: Run, figures: Sequence[CellFigure]) -> Grid:
         if figure.op is None:
             continue
         subject = (figure.workload, figure.level, figure.op)
-        rates.setdefault(subject, rate_metric(workloads.get(figure.planned_workload)))
+        rates.setdefault(subject, usual_rate(workloads.get(figure.planned_workload)))
         at[figure.target, subject] = figure
     return Grid(
         targets=tuple(dict.fromkeys(figure.target for figure in figures)),
@@ -142,7 +138,7 @@ def grid(run: Run, figures: Sequence[CellFigure]) -> Grid:
 
 
 def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section, ...]:
-    """The heat maps; none where there is one target, which has nothing to be beside."""
+    """Draw the heat maps; none for a single target."""
     found = grid(run, figures)
     if len(found.targets) < 2 or not found.columns:
         return ()
@@ -156,16 +152,18 @@ def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section
         return (Section(heading="Scorecard", id="scorecard", blocks=(Paragraph(text=text),)),)
     parts = [found] if run.plan.imported else _parts(found)
     if not parts:
-        return ()  # no workload was done on two targets
+        return ()  # no workload ran on two targets
     maps: dict[str, list[HeatMap]] = {}
     for key, label, metric in _SHOWN[: max(1, _MOST_CELLS // size)]:
         choice = f"scorecard-{key}"
         for number, part in enumerate(parts, start=1):
-            told = part.telling(metric)
-            if told.columns:
+            measured = part.with_metric(metric)
+            if measured.columns:
                 anchor = choice if number == 1 else f"{choice}-{number}"
                 heading = label if len(parts) == 1 else f"{label}, {_workloads(part)}"
-                maps.setdefault(label, []).append(heat_map(anchor, heading, told, metric, choice))
+                maps.setdefault(label, []).append(
+                    heat_map(anchor, heading, measured, metric, choice)
+                )
     choices = Choices(
         id="scorecard-metric",
         label="Metric",
@@ -173,16 +171,15 @@ def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section
     )
     blocks: list[Block] = [Paragraph(text=_explained(found, parts))]
     blocks += [choices] if len(maps) > 1 else []
-    drawn = itertools.chain.from_iterable(maps.values())
-    return (Section(heading="Scorecard", id="scorecard", blocks=(*blocks, *drawn)),)
+    blocks += itertools.chain.from_iterable(maps.values())
+    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks)),)
 
 
 def _parts(found: Grid) -> list[Grid]:
-    """A grid for each group of targets that the same workloads are for, without what is for one
-    target alone and has nothing to be beside."""
+    """Split a grid into groups of targets that share workloads; single targets are left out."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, column in enumerate(found.columns):
-        targets = tuple(one for one in found.targets if (one, column) in found.at)
+        targets = tuple(target for target in found.targets if (target, column) in found.at)
         groups.setdefault(targets, []).append(number)
     return [
         replace(
@@ -208,20 +205,17 @@ def _explained(found: Grid, parts: Sequence[Grid]) -> str:
         for figure in found.at.values()
         for metric in (Metric.IOPS, Metric.LATENCY_P99)
     )
-    struck = (
-        " A number that is struck out has an error beside it and is of no use." if refused else ""
-    )
+    struck = " A struck-out number has an error finding." if refused else ""
     return (
-        f"Each figure beside that of {base}; the shade says how far it lies from it, up to "
-        f"{FULL_RATIO:g} times as good or as bad. Whether a difference is more than chance the "
-        f"shade does not say.{struck}"
+        f"Each figure with its ratio to that of {base}. The shade shows the ratio, up to "
+        f"{FULL_RATIO:g} times; it is no test of significance.{struck}"
     )
 
 
 def heat_map(
     anchor: str, heading: str, found: Grid, metric: Metric | None, choice: str = ""
 ) -> HeatMap:
-    """One metric of every target and column; None as metric is each column's rate."""
+    """Draw one metric of every target and column; None is the rate of each column."""
     metrics = [metric or rate for rate in found.rates]
     base = found.baseline()
     bases = [
@@ -250,7 +244,7 @@ def heat_map(
 
 
 def _column_title(found: Grid, column: _Subject, rate: Metric | None) -> str:
-    """`randrw-4k · qd32 · read, IOPS`; what is the same in all of a workload is left out."""
+    """Format `randrw-4k · qd32 · read, IOPS`, without the parts that a workload shares."""
     workload, level, op = column
     levels = {other[1] for other in found.columns if other[0] == workload}
     ops = {other[2] for other in found.columns if other[:2] == (workload, level)}
@@ -275,7 +269,9 @@ def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> Heat
     text = value_text(metric, found.value)
     if not usable(found):
         codes = listed(
-            dict.fromkeys(one.code for one in found.doubts if one.severity is Severity.ERROR)
+            dict.fromkeys(
+                finding.code for finding in found.doubts if finding.severity is Severity.ERROR
+            )
         )
         return HeatCell(text=text, shade=None, note=f"refused: {codes}", refused=True)
     return HeatCell(
@@ -285,13 +281,10 @@ def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> Heat
     )
 
 
-# --- reads beside writes ------------------------------------------------------------------------
-
-
 def read_write_sections(
     run: Run, figures: Sequence[CellFigure], marks: Marks
 ) -> tuple[Section, ...]:
-    """A table of every cell that reads and writes; none where no cell does."""
+    """Build a table of the cells that read and write; none without such a cell."""
     found = grid(run, figures)
     loads = dict.fromkeys(column[:2] for column in found.columns)
     rows = []
@@ -309,9 +302,9 @@ def read_write_sections(
         rows.append(_read_write_row(workload, target, level, rate, ops, marks))
     if not rows:
         return ()
-    text = "Reads and writes of the same cell beside each other. The ratio is read / write."
+    text = "Reads and writes of the same cell. The ratio is read / write."
     if totals:
-        text += " A total was measured as one: it is there only where both ran at the same time."
+        text += " There is a total only where both ran at the same time."
     table = Table(
         id="read-write-table",
         caption="",
@@ -331,9 +324,7 @@ def read_write_sections(
         filterable=True,
     )
     return (
-        Section(
-            heading="Read against write", id="read-write", blocks=(Paragraph(text=text), table)
-        ),
+        Section(heading="Read vs write", id="read-write", blocks=(Paragraph(text=text), table)),
     )
 
 
@@ -367,16 +358,16 @@ def _read_write_row(
 
 def _number(figure: CellFigure, metric: Metric, marks: Marks) -> Cell:
     found = figure.metric(metric)
-    doubts = marks.for_number(found.doubts)
+    labels = marks.for_number(found.doubts)
     if found.value is None:
         text = MISSING if figure.missing and not metric.is_latency else NOT_SHOWN
-        return Cell(text=text, note=found.absence, marks=doubts, missing=True)
-    return Cell(text=value_with_unit(metric, found.value), sort=found.value, marks=doubts)
+        return Cell(text=text, note=found.absence, marks=labels, missing=True)
+    return Cell(text=value_with_unit(metric, found.value), sort=found.value, marks=labels)
 
 
 def _ratio(read: MetricFigure, write: MetricFigure) -> Cell:
     if not usable(read) or not usable(write):
-        note = "an error stands beside one of the two" if read.value and write.value else ""
+        note = "one of the two has an error finding" if read.value and write.value else ""
         return Cell(text=NOT_SHOWN, note=note, missing=True)
     if read.value is None or not write.value:
         return Cell(text=NOT_SHOWN, missing=True)
@@ -384,25 +375,25 @@ def _ratio(read: MetricFigure, write: MetricFigure) -> Cell:
     return Cell(text=f"{ratio:,.3g}" if ratio < 1000 else f"{ratio:,.0f}", sort=ratio)
 
 
-# Numbered labels of one run's targets (cores, replicas), beside each other on the run's page.
-
-# More values are a curve, which the sections on scaling draw.
+# More values of a label are a curve, which the sections on scaling draw.
 _MOST_VALUES = 3
 _MOST_PAIRS = 4
 
 
-def label_comparisons(run: Run, judged: Judged) -> tuple[Comparison, ...]:
-    """Each higher value of a label whose values are numbers against the lowest, with all other
-    labels held fixed. Where a target does not tell a label that its partners have, it stands
-    against each of them, and the difference is told."""
+def label_comparisons(run: Run, evidence: Judged) -> tuple[Comparison, ...]:
+    """Compare each value of a numeric label (cores, replicas) with the lowest.
+
+    All other labels are held fixed. A target without a label that its partners have is compared
+    with each of them.
+    """
     found = [
-        compare(*within_run(run, By.LABEL, *names, judged), by=By.LABEL) for names in _pairs(run)
+        compare(*within_run(run, By.LABEL, *names, evidence), by=By.LABEL) for names in _pairs(run)
     ]
-    return tuple(one for one in found if one.cells)
+    return tuple(comparison for comparison in found if comparison.cells)
 
 
 def _pairs(run: Run) -> Iterator[tuple[str, str]]:
-    for key in dict.fromkeys(key for one in run.plan.targets for key in one.labels):
+    for key in dict.fromkeys(key for target in run.plan.targets for key in target.labels):
         values = values_of(run, key)
         if not 1 < len(values) <= _MOST_VALUES or not all(map(is_number, values)):
             continue
@@ -411,55 +402,47 @@ def _pairs(run: Run) -> Iterator[tuple[str, str]]:
             try:
                 within_run(run, By.LABEL, *names, lambda _: ((), ()))
             except LeadlineError as error:
-                # Nobody asked for it, so that partners which cannot be told are no fault.
+                # Partners are ambiguous: compare each pair of them.
                 if error.kind is errors.NOT_COMPARABLE:
                     yield from undecided_pairs(run, *names)[:_MOST_PAIRS]
                 continue
             yield names
 
 
-# The clusters of one run, each beside the first, and its numbered labels, on the run's page.
-
-
 def comparisons_of(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
 ) -> tuple[Comparison, ...]:
-    """Every further cluster, or condition of one, against the plan's first, and every further value
-    of a numbered label against the lowest; none where there is one only."""
+    """Compare every further cluster with the plan's first, and every value of a numeric label
+    with the lowest; none where there is only one."""
     names = places(run)
-    judged = (tuple(figures), tuple(findings))
+    evidence = (tuple(figures), tuple(findings))
     found = []
     for name in names[1:]:
-        sides = within_run(run, By.CLUSTER, names[0], name, lambda _: judged)
+        sides = within_run(run, By.CLUSTER, names[0], name, lambda _: evidence)
         found.append(compare(*sides, by=By.CLUSTER))
-    by_label = label_comparisons(run, lambda _: judged)
-    return (*(one for one in found if one.cells), *by_label)
-
-
-def comparison_sentences(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """The key finding of each."""
-    return tuple(key_finding(one) for one in comparisons)
+    by_label = label_comparisons(run, lambda _: evidence)
+    return (*(comparison for comparison in found if comparison.cells), *by_label)
 
 
 def comparison_sections(comparisons: Sequence[Comparison], marks: Marks) -> tuple[Section, ...]:
-    """One section, with a part for each comparison where there are several."""
-    parts = tuple(comparison_section(one, marks) for one in comparisons)
+    """Build one section with a part for each comparison."""
+    parts = tuple(comparison_section(comparison, marks) for comparison in comparisons)
     if len(parts) < 2:
         return parts
     return (Section(heading="Side by side", id="side-by-side", sections=parts),)
 
 
-# The ranking of a run's targets on its own page: a table, and a sentence where there is one.
-
-# Every pair of targets is judged: of more than these, `leadline rank` is asked for it.
+# Every pair of targets is compared; `leadline rank` ranks more targets.
 MOST_TARGETS = 60
 
 
 def ranking_of(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding]
 ) -> Ranking | None:
-    """By the rate of every workload; None for one target, for very many, where no workload is for
-    all of them, and where no operation has a figure."""
+    """Rank targets by the rate of every workload.
+
+    None for one target, for very many, without a workload of all targets, and without a figure.
+    """
     targets = {figure.target for figure in figures}
     if not 2 <= len(targets) <= MOST_TARGETS:
         return None
@@ -479,24 +462,26 @@ def ranking_of(
 
 
 def leading(ranking: Ranking | None) -> str:
-    """A sentence that names who is first, with its numbers; empty unless verdicts and trials say
-    so. Of targets with a missing number nothing is claimed."""
+    """Name the fastest target with its numbers; empty unless verdicts and trials show it.
+
+    Targets with a missing number are not claimed to be slower.
+    """
     whole = ranking.complete if ranking else ()
     if ranking is None or len(whole) < 2:
         return ""
-    first = [one for one in whole if one.rank == 1]
-    if any(one.interval is None or one.interval[1] > len(first) for one in first):
+    first = [standing for standing in whole if standing.rank == 1]
+    if any(standing.interval is None or standing.interval[1] > len(first) for standing in first):
         return ""
     among = f"{len(whole)} targets"
     if ranking.incomplete:
         among += f" with every number ({count_text(len(ranking.incomplete), 'other')} not ranked)"
     by = _by(ranking)
     if len(first) == 1:
-        said = _ahead(ranking, whole[0], whole[1])
-        return f"{short(whole[0].target)} is the fastest of {among} by {by}: {said}."
+        ahead = _ahead(ranking, whole[0], whole[1])
+        return f"{short(whole[0].target)} is the fastest of {among} by {by}: {ahead}."
     if not _alike(ranking, first):
         return ""
-    names = listed(short(one.target) for one in first)
+    names = listed(short(standing.target) for standing in first)
     within = f"no more than {band_text(ranking.band)} apart"
     if len(first) == len(whole):
         return f"{names} are equally fast by {by}: {within}."
@@ -507,9 +492,8 @@ def leading(ranking: Ranking | None) -> str:
     )
 
 
-def undecided(ranking: Ranking | None) -> str:
-    """A sentence on what the evidence leaves open about the first place; empty where it is clear
-    or there is nothing to rank."""
+def first_place_tie(ranking: Ranking | None) -> str:
+    """State a tie for the first place; empty where one target leads or nothing is ranked."""
     whole = ranking.complete if ranking else ()
     if ranking is None or leading(ranking):
         return ""
@@ -517,15 +501,14 @@ def undecided(ranking: Ranking | None) -> str:
         lack = len(ranking.incomplete)
         verb = "lacks" if lack == 1 else "lack"
         return f"No ranking: {lack} of {len(ranking.standings)} targets {verb} a number."
-    contenders = [one for one in whole if one.interval is None or one.interval[0] == 1]
-    names = listed(short(one.target) for one in contenders)
-    judged = ranking.between(whole[0].target, whole[1].target)
-    more = (
-        f"; about {judged.trials_needed} trials each would probably tell the first two apart"
-        if judged.trials_needed
-        else ""
-    )
-    return f"Which target is the fastest is open between {names}{more}."
+    contenders = [
+        standing for standing in whole if standing.interval is None or standing.interval[0] == 1
+    ]
+    names = listed(short(standing.target) for standing in contenders)
+    needed = ranking.between(whole[0].target, whole[1].target).trials_needed
+    pair = "them" if len(contenders) == 2 else "the first two"
+    more = f" About {needed} trials each are needed to separate {pair}." if needed else ""
+    return f"{names} tie for first.{more}"
 
 
 def _by(ranking: Ranking) -> str:
@@ -537,30 +520,29 @@ def _by(ranking: Ranking) -> str:
 
 def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
     """`1.84 times disk, the next (95 % interval 1.62 to 2.04)`."""
-    judged = ranking.between(one.target, other.target)
-    ratio = judged.ratio
+    result = ranking.between(one.target, other.target)
+    ratio = result.ratio
     if ratio is None and one.score and other.score:
         ratio = one.score / other.score
-    said = f"{times_text(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
-    if judged.evidence is Evidence.ONE_NUMBER:
-        return f"{said} (single figures, which have no interval)"
-    if judged.interval is None:
-        return said
-    low, high = judged.interval
-    return f"{said} (95 % interval {times_text(low)} to {times_text(high)})"
+    text = f"{times_text(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
+    if result.evidence is Evidence.ONE_NUMBER:
+        return f"{text} (single figures, which have no interval)"
+    if result.interval is None:
+        return text
+    low, high = result.interval
+    return f"{text} (95 % interval {times_text(low)} to {times_text(high)})"
 
 
 def _alike(ranking: Ranking, first: Sequence[Standing]) -> bool:
-    """Every two of them are shown to be the same, which is more than not told apart."""
+    """Whether every two of them test as the same, which is more than a tie."""
     return all(
-        ranking.between(one.target, other.target).verdict is Verdict.SAME
-        for index, one in enumerate(first)
-        for other in first[index + 1 :]
+        ranking.between(left.target, right.target).verdict is Verdict.SAME
+        for left, right in itertools.combinations(first, 2)
     )
 
 
 def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[Section, ...]:
-    """The ranking as a table; a word on where to find it for very many targets; else none."""
+    """Build the ranking as a table; for very many targets a hint; else nothing."""
     if ranking is None:
         if targets <= MOST_TARGETS:
             return ()
@@ -585,7 +567,7 @@ def _ranking_explained(ranking: Ranking) -> str:
     )
     score = f" Score: {what} {short(ranking.baseline)}." if ranking.baseline else ""
     return (
-        f"By {ranking.question.name}.{score} Targets of one rank cannot be told apart by "
-        "their trials; possible ranks: those that the evidence leaves open. Differences within "
-        f"{band_text(ranking.band)} do not count. For a use of yours: `leadline rank --for`."
+        f"By {ranking.question.name}.{score} Targets of one rank tie. The rank interval "
+        "holds the ranks that the trials allow. Equivalence margin: "
+        f"{band_text(ranking.band)}. For a use case: `leadline rank --for`."
     )

@@ -1,23 +1,47 @@
-"""The clusters of a run: what each was, and what the plan wanted of it and did not get."""
+"""The systems of a run: its clusters, the layers below its targets, and their ZFS."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from leadline.archive.reader import Run
-from leadline.archive.records import Runner
 from leadline.errors import LeadlineError
+from leadline.formats.zfs.status import VdevGroup
 from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.host import NvmeController
+from leadline.inventory.diff.host import layer_words, value_text
+from leadline.inventory.layer import Layer, LayerKind
+from leadline.inventory.zfs import (
+    PARAMETERS_PARAMETERS,
+    PROPERTIES,
+    ZfsInventory,
+    ZfsPool,
+    zfs_inventory,
+)
 from leadline.report.cells import slug, word
-from leadline.report.document import Block, Bullets, Cell, Column, Kind, Paragraph, Section, Table
+from leadline.report.document import (
+    Block,
+    Branch,
+    Bullets,
+    Cell,
+    Column,
+    KeyValues,
+    Paragraph,
+    Section,
+    Table,
+    Tree,
+)
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
-from leadline.report.words import NOT_SHOWN, count_text, listed
+from leadline.report.words import NOT_SHOWN, listed
+from leadline.text import percent
 from leadline.units import format_latency, format_size
+
+# Facts of other columns, or about the place alone.
+_LEFT_OUT = ("type", "size_bytes", "connection", "admin_socket", "mount_point", "offset_bytes")
+_SHOWN_NAMES = 4
 
 
 def system_sections(run: Run) -> tuple[Section, ...]:
@@ -26,9 +50,9 @@ def system_sections(run: Run) -> tuple[Section, ...]:
 
 
 def left_out_section(run: Run) -> tuple[Section, ...]:
-    """Optional targets that could not be used; none where there is nothing to tell."""
+    """List the optional targets that could not be used, if any."""
     rows = tuple(
-        (word(one.target), word(one.reason or "not recorded")) for one in run.plan.left_out
+        (word(target.target), word(target.reason or "not recorded")) for target in run.plan.left_out
     )
     if not rows:
         return ()
@@ -40,30 +64,30 @@ def left_out_section(run: Run) -> tuple[Section, ...]:
 def _section(run: Run, name: str) -> Section:
     anchor = f"cluster-{slug(name)}"
     heading = f"Cluster {name}"
-    said: list[Block] = []
+    blocks: list[Block] = []
     lab = _lab(run, name)
     if lab:
-        said.append(Bullets(items=tuple(_lab_facts(lab))))
+        blocks.append(Bullets(items=tuple(_lab_facts(lab))))
     source = f"at the start of {run.id}"
     try:
         around = run.kubernetes("start", name)
         start, end = run.cluster("start", name), run.cluster("end", name)
     except LeadlineError as error:
-        said.append(Paragraph(text=f"Its inventory cannot be read: {error.fact}."))
-        return Section(heading=heading, id=anchor, blocks=tuple(said), folded=True)
+        blocks.append(Paragraph(text=f"Its inventory cannot be read: {error.fact}."))
+        return Section(heading=heading, id=anchor, blocks=tuple(blocks), folded=True)
     if around is not None:
         document = kubernetes_document(around, source)
     elif start is not None:
         document = inventory_document(start, source)
     else:
-        said.append(Paragraph(text="The archive holds no inventory of it."))
-        return Section(heading=heading, id=anchor, blocks=tuple(said), folded=True)
+        blocks.append(Paragraph(text="The archive holds no inventory of it."))
+        return Section(heading=heading, id=anchor, blocks=tuple(blocks), folded=True)
     since = _since(start, end) if start is not None else ()
-    said.append(Bullets(items=(document.title, *document.summary, *since)))
+    blocks.append(Bullets(items=(document.title, *document.summary, *since)))
     return Section(
         heading=heading,
         id=anchor,
-        blocks=tuple(said),
+        blocks=tuple(blocks),
         sections=tuple(
             _named(section, anchor) for section in document.sections if not section.folded
         ),
@@ -72,7 +96,7 @@ def _section(run: Run, name: str) -> Section:
 
 
 def _since(start: CephInventory, end: CephInventory | None) -> tuple[str, ...]:
-    """What had become of it at the end of the run, where that can be told."""
+    """List changes of a cluster during the run."""
     if end is None:
         return ("at the end of the run no inventory was taken",)
     changed = []
@@ -94,20 +118,20 @@ def _pgs(inventory: CephInventory) -> int:
 
 
 def _lab(run: Run, name: str) -> dict[str, Any]:
-    """What the lab tells of itself; empty for a cluster that is none."""
+    """Read the description of a lab; empty for any other cluster."""
     raw = run.system_dumps("start", name).get("lab.json")
     try:
-        told = json.loads(raw) if raw else {}
+        description = json.loads(raw) if raw else {}
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return description if isinstance(description, dict) else {}
 
 
 def _lab_facts(lab: dict[str, Any]) -> list[str]:
     description = lab.get("description", {})
     shared = (
-        "a lab on the machine that generates the load: daemons and load share its processors, so "
-        "that its figures are about differences, not about what hardware can do"
+        "a lab on the machine that generates the load: daemons and load share its processors; "
+        "its figures show differences, not the speed of hardware"
     )
     facts = [
         shared,
@@ -122,7 +146,7 @@ def _lab_facts(lab: dict[str, Any]) -> list[str]:
         for one in lab.get("round_trips", ())
     ]
     if trips:
-        facts.append(f"round trips as it came up (median): {', '.join(trips)}")
+        facts.append(f"round trips at start (median): {', '.join(trips)}")
     return facts
 
 
@@ -140,134 +164,213 @@ def _named(section: Section, prefix: str) -> Section:
     )
 
 
-# The NVMe controllers of the machine that made the load, beside its block devices.
-
-
-def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
-    """A row for each controller; none of a machine without any."""
-    if not controllers:
+def stack_sections(run: Run) -> tuple[Section, ...]:
+    """Build the section on the layers below the targets; none where they are unknown."""
+    try:
+        stacks = run.stacks
+        zfs = _zfs(run, stacks)
+    except LeadlineError as error:
+        text = f"The layers below the targets cannot be read: {error.fact}."
+        return (_layers_section((Paragraph(text=text),), ()),)
+    if not stacks:
         return ()
-    rows = []
-    for one in controllers:
-        spaces = [f"{space.name} ({format_size(space.size_bytes)})" for space in one.namespaces]
-        limits = {space.max_transfer_bytes for space in one.namespaces if not space.has_no_limit}
-        free = any(space.has_no_limit for space in one.namespaces)
-        most = "no limit" if free else format_size(max(limits)) if max(limits, default=0) else ""
-        # The first queue is for administration.
-        queues = count_text(max(0, one.queues - 1), "queue") if one.queues else NOT_SHOWN
-        depth = f" of {one.queue_depth}" if one.queues and one.queue_depth else ""
-        texts = (
-            one.name,
-            one.model,
-            one.transport,
-            one.address,
-            one.state,
-            queues + depth,
-            most,
-            ", ".join(spaces),
-            one.multipath_policy,
-            one.subsystem_nqn,
-        )
-        shown = (text or NOT_SHOWN for text in texts)
-        rows.append(tuple(Cell(text=text, sort=text) for text in shown))
-    titles = (
-        *("controller", "model", "transport", "address", "state", "I/O queues"),
-        *("largest transfer", "namespaces", "multipath policy", "subsystem"),
+    return (_layers_section((_layer_table(stacks),), tuple(_zfs_sections(zfs))),)
+
+
+def _layers_section(blocks: tuple[Block, ...], sections: tuple[Section, ...]) -> Section:
+    return Section(
+        heading="Layers below the targets",
+        id="stacks",
+        blocks=blocks,
+        sections=sections,
+        folded=True,
     )
-    table = Table(
-        id="nvme",
-        caption="NVMe controllers of the host",
-        columns=tuple(Column(title=title, rank=max(0, at - 3)) for at, title in enumerate(titles)),
+
+
+def _zfs(run: Run, stacks: Mapping[str, tuple[Layer, ...]]) -> dict[str, ZfsInventory]:
+    found = {}
+    for target in stacks:
+        inventory = zfs_inventory(run.target_dumps(target))
+        if inventory is not None:
+            found[target] = inventory
+    return found
+
+
+def _layer_table(stacks: Mapping[str, tuple[Layer, ...]]) -> Table:
+    """Build a row for each layer, from the top down; targets on the same layers share rows."""
+    sharing: dict[str, list[str]] = {}
+    for target, layers in stacks.items():
+        key = "\n".join(layer.model_dump_json() for layer in layers)
+        sharing.setdefault(key, []).append(target)
+    rows = []
+    for targets in sharing.values():
+        shown = listed(targets[:_SHOWN_NAMES])
+        if len(targets) > _SHOWN_NAMES:
+            shown += f" and {len(targets) - _SHOWN_NAMES} more"
+        for depth, layer in enumerate(stacks[targets[0]], start=1):
+            rows.append(
+                (
+                    word(shown),
+                    Cell(text=str(depth), sort=float(depth)),
+                    word(layer_words(layer)),
+                    word(_layer_name(layer)),
+                    word(", ".join(layer.devices) or NOT_SHOWN),
+                    word(_layer_facts(layer)),
+                )
+            )
+    titles = ("target", "layer", "what", "name", "devices", "as configured")
+    return Table(
+        id="layers-below",
+        caption="Layers from the top down",
+        columns=tuple(Column(title=title) for title in titles),
         rows=tuple(rows),
     )
-    return (table,)
 
 
-# What did the I/O in a Kubernetes cluster: pods and virtual machines, and the volumes they had.
+def _layer_name(layer: Layer) -> str:
+    """Name a layer; a file system by its mount point."""
+    if layer.kind is LayerKind.FILESYSTEM:
+        return layer.facts.get("mount_point", layer.name)
+    return layer.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Like:
-    """What runners of one row have in common."""
-
-    target: str
-    kind: str
-    image: str
-    digest: str
-    user: int | None
-    cores: float
-    memory_bytes: int
-    storage_class: str
-    mode: str
-    size_bytes: int
-    driver: str
+def _layer_facts(layer: Layer) -> str:
+    texts = []
+    for key, value in layer.facts.items():
+        if key in _LEFT_OUT:
+            continue
+        named = key.removesuffix("_bytes").replace("_", " ")
+        sized = key.endswith("_bytes") and value.isascii() and value.isdecimal()
+        texts.append(f"{named} {format_size(int(value)) if sized else value}")
+    return ", ".join(texts) or NOT_SHOWN
 
 
-def runner_blocks(run: Run) -> tuple[Block, ...]:
-    """A row for all runners of a target that were alike; nothing where this machine did the I/O."""
-    nodes: dict[_Like, set[str]] = {}
-    most: dict[_Like, int] = {}
-    for trial in run.trials:
-        alike: dict[_Like, int] = {}
-        for runner in trial.runners:
-            like = _like(trial.record.target, runner)
-            nodes.setdefault(like, set()).add(runner.node)
-            alike[like] = alike.get(like, 0) + 1
-        for like, count in alike.items():
-            most[like] = max(most.get(like, 0), count)
-    if not most:
-        return ()
-    titles = ("target", "runner", "nodes", "image", "volumes")
-    rows = tuple(
-        (
-            *(Cell(text=text) for text in _texts(like, nodes[like], count)),
-            Cell(text=f"{like.cores:g}", sort=like.cores),
-            Cell(text=format_size(like.memory_bytes), sort=float(like.memory_bytes)),
+def _zfs_sections(found: Mapping[str, ZfsInventory]) -> Iterable[Section]:
+    if not found:
+        return
+    first = next(iter(found.values()))
+    pools = {one.pool.name: one.pool for one in found.values() if one.pool is not None}
+    blocks: list[Block] = [KeyValues(pairs=tuple(_release(first)))]
+    for pool in pools.values():
+        blocks.append(KeyValues(pairs=tuple(_pool(pool))))
+        if pool.vdevs:
+            blocks.append(_vdevs(pool))
+    if any(one.dataset is not None for one in found.values()):
+        blocks.append(_datasets(found))
+    if first.parameters:
+        blocks.append(_parameters(first))
+    unread = dict.fromkeys(reason for one in found.values() for reason in one.unread)
+    if unread:
+        blocks.append(
+            Bullets(items=tuple(f"unknown: {reason}" for reason in list(unread)[:_SHOWN_NAMES]))
         )
-        for like, count in most.items()
-    )
-    columns = (
-        *(Column(title=text) for text in titles),
-        Column(title="processors", kind=Kind.NUMBER),
-        Column(title="memory", kind=Kind.NUMBER),
-    )
-    return (
-        Table(
-            id="runners",
-            caption="Runners: what did the I/O, each with a volume of its own",
-            columns=columns,
-            rows=rows,
+    yield Section(heading="ZFS", id="zfs", blocks=tuple(blocks))
+
+
+def _release(inventory: ZfsInventory) -> Iterable[tuple[str, str]]:
+    kernel = inventory.implementation == "kernel"
+    yield "implementation", "OpenZFS in the kernel" if kernel else "zfs-fuse, in user space"
+    yield "version", inventory.version or "unknown"
+
+
+def _pool(pool: ZfsPool) -> Iterable[tuple[str, str]]:
+    yield "pool", pool.name
+    yield "vdevs", pool.layout or "unknown"
+    texts = (
+        ("version", pool.version),
+        ("health", pool.health),
+        ("ashift", "" if pool.ashift is None else f"{pool.ashift} ({1 << pool.ashift} bytes)"),
+        ("size", "" if pool.size_bytes is None else format_size(pool.size_bytes)),
+        ("used", "" if pool.capacity_share is None else percent(pool.capacity_share)),
+        (
+            "fragmentation of free space",
+            "" if pool.fragmentation_share is None else percent(pool.fragmentation_share),
         ),
+        ("autotrim", pool.autotrim),
+        ("scan", pool.scan),
+        ("errors", "" if pool.errors == "No known data errors" else pool.errors),
+    )
+    yield from ((key, value) for key, value in texts if value)
+
+
+def _vdevs(pool: ZfsPool) -> Tree:
+    rows = list(pool.vdevs)
+
+    def below(at: int, depth: int) -> tuple[Branch, ...]:
+        branches = []
+        for index in range(at, len(rows)):
+            one = rows[index]
+            if one.depth < depth:
+                break
+            if one.depth > depth:
+                continue
+            group = "" if one.group is VdevGroup.DATA or depth > 1 else f"{one.group.value}: "
+            note = "" if one.state in ("ONLINE", "AVAIL") else one.state
+            label = group + one.name
+            branches.append(Branch(label=label, note=note, below=below(index + 1, depth + 1)))
+        return tuple(branches)
+
+    return Tree(caption=f"Vdevs of {pool.name}", roots=below(0, 0))
+
+
+def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
+    """Build a row for each dataset and a column for each property that one of them has."""
+    datasets = {target: one.dataset for target, one in found.items() if one.dataset is not None}
+    known = [
+        one
+        for one in PROPERTIES
+        if any(dataset.value(one.name) not in ("", "-") for dataset in datasets.values())
+    ]
+    rows = []
+    for target, dataset in datasets.items():
+        cells = [word(target), word(dataset.name)]
+        for one in known:
+            value = dataset.value(one.name)
+            given = dataset.properties.get(one.name)
+            sized = one.size and value.isascii() and value.isdecimal() and int(value) > 0
+            shown = format_size(int(value)) if sized else value
+            cells.append(
+                Cell(
+                    text=shown or NOT_SHOWN,
+                    sort=float(value) if sized else shown,
+                    note=f"{one.label}: {given.source}" if given else "",
+                )
+            )
+        rows.append(tuple(cells))
+    columns = ("target", "dataset", *(one.name for one in known))
+    return Table(
+        id="datasets",
+        caption="Properties of the datasets that affect I/O",
+        columns=tuple(Column(title=title, rank=max(0, at - 5)) for at, title in enumerate(columns)),
+        rows=tuple(rows),
     )
 
 
-def _like(target: str, runner: Runner) -> _Like:
-    volume = runner.volume
-    return _Like(
-        target=target,
-        kind=runner.kind,
-        image=runner.image,
-        digest=runner.image_id.rpartition("@")[2],
-        user=runner.user,
-        cores=runner.cores,
-        memory_bytes=runner.memory_bytes,
-        storage_class=volume.storage_class,
-        mode=volume.mode,
-        size_bytes=volume.size_bytes,
-        driver=volume.driver,
+def _parameters(inventory: ZfsInventory) -> Table:
+    """Build a table of the module parameters that affect I/O, changed ones first."""
+    rows = []
+    for one in PARAMETERS_PARAMETERS:
+        value = inventory.parameters.get(one.name)
+        if value is None:
+            continue
+        changed = one.changed(value, inventory.version)
+        default = one.default(inventory.version)
+        usual = value_text(one, str(default)) if default is not None else one.computed
+        texts = (one.name, value_text(one, value), usual or NOT_SHOWN)
+        state = "changed" if changed else "default" if default is not None else NOT_SHOWN
+        cells = (*map(word, texts), word(state), word(one.does), word(one.evidence))
+        rows.append((not changed, cells))
+    titles = (
+        "parameter",
+        "value",
+        "default",
+        "state",
+        "what it does",
+        "what shows whether it limits",
     )
-
-
-def _texts(like: _Like, nodes: set[str], count: int) -> tuple[str, ...]:
-    who = {"pod": "pod", "vm": "virtual machine"}[like.kind]
-    runner = f"{who} of user {like.user}" if like.user is not None else who
-    image = f"{like.image} ({like.digest[:19]})" if like.digest else like.image
-    volumes = f"{count} of {format_size(like.size_bytes)}, {like.mode}"
-    driver = f", driver {like.driver}" if like.driver else ""
-    return (
-        like.target,
-        runner if count == 1 else f"{count} x {runner}",
-        listed(sorted(nodes)) or NOT_SHOWN,
-        image or NOT_SHOWN,
-        f"{volumes} ({like.storage_class}{driver})",
+    return Table(
+        id="zfs-parameters",
+        caption="Parameters of the module that affect I/O",
+        columns=tuple(Column(title=title, rank=max(0, at - 1)) for at, title in enumerate(titles)),
+        rows=tuple(cells for _, cells in sorted(rows, key=lambda row: row[0])),
     )

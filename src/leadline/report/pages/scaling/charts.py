@@ -1,58 +1,41 @@
-"""Load curves drawn: latency against throughput, and throughput against load."""
+"""Charts of load curves: latency over throughput, and throughput over load."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.analysis.figures import MetricFigure
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import Knee, KneeMethod, Shape
-from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck
-from leadline.archive.reader import Run
-from leadline.formats.fio.logs import Window
-from leadline.formats.host_rates import MachineRates, rate_series
-from leadline.formats.result import FormatError
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit
-from leadline.report.curves import MOST_SERIES, thinned
 from leadline.report.document import (
-    Block,
-    Choices,
     Line,
     LineChart,
     Look,
-    PageBudget,
     Pin,
     Rule,
     Scale,
-    Section,
     Stroke,
     linear_axis,
     log_axis,
 )
-from leadline.report.pages.scaling.tables import level_text, load_text, short_title
-from leadline.report.words import (
-    chart_labels,
-    count_text,
-    share_text,
-    value_text,
-    value_with_unit,
-    visible,
-)
+from leadline.report.pages.scaling.words import level_text, load_text, short_title
+from leadline.report.words import count_text, value_text, value_with_unit
 from leadline.stats.usl import UslFit
-from leadline.units import format_bandwidth, format_latency
+from leadline.units import format_latency
 
-# Steps of a curve that is computed, enough that it looks round.
+# Points of a computed curve.
 _STEPS = 24
-# Percentiles to draw where no limit asks for one, the first that is known.
+# Percentiles to draw without a limit, by preference.
 _TAILS = (Metric.LATENCY_P99, Metric.LATENCY_P95, Metric.LATENCY_P50)
 _SOLID, _DASHED, _DOTTED, _DASH_DOT = range(4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnCurve:
-    """A curve under the name that it has at its chart."""
+    """A curve with its label in the chart."""
 
     label: str
     shape: Shape
@@ -70,8 +53,8 @@ class _Series:
 
 
 def tail_of(curves: Iterable[LoadCurve], limit: LatencyLimit | None) -> Metric | None:
-    """The percentile that is drawn beside the mean: that of the limit, else p99 or the highest
-    below it that the levels have I/Os enough for; None where there is none."""
+    """Choose the percentile to draw with the mean: that of the limit, else the highest of p99, p95
+    and p50 that a level has; None without any."""
     points = [point for curve in curves for point in (*curve.closed, *curve.offered)]
     wanted = (limit.metric, *_TAILS) if limit else _TAILS
     return next(
@@ -84,7 +67,7 @@ def tail_of(curves: Iterable[LoadCurve], limit: LatencyLimit | None) -> Metric |
     )
 
 
-# --- latency against throughput -----------------------------------------------------------------
+# --- latency over throughput --------------------------------------------------------------------
 
 
 def response_chart(
@@ -94,11 +77,10 @@ def response_chart(
     limit: LatencyLimit | None = None,
     choice: str = "",
 ) -> LineChart | None:
-    """Mean and a percentile over the throughput that was reached; None where nothing may be drawn.
+    """Draw mean and a percentile over the reached throughput; None without a usable value.
 
-    A latency under an `error` finding has no place here, nor has one of an open loop that fell
-    behind. A closed loop asks a stalled target less, so that its percentiles and those of an open
-    loop are lines of their own.
+    Latencies that are refused, and those of an open loop that fell behind, are not drawn. Closed
+    and open loop have separate lines, because percentiles of a closed loop are too low.
     """
     tail = tail_of((one.curve for one in drawn), limit)
     metrics = [Metric.LATENCY_MEAN] if tail is None else [tail, Metric.LATENCY_MEAN]
@@ -153,7 +135,7 @@ def _responses(
             dash = _DASHED if metric is Metric.LATENCY_MEAN else _SOLID
             yield _Series(
                 name=what if alone else f"{drawn.label}: {what}",
-                # An open loop is a line of dots between outlines, so that nobody joins the two.
+                # An open loop is dotted with hollow points, to distinguish it from the closed loop.
                 look=Look(
                     hue=hue,
                     dash=dash if not is_open else (_DOTTED if dash == _SOLID else _DASH_DOT),
@@ -163,13 +145,13 @@ def _responses(
                     label=f"{drawn.label}: {what}",
                     series=0,
                     points=tuple(_placed(shown, metric)),
-                    texts=tuple(_told(one, metric) for one in shown),
+                    texts=tuple(_point_text(one, metric) for one in shown),
                 ),
             )
 
 
 def _placed(points: Iterable[LoadPoint], metric: Metric) -> list[tuple[float, float]]:
-    """(throughput, latency) of the points that have both; no latency of nothing on a log axis."""
+    """(throughput, latency) of the points that have both; a log axis has no zero."""
     return [
         (rate, latency)
         for one in points
@@ -179,7 +161,7 @@ def _placed(points: Iterable[LoadPoint], metric: Metric) -> list[tuple[float, fl
     ]
 
 
-def _told(point: LoadPoint, metric: Metric) -> str:
+def _point_text(point: LoadPoint, metric: Metric) -> str:
     rate, latency = point.usable(Metric.IOPS), point.usable(metric)
     offered = point.load.offered_iops
     parts = [
@@ -192,39 +174,39 @@ def _told(point: LoadPoint, metric: Metric) -> str:
 
 
 def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
-    """`c8 of rep3 (throttled-cpu)`: measured levels whose latency is not drawn, and why."""
+    """Format measured levels without a drawn latency as `c8 of rep3 (throttled-cpu)`."""
     found = []
     for one in drawn:
         for point in (*one.curve.closed, *one.curve.offered):
             if point.missing or _placed([point], metric):
                 continue
             figure = point.latency(metric)
-            why = (
+            reason = (
                 "the offered rate was not reached"
                 if point.beyond_capacity
                 else ", ".join(_refusing(figure)) or figure.absence
             )
             of = f" of {one.label}" if len(drawn) > 1 else ""
             level = f"{level_text(point)}{of}"
-            found.append(f"{level} ({visible(why)})" if why else level)
+            found.append(f"{level} ({reason})" if reason else level)
     return found
 
 
 def _refusing(figure: MetricFigure) -> tuple[str, ...]:
-    """What is said against it most severely; the lesser doubts did not keep it off the chart."""
-    codes = (doubt.code for doubt in figure.doubts if doubt.severity is figure.severity)
+    """Codes of the most severe findings on a figure."""
+    codes = (one.code for one in figure.doubts if one.severity is figure.severity)
     return tuple(dict.fromkeys(codes))
 
 
-# --- throughput against load --------------------------------------------------------------------
+# --- throughput over load -----------------------------------------------------------------------
 
 
 def load_chart(
     anchor: str, heading: str, drawn: Sequence[DrawnCurve], choice: str = ""
 ) -> LineChart | None:
-    """Throughput of the closed loop's levels over their load, with every trial, the fitted law as
-    far as was measured, and what the first level's throughput would be if it grew with the load.
-    None where no curve has two levels. All curves count their load alike."""
+    """Draw the throughput of closed-loop levels over load, with every trial, the fitted law within
+    the measured levels, and proportional growth from the first level. None where no curve has two
+    levels. All curves have one unit of load."""
     shown = [(hue, one) for hue, one in enumerate(drawn) if len(_levels(one.curve)) > 1]
     if not shown:
         return None
@@ -266,7 +248,7 @@ def load_chart(
 
 
 def _levels(curve: LoadCurve) -> list[tuple[float, float]]:
-    """(load, throughput) of the closed levels whose throughput may be used."""
+    """(load, throughput) of the closed-loop levels with a usable throughput."""
     return [
         (curve.load_of(one), rate)
         for one in curve.closed
@@ -284,14 +266,14 @@ def _loads(drawn: DrawnCurve, hue: int, top: float) -> Iterator[_Series]:
     levels = _levels(curve)
     first, last = levels[0][0], levels[-1][0]
     per_load = levels[0][1] / first if first else 0.0
-    # The ideal ends where it leaves the plot.
+    # Proportional growth ends where it leaves the plot.
     until = min(last, top / per_load) if per_load > 0 else first
     if until > first:
         yield _Series(
-            name="in proportion to the first level",
+            name="proportional to the first level",
             look=Look(hue=hue, dash=_DOTTED, stroke=Stroke.FAINT),
             line=Line(
-                label=f"{drawn.label}: in proportion to the first level",
+                label=f"{drawn.label}: proportional to the first level",
                 series=0,
                 points=tuple((load, load * per_load) for load in _steps(first, until)),
             ),
@@ -344,7 +326,7 @@ def _loads(drawn: DrawnCurve, hue: int, top: float) -> Iterator[_Series]:
 
 
 def _steps(first: float, last: float) -> list[float]:
-    """Loads from `first` to `last`, as far from one another on a log axis."""
+    """Loads from `first` to `last`, evenly spaced on a log axis."""
     factor = (last / first) ** (1 / _STEPS)
     return [first * factor**step for step in range(_STEPS)] + [last]
 
@@ -355,7 +337,7 @@ def _steps(first: float, last: float) -> list[float]:
 def _knee_point(shape: Shape) -> Iterator[tuple[Knee, LoadPoint]]:
     knee = shape.knee(KneeMethod.GAIN)
     for point in shape.curve.closed:
-        if knee.level and point.level == knee.level:
+        if point.level and point.level == knee.level:
             yield knee, point
 
 
@@ -363,21 +345,21 @@ def knee_text(shape: Shape, knee: Knee) -> str:
     if knee.load is None:
         return ""
     return (
-        f"knee at {load_text(shape.curve, knee.load)}: from here on no doubling of the load brings "
-        "a tenth more"
+        f"knee at {load_text(shape.curve, knee.load)}: above it a doubling of the load gives less "
+        "than a tenth more"
     )
 
 
 def _numbered(made: Sequence[_Series]) -> tuple[tuple[_Series, ...], tuple[Line, ...]]:
-    """The series as a legend has them, what was measured first, and the lines in the order in
-    which they are drawn, each with the number of its series."""
+    """Order the series for the legend, measured ones first, and number the lines by series in the
+    order in which they are drawn."""
     ordered = sorted(made, key=lambda one: one.look.stroke is not Stroke.MARKED)
     lines = tuple(replace(one.line, series=ordered.index(one)) for one in made)
     return tuple(ordered), lines
 
 
 def _named_once(series: Sequence[_Series]) -> tuple[str, ...]:
-    """What is drawn alike of every target is in the legend once."""
+    """Names of series, repeated ones empty: the legend lists them once."""
     names = [one.name for one in series]
     return tuple("" if name in names[:number] else name for number, name in enumerate(names))
 
@@ -391,186 +373,3 @@ def _rates(rates: Iterable[float]) -> Scale:
         high=high,
         ticks=tuple((tick, value_text(Metric.IOPS, tick)) for tick in ticks),
     )
-
-
-# What machines did from second to second under each load level, of one trial of it.
-
-_MOST_POINTS = 40
-_Told = Callable[[MachineRates], Mapping[str, float]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
-    """What is drawn: `told` gives the value of each line that a machine has at that moment."""
-
-    id: str
-    title: str
-    unit: str
-    told: _Told
-    share: bool
-
-
-def timeline_sections(
-    studies: Sequence[tuple[str, CurveStudy]], budget: PageBudget | None = None
-) -> tuple[Section, ...]:
-    """One folded section with small charts for each level of which machines were sampled; none
-    where nothing was."""
-    made: dict[str, tuple[str, list[LineChart]]] = {}
-    for name, study, level in _timeline_levels(studies):
-        trial = level.evidence.trial
-        if trial in made:
-            continue
-        anchor = f"resources-{len(made) + 1}"
-        heading = f"{name} · {level_text(level.point)} · trial {visible(trial)}"
-        charts = _charts(study.run, trial, anchor)
-        points = sum(len(line.points) for chart in charts for line in chart.lines)
-        if charts and (budget is None or budget.allows("resources over time", points)):
-            made[trial] = (heading, charts)
-    if not made:
-        return ()
-    ordered = [made[trial] for trial in _in_order(studies) if trial in made]
-    blocks: list[Block] = []
-    if len(ordered) > 1:
-        options = tuple((charts[0].choice, heading) for heading, charts in ordered)
-        blocks.append(Choices(id="resources-level", label="Level", options=options))
-    blocks += [chart for _, charts in ordered for chart in charts]
-    return (
-        Section(
-            heading="Resources under each level",
-            id="resources-over-time",
-            blocks=tuple(blocks),
-            folded=True,
-        ),
-    )
-
-
-def _timeline_levels(
-    studies: Sequence[tuple[str, CurveStudy]],
-) -> list[tuple[str, CurveStudy, LevelBottleneck]]:
-    """Levels with a trial, those of the peaks first: where there is no room for all, they say
-    most."""
-    found = [
-        (name, study, level)
-        for name, study in studies
-        for level in study.bottlenecks
-        if level.evidence.trial
-    ]
-    return sorted(found, key=lambda one: one[2] is not one[1].at_peak)
-
-
-def _in_order(studies: Sequence[tuple[str, CurveStudy]]) -> list[str]:
-    trials = [level.evidence.trial for _, study in studies for level in study.bottlenecks]
-    return list(dict.fromkeys(trials))
-
-
-def _charts(run: Run, trial: str, anchor: str) -> list[LineChart]:
-    stored = next((one for one in run.trials if one.record.label == trial), None)
-    if stored is None:
-        return []
-    try:
-        series = rate_series(stored.resources)
-    except FormatError:
-        return []  # the audit names the file and its line
-    charts = (_chart(f"{anchor}-{kind.id}", kind, series, anchor) for kind in _KINDS)
-    return [chart for chart in charts if chart is not None]
-
-
-def _chart(
-    anchor: str, kind: _Kind, series: Mapping[str, Sequence[MachineRates]], choice: str
-) -> LineChart | None:
-    lines: dict[str, list[Window]] = {}
-    begins: dict[str, float] = {}
-    for machine, moments in series.items():
-        for moment in moments:
-            for part, value in kind.told(moment).items():
-                name = f"{machine} {part}".strip()
-                begins.setdefault(name, moment.begin_s)
-                lines.setdefault(name, []).append(Window(end_s=moment.end_s, value=value))
-    # Of many lines those that rose highest: what is used up is among them.
-    chosen = sorted(lines, key=lambda name: -max(one.value for one in lines[name]))[:MOST_SERIES]
-    kept = [name for name in lines if name in chosen]
-    if not kept:
-        return None
-    labels = chart_labels(kept)
-    most = max(one.value for name in kept for one in lines[name])
-    low, high, ticks = linear_axis(1.0 if kind.share else most)
-    begin = min(begins[name] for name in kept)
-    end = max(lines[name][-1].end_s for name in kept)
-    _, _, seconds = linear_axis(end - begin)
-    left_out = len(lines) - len(kept)
-    return LineChart(
-        id=anchor,
-        title=kind.title + (f", the {len(kept)} highest of {len(lines)}" if left_out else ""),
-        series=tuple(labels[name] for name in kept),
-        x=Scale(
-            title="seconds",
-            log=False,
-            low=0.0,
-            high=end - begin,
-            ticks=tuple((tick, f"{tick:g} s") for tick in seconds),
-        ),
-        y=Scale(
-            title=kind.unit,
-            log=False,
-            low=low,
-            high=high,
-            ticks=tuple((tick, _text(kind, tick) if tick else "0") for tick in ticks),
-        ),
-        lines=tuple(
-            _line(kind, labels[name], number, lines[name], begin)
-            for number, name in enumerate(kept)
-        ),
-        choice=choice,
-    )
-
-
-def _line(kind: _Kind, label: str, number: int, windows: Sequence[Window], begin: float) -> Line:
-    shifted = [Window(end_s=one.end_s - begin, value=one.value) for one in windows]
-    spans = thinned(shifted, _MOST_POINTS)
-    return Line(
-        label=label,
-        series=number,
-        points=tuple(((first + last) / 2, value) for first, last, value in spans),
-        texts=tuple(
-            f"{first:.0f} to {last:.0f} s: {_text(kind, value)}" for first, last, value in spans
-        ),
-    )
-
-
-def _text(kind: _Kind, value: float) -> str:
-    return share_text(value) if kind.share else f"{format_bandwidth(value)} MiB/s"
-
-
-def _cpu(moment: MachineRates) -> Mapping[str, float]:
-    return {"": moment.cpu.busy_share} if moment.cpu else {}
-
-
-def _disks(moment: MachineRates) -> Mapping[str, float]:
-    return {name: one.utilisation for name, one in moment.disks.items()}
-
-
-def _network(moment: MachineRates) -> Mapping[str, float]:
-    """The direction that had more."""
-    return {name: max(one.received_bps, one.sent_bps) for name, one in moment.interfaces.items()}
-
-
-def _throttled(moment: MachineRates) -> Mapping[str, float]:
-    return {
-        name: one.throttled_share
-        for name, one in moment.groups.items()
-        if one.throttled_share is not None
-    }
-
-
-_KINDS = (
-    _Kind(id="cpu", title="Processors", unit="share busy", told=_cpu, share=True),
-    _Kind(id="disks", title="Disks", unit="share of time with I/O", told=_disks, share=True),
-    _Kind(id="network", title="Network", unit="busier direction", told=_network, share=False),
-    _Kind(
-        id="throttled",
-        title="Processor quota",
-        unit="share of periods that used it up",
-        told=_throttled,
-        share=True,
-    ),
-)

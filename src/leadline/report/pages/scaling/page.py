@@ -1,4 +1,4 @@
-"""Load curves as sections: charts, levels, what the curves say, and systems beside each other."""
+"""Sections and document of load curves and of systems of different size."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from leadline.analysis.scaling.clients import DensityAnswer
 from leadline.analysis.scaling.curves import Axis
-from leadline.analysis.scaling.knee import KneeMethod, Shape
-from leadline.analysis.scaling.limits import DensityAnswer, LimitAnswer
+from leadline.analysis.scaling.growth import Growth
+from leadline.analysis.scaling.knee import Shape
+from leadline.analysis.scaling.limits import LimitAnswer
 from leadline.analysis.scaling.study import CurveStudy, RunStudy, ScalingStudy
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
@@ -33,195 +35,81 @@ from leadline.report.pages.scaling.charts import (
     load_chart,
     response_chart,
     tail_of,
-    timeline_sections,
 )
-from leadline.report.pages.scaling.growth import (
+from leadline.report.pages.scaling.sentences import (
+    NamedCurve,
+    at_peak_clause,
+    curve_sentence,
+    density_sentence,
+    growth_sentence,
+    lab_sentences,
+    named_curves,
+    run_name,
+)
+from leadline.report.pages.scaling.tables import (
+    bottleneck_table,
+    causes_table,
     density_table,
     disturbance_table,
     fairness_table,
-    growth_sections,
-    growth_sentence,
-    lab_sentences,
-)
-from leadline.report.pages.scaling.tables import (
-    NamedCurve,
-    at_peak_clause,
-    bottleneck_table,
     law_table,
-    level_text,
     levels_table,
     limits_table,
-    load_text,
-    named_curves,
-    run_name,
+    resources_table,
     shapes_table,
-    short_title,
+    speedup_table,
     suspects_table,
 )
-from leadline.report.words import (
-    chart_labels,
-    count_text,
-    listed,
-    op_text,
-    short,
-    value_with_unit,
-    visible,
-)
+from leadline.report.pages.scaling.timeline import timeline_sections
+from leadline.report.pages.scaling.words import short_title, superlinear_finding, text
+from leadline.report.words import chart_labels, count_text, listed, op_text
 from leadline.stats.usl import Unfitted
 
-# What load curves say, in sentences: growth, knee, limit, and what is used up there.
-
-
-def curve_sentence(
-    shape: Shape, limits: Sequence[LimitAnswer] = (), full: str = "", run: str = ""
-) -> str:
-    """`randread-4k on rep3: throughput grows to 3 clients (9,800 IOPS), then stays; p99<20 ms up
-    to 4 clients; the OSDs' processors are full there.` `limits` are those of closed and open loop,
-    `full` is a clause on what is used up, `run` the name of the run where there are several."""
-    curve = shape.curve
-    op = "" if curve.op.value in curve.workload else f" ({op_text(curve.op)})"
-    depth = f" at depth {curve.iodepth}" if curve.iodepth is not None else ""
-    # A closed loop's percentiles are flattered: alone they would say what the open loop denies.
-    loops = any(answer.open_loop for answer in limits)
-    clauses = [_growth(shape), *(_limit(answer, loops=loops) for answer in limits), full]
-    said = "; ".join(clause for clause in clauses if clause)
-    return f"{short(curve.workload)}{op} on {_of(curve.target, run)}{depth}: {said}."
-
-
-def _of(target: str, run: str) -> str:
-    return short(target) + (f" of {short(run)}" if run else "")
-
-
-def _growth(shape: Shape) -> str:
-    peak = shape.peak
-    if peak is None:
-        return "no level has a throughput that may be used"
-    curve = shape.curve
-    knee = shape.knee(KneeMethod.GAIN)
-    top = f"{value_with_unit(Metric.IOPS, peak.iops)}"
-    if len([one for one in curve.closed if one.usable(Metric.IOPS) is not None]) < 2:
-        return f"{top} at the only level, which tells no growth"
-    at = load_text(curve, peak.load)
-    if shape.saturated is None:
-        return f"highest at {at} ({top}); whether it still grows there the trials leave open"
-    if not shape.saturated:
-        return f"throughput still grows at {at}, the most that was measured ({top})"
-    if knee.load is None:
-        return f"highest at {at} ({top}), where throughput no longer grows"
-    point = next(one for one in curve.closed if one.level == knee.level)
-    rate = point.usable(Metric.IOPS)
-    there = f" ({value_with_unit(Metric.IOPS, rate)})" if rate is not None else ""
-    if knee.load == curve.load_of(curve.closed[0]):
-        return f"throughput does not grow beyond {load_text(curve, knee.load)}{there}"
-    grows = f"throughput grows to {load_text(curve, knee.load)}{there}"
-    return f"{grows}, then {_beyond(shape)}"
-
-
-def _beyond(shape: Shape) -> str:
-    curve, peak, last = shape.curve, shape.peak, shape.curve.closed[-1]
-    rate = last.usable(Metric.IOPS)
-    if peak is None or peak.last or rate is None or last.level in peak.ties:
-        return "stays"
-    at = load_text(curve, curve.load_of(last))
-    return f"falls to {value_with_unit(Metric.IOPS, rate)} at {at}"
-
-
-def _limit(answer: LimitAnswer, *, loops: bool) -> str:
-    limit, kept, broken = answer.limit, answer.last_kept, answer.first_broken
-    loop = f" in {'an open' if answer.open_loop else 'a closed'} loop" if loops else ""
-    if kept and broken:
-        iops = answer.iops
-        rate = f" ({value_with_unit(Metric.IOPS, iops)})" if iops is not None else ""
-        between = (
-            f", and the trials disagree at {count_text(len(answer.between), 'level')} between"
-            if answer.between
-            else ""
-        )
-        return (
-            f"{limit} is kept up to {level_text(kept.point)}{rate} and passed at "
-            f"{level_text(broken.point)}{between}{loop}"
-        )
-    if kept and kept is answer.points[-1]:
-        return f"{limit} is kept by every level{loop}"
-    if kept:
-        return (
-            f"{limit} is kept up to {level_text(kept.point)}, and beyond it the trials leave it "
-            f"open{loop}"
-        )
-    if broken:
-        return f"no level keeps {limit}{loop}"
-    return f"whether {limit} is kept is not known: no latency there may be used{loop}"
-
-
-def density_sentence(answer: DensityAnswer, run: str = "") -> str:
-    """`rep3 carries 12 to 13 clients at 500 IOPS each before p99 passes 5 ms.`"""
-    each = value_with_unit(Metric.IOPS, answer.rate_iops)
-    what = f"{short(answer.workload)} on {_of(answer.target, run)}, clients at {each} each"
-    if answer.kept is None and answer.broken is None:
-        return f"{what}: no number of clients tells whether {answer.limit} is kept."
-    if answer.kept is None:
-        fewest = count_text(answer.broken or 0, "client")
-        return f"{what}: {fewest} already pass {answer.limit}."
-    kept = count_text(answer.kept, "client")
-    if answer.broken is None:
-        return f"{what}: {answer.limit} is kept up to {kept}, the most that was tried."
-    within = (
-        f"; between them {count_text(len(answer.unsure), 'number')} of clients on which the trials "
-        "disagree"
-        if answer.unsure
-        else ""
-    )
-    return f"{what}: {kept} keep {answer.limit}, {answer.broken:,} pass it{within}."
-
-
-# More sentences than these are a table's work.
+# A summary has no more sentences about curves than these.
 _MOST_SENTENCES = 6
-# A page repeats no more levels than these: the tables of its results have them all.
+# A page repeats no more levels than these, which its results already show.
 _MOST_LEVELS = 300
-# Curves whose evidence is told in full, with what speaks against each bottleneck.
+# Curves whose evidence is shown in full.
 _MOST_EVIDENCE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Curves of one workload and operation that count their load alike."""
+    """Curves of one workload, operation and unit of load."""
 
     heading: str
     members: tuple[NamedCurve, ...]
 
 
 def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
-    """What the systems beside each other and the curves say, the most important first. Of very many
-    curves only those are told whose reads and writes are not told by their total."""
-    # Systems of one size are compared elsewhere.
+    """Summarise systems and curves, the most important first. Directions of a mixed workload are
+    left to its total."""
+    # Systems of equal size are not scaling; `leadline compare` compares them.
     grown = [one for one in study.growths if any(row.speedup.divisor for row in one.rows)]
-    said = [growth_sentence(one) for one in grown]
-    # Systems beside the first all stand on the same machine.
-    said += [text for one in grown[:1] if one.labs is not None for text in lab_sentences(one.labs)]
-    said += [sentence for sentence, _ in _densities(study)]
-    told = [one for one in named_curves(study) if not one.curve.part_of_mix]
+    sentences = [growth_sentence(one) for one in grown]
+    # All labs of a study run on the same machine.
+    sentences += [line for one in grown[:1] if one.labs for line in lab_sentences(one.labs)]
+    sentences += [sentence for sentence, _ in _densities(study)]
+    named = [one for one in named_curves(study) if not one.study.curve.part_of_mix]
     searched = {(one.target, one.workload) for run in study.runs for one in run.densities}
     curves = [
-        one for one in told
-        if one.curve.closed or (one.curve.target, one.curve.workload) not in searched
-    ]  # fmt: skip
-    said += [
-        curve_sentence(
-            one.study.shape,
-            limits_of(one.study),
-            at_peak_clause(one.study),
-            run_name(study, one.study.run),
-        )
+        one.study
+        for one in named
+        if one.study.curve.closed
+        or (one.study.curve.target, one.study.curve.workload) not in searched
+    ]
+    sentences += [
+        curve_sentence(one.shape, limits_of(one), at_peak_clause(one), run_name(study, one.run))
         for one in curves[:_MOST_SENTENCES]
     ]
     if len(curves) > _MOST_SENTENCES:
         more = count_text(len(curves) - _MOST_SENTENCES, "further load curve")
-        said.append(f"{more}: the table of what the curves say has them.")
-    return tuple(said)
+        sentences.append(f"{more}: see the tables.")
+    return tuple(sentences)
 
 
 def limits_of(study: CurveStudy) -> tuple[LimitAnswer, ...]:
-    """Of the closed loop, then of the open one, as far as there are."""
+    """Return the answers of the closed loop and of the open loop, where there are any."""
     return tuple(one for one in (study.limit, study.offered_limit) if one is not None)
 
 
@@ -229,20 +117,20 @@ def limits_of(study: CurveStudy) -> tuple[LimitAnswer, ...]:
 
 
 def curve_groups(curves: Sequence[NamedCurve]) -> tuple[_Group, ...]:
-    """By workload, operation and what the load is counted in, as the plan has them; the whole of a
-    mix before its parts."""
+    """Group curves by workload, operation and unit of load, in the plan's order; the total of a
+    mixed workload before its directions."""
     found: dict[tuple[str, str, Axis], list[NamedCurve]] = {}
-    for one in sorted(curves, key=lambda one: one.curve.part_of_mix):
-        key = (one.curve.workload, op_text(one.curve.op), one.curve.axis)
+    for one in sorted(curves, key=lambda one: one.study.curve.part_of_mix):
+        key = (one.study.curve.workload, op_text(one.study.curve.op), one.study.curve.axis)
         found.setdefault(key, []).append(one)
-    order = list(dict.fromkeys(one.curve.workload for one in curves))
+    order = list(dict.fromkeys(one.study.curve.workload for one in curves))
     axes = {(workload, op): 0 for workload, op, _ in found}
     for workload, op, _ in found:
         axes[workload, op] += 1
     return tuple(
         _Group(
             heading=" · ".join(
-                [visible(workload), op] + ([f"by {axis.value}"] if axes[workload, op] > 1 else [])
+                [workload, op] + ([f"by {axis.value}"] if axes[workload, op] > 1 else [])
             ),
             members=tuple(members),
         )
@@ -253,7 +141,7 @@ def curve_groups(curves: Sequence[NamedCurve]) -> tuple[_Group, ...]:
 
 
 def _drawn(group: _Group) -> tuple[list[DrawnCurve], int]:
-    """The curves to draw, the fastest where there are many, and how many are not."""
+    """Choose the curves to draw, the fastest of many, and count the others."""
 
     def highest(one: NamedCurve) -> float:
         peak = one.study.shape.peak
@@ -278,7 +166,7 @@ def group_blocks(
     budget: PageBudget | None = None,
     levels: bool = True,
 ) -> tuple[Block, ...]:
-    """The two charts of a group and its levels."""
+    """Build the two charts of a group and the table of its levels."""
     drawn, rest = _drawn(group)
     made = (
         load_chart(f"{anchor}-load", f"Throughput over load: {group.heading}", drawn, choice),
@@ -292,7 +180,7 @@ def group_blocks(
     table = levels_table(
         f"{anchor}-levels",
         _levels_caption(group, drawn, rest, limit),
-        [(one.label, one.curve) for one in group.members],
+        [(one.label, one.study.curve) for one in group.members],
         marks,
         tail=tail_of((one.curve for one in drawn), limit) or Metric.LATENCY_P99,
         choice=choice,
@@ -301,12 +189,12 @@ def group_blocks(
 
 
 def _points(chart: LineChart) -> int:
-    # A computed line is a path without marks, which takes a tenth of the room.
+    # A computed line is a path without marks: a tenth of the size.
     return sum(len(line.points) if line.texts else len(line.points) // 10 for line in chart.lines)
 
 
 def _response_title(group: _Group, drawn: Sequence[DrawnCurve]) -> str:
-    """Whose percentiles they are: a closed loop asks a stalled target less."""
+    """The title names the loop, because percentiles of a closed loop are too low."""
     closed = any(one.curve.closed for one in drawn)
     offered = any(one.curve.offered for one in drawn)
     loop = {(True, False): ", closed loop", (False, True): ", open loop"}.get((closed, offered), "")
@@ -320,7 +208,7 @@ def _levels_caption(
     left_out = left_out_texts(drawn, tail)
     parts = [f"Levels of {group.heading}"]
     if rest:
-        parts.append(f"{rest:,} slower ones are not drawn")
+        parts.append(f"{rest:,} slower curves are not drawn")
     if left_out:
         parts.append(f"no {short_title(tail)} drawn of {listed(left_out, limit=4)}")
     return "; ".join(parts)
@@ -329,7 +217,7 @@ def _levels_caption(
 def curve_section(
     study: ScalingStudy, marks: Marks, budget: PageBudget | None = None
 ) -> tuple[Section, ...]:
-    """The section of a run's page: one workload's charts at a time, then what the curves say. None
+    """Build the section of a run's page: charts of one workload at a time, then the tables. Empty
     where no curve has two levels."""
     curves = named_curves(study)
     if not curves:
@@ -348,18 +236,18 @@ def curve_section(
     drawn = [(anchor, group.heading) for anchor, group in chosen if made[anchor]]
     if len(drawn) > 1:
         blocks.append(Choices(id="load-curve", label="Workload", options=tuple(drawn)))
-    # Charts stand beside each other where nothing is between them.
+    # Charts next to each other share a row.
     every = [block for anchor, _ in drawn for block in made[anchor]]
     blocks += sorted(every, key=lambda block: isinstance(block, Table))
-    if budget is not None and budget.said:
-        blocks.append(Paragraph(text=budget.said))
+    if budget is not None and budget.omission:
+        blocks.append(Paragraph(text=budget.omission))
     return (
         Section(
             heading="Load curves",
             id="load-curves",
             blocks=tuple(blocks),
             sections=(
-                *saying_sections(study, curves),
+                *result_sections(study, curves),
                 *growth_sections(study),
             ),
         ),
@@ -367,20 +255,19 @@ def curve_section(
 
 
 READING = (
-    "Closed loop: an I/O follows when one has come back, so that a stalled system is asked less "
-    "and its percentiles are flattered. Open loop: I/Os are offered at a rate of their own; fio "
-    "offers late what a standstill held up, so that of a target that stops and goes these "
-    "percentiles are too good as well. Knee: the level from which on no "
-    "doubling of the load brings a tenth more."
+    "Closed loop: the next I/O starts when one completes, so a stall reduces the load and the "
+    "percentiles are too low. Open loop: I/Os are offered at a fixed rate; fio delays I/Os in a "
+    "stall, so the percentiles of a target that stalls are too low as well. Knee: the load from "
+    "which on a doubling gives less than a tenth more throughput."
 )
 
 
-# --- what they say ------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------
 
 
-def saying_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
-    """Peak and knee, the limit, the fitted law, density, fairness, neighbours, bottlenecks."""
-    closed = [one for one in curves if one.curve.closed]
+def result_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
+    """Build the sections on peak, limit, fit, density, fairness, neighbours and bottlenecks."""
+    closed = [one for one in curves if one.study.curve.closed]
     shapes = [(one.name, one.study.shape) for one in closed]
     limits = [(one.name, answer) for one in curves for answer in limits_of(one.study)]
     parts: list[tuple[str, str, list[Block]]] = [
@@ -400,7 +287,7 @@ def saying_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[
         ("Density", "load-density", _density(study)),
         ("Fairness among clients", "load-fairness", _fairness(curves)),
         ("Noisy neighbours", "load-neighbours", _neighbours(curves)),
-        ("What held each level back", "load-bottlenecks", _bottlenecks(curves)),
+        ("Bottlenecks", "load-bottlenecks", _bottlenecks(curves)),
     ]
     return tuple(
         Section(heading=heading, id=anchor, blocks=tuple(blocks))
@@ -410,25 +297,25 @@ def saying_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[
 
 
 def _law(shapes: Sequence[tuple[str, Shape]]) -> list[Block]:
-    """What was fitted, and a sentence for each reason that kept curves from it."""
+    """The table of fits, and a sentence for each reason of curves without one."""
     fitted = [(name, shape) for name, shape in shapes if not isinstance(shape.law, Unfitted)]
     laws = (shape.law for _, shape in shapes)
-    reasons = Counter(law.reason for law in laws if isinstance(law, Unfitted))
+    reasons = Counter(text(law) for law in laws if isinstance(law, Unfitted))
     table: list[Block] = [law_table("load-laws", fitted)] if fitted else []
     return [
         *table,
         *(
             Paragraph(
                 text=f"No Universal Scalability Law is fitted to {count_text(count, 'curve')}: "
-                f"{visible(why)}."
+                f"{reason}."
             )
-            for why, count in reasons.items()
+            for reason, count in reasons.items()
         ),
     ]
 
 
 def _densities(study: ScalingStudy) -> list[tuple[str, DensityAnswer]]:
-    """Each answer as a sentence, with its run where there are several."""
+    """Pair each answer with its sentence."""
     return [
         (density_sentence(one, run_name(study, run.run)), one)
         for run in study.runs
@@ -460,20 +347,18 @@ def _neighbours(curves: Sequence[NamedCurve]) -> list[Block]:
 
 
 def _bottlenecks(curves: Sequence[NamedCurve]) -> list[Block]:
-    """Levels are those of a cell, whatever the operation: reads and writes that run together have
-    one bottleneck."""
+    """The table of bottlenecks. Directions of a mixed workload share that of their total."""
     whole = [
         (one.name, one.study)
         for one in curves
-        if one.study.bottlenecks and not one.curve.part_of_mix
+        if one.study.bottlenecks and not one.study.curve.part_of_mix
     ]
     return [bottleneck_table("bottlenecks", whole)] if whole else []
 
 
 def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
-    """Every bottleneck at each curve's highest level with its numbers, to be looked up. Reads and
-    writes that run together have one evidence."""
-    whole = [one for one in curves if not one.curve.part_of_mix]
+    """Build the table of every bottleneck at each curve's highest level."""
+    whole = [one for one in curves if not one.study.curve.part_of_mix]
     blocks: list[Block] = []
     for number, one in enumerate(whole[:_MOST_EVIDENCE], start=1):
         level = one.study.at_peak
@@ -481,7 +366,7 @@ def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
             continue
         blocks.append(suspects_table(f"suspects-{number}", one.name, level))
         if level.evidence.notes:
-            blocks.append(Bullets(items=tuple(visible(note) for note in level.evidence.notes)))
+            blocks.append(Bullets(items=level.evidence.notes))
     if not blocks:
         return ()
     return (
@@ -494,12 +379,48 @@ def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
     )
 
 
-# `leadline scale` as a document for terminal and Markdown.
+# --- systems of different size ------------------------------------------------------------------
+
+
+def growth_sections(study: ScalingStudy) -> tuple[Section, ...]:
+    """Build a section for each system compared with the first: added resources and speed-ups."""
+    found = [one for one in study.growths if one.rows]
+    return tuple(
+        Section(
+            heading=f"Speed-up: {one.candidate.name} vs {one.baseline.name}",
+            id=f"speedup-{number}",
+            blocks=tuple(_growth_blocks(one, number)),
+        )
+        for number, one in enumerate(found, start=1)
+    )
+
+
+def _growth_blocks(growth: Growth, number: int) -> Iterable[Block]:
+    # Directions of a mixed workload are left to its total.
+    speedups = [row.speedup for row in growth.rows if not row.speedup.baseline.part_of_mix]
+    yield Paragraph(text=growth_sentence(growth))
+    if growth.labs is not None:
+        yield Bullets(items=lab_sentences(growth.labs))
+    resources = {(one.name, one.told_by): one for speedup in speedups for one in speedup.resources}
+    if resources:
+        yield resources_table(f"resources-of-{number}", tuple(resources.values()))
+    yield speedup_table(f"speedups-{number}", speedups)
+    absences = {
+        text(one.equal_latency.absence) for one in speedups if one.equal_latency.limit is None
+    }
+    if absences:
+        yield Paragraph(text=f"At equal latency: {listed(sorted(absences))}.")
+    findings = [superlinear_finding(row.superlinear) for row in growth.rows if row.superlinear]
+    if findings:
+        yield finding_list(findings, Marks(findings, suffix="s" * number))
+        yield causes_table(f"causes-{number}", growth)
+
+
+# --- `leadline scale` for terminal and Markdown -------------------------------------------------
 
 
 def scaling_document(study: ScalingStudy) -> Document:
-    """Every curve with its charts and levels, what they say, and systems beside each other. A study
-    without a curve of two levels says so, and what there is."""
+    """Build the document of a study: charts, levels, results, systems and findings."""
     findings = tuple(one for run in study.runs for one in _touching(run, len(study.runs) > 1))
     marks = Marks(findings)
     curves = named_curves(study)
@@ -516,7 +437,7 @@ def scaling_document(study: ScalingStudy) -> Document:
         first = sections[0]
         reading: tuple[Block, ...] = (Paragraph(text=READING),)
         sections[0] = replace(first, blocks=(*first.blocks, *reading))
-    sections += [*growth_sections(study), *saying_sections(study, curves)]
+    sections += [*growth_sections(study), *result_sections(study, curves)]
     if findings:
         sections.append(
             Section(
@@ -526,7 +447,7 @@ def scaling_document(study: ScalingStudy) -> Document:
             )
         )
     return Document(
-        title=f"Load curves of {listed(visible(one.run.id) for one in study.runs)}",
+        title=f"Load curves of {listed(one.run.id for one in study.runs)}",
         subtitle=_subtitle(study),
         summary=scaling_sentences(study) or _without(study),
         sections=(*sections, *evidence_section(curves), *timeline_sections(named)),
@@ -545,20 +466,20 @@ def _subtitle(study: ScalingStudy) -> str:
 
 
 def _without(study: ScalingStudy) -> tuple[str, ...]:
-    """What is said where there is no curve: a level alone tells no growth."""
-    lead = "No workload was measured at two load levels, so that there is no load curve."
+    """The summary without a load curve."""
+    lead = "No load curve: no workload was measured at two load levels."
     return (lead, *(curve_sentence(one.shape, limits_of(one)) for one in study.curves[:6]))
 
 
 def _touching(run: RunStudy, several: bool) -> Iterable[Finding]:
-    """The errors and warnings of which a level of the curves carries a mark, with the run in front
-    of the target where there are several."""
+    """Yield the errors and warnings that concern a level of the curves; of several runs with the
+    run before the target."""
     touched = {
-        (doubt.code, doubt.severity)
+        (finding.code, finding.severity)
         for curve in run.curves
         for point in (*curve.curve.closed, *curve.curve.offered, *curve.curve.disturbed)
         for metric in point.figure.metrics
-        for doubt in metric.doubts
+        for finding in metric.doubts
     }
     name = run.run.manifest.cluster_label or run.run.id
     for one in run.findings:

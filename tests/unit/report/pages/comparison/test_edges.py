@@ -46,7 +46,7 @@ def test_nothing_completed(tmp_path: Path) -> None:
     page, wiki, text = rendered(run)
     for one in (page, wiki, text):
         assert "0 of 24 trials completed" in one
-        assert "there is no number to judge" in re.sub(r"\s+", " ", one)
+        assert "no result to audit" in re.sub(r"\s+", " ", one)
         assert "no error and no warning found" not in one
         assert "missing" in one
         assert "target-gone" in one

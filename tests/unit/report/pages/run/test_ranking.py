@@ -11,13 +11,13 @@ from archive_builder import make_run, small_plan, some_findings
 
 from leadline.analysis.figures import figures
 from leadline.analysis.objectives import Objective, Question
-from leadline.analysis.ranking import Missing, Ranking, Standing
+from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.metrics import Metric, Op
 from leadline.report.document import Document, Table
 from leadline.report.pages.run.page import run_document
-from leadline.report.pages.run.scorecard import leading, undecided
+from leadline.report.pages.run.scorecard import first_place_tie, leading
 
 OBJECTIVE = Objective(workload="w", level="qd1", op=Op.READ, metric=Metric.IOPS, weight=1.0)
 
@@ -36,7 +36,9 @@ def made(
     )
     rest = tuple(
         Standing(
-            target=name, values=(None,), missing=(Missing(objective=OBJECTIVE, reason="none"),)
+            target=name,
+            values=(None,),
+            missing=(Missing(objective=OBJECTIVE, cause=MissingCause.NOT_PLANNED),),
         )
         for name in incomplete
     )
@@ -67,21 +69,20 @@ def test_a_leader_is_named_with_its_numbers() -> None:
         "a is the fastest of 2 targets by w read iops: 2.00 times b, the next "
         "(95 % interval 1.90 to 2.10)."
     )
-    assert undecided(ranking) == ""
+    assert first_place_tie(ranking) == ""
 
 
 def test_a_leader_that_may_be_second_is_not_named() -> None:
     ranking = made({"a": (1, (1, 2)), "b": (2, (1, 2))}, Verdict.SAME)
     assert leading(ranking) == ""
-    assert "open between a and b" in undecided(ranking)
+    assert "a and b tie for first" in first_place_tie(ranking)
 
 
 def test_those_not_told_apart_are_no_tie() -> None:
     ranking = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.INCONCLUSIVE)
     assert leading(ranking) == ""
-    assert undecided(ranking) == (
-        "Which target is the fastest is open between a and b; about 7 trials each would "
-        "probably tell the first two apart."
+    assert first_place_tie(ranking) == (
+        "a and b tie for first. About 7 trials each are needed to separate them."
     )
 
 
@@ -98,7 +99,7 @@ def test_of_incomplete_targets_nothing_is_claimed() -> None:
     assert "of 2 targets with every number (1 other not ranked)" in leading(ranking)
     alone = made({"a": (1, (1, 1))}, Verdict.SAME, incomplete=("c",))
     assert leading(alone) == ""
-    assert undecided(alone) == "No ranking: 1 of 2 targets lacks a number."
+    assert first_place_tie(alone) == "No ranking: 1 of 2 targets lacks a number."
 
 
 def test_single_figures_have_no_interval() -> None:

@@ -72,10 +72,10 @@ def test_one_row_for_runners_that_were_alike(tmp_path: Path) -> None:
 
 def test_the_machine_that_only_commands_is_told_as_that(tmp_path: Path) -> None:
     page = _page(tmp_path)
-    assert "| commanded from | bench-1 |" in page
+    assert "| controlled from | bench-1 |" in page
     assert "Block devices of the host" not in page
     assert " on east " in page.splitlines()[2]
-    assert "Ceph" not in page[page.index("Targets and what they stand on") :].split("\n\n")[1]
+    assert "Ceph" not in page[page.index("Targets and their devices") :].split("\n\n")[1]
 
 
 def test_a_run_of_this_machine_has_no_runners(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from leadline.inventory.host import NvmeController, NvmeNamespace
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.plan.models import Plan
 from leadline.report.document import Block, Document, Section
-from leadline.report.pages.run.stacks import stack_sections
-from leadline.report.pages.run.systems import nvme_blocks
+from leadline.report.pages.run.conditions import nvme_blocks
+from leadline.report.pages.run.systems import stack_sections
 from leadline.report.render import markdown
 from tests.unit.report.pages.comparison.builder import judged
 

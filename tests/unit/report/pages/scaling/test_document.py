@@ -20,7 +20,7 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.pages.scaling.page import curve_section, scaling_document
-from leadline.report.pages.scaling.tables import named_curves
+from leadline.report.pages.scaling.sentences import named_curves
 from leadline.report.render import html, markdown, terminal
 from tests.unit.analysis.scaling.levels import Simulated, closed, refusal
 from tests.unit.analysis.scaling.systems import known
@@ -75,7 +75,7 @@ def test_the_first_sentence_says_growth_limit_and_where_it_ends() -> None:
     assert shown.summary[0] == (
         f"randread on pool at depth 32: throughput grows to 6 clients ({LAW.at(6):,.0f} "
         f"IOPS), then falls to {LAW.at(12):,.0f} IOPS at 12 clients; p99<200 ms is kept up to "
-        f"c6-qd32x1 ({LAW.at(6):,.0f} IOPS) and passed at c8-qd32x1."
+        f"c6-qd32x1 ({LAW.at(6):,.0f} IOPS) and exceeded at c8-qd32x1."
     )
 
 
@@ -89,7 +89,7 @@ def test_what_a_closed_loop_keeps_and_an_open_one_does_not_is_said_of_both() -> 
 def test_growth_that_has_not_ended_is_no_knee() -> None:
     shown = document(run_of(*(closed(one, *[100.0 * one] * 3) for one in (1, 2, 4))))
     assert (
-        "still grows at 4 I/Os in flight, the most that was measured (400 IOPS)"
+        "still grows at 4 I/Os in flight, the highest load measured (400 IOPS)"
         in (shown.summary[0])
     )
     assert rows(table(shown, "load-shapes"))[0]["knee"] == "beyond the last"
@@ -105,14 +105,14 @@ def test_a_refused_latency_answers_no_limit() -> None:
     levels = saturating(loads=(1, 2, 4))
     findings = [refusal(one.level, latency_only=True, code="throttled-cpu") for one in levels]
     made = run_of(*levels, findings=findings)
-    assert "whether p99<200 ms is kept is not known" in document(made, limit="p99<200ms").summary[0]
+    assert "whether p99<200 ms is kept is unknown" in document(made, limit="p99<200ms").summary[0]
 
 
 def test_density_is_the_interval_between_two_numbers() -> None:
     steps = [volumes(one, 0.002 if one < 6 else 0.009) for one in (1, 2, 4, 8, 6, 5)]
     shown = document(run_of(*steps, follow_ups=[search()]))
     assert shown.summary[0] == (
-        "volumes on pool, clients at 500 IOPS each: 5 clients keep p99<5 ms, 6 pass it."
+        "volumes on pool, clients at 500 IOPS each: 5 clients keep p99<5 ms, 6 exceed it."
     )
     steps_told = rows(table(shown, "density-1"))
     assert [one["p99<5 ms"] for one in steps_told] == ["kept"] * 4 + ["broken"] * 2
@@ -123,7 +123,7 @@ def test_density_is_the_interval_between_two_numbers() -> None:
 def test_a_sweep_of_one_level_says_so() -> None:
     shown = document(run_of(closed(4, 100.0, 101.0)))
     assert "was measured at two load levels" in shown.summary[0]
-    assert "100 IOPS at the only level, which tells no growth" in shown.summary[1]
+    assert "100 IOPS at the only level" in shown.summary[1]
     assert all(not section.heading.startswith("Scalability") for section in shown.sections)
 
 
@@ -183,7 +183,7 @@ def test_systems_stand_beside_what_was_added() -> None:
     large = run_of(*saturating(scale=1.95), name="large", hosts=5)
     shown = document(small, large)
     assert shown.summary[0].startswith(
-        "large against small, randread on pool (read): highest throughput × 1.95 ("
+        "large vs small, randread on pool (read): highest throughput × 1.95 ("
     )
     assert "added: hosts 3 to 5 (× 1.67)" in shown.summary[0]
     levels = rows(table(shown, "speedups-1"))
@@ -200,17 +200,17 @@ def test_systems_within_one_run_stand_beside_each_other_on_its_page() -> None:
     study = study_of(made)
     (section,) = curve_section(study, Marks(()), PageBudget())
     (beside,) = (one for one in section.sections if one.id == "speedup-1")
-    assert beside.heading == "Speed-up: cores=2 against cores=1"
+    assert beside.heading == "Speed-up: cores=2 vs cores=1"
     sentence = scaling_document(study).summary[0]
-    assert "added: cores 1 to 2 (× 2.00), so that each unit gives 75 % of what it gave" in sentence
+    assert "added: cores 1 to 2 (× 2.00); efficiency 75 %" in sentence
 
 
 def test_every_level_says_what_holds_it_back() -> None:
     shown = document(run_of(*saturating()))
     found = rows(table(shown, "bottlenecks"))
     assert len(found) == 7
-    assert found[0]["held back by"] == "nothing yet"
-    assert found[-1]["held back by"] == "not known", "nobody measured any machine"
+    assert found[0]["limited by"] == "not saturated"
+    assert found[-1]["limited by"] == "unknown", "no machine was measured"
     assert int(found[-1]["not measured"]) >= 7
 
 
@@ -289,7 +289,7 @@ def test_of_very_many_targets_the_fastest_are_drawn_and_all_are_told() -> None:
     assert drawn == {f"pool-{number:02d}" for number in range(4, 12)}
     (levels_told,) = (block for block in blocks if isinstance(block, Table))
     assert len(levels_told.rows) == 24
-    assert "4 slower ones are not drawn" in levels_told.caption
+    assert "4 slower curves are not drawn" in levels_told.caption
 
 
 def test_curves_have_names_that_tell_them_apart() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from leadline.analysis.scaling.growth import LabBounds
 from leadline.plan.lab import LabDescription, Store, Topology
-from leadline.report.pages.scaling.growth import lab_sentences
+from leadline.report.pages.scaling.sentences import lab_sentences
 
 
 def lab(
@@ -26,11 +26,11 @@ def said(ours: LabDescription, theirs: LabDescription, *, throttled: int = 0) ->
 
 def test_a_budget_makes_hosts_that_can_be_counted_and_latency_that_cannot_be_shown() -> None:
     text = said(lab(3, 0.15), lab(5, 0.15), throttled=8)
-    assert "one machine of 2 cores plays all their hosts" in text
+    assert "one machine of 2 cores runs all their hosts" in text
     assert "0.15 of a core: 0.45 for 3 hosts and 0.75 for 5 hosts" in text
-    assert "latency, since a host that has used up its budget stands still" in text
+    assert "because budgets stop a host as no real host stops" in text
     assert "refused at 8 of 8 levels" in text
-    assert "all data being in memory" in text
+    assert "all data is in memory" in text
     assert "its cores were used up at 3 of 8 levels" in text
 
 
@@ -40,5 +40,5 @@ def test_budgets_that_differ_are_both_told() -> None:
 
 def test_without_a_budget_more_hosts_bring_nothing_of_their_own() -> None:
     text = said(lab(3, None), lab(5, None, Store.BLUESTORE))
-    assert "more of them share the same cores" in text
-    assert "all data being in memory" not in text
+    assert "more hosts share the same cores" in text
+    assert "all data is in memory" not in text

@@ -17,8 +17,8 @@ from leadline.formats.watch_records import (
     Role,
 )
 from leadline.report.document import Choices, LineChart, PageBudget, Section
-from leadline.report.pages.scaling.charts import timeline_sections
-from leadline.report.pages.scaling.tables import named_curves
+from leadline.report.pages.scaling.sentences import named_curves
+from leadline.report.pages.scaling.timeline import timeline_sections
 from tests.unit.analysis.scaling.levels import Simulated
 from tests.unit.report.pages.scaling.studies import run_of, saturating, study_of
 

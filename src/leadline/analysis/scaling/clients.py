@@ -1,0 +1,388 @@
+"""Clients of a target: how evenly they are served, how many fit, and how neighbours affect them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from leadline.analysis.scaling.curves import LATENCIES, LoadCurve, LoadPoint
+from leadline.analysis.scaling.limits import LimitPoint, Standing, check_level, split_levels
+from leadline.analysis.verdicts import Judgement, Pair, Samples, judge
+from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.records import TrialStatus
+from leadline.formats.result import EngineOutput, JobResult, Operation, by_name
+from leadline.metrics import Metric, Op
+from leadline.plan.models import Density, LatencyLimit, Workload
+from leadline.stats.histogram import LatencyHistogram, samples_needed
+
+# --- fairness: the slowest client against the median client -------------------------------------
+
+_P99 = 0.99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFigures:
+    """One client's part in one trial: I/Os per second, seconds. None where not reported, and for a
+    percentile of too few I/Os. `client` is the engine's name of the client."""
+
+    trial: str
+    client: str
+    op: Op
+    iops: float | None
+    latency_mean_s: float | None
+    latency_p99_s: float | None
+    runtime_s: float | None
+    histogram: LatencyHistogram | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSummary:
+    """One client over the trials of a level: the median of its rates, and the percentile of all its
+    I/Os together."""
+
+    client: str
+    iops: float | None
+    latency_p99_s: float | None
+    trials: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fairness:
+    """How evenly the clients of a level were served; `clients` in the order of their rates, the
+    slowest first.
+
+    `iops_share` is the slowest client's rate over the median client's (1: all equal), `iops_shares`
+    the same per trial; `p99_ratio` is the worst client's p99 over the median client's. None where a
+    client has no value: it may be the slowest. `lost` counts planned clients without figures in
+    some trial.
+    """
+
+    level: str
+    op: Op
+    clients: tuple[ClientSummary, ...]
+    iops_share: float | None
+    iops_shares: tuple[float, ...]
+    p99_ratio: float | None
+    lost: int
+
+    @property
+    def slowest(self) -> ClientSummary | None:
+        """The client with the lowest rate."""
+        return self.clients[0] if self.iops_share is not None else None
+
+    @property
+    def latest(self) -> ClientSummary | None:
+        """The client with the highest p99."""
+        if self.p99_ratio is None:
+            return None
+        return max(self.clients, key=lambda one: one.latency_p99_s or 0.0)
+
+
+def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
+    """Compute the fairness of a cell's completed trials; None for one client, or where the output
+    does not distinguish clients."""
+    planned = {trial.id for trial in run.plan.trials if trial.cell == cell}
+    workload = run.plan.cells[cell].workload
+    trials = [
+        clients_of(stored, workload, op)
+        for stored in run.trials
+        if stored.record.trial in planned and stored.record.status is TrialStatus.COMPLETED
+    ]
+    trials = [one for one in trials if one]
+    names = dict.fromkeys(one.client for figures in trials for one in figures)
+    if max(len(names), workload.clients) < 2 or not names:
+        return None
+    summaries = [_summary(name, trials) for name in names]
+    fewest = min(len(figures) for figures in trials)
+    return Fairness(
+        level=run.plan.cells[cell].level,
+        op=op,
+        clients=tuple(
+            sorted(summaries, key=lambda one: (one.iops is None, one.iops or 0.0, one.client))
+        ),
+        iops_share=_share([one.iops for one in summaries]),
+        iops_shares=tuple(
+            share
+            for figures in trials
+            if (share := _share([one.iops for one in figures])) is not None
+        ),
+        p99_ratio=_ratio([one.latency_p99_s for one in summaries]),
+        lost=max(0, max(workload.clients, len(names)) - fewest),
+    )
+
+
+def clients_of(stored: StoredTrial, workload: Workload, op: Op) -> tuple[ClientFigures, ...]:
+    """Collect each client's figures in a trial; empty where the output is unreadable or names no
+    clients. Jobs outside the workload's own phases are neighbours and do not count."""
+    output = stored.output
+    if not isinstance(output, EngineOutput):
+        return ()
+    own = {phase.name for phase in workload.phases}
+    jobs = [job for job in output.jobs if job.host and (not own or job.name in own)]
+    names = dict.fromkeys(job.host for job in jobs)
+    return tuple(
+        figures
+        for name in names
+        for figures in _figures(
+            stored.record.trial, name, op, [job for job in jobs if job.host == name]
+        )
+    )
+
+
+def _figures(trial: str, client: str, op: Op, jobs: Sequence[JobResult]) -> Iterable[ClientFigures]:
+    found = [one for parts in by_name(jobs).values() for one in parts if one.op is op]
+    if not found:
+        return
+    operation: Operation = found[0]
+    metrics = operation.metrics()
+    yield ClientFigures(
+        trial=trial,
+        client=client,
+        op=op,
+        iops=operation.iops,
+        latency_mean_s=metrics[Metric.LATENCY_MEAN],
+        latency_p99_s=metrics[Metric.LATENCY_P99],
+        runtime_s=operation.runtime_s,
+        histogram=operation.histogram,
+    )
+
+
+def _summary(name: str, trials: Sequence[Sequence[ClientFigures]]) -> ClientSummary:
+    mine = [one for figures in trials for one in figures if one.client == name]
+    rates = [one.iops for one in mine if one.iops is not None]
+    histograms = [one.histogram for one in mine if one.histogram is not None]
+    p99_s = mine[0].latency_p99_s if len(mine) == 1 else None
+    if len(histograms) == len(mine):
+        merged = LatencyHistogram.merged(histograms)
+        enough = merged.count >= samples_needed(_P99)
+        p99_s = merged.quantile_s(_P99) if enough else None
+    return ClientSummary(
+        client=name,
+        iops=median(rates) if len(rates) == len(mine) else None,
+        latency_p99_s=p99_s,
+        trials=len(mine),
+    )
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    """Return the values where all of two or more are known; else none."""
+    given = list(values)
+    known = [one for one in given if one is not None]
+    return known if len(known) == len(given) and len(known) > 1 else []
+
+
+def _share(values: Iterable[float | None]) -> float | None:
+    known = _known(values)
+    middle = median(known) if known else 0.0
+    return min(known) / middle if middle > 0 else None
+
+
+def _ratio(values: Iterable[float | None]) -> float | None:
+    known = _known(values)
+    middle = median(known) if known else 0.0
+    return max(known) / middle if middle > 0 else None
+
+
+# --- density: how many clients at a rate each keep a latency limit -------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DensityStep:
+    """One number of clients. `parts` are its operations (reads and writes separately) against the
+    limit; the step keeps it where all do. `fairness` has the same operations."""
+
+    clients: int
+    level: str
+    standing: Standing
+    parts: tuple[LimitPoint, ...]
+    fairness: tuple[Fairness, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DensityAnswer:
+    """Clients at `rate_iops` each (I/Os per second, reads and writes together) and the limit.
+
+    `kept` is the largest number that keeps the limit in every trial, with no broken one below it;
+    `broken` is the smallest that breaks it in every trial: the answer lies between. `kept` is None
+    where the fewest clients already break it, `broken` where the most keep it. `unsure` are
+    numbers in between that are inconclusive; `again` are larger than `broken` and keep the limit
+    again. `most` is the largest number that the plan allowed.
+    """
+
+    target: str
+    workload: str
+    ops: tuple[Op, ...]
+    rate_iops: float
+    limit: LatencyLimit
+    steps: tuple[DensityStep, ...]
+    kept: int | None
+    broken: int | None
+    unsure: tuple[int, ...]
+    again: tuple[int, ...]
+    most: int | None
+
+    def step(self, clients: int) -> DensityStep:
+        return next(one for one in self.steps if one.clients == clients)
+
+
+def densities(
+    run: Run, curves: Sequence[LoadCurve], limit: LatencyLimit | None = None
+) -> tuple[DensityAnswer, ...]:
+    """Compute an answer for each density search of the plan, by its own limit unless another is
+    given; with a limit also for other levels with a growing number of clients at a fixed rate."""
+    searches = [one for one in run.plan.follow_ups if isinstance(one, Density)]
+    found: list[DensityAnswer] = []
+    named = dict.fromkeys((curve.target, curve.workload) for curve in curves)
+    for target, workload in named:
+        parts = [
+            curve
+            for curve in curves
+            if (curve.target, curve.workload) == (target, workload) and curve.op is not Op.TOTAL
+        ]
+        planned = [one for one in searches if (one.target, one.workload.name) == (target, workload)]
+        shapes = dict.fromkeys(_shape(point) for curve in parts for point in curve.offered)
+        for shape in shapes:
+            search = next((one for one in planned if _offers(one, shape[0])), None)
+            below = limit or (search.limit if search else None)
+            if below is None:
+                continue
+            answer = _answer(run, parts, shape, below, search)
+            if answer is not None:
+                found.append(answer)
+    return tuple(found)
+
+
+_Shape = tuple[float, tuple[int, int]]
+_WORST_FIRST = (Standing.BROKEN, Standing.UNKNOWN, Standing.SOME, Standing.KEPT)
+
+
+def _shape(point: LoadPoint) -> _Shape:
+    """Rate of each client, jobs and depth: equal for the steps of one search."""
+    return point.load.offered_per_client or 0.0, (point.load.numjobs, point.load.iodepth)
+
+
+def _offers(search: Density, rate: float) -> bool:
+    return any(phase.rate_iops == rate for phase in search.workload.phases)
+
+
+def _answer(
+    run: Run,
+    parts: Sequence[LoadCurve],
+    shape: _Shape,
+    limit: LatencyLimit,
+    search: Density | None,
+) -> DensityAnswer | None:
+    by_clients: dict[int, list[tuple[Op, LoadPoint]]] = {}
+    for curve in parts:
+        for point in curve.offered:
+            if _shape(point) == shape:
+                by_clients.setdefault(point.load.clients, []).append((curve.op, point))
+    if len(by_clients) < 2 and search is None:
+        return None
+    steps = [_step(run, number, by_clients[number], limit) for number in sorted(by_clients)]
+    start, end = split_levels([step.standing for step in steps])
+    return DensityAnswer(
+        target=parts[0].target,
+        workload=parts[0].workload,
+        ops=tuple(dict.fromkeys(curve.op for curve in parts)),
+        rate_iops=shape[0],
+        limit=limit,
+        steps=tuple(steps),
+        kept=steps[start - 1].clients if start else None,
+        broken=steps[end].clients if end < len(steps) else None,
+        unsure=tuple(step.clients for step in steps[start:end]),
+        again=tuple(step.clients for step in steps[end:] if step.standing is Standing.KEPT),
+        most=search.most if search else None,
+    )
+
+
+def _step(
+    run: Run, clients: int, points: Sequence[tuple[Op, LoadPoint]], limit: LatencyLimit
+) -> DensityStep:
+    tested = [check_level(point, limit) for _, point in points]
+    fair = [fairness_of(run, point.cell, op) for op, point in points]
+    return DensityStep(
+        clients=clients,
+        level=points[0][1].level,
+        standing=min((part.standing for part in tested), key=_WORST_FIRST.index),
+        parts=tuple(tested),
+        fairness=tuple(one for one in fair if one is not None),
+    )
+
+
+# --- noisy neighbours: a level with neighbours against the same level alone ----------------------
+
+METRICS: tuple[Metric, ...] = (Metric.IOPS, *LATENCIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """One metric with neighbours: its value (None where it is missing or refused), and its tested
+    ratio to the value without neighbours."""
+
+    metric: Metric
+    value: float | None
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisturbedRow:
+    """A level with `neighbours` load generators next to it; `effects` in the order of METRICS."""
+
+    neighbours: int
+    point: LoadPoint
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """One load alone, and with a rising number of neighbours."""
+
+    curve: LoadCurve
+    alone: LoadPoint
+    rows: tuple[DisturbedRow, ...]
+
+
+def disturbances(curve: LoadCurve, samples: Samples) -> tuple[Disturbance, ...]:
+    """Compare each level with neighbours to the same level alone; none where the level alone was
+    not measured."""
+    found = []
+    for alone in (*curve.closed, *curve.offered):
+        driven = [one for one in curve.disturbed if _load(one) == _load(alone)]
+        if driven:
+            found.append(
+                Disturbance(curve=curve, alone=alone, rows=_rows(alone, driven, samples, curve.op))
+            )
+    return tuple(found)
+
+
+def _load(point: LoadPoint) -> tuple[object, ...]:
+    load = point.load
+    return load.clients, load.numjobs, load.iodepth, load.offered_iops
+
+
+def _rows(
+    alone: LoadPoint, driven: Sequence[LoadPoint], samples: Samples, op: Op
+) -> tuple[DisturbedRow, ...]:
+    pairs = [
+        Pair(
+            metric=metric,
+            baseline=samples.of(alone.figure.metric(metric), op),
+            candidate=samples.of(point.figure.metric(metric), op),
+        )
+        for point in driven
+        for metric in METRICS
+    ]
+    judged = iter(judge(pairs))
+    return tuple(
+        DisturbedRow(
+            neighbours=point.load.neighbours,
+            point=point,
+            effects=tuple(
+                Effect(metric=metric, value=point.usable(metric), judgement=next(judged))
+                for metric in METRICS
+            ),
+        )
+        for point in driven
+    )

@@ -1,0 +1,122 @@
+"""Request to `rados bench` or `rbd bench`, as stored in the folder of a trial.
+
+The output of these tools does not show all of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from leadline.files import read_content
+from leadline.formats.result import FormatError, JobOptions
+from leadline.metrics import Op
+from leadline.plan.models import Pattern, Phase
+
+# What was asked of one of Ceph's own benchmark tools; their output does not tell it all.
+
+# rbd bench repeats one random byte, rados bench the letter z behind a short head (measured,
+# docs/internals/ceph-bench-engines.md). Said in fio's word, since the meaning is the same.
+BUFFERS = {"rbd bench": "one random byte", "rados bench": "z"}
+
+
+# What was asked of the tool, in a trial's folder.
+REQUEST_FILE = "bench.json"
+
+
+class BenchRequest(BaseModel):
+    """Phases that run one after the other, each for `runtime_s` behind a ramp of its own, or
+    `fill_bytes` to be laid out. Sizes are bytes, durations seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tool: Literal["rados bench", "rbd bench"]
+    phases: tuple[Phase, ...] = ()
+    runtime_s: float = Field(default=0.0, ge=0)
+    ramp_s: float = Field(default=0.0, ge=0)
+    direct: bool = True
+    fill_bytes: int = Field(default=0, ge=0)
+
+    def text(self) -> str:
+        """As it is stored beside the output."""
+        return self.model_dump_json(indent=2) + "\n"
+
+    def options(self, phase: Phase) -> JobOptions:
+        """A phase in the words of fio's options, where they mean the same."""
+        raw = {
+            "rw": phase.pattern.value,
+            "bs": str(phase.block_size),
+            "iodepth": str(phase.iodepth),
+            "numjobs": "1",
+            "ioengine": self.tool.replace(" ", "-"),
+            "direct": str(int(self.direct)),
+            "size": str(phase.size),
+        }
+        if self.fill_bytes:
+            raw["size"] = str(self.fill_bytes)
+        else:
+            raw["runtime"] = f"{round(self.runtime_s * 1000)}ms"
+            raw["time_based"] = "1"
+        if phase.read_share is not None:
+            raw["rwmixread"] = str(phase.read_share)
+        if Op.WRITE in phase.pattern.ops:
+            raw["buffer_pattern"] = BUFFERS[self.tool]
+        return JobOptions(raw=raw)
+
+
+def fill_phase(block_size: int, iodepth: int, size: int) -> Phase:
+    """The layout of data, asked for as one phase of writing."""
+    return Phase(
+        name="prefill",
+        pattern=Pattern.WRITE,
+        block_size=block_size,
+        iodepth=iodepth,
+        numjobs=1,
+        size=size,
+    )
+
+
+def parse_bench_request(content: bytes) -> BenchRequest:
+    """Raises FormatError with the place of the first fault."""
+    try:
+        return BenchRequest.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise FormatError(
+            "unreadable-result",
+            f"the request to the benchmark tool is not understood: {place}: {first['msg']}",
+        ) from error
+
+
+def read_bench_request(folder: Path, tool: Literal["rados bench", "rbd bench"]) -> BenchRequest:
+    """The request of a trial's folder. Raises FormatError."""
+    try:
+        content = read_content(folder / REQUEST_FILE)
+    except FileNotFoundError as error:
+        raise FormatError("empty-result", f"{tool} was not asked for anything") from error
+    except OSError as error:
+        raise _unreadable(error, REQUEST_FILE) from error
+    request = parse_bench_request(content)
+    if request.tool != tool:
+        raise FormatError("unreadable-result", f"the request is to {request.tool}, not to {tool}")
+    return request
+
+
+def _unreadable(error: OSError, name: str) -> FormatError:
+    return FormatError("unreadable-result", f"{name} cannot be read: {error.strerror}")
+
+
+def read_output_file(path: Path, tool: str) -> bytes:
+    """An output of a tool. Raises FormatError, `empty-result` where there is none."""
+    try:
+        content = read_content(path)
+    except FileNotFoundError as error:
+        raise FormatError("empty-result", f"{tool} wrote no {path.name}") from error
+    except OSError as error:
+        raise _unreadable(error, path.name) from error
+    if not content.strip():
+        raise FormatError("empty-result", f"{tool} wrote nothing into {path.name}")
+    return content

@@ -1,0 +1,226 @@
+"""Files below /proc/spl/kstat/zfs: tables of named values, and the transaction groups of a pool.
+
+    18 1 0x01 147 39984 8805559810 115388725390
+    name                            type data
+    hits                            4    89795
+
+A table has names, types and values (`arcstats`, `zil`, `dmu_tx`, `zfetchstats`, a pool's `iostats`
+and `objset-*`). A pool's `io` (up to 2.0) has a line of names and a line of values, a pool's `txgs`
+one row for each transaction group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from leadline.formats.text import ends_early, is_cut, line_refused
+from leadline.formats.zfs.lines import _BEYOND, tool_lines
+
+# Files below /proc/spl/kstat/zfs: tables of a name, a type and a value (`arcstats`, `zil`,
+# `dmu_tx`, `zfetchstats`, a pool's `iostats` and `objset-*`), a pool's `io` (up to 2.0), which
+# has a line of names and one of values, and a pool's `txgs`.
+#      18 1 0x01 147 39984 8805559810 115388725390     name                            type data
+# hits                            4    89795
+
+_KSTAT_TOOL: Final = "a kstat"
+_TXGS: Final = "the kstat txgs"
+# kid, type, flags, number of entries, bytes, creation and snapshot in ns (module/os/linux/spl/
+# spl-kstat.c, kstat_seq_show_headers).
+_HEADER: Final = re.compile(
+    r"\d{1,10} (?P<type>\d) 0x[0-9a-f]{1,8} (?P<entries>\d{1,9}) \d{1,12} (?P<created>\d{1,20}) "
+    r"(?P<taken>\d{1,20})",
+    re.ASCII,
+)
+_KSTAT_HEADS: Final = ["name", "type", "data"]
+_NAMED: Final = "1"
+_IO: Final = "3"
+_IO_HEADS: Final = (
+    *("nread", "nwritten", "reads", "writes", "wtime", "wlentime", "wupdate"),
+    *("rtime", "rlentime", "rupdate", "wcnt", "rcnt"),
+)
+_NAMED_ROW: Final = re.compile(
+    r"(?P<name>\S{1,255})\s+(?P<type>\d)(?:\s+(?P<data>\S.*))?", re.ASCII
+)
+_KSTAT_NUMBER: Final = re.compile(r"-?\d{1,20}", re.ASCII)
+# KSTAT_DATA_CHAR and _STRING; 1 to 6 are numbers (include/os/linux/spl/sys/kstat.h).
+_TEXTS: Final = frozenset("07")
+_NUMBERS: Final = frozenset("123456")
+_KSTAT_LONGEST_LINE: Final = 2000
+_TXG_HEADS: Final = (
+    *("txg", "birth", "state", "ndirty", "nread", "nwritten", "reads", "writes"),
+    *("otime", "qtime", "wtime", "stime"),
+)
+_NS: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kstat:
+    """`values` by name, whole numbers or texts, most of them counters since the module was loaded.
+    `created_s` and `taken_s` are seconds of the machine's clock since it booted."""
+
+    created_s: float
+    taken_s: float
+    values: Mapping[str, int | str]
+
+
+class TxgState(StrEnum):
+    """How far a transaction group is: all but the last ones are committed."""
+
+    BIRTH = "B"
+    OPEN = "O"
+    QUIESCED = "Q"
+    WAIT_FOR_SYNC = "W"
+    SYNCED = "S"
+    COMMITTED = "C"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Txg:
+    """One transaction group. `birth_s` is seconds since the machine booted. It was open, that is
+    took writes, for `open_s`, then waited for those under way (`quiesce_s`), then for the group
+    before (`wait_s`), and was written to the disks in `sync_s`: zeros for what is still to come.
+    `dirty_bytes` had been changed in memory; `read_bytes` and `written_bytes`, `reads` and `writes`
+    are what the pool's devices did for it, copies and metadata included."""
+
+    txg: int
+    birth_s: float
+    state: TxgState
+    dirty_bytes: int
+    read_bytes: int
+    written_bytes: int
+    reads: int
+    writes: int
+    open_s: float
+    quiesce_s: float
+    wait_s: float
+    sync_s: float
+
+
+def parse_kstat(text: str) -> Kstat:
+    """A table of names and values, or a pool's `io`. Raises FormatError (`empty-result`,
+    `truncated-result` where there are fewer entries than the first line says,
+    `unreadable-result`) with the line."""
+    lines = tool_lines(text, _KSTAT_TOOL)
+    header = _HEADER.fullmatch(lines[0])
+    if header is None or header["type"] not in (_NAMED, _IO):
+        raise line_refused(1, lines[0], _KSTAT_TOOL, cut=is_cut(text, 1, lines))
+    if header["type"] == _IO:
+        values = _io_values(text, lines)
+    else:
+        values = _named_values(text, lines, int(header["entries"]))
+    return Kstat(
+        created_s=int(header["created"]) * _NS,
+        taken_s=int(header["taken"]) * _NS,
+        values=MappingProxyType(values),
+    )
+
+
+def _io_values(text: str, lines: list[str]) -> dict[str, int | str]:
+    """Of a pool's `io`: bytes and counts, and times in ns."""
+    told = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if len(told) < 3:
+        raise ends_early(_KSTAT_TOOL, "its values", lines[-1])
+    (heads_at, heads), (number, line) = told[1:3]
+    if tuple(heads.split()) != _IO_HEADS:
+        raise line_refused(heads_at, heads, _KSTAT_TOOL)
+    words = line.split()
+    if (
+        len(words) != len(_IO_HEADS)
+        or not all(_KSTAT_NUMBER.fullmatch(word) and 0 <= int(word) < _BEYOND for word in words)
+        or is_cut(text, number, lines)
+    ):
+        raise line_refused(number, line, _KSTAT_TOOL, cut=is_cut(text, number, lines))
+    if len(told) > 3:
+        raise line_refused(*told[3], _KSTAT_TOOL)
+    return {head: int(word) for head, word in zip(_IO_HEADS, words, strict=True)}
+
+
+def _named_values(text: str, lines: list[str], entries: int) -> dict[str, int | str]:
+    values: dict[str, int | str] = {}
+    heads = False
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        if not heads:
+            if line.split() != _KSTAT_HEADS:
+                raise line_refused(number, line, _KSTAT_TOOL, cut=is_cut(text, number, lines))
+            heads = True
+            continue
+        found = _NAMED_ROW.fullmatch(line) if len(line) <= _KSTAT_LONGEST_LINE else None
+        value = _value(found["type"], found["data"] or "") if found else None
+        # A number of which the end is missing is a wrong number.
+        if found is None or value is None or is_cut(text, number, lines):
+            raise line_refused(number, line, _KSTAT_TOOL, cut=is_cut(text, number, lines))
+        if found["name"] in values:
+            raise line_refused(number, line, _KSTAT_TOOL)
+        values[found["name"]] = value
+    if len(values) < entries:
+        raise ends_early(_KSTAT_TOOL, f"all of its {entries} entries", lines[-1])
+    if len(values) > entries:
+        raise line_refused(len(lines), lines[-1], _KSTAT_TOOL)
+    return values
+
+
+def _value(kind: str, given: str) -> int | str | None:
+    if kind in _TEXTS:
+        return given
+    if kind not in _NUMBERS or not _KSTAT_NUMBER.fullmatch(given):
+        return None
+    value = int(given)
+    return value if abs(value) < _BEYOND else None
+
+
+def parse_txgs(text: str) -> tuple[Txg, ...]:
+    """The last groups of a pool, oldest first; none where the table is empty
+    (zfs_txg_history is 0). Up to 0.8 a kstat's first line stands above it. Raises FormatError as
+    parse_kstat does."""
+    lines = tool_lines(text, _TXGS)
+    groups: list[Txg] = []
+    heads = False
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if not words or (number == 1 and _HEADER.fullmatch(line)):
+            continue
+        if not heads:
+            if tuple(words) != _TXG_HEADS:
+                raise line_refused(number, line, _TXGS, cut=is_cut(text, number, lines))
+            heads = True
+            continue
+        group = _txg(words)
+        if group is None or is_cut(text, number, lines):
+            raise line_refused(number, line, _TXGS, cut=is_cut(text, number, lines))
+        groups.append(group)
+    if not heads:
+        raise ends_early(_TXGS, "its heads", lines[0])
+    return tuple(groups)
+
+
+def _txg(words: list[str]) -> Txg | None:
+    told = dict(zip(_TXG_HEADS, words, strict=False))
+    state = told.pop("state", "")
+    numbers = {
+        head: int(word)
+        for head, word in told.items()
+        if _KSTAT_NUMBER.fullmatch(word) and 0 <= int(word) < _BEYOND
+    }
+    if len(words) != len(_TXG_HEADS) or len(numbers) < len(told) or state not in set(TxgState):
+        return None
+    return Txg(
+        txg=numbers["txg"],
+        birth_s=numbers["birth"] * _NS,
+        state=TxgState(state),
+        dirty_bytes=numbers["ndirty"],
+        read_bytes=numbers["nread"],
+        written_bytes=numbers["nwritten"],
+        reads=numbers["reads"],
+        writes=numbers["writes"],
+        open_s=numbers["otime"] * _NS,
+        quiesce_s=numbers["qtime"] * _NS,
+        wait_s=numbers["wtime"] * _NS,
+        sync_s=numbers["stime"] * _NS,
+    )

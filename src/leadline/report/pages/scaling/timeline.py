@@ -1,0 +1,204 @@
+"""Charts of machine resources over time, for one trial of each load level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck
+from leadline.archive.reader import Run
+from leadline.formats.fio.logs import Window
+from leadline.formats.host_rates import MachineRates, rate_series
+from leadline.formats.result import FormatError
+from leadline.report.curves import MOST_SERIES, thinned
+from leadline.report.document import (
+    Block,
+    Choices,
+    Line,
+    LineChart,
+    PageBudget,
+    Scale,
+    Section,
+    linear_axis,
+)
+from leadline.report.pages.scaling.words import level_text
+from leadline.report.words import chart_labels, share_text
+from leadline.units import format_bandwidth
+
+_MOST_POINTS = 40
+_Values = Callable[[MachineRates], Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """One chart: `values` returns the value of each line of a machine at a moment."""
+
+    id: str
+    title: str
+    unit: str
+    values: _Values
+    share: bool
+
+
+def timeline_sections(
+    studies: Sequence[tuple[str, CurveStudy]], budget: PageBudget | None = None
+) -> tuple[Section, ...]:
+    """Build one folded section with small charts for each level with sampled machines."""
+    made: dict[str, tuple[str, list[LineChart]]] = {}
+    for name, study, level in _timeline_levels(studies):
+        trial = level.evidence.trial
+        if trial in made:
+            continue
+        anchor = f"resources-{len(made) + 1}"
+        heading = f"{name} · {level_text(level.point)} · trial {trial}"
+        charts = _charts(study.run, trial, anchor)
+        points = sum(len(line.points) for chart in charts for line in chart.lines)
+        if charts and (budget is None or budget.allows("resources over time", points)):
+            made[trial] = (heading, charts)
+    if not made:
+        return ()
+    ordered = [made[trial] for trial in _in_order(studies) if trial in made]
+    blocks: list[Block] = []
+    if len(ordered) > 1:
+        options = tuple((charts[0].choice, heading) for heading, charts in ordered)
+        blocks.append(Choices(id="resources-level", label="Level", options=options))
+    blocks += [chart for _, charts in ordered for chart in charts]
+    return (
+        Section(
+            heading="Resources under each level",
+            id="resources-over-time",
+            blocks=tuple(blocks),
+            folded=True,
+        ),
+    )
+
+
+def _timeline_levels(
+    studies: Sequence[tuple[str, CurveStudy]],
+) -> list[tuple[str, CurveStudy, LevelBottleneck]]:
+    """Levels with a trial, peaks first: the page budget may not allow all."""
+    found = [
+        (name, study, level)
+        for name, study in studies
+        for level in study.bottlenecks
+        if level.evidence.trial
+    ]
+    return sorted(found, key=lambda one: one[2] is not one[1].at_peak)
+
+
+def _in_order(studies: Sequence[tuple[str, CurveStudy]]) -> list[str]:
+    trials = [level.evidence.trial for _, study in studies for level in study.bottlenecks]
+    return list(dict.fromkeys(trials))
+
+
+def _charts(run: Run, trial: str, anchor: str) -> list[LineChart]:
+    stored = next((one for one in run.trials if one.record.label == trial), None)
+    if stored is None:
+        return []
+    try:
+        series = rate_series(stored.resources)
+    except FormatError:
+        return []  # the audit reports the unreadable file
+    charts = (_chart(f"{anchor}-{kind.id}", kind, series, anchor) for kind in _KINDS)
+    return [chart for chart in charts if chart is not None]
+
+
+def _chart(
+    anchor: str, kind: _Kind, series: Mapping[str, Sequence[MachineRates]], choice: str
+) -> LineChart | None:
+    lines: dict[str, list[Window]] = {}
+    begins: dict[str, float] = {}
+    for machine, moments in series.items():
+        for moment in moments:
+            for part, value in kind.values(moment).items():
+                name = f"{machine} {part}".strip()
+                begins.setdefault(name, moment.begin_s)
+                lines.setdefault(name, []).append(Window(end_s=moment.end_s, value=value))
+    # Of many lines the highest: a used-up resource is among them.
+    chosen = sorted(lines, key=lambda name: -max(one.value for one in lines[name]))[:MOST_SERIES]
+    kept = [name for name in lines if name in chosen]
+    if not kept:
+        return None
+    labels = chart_labels(kept)
+    most = max(one.value for name in kept for one in lines[name])
+    low, high, ticks = linear_axis(1.0 if kind.share else most)
+    begin = min(begins[name] for name in kept)
+    end = max(lines[name][-1].end_s for name in kept)
+    _, _, seconds = linear_axis(end - begin)
+    left_out = len(lines) - len(kept)
+    return LineChart(
+        id=anchor,
+        title=kind.title + (f", the {len(kept)} highest of {len(lines)}" if left_out else ""),
+        series=tuple(labels[name] for name in kept),
+        x=Scale(
+            title="seconds",
+            log=False,
+            low=0.0,
+            high=end - begin,
+            ticks=tuple((tick, f"{tick:g} s") for tick in seconds),
+        ),
+        y=Scale(
+            title=kind.unit,
+            log=False,
+            low=low,
+            high=high,
+            ticks=tuple((tick, _text(kind, tick) if tick else "0") for tick in ticks),
+        ),
+        lines=tuple(
+            _line(kind, labels[name], number, lines[name], begin)
+            for number, name in enumerate(kept)
+        ),
+        choice=choice,
+    )
+
+
+def _line(kind: _Kind, label: str, number: int, windows: Sequence[Window], begin: float) -> Line:
+    shifted = [Window(end_s=one.end_s - begin, value=one.value) for one in windows]
+    spans = thinned(shifted, _MOST_POINTS)
+    return Line(
+        label=label,
+        series=number,
+        points=tuple(((first + last) / 2, value) for first, last, value in spans),
+        texts=tuple(
+            f"{first:.0f} to {last:.0f} s: {_text(kind, value)}" for first, last, value in spans
+        ),
+    )
+
+
+def _text(kind: _Kind, value: float) -> str:
+    return share_text(value) if kind.share else f"{format_bandwidth(value)} MiB/s"
+
+
+def _cpu(moment: MachineRates) -> Mapping[str, float]:
+    return {"": moment.cpu.busy_share} if moment.cpu else {}
+
+
+def _disks(moment: MachineRates) -> Mapping[str, float]:
+    return {name: one.utilisation for name, one in moment.disks.items()}
+
+
+def _network(moment: MachineRates) -> Mapping[str, float]:
+    """The busier direction of each interface."""
+    return {name: max(one.received_bps, one.sent_bps) for name, one in moment.interfaces.items()}
+
+
+def _throttled(moment: MachineRates) -> Mapping[str, float]:
+    return {
+        name: one.throttled_share
+        for name, one in moment.groups.items()
+        if one.throttled_share is not None
+    }
+
+
+_KINDS = (
+    _Kind(id="cpu", title="Processors", unit="share busy", values=_cpu, share=True),
+    _Kind(id="disks", title="Disks", unit="share of time with I/O", values=_disks, share=True),
+    _Kind(id="network", title="Network", unit="busier direction", values=_network, share=False),
+    _Kind(
+        id="throttled",
+        title="Processor quota",
+        unit="share of periods that used it up",
+        values=_throttled,
+        share=True,
+    ),
+)
