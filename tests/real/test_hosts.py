@@ -146,11 +146,11 @@ def _bad_configuration(hosts: SshHosts) -> None:
 @pytest.mark.parametrize(
     ("make", "fact"),
     [
-        (_unknown_name, "has a name that is not known here"),
+        (_unknown_name, "has an unknown name"),
         (_refused, "refuses the connection"),
-        (_wrong_key, "does not let this user in"),
-        (_unknown_host_key, "has a host key that is not known here"),
-        (_other_host_key, "has another host key than the one that is known"),
+        (_wrong_key, "does not accept this user"),
+        (_unknown_host_key, "has an unknown host key"),
+        (_other_host_key, "has another host key than the known one"),
         (_bad_configuration, "cannot be reached with this configuration"),
     ],
 )
@@ -472,7 +472,7 @@ def test_every_host_that_cannot_be_used_is_told_at_once(hosts: SshHosts, tmp_pat
     for said in (
         "is not visible to this user on the host 'a' [target-invalid]",
         "the host 'b' refuses the connection [host-unreachable]",
-        "the host 'c' has a host key that is not known here [host-unreachable]",
+        "the host 'c' has an unknown host key [host-unreachable]",
     ):
         assert said in told
     assert time.monotonic() - began < 60, "hosts that are away are not waited for"

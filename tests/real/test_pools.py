@@ -21,7 +21,7 @@ from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.lab.cluster import Lab, bring_up
 from leadline.plan.lab import LabDescription, LabPool, Store, Topology
-from leadline.pools.ceph import create_pools, telling_denials
+from leadline.pools.ceph import create_pools, explain_denials
 from leadline.pools.ceph_state import Commands
 from leadline.pools.recipes import Marks, decide, pool_name
 from leadline.probes.ceph import capture
@@ -279,7 +279,7 @@ def test_want_of_rights_is_told(single_zone: Lab, tmp_path: Path) -> None:
     try:
         with (
             pytest.raises(LeadlineError) as told,
-            telling_denials(reader),
+            explain_denials(reader),
             Connection(reader) as connection,
         ):
             create_pools(connection, recipes, note=quiet, warn=quiet)

@@ -12,7 +12,7 @@ from leadline.formats.watch_records import Role
 from leadline.inventory.layer import Layer
 from leadline.probes.watches.base import Watches
 from leadline.probes.watches.host import LocalMachine, ResourceWatch
-from leadline.probes.watches.of_target import watches_of
+from leadline.probes.watches.selection import select_watches
 from leadline.runner.ports import Watch
 from leadline.units import format_size
 
@@ -89,4 +89,4 @@ class LocalTarget(LastingTarget):
         # Of a partitioned disk, only the I/O of the target's partition is recorded.
         partitions = frozenset(name for layer in layers for name in layer.devices)
         machine = LocalMachine(roles=tuple(Role), partitions=partitions)
-        return Watches(*watches_of(layers, folder), ResourceWatch([machine], folder))
+        return Watches(*select_watches(layers, folder), ResourceWatch([machine], folder))

@@ -23,8 +23,8 @@ from leadline.plan.footprint import OBJECT_BYTES, Footprint
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetUrl
 from leadline.probes.mounts import mount_of
-from leadline.probes.stacks import LIBRBD, facts_of_info, image_layers
-from leadline.probes.watches.of_target import watches_of
+from leadline.probes.stacks import LIBRBD, image_layers, parse_image_info
+from leadline.probes.watches.selection import select_watches
 from leadline.runner.ports import Journal, RadosPool, RbdImage, Watch
 from leadline.targets.base import KEEP_FREE_SHARE, LastingTarget, require_free, require_span
 from leadline.targets.ceph_cluster import OpenCluster
@@ -54,7 +54,7 @@ class CephTarget(LastingTarget):
         return self.cluster.apply_delay(self._rtt_s)
 
     def watch(self, folder: Path) -> Watch | None:
-        return self.cluster.watch(folder, *watches_of(self.layers(), folder))
+        return self.cluster.watch(folder, *select_watches(self.layers(), folder))
 
 
 class PoolTarget(CephTarget, ABC):
@@ -430,7 +430,7 @@ class RbdTarget(PoolTarget):
         with suppress(LeadlineError):
             spec = f"{self._pool}/{self._image}"
             info = self._rbd("reading the image", "info", "--format", "json", spec)
-            self._facts = facts_of_info(info)
+            self._facts = parse_image_info(info)
 
     def allocated_bytes(self) -> int | None:
         return self._allocated

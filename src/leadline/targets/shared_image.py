@@ -23,7 +23,7 @@ from leadline.inventory.ceph.model import PoolType
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.plan.footprint import Footprint, Part, image_bytes, image_of, layout
 from leadline.plan.models import Target
-from leadline.probes.stacks import facts_of_info, layers_of_path
+from leadline.probes.stacks import layers_of_path, parse_image_info
 from leadline.runner.ports import Journal
 from leadline.targets import image_device, zfs_daemon
 from leadline.targets.ceph import (
@@ -398,7 +398,7 @@ class OnSharedImage(CephTarget):
             info = ask(self.cluster.access, "rbd", command, "reading an image")
         except LeadlineError:
             info = ""
-        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: facts_of_info(info)}
+        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: parse_image_info(info)}
         data = {LayerKind.POOL: shared.data_pool or shared.pool}
         self._found = tuple(
             layer.model_copy(

@@ -7,36 +7,36 @@ from pathlib import Path
 import pytest
 
 from leadline import errors
-from leadline.connect.ssh import NotReached, SshShell
+from leadline.connect.ssh import SshShell, Unreachable
 from leadline.errors import LeadlineError
 
 
 @pytest.mark.parametrize(
     ("said", "fact", "lasting"),
     [
-        ("ssh: Could not resolve hostname n1: Name or service not known", "not known", True),
+        ("ssh: Could not resolve hostname n1: Name or service not known", "unknown name", True),
         ("ssh: connect to host n1 port 22: Connection refused", "refuses", False),
         ("ssh: connect to host n1 port 22: Connection timed out", "does not answer", False),
         ("ssh: connect to host n1 port 22: No route to host", "does not answer", False),
-        ("root@n1: Permission denied (publickey).", "does not let this user in", True),
-        ("Host key verification failed.", "a host key that is not known", True),
+        ("root@n1: Permission denied (publickey).", "does not accept this user", True),
+        ("Host key verification failed.", "an unknown host key", True),
         (
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
             "another host key",
             True,
         ),
         ("/c: line 1: Bad configuration option: x", "this configuration", True),
-        ("kex_exchange_identification: read: Connection reset by peer", "not reached", False),
-        ("", "not reached", False),
+        ("kex_exchange_identification: read: Connection reset by peer", "cannot be reached", False),
+        ("", "cannot be reached", False),
     ],
 )
 def test_a_complaint_is_told_with_the_host(said: str, fact: str, lasting: bool) -> None:
-    reason = NotReached("n1", said)
+    reason = Unreachable("n1", said)
     error = reason.error(errors.HOST_UNREACHABLE)
     assert fact in error.fact
     assert "'n1'" in error.fact
     assert error.hint
-    assert reason.lasting is lasting
+    assert reason.final is lasting
     assert [line.removeprefix("ssh: ") for line in error.context] == [
         line.strip() for line in said.splitlines()
     ]

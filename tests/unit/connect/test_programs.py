@@ -24,7 +24,7 @@ def test_what_cannot_be_begun() -> None:
 
 
 def test_output_from_before_a_look_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_LOOK_S", 0.05)
+    monkeypatch.setattr(programs, "_CHECK_S", 0.05)
     said, looks = tmp_path / "said", []
 
     def looked() -> bool:
@@ -44,7 +44,7 @@ def test_output_from_before_a_look_is_kept(tmp_path: Path, monkeypatch: pytest.M
 def test_no_answer_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, bound_s: float, vain: bool
 ) -> None:
-    monkeypatch.setattr(programs, "_LOOK_S", 0.1)
+    monkeypatch.setattr(programs, "_CHECK_S", 0.1)
     told = programs.run("sleep", "7200", bound_s=bound_s, should_abort=lambda: vain)
     assert told == (None, "", "")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.connect.ssh import NotReached, SshShell
+from leadline.connect.ssh import SshShell, Unreachable
 from leadline.errors import LeadlineError
 
 
@@ -15,7 +15,7 @@ def test_a_last_try_without_time_does_not_hide_why_the_host_was_lost(
     reasons = ["ssh: connect to host b: Connection refused", "timed out"]
 
     def require(end: float) -> None:
-        raise NotReached("b", reasons.pop(0))
+        raise Unreachable("b", reasons.pop(0))
 
     monkeypatch.setattr(shell._connection, "reached", True)
     monkeypatch.setattr(shell._connection, "require", require)

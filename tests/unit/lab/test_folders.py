@@ -14,7 +14,7 @@ import pytest
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.lab import processes
-from leadline.lab.cluster import Condition, look, survey
+from leadline.lab.cluster import Condition, probe_lab, survey
 from leadline.lab.conf import SOCKET_PATH_BYTES
 from leadline.lab.daemons import failed, last_lines, require
 from leadline.lab.down import take_down
@@ -83,7 +83,7 @@ def sleeper() -> Iterator[Callable[[Path, str], int]]:
 
     yield call
     for pid in pids:
-        if processes.ended(pid) is None:
+        if processes.exit_status(pid) is None:
             os.kill(pid, 9)
             os.waitpid(pid, 0)
 
@@ -163,7 +163,7 @@ def test_every_condition_is_told(tmp_path: Path, sleeper: Callable[[Path, str], 
         "g-remnant": Condition.HALF_UP,
         "i-orphan": Condition.ORPHAN,
     }
-    assert look(broken).dead == ("leadline",)
+    assert probe_lab(broken).dead == ("leadline",)
 
 
 def test_down_removes_what_is_a_labs_and_nothing_else(

@@ -86,8 +86,8 @@ def test_ping_without_a_reply_measures_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "no line tells how many"),
-        ("ping: unknown host\n", "no line tells how many"),
+        ("", "no line with the number"),
+        ("ping: unknown host\n", "no line with the number"),
         (PING.replace("4 received", "5 received"), "shows 4 replies and counts 5"),
     ],
 )

@@ -12,7 +12,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.pools import ceph
-from leadline.pools.ceph import NOTE_KEY, create_pools, recover, remove_pools, telling_denials
+from leadline.pools.ceph import NOTE_KEY, create_pools, explain_denials, recover, remove_pools
 from leadline.pools.ceph_state import Commands, read_state, steps
 from leadline.pools.recipes import PoolRecipe, decide, pool_name
 from tests.unit.pools.pool_contract import Breaking, PoolContract, quiet, seen
@@ -61,7 +61,7 @@ def test_a_cephfs_pool_joins_the_filesystem_and_leaves_it() -> None:
         "data",
         "leadline.owner",
     }
-    remove_pools(cluster, read_state(cluster).ours, (), note=quiet, warn=quiet)
+    remove_pools(cluster, read_state(cluster).owned, (), note=quiet, warn=quiet)
     assert cluster.snapshot() == before
 
 
@@ -140,7 +140,7 @@ def test_a_rule_that_others_use_by_now_stays() -> None:
         "osd pool create", pool="mine", pool_type="replicated", rule="leadline-rep2", size=2
     )
     told: list[str] = []
-    remove_pools(cluster, read_state(cluster).ours, (), note=quiet, warn=told.append)
+    remove_pools(cluster, read_state(cluster).owned, (), note=quiet, warn=told.append)
     assert told == ["the rule leadline-rep2 stays: mine uses it"]
     assert "mine" in cluster.pools
     assert "rep2" not in cluster.pools
@@ -155,7 +155,7 @@ def test_deletion_is_allowed_for_the_moment(before: str | None) -> None:
     if before is not None:
         cluster.config[SETTING] = before
     create_pools(cluster, recipes("rep2", "ec-2-1"), note=quiet, warn=quiet)
-    remove_pools(cluster, read_state(cluster).ours, (), note=quiet, warn=quiet)
+    remove_pools(cluster, read_state(cluster).owned, (), note=quiet, warn=quiet)
     assert "rep2" not in cluster.pools
     assert cluster.config.get(SETTING) == before
     assert cluster.keys == {}
@@ -197,14 +197,14 @@ def test_a_monitor_that_does_not_obey_ends_in_its_own_words(
     cluster = Deaf()
     create_pools(cluster, recipes("rep2"), note=quiet, warn=quiet)
     with pytest.raises(CommandFailed):
-        remove_pools(cluster, read_state(cluster).ours, (), note=quiet, warn=quiet)
+        remove_pools(cluster, read_state(cluster).owned, (), note=quiet, warn=quiet)
     assert cluster.config == {}
     assert cluster.keys == {}
 
 
 def test_want_of_rights_is_told_with_the_rights_that_are_needed() -> None:
     access = CephAccess(conf=Path("/etc/ceph/ceph.conf"), name="reader")
-    with pytest.raises(LeadlineError) as told, telling_denials(access):
+    with pytest.raises(LeadlineError) as told, explain_denials(access):
         raise CommandFailed(errno.EACCES, "osd pool create rep2", "access denied")
     assert told.value.kind is errors.CEPH_DENIED
     assert "client.reader" in told.value.fact

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.probes.mounts import mount_rows
-from leadline.probes.stacks import server_of
+from leadline.probes.mounts import parse_mountinfo
+from leadline.probes.stacks import find_server
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def proc(tmp_path: Path) -> Path:
 
 def serves(place: Path, proc: Path) -> str | None:
     """The pool that is served there."""
-    (mount,) = mount_rows(f"50 27 0:44 / {place} rw - fuse.rbd-fuse rbd-fuse rw\n")
-    server = server_of(mount, proc)
+    (mount,) = parse_mountinfo(f"50 27 0:44 / {place} rw - fuse.rbd-fuse rbd-fuse rw\n")
+    server = find_server(mount, proc)
     return server.pool if server else None
 
 

@@ -18,9 +18,8 @@ from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import kinds
+from leadline.inventory.kubernetes.kinds import GAPS, VERSION, ObjectKind, config_map_names
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.probes import kubernetes as probe
 from leadline.probes.ceph import Toolbox
 from leadline.probes.kubernetes import capture
 from tests.conftest import RECORDED
@@ -119,7 +118,7 @@ def rook() -> Cluster:
 
 
 def gaps(dumps: Any) -> list[tuple[str, str]]:
-    return [(load["what"], load["reason"]) for load in json.loads(dumps.get(kinds.GAPS, "[]"))]
+    return [(load["what"], load["reason"]) for load in json.loads(dumps.get(GAPS, "[]"))]
 
 
 def test_what_a_cluster_answers_is_what_is_read() -> None:
@@ -133,7 +132,7 @@ def test_what_a_cluster_answers_is_what_is_read() -> None:
     assert b"hunter2" not in b"".join(dumps.values())
     assert b"images" not in dumps["nodes.json"]
     assert gaps(dumps) == [
-        ("Ceph", "no pod of rook-ceph-tools runs in rook-ceph: only what Rook is told to run")
+        ("Ceph", "no pod of rook-ceph-tools runs in rook-ceph: only the configuration in Rook")
     ]
 
 
@@ -144,10 +143,10 @@ def test_only_what_is_needed_is_asked_and_never_a_secret() -> None:
     assert verbs == {"get", "list"}
     assert not any("secret" in resource for _, resource, _ in cluster.asked)
     maps = {where for verb, resource, where in cluster.asked if resource == "configmaps"}
-    assert maps == {f"rook-ceph/{name}" for name in kinds.CONFIG_MAP_NAMES}
+    assert maps == {f"rook-ceph/{name}" for name in config_map_names()}
     where = {resource: namespace for verb, resource, namespace in cluster.asked if verb == "list"}
     assert where["nodes"] == ""
-    assert where["cephclusters.ceph.rook.io"] == "*"
+    assert where["cephclusters.ceph.rook.io"] == ""
 
 
 def test_the_newest_version_that_has_objects_counts() -> None:
@@ -164,12 +163,12 @@ def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
         cluster.refused[resource] = denied("list", resource)
     dumps = capture(cluster.connection)
     told = dict(gaps(dumps))
-    assert told[kinds.NODE.purpose] == "this user may not list nodes; have a rule added"
+    assert told[ObjectKind.NODE.purpose] == "this user may not list nodes; have a rule added"
     assert set(told) == {
         "the version of Kubernetes",
-        kinds.NODE.purpose,
-        kinds.NAMESPACE.purpose,
-        f"{kinds.CONFIG_MAP.purpose} in rook-ceph",
+        ObjectKind.NODE.purpose,
+        ObjectKind.NAMESPACE.purpose,
+        f"{ObjectKind.CONFIG_MAP.purpose} in rook-ceph",
         "Ceph",
     }
     found = kubernetes_inventory(dumps)
@@ -178,9 +177,7 @@ def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
 
 
 def test_a_user_who_may_see_nothing_is_refused() -> None:
-    cluster = Cluster(
-        refused={kind.resource: denied("list", kind.resource) for kind in kinds.KINDS}
-    )
+    cluster = Cluster(refused={kind.resource: denied("list", kind.resource) for kind in ObjectKind})
     with pytest.raises(LeadlineError) as caught:
         capture(cluster.connection)
     assert caught.value.kind is errors.KUBERNETES_DENIED
@@ -300,10 +297,9 @@ def test_the_probe_keeps_the_dumps_that_a_folder_gives() -> None:
     from leadline.inventory.kubernetes.objects import read_folder
 
     saved = read_folder(CLUSTERS / "rook").dumps
-    names = {kind.dump for kind in kinds.KINDS} | {kinds.GAPS, kinds.VERSION}
+    names = {kind.dump for kind in ObjectKind} | {GAPS, VERSION}
     assert set(saved) <= names
     assert set(capture(rook().connection)) <= names
-    assert probe.kinds is kinds
 
 
 def test_a_connection_that_is_lost_is_made_again(

@@ -8,7 +8,8 @@ import pytest
 
 from leadline.inventory.host import with_list
 from leadline.inventory.layer import LayerKind
-from leadline.probes.stacks import Roots, layers_of_device, namespace_facts, nvme_controllers
+from leadline.probes.nvme import namespace_facts, nvme_controllers
+from leadline.probes.stacks import Roots, layers_of_device
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "nvme"
 NQN = "nqn.2026-11.org.leadline:t"

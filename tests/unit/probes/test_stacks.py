@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.inventory.layer import Layer, LayerKind
-from leadline.probes.mounts import mount_at, mount_rows
+from leadline.probes.mounts import find_mount, parse_mountinfo
 from leadline.probes.stacks import Roots, layers_of_device, layers_of_path
 
 _ZFS = Path(__file__).parents[2] / "recorded" / "zfs"
@@ -274,7 +274,7 @@ def test_what_is_not_told_ends_the_walk(machine: Machine, tmp_path: Path) -> Non
 
 
 def test_a_later_mount_hides_what_was_mounted_below_before() -> None:
-    rows = mount_rows(
+    rows = parse_mountinfo(
         _ROOT
         + "30 27 8:1 / /a/b rw - ext4 /dev/sda1 rw\n"
         + "31 27 8:2 / /a rw - xfs /dev/sda2 rw\n"
@@ -282,19 +282,19 @@ def test_a_later_mount_hides_what_was_mounted_below_before() -> None:
     )
 
     def at(path: str) -> str:
-        found = mount_at(rows, PurePosixPath(path))
+        found = find_mount(rows, PurePosixPath(path))
         return found.filesystem if found else ""
 
     # /a/b is below the old /a, which the mount at /a hides.
     assert at("/a/b/x") == "xfs"
     assert at("/a/c d/x") == "btrfs"
     assert at("/ab") == "ext4"
-    again = [*rows, *mount_rows("33 32 8:4 / /a/c\\040d rw - f2fs /dev/sda4 rw\n")]
-    found = mount_at(again, PurePosixPath("/a/c d"))
+    again = [*rows, *parse_mountinfo("33 32 8:4 / /a/c\\040d rw - f2fs /dev/sda4 rw\n")]
+    found = find_mount(again, PurePosixPath("/a/c d"))
     assert found is not None
     assert found.filesystem == "f2fs"
 
 
 @given(st.text())
 def test_no_text_breaks_the_reading_of_mounts(text: str) -> None:
-    mount_at(mount_rows(text), PurePosixPath("/a/b"))
+    find_mount(parse_mountinfo(text), PurePosixPath("/a/b"))

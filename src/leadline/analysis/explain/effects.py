@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from leadline.analysis.explain.spots import Spot
 from leadline.inventory.diff import Difference
 from leadline.inventory.diff.ceph import CPU_BUDGET, NOT_MEASURED
-from leadline.inventory.zfs import PARAMETERS_PARAMETERS, PROPERTIES, Bearing, Concern, Parameter
+from leadline.inventory.zfs import Bearing, Concern, Parameter, dataset_properties, zfs_parameters
 from leadline.metrics import Op
 
 # What a difference of configuration can do to which cells: one row of the table of effects.
@@ -494,7 +494,7 @@ def _ops(one: Parameter) -> frozenset[Op]:
 
 
 def _of_zfs() -> Iterator[Effect]:
-    for one in PROPERTIES:
+    for one in dataset_properties():
         yield Effect(
             pattern=f"datasets.*.{one.name}",
             cause=one.label,
@@ -504,7 +504,7 @@ def _of_zfs() -> Iterator[Effect]:
             ops=_OPS[one.bearing],
             strong=not one.weak,
         )
-    yield from (_of_parameter(one) for one in PARAMETERS_PARAMETERS)
+    yield from (_of_parameter(one) for one in zfs_parameters())
 
 
 LAYER_EFFECTS: tuple[Effect, ...] = (

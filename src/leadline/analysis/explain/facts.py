@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from leadline.inventory.ceph.model import CephInventory, PoolType
-from leadline.inventory.diff.ceph import serving
+from leadline.inventory.diff.ceph import serving_osds
 from leadline.metrics import Op
 
 # Levels of CRUSH that are apart by a network worth measuring, the usual one first.
@@ -105,7 +105,7 @@ def _pool(
     pool = inventory.pool(name)
     if pool is None:
         return None
-    osds = serving(inventory, [name])
+    osds = serving_osds(inventory, [name])
     counts = {level: len({osd.at(level) for osd in osds} - {None}) for level in _WIDE}
     level = next((one for one in _WIDE if counts[one] > 1), None)
     domain = pool.rule.failure_domain if pool.rule else None

@@ -24,7 +24,7 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.dumps import described_lab
 from leadline.inventory.ceph.model import CephInventory, Osd, pool_of
-from leadline.inventory.diff.ceph import serving
+from leadline.inventory.diff.ceph import serving_osds
 from leadline.inventory.host import HostInventory
 from leadline.inventory.kubernetes.classes import pool_of_class
 from leadline.inventory.kubernetes.models import KubernetesInventory, MayastorVolumes
@@ -133,7 +133,9 @@ def divisor(found: Sequence[Resource]) -> Resource | None:
 def osds_of(target: Target, ceph: CephInventory) -> tuple[Osd, ...]:
     """Return the OSDs that are up and in and may hold data of the target."""
     pool = pool_of(ceph, target.parsed) if target.url else None
-    return tuple(osd for osd in serving(ceph, [pool.name] if pool else []) if osd.up and osd.is_in)
+    return tuple(
+        osd for osd in serving_osds(ceph, [pool.name] if pool else []) if osd.up and osd.is_in
+    )
 
 
 def hosts_of(osds: Iterable[Osd]) -> tuple[str, ...]:
@@ -348,8 +350,8 @@ def speedup(
     peaks = baseline.shape.peak, candidate.shape.peak
     top = (peaks[0].point, peaks[1].point) if peaks[0] and peaks[1] else None
     points = [*pairs, top] if top else pairs
-    pairs_judged = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
-    judged = [_without_refused(one) for one in pairs_judged]
+    judgements = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
+    usable = [_without_refused(one) for one in judgements]
     levels = [
         LevelSpeedup(
             baseline=one,
@@ -357,7 +359,7 @@ def speedup(
             judgement=judgement,
             efficiency=efficiency(judgement, chosen),
         )
-        for (one, other), judgement in zip(points, judged, strict=True)
+        for (one, other), judgement in zip(points, usable, strict=True)
     ]
     return Speedup(
         subject=subject,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.inventory.kubernetes import kinds
+from leadline.inventory.kubernetes.kinds import ObjectKind
 from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
@@ -59,9 +59,11 @@ def read_affinities(objects: Objects, clusters: Sequence[CephCluster]) -> Affini
                 told_by=f"CephCluster {cluster.namespace}/{cluster.name}",
             )
     found |= _of_connections(objects)
-    for settings in objects.read(kinds.CONFIG_MAP, _of_settings):
+    for settings in objects.read(ObjectKind.CONFIG_MAP, _of_settings):
         found |= settings
-    arguments = [one for one in objects.read(kinds.DAEMON_SET, _of_arguments) if one is not None]
+    arguments = [
+        one for one in objects.read(ObjectKind.DAEMON_SET, _of_arguments) if one is not None
+    ]
     return Affinities(by_cluster=found, for_all=next(iter(arguments), None))
 
 
@@ -98,10 +100,10 @@ def _of_connections(objects: Objects) -> dict[str, ReadAffinity]:
         referred = item.at("spec", "cephConnectionRef", "name").word
         return item.at("metadata", "name").word, referred
 
-    connections = dict(objects.read(kinds.CEPH_CONNECTION, connection))
+    connections = dict(objects.read(ObjectKind.CEPH_CONNECTION, connection))
     return {
         name: affinity
-        for name, referred in objects.read(kinds.CLIENT_PROFILE, profile)
+        for name, referred in objects.read(ObjectKind.CLIENT_PROFILE, profile)
         if (affinity := connections.get(referred)) is not None
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -16,14 +17,15 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.inventory.ceph import dumps as ceph_dumps
-from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.kinds import (
     DUMP_NAMES,
     GAPS,
-    KINDS,
     VERSION,
-    Kind,
-    kind_of,
+    ObjectKind,
+    config_map_names,
+    find_kind,
+    holds_kubernetes,
+    is_storage_workload,
     parse_quantity,
 )
 from leadline.inventory.kubernetes.models import Gap, sound
@@ -147,10 +149,10 @@ class Part:
 class Objects:
     """Objects by kind, and what could not be read of them."""
 
-    by_kind: dict[Kind, list[Part]] = field(default_factory=dict)
+    by_kind: dict[ObjectKind, list[Part]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
 
-    def read(self, kind: Kind, make: Callable[[Part], Model]) -> tuple[Model, ...]:
+    def read(self, kind: ObjectKind, make: Callable[[Part], Model]) -> tuple[Model, ...]:
         """A model of each object of a kind, in the order of namespace and name; an object that is
         not as its schema has it becomes a gap."""
         found = []
@@ -181,7 +183,7 @@ def objects_in(dumps: Dumps) -> Objects:
         if not name.endswith(".json") or name == GAPS:
             continue
         for item in items_of(found, name, dumps[name]):
-            kind = kind_of(str(item.get("apiVersion", "")), str(item.get("kind", "")))
+            kind = find_kind(str(item.get("apiVersion", "")), str(item.get("kind", "")))
             if kind is not None and kind.dump == name:
                 found.by_kind.setdefault(kind, []).append(Part("", item))
     for items in found.by_kind.values():
@@ -285,19 +287,19 @@ def cleaned(item: dict[str, Any]) -> dict[str, Any]:
     return clean
 
 
-def worth_keeping(kind: Kind, item: dict[str, Any]) -> bool:
+def worth_keeping(kind: ObjectKind, item: dict[str, Any]) -> bool:
     """Of config maps those that are known, of what runs what makes volumes, of namespaces the one
     that tells clusters apart."""
     metadata = item.get("metadata")
     name = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
-    if kind is kinds.NAMESPACE:
+    if kind is ObjectKind.NAMESPACE:
         return name == "kube-system"
-    if kind is kinds.CONFIG_MAP:
-        return name in kinds.CONFIG_MAP_NAMES
-    if kind in (kinds.DAEMON_SET, kinds.DEPLOYMENT):
+    if kind is ObjectKind.CONFIG_MAP:
+        return name in config_map_names()
+    if kind in (ObjectKind.DAEMON_SET, ObjectKind.DEPLOYMENT):
         containers = _workload(item.get("spec")).get("template", {}).get("spec", {})
         images = [str(one.get("image", "")) for one in containers.get("containers", ())]
-        return kinds.is_storage_workload(name, images)
+        return is_storage_workload(name, images)
     return True
 
 
@@ -371,14 +373,18 @@ def _restored(value: Any) -> Any:
 # An object of a real cluster has some 20 levels.
 _DEEPEST = 100
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+
+
 # Parsing takes a hundred times as long as looking whether it is worth it: pods are most of what is
 # saved of a cluster, and each names the kind of its owner.
-_KINDS = "|".join(sorted({one.kind for one in KINDS}))
-_WANTED = re.compile(rf"kind[\"']?\s*:\s*[\"']?(?:{_KINDS})(?:List)?\b|gitVersion")
-_ON_TOP = re.compile(
-    rf"^(?:[\"']?kind[\"']?\s*:\s*[\"']?(?:List|(?:{_KINDS})(?:List)?)\b|serverVersion:|gitVersion:)",
-    re.MULTILINE,
-)
+@functools.cache
+def _wanted_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of text with an object of a known kind: anywhere, at a line's start."""
+    names = "|".join(sorted({kind.kind for kind in ObjectKind}))
+    kind = r"kind[\"']?\s*:\s*[\"']?"
+    anywhere = re.compile(rf"{kind}(?:{names})(?:List)?\b|gitVersion")
+    line_start = rf"^(?:[\"']?{kind}(?:List|(?:{names})(?:List)?)\b|serverVersion:|gitVersion:)"
+    return anywhere, re.compile(line_start, re.MULTILINE)
 
 
 class Unreadable(Exception):
@@ -418,7 +424,7 @@ def documents(text: str, *, as_json: bool) -> Iterator[Document]:
     """The documents of a file that may hold objects of a kind that is read. A damaged one does not
     hide those before and behind it."""
     if as_json:
-        if _WANTED.search(text):
+        if _wanted_patterns()[0].search(text):
             yield _json(text)
         return
     line = 1
@@ -429,9 +435,9 @@ def documents(text: str, *, as_json: bool) -> Iterator[Document]:
 
 
 def _worth_parsing(text: str) -> bool:
-    if not _WANTED.search(text):
+    if not _wanted_patterns()[0].search(text):
         return False
-    return text.lstrip()[:1] in ("{", "[") or _ON_TOP.search(text) is not None
+    return text.lstrip()[:1] in ("{", "[") or _wanted_patterns()[1].search(text) is not None
 
 
 def _json(text: str) -> Document:
@@ -519,7 +525,7 @@ class _Gathered:
     """What was found so far. `objects` is by kind, then by namespace and name."""
 
     root: Path
-    objects: dict[Kind, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    objects: dict[ObjectKind, dict[str, dict[str, Any]]] = field(default_factory=dict)
     ceph: dict[str, bytes] = field(default_factory=dict)
     version: bytes | None = None
     gaps: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -548,7 +554,7 @@ def read_folder(root: Path, option: str = "--from-dir") -> Saved:
     for kind, items in found.objects.items():
         dumps[kind.dump] = dump_of([items[key] for key in sorted(items)])
     if found.version is not None:
-        dumps[kinds.VERSION] = found.version
+        dumps[VERSION] = found.version
     gaps = [Gap(what=what, reason=reason) for what, reason in found.gaps]
     if not dumps:
         raise LeadlineError(
@@ -562,8 +568,8 @@ def read_folder(root: Path, option: str = "--from-dir") -> Saved:
     if len(gaps) > _MOST_GAPS:
         more = f"{len(gaps) - _MOST_GAPS:,} more"
         gaps = [*gaps[:_MOST_GAPS], Gap(what=more, reason="could not be read either")]
-    if gaps and kinds.holds_kubernetes(dumps):
-        dumps[kinds.GAPS] = gaps_dump(gaps)
+    if gaps and holds_kubernetes(dumps):
+        dumps[GAPS] = gaps_dump(gaps)
     return Saved(dumps=dumps, gaps=tuple(gaps))
 
 
@@ -605,7 +611,7 @@ def _take(found: _Gathered, path: Path) -> None:
     if answer is not None:
         found.ceph.setdefault(answer, redact_dump(content))
         return
-    if path.name == kinds.GAPS:
+    if path.name == GAPS:
         _take_gaps(found, path, content)
         return
     for document in documents(
@@ -649,7 +655,7 @@ def _take_object(found: _Gathered, path: Path, value: Any) -> None:
             if isinstance(item, dict):
                 _take_object(found, path, {**inherited, **item})
         return
-    kind = kinds.kind_of(str(value.get("apiVersion", "")), str(value.get("kind", "")))
+    kind = find_kind(str(value.get("apiVersion", "")), str(value.get("kind", "")))
     if kind is None or not worth_keeping(kind, value):
         return
     name = named(Part("", value))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
-from leadline.inventory.kubernetes import kinds
+from leadline.inventory.kubernetes.kinds import ObjectKind
 from leadline.inventory.kubernetes.models import (
     CephBlockPool,
     CephCluster,
@@ -84,14 +84,14 @@ DriverNodes = Mapping[str, tuple[str, ...]] | None
 
 def driver_nodes(objects: Objects) -> DriverNodes:
     """Which drivers each node has."""
-    if kinds.CSI_NODE not in objects.by_kind:
+    if ObjectKind.CSI_NODE not in objects.by_kind:
         return None
 
     def pair(item: Part) -> tuple[str, tuple[str, ...]]:
         drivers = (one.at("name").word for one in item.at("spec", "drivers").elements())
         return item.at("metadata", "name").word, tuple(sorted(drivers))
 
-    return dict(objects.read(kinds.CSI_NODE, pair))
+    return dict(objects.read(ObjectKind.CSI_NODE, pair))
 
 
 def node_reader(drivers: DriverNodes) -> Callable[[Part], Node]:
@@ -461,7 +461,7 @@ def read_zfs_node(item: Part) -> tuple[ZfsPool, ...]:
 
 def read_longhorn(objects: Objects) -> Longhorn | None:
     """None where there are neither settings nor nodes of Longhorn's."""
-    if not {kinds.LONGHORN_SETTING, kinds.LONGHORN_NODE} & objects.by_kind.keys():
+    if not {ObjectKind.LONGHORN_SETTING, ObjectKind.LONGHORN_NODE} & objects.by_kind.keys():
         return None
 
     def setting(item: Part) -> tuple[str, str]:
@@ -472,8 +472,8 @@ def read_longhorn(objects: Objects) -> Longhorn | None:
             one.at("diskType").text or "filesystem" for _, one in item.at("spec", "disks").members()
         )
 
-    settings = dict(objects.read(kinds.LONGHORN_SETTING, setting))
-    nodes = objects.read(kinds.LONGHORN_NODE, disks)
+    settings = dict(objects.read(ObjectKind.LONGHORN_SETTING, setting))
+    nodes = objects.read(ObjectKind.LONGHORN_NODE, disks)
     return Longhorn(
         version=settings.get(_LONGHORN_VERSION, ""),
         nodes=len(nodes),

@@ -7,8 +7,8 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph.dumps import STATUS, is_dump
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
-from leadline.inventory.kubernetes import kinds
 from leadline.inventory.kubernetes.classes import class_reader
+from leadline.inventory.kubernetes.kinds import VERSION, ObjectKind
 from leadline.inventory.kubernetes.models import Gap, KubernetesInventory, sound
 from leadline.inventory.kubernetes.objects import Dumps, Malformed, Objects, decode, objects_in
 from leadline.inventory.kubernetes.operators import (
@@ -33,7 +33,7 @@ def kubernetes_inventory(dumps: Dumps) -> KubernetesInventory:
     """The cluster that `dumps` (file name -> content) describe. What is damaged or was refused is
     in its `gaps`; raises LeadlineError(`dumps-invalid`) where nothing is left."""
     objects = objects_in(dumps)
-    if not objects.by_kind and kinds.VERSION not in dumps:
+    if not objects.by_kind and VERSION not in dumps:
         raise LeadlineError(
             errors.DUMPS_INVALID,
             "there are no objects of a Kubernetes cluster in what was saved",
@@ -41,33 +41,34 @@ def kubernetes_inventory(dumps: Dumps) -> KubernetesInventory:
             hint="save them: kubectl get storageclasses,nodes -o yaml > cluster.yaml",
         )
     drivers = driver_nodes(objects)
-    ceph_clusters = objects.read(kinds.CEPH_CLUSTER, read_ceph_cluster)
+    ceph_clusters = objects.read(ObjectKind.CEPH_CLUSTER, read_ceph_cluster)
     longhorn = read_longhorn(objects)
     io_engines = tuple(
-        one for one in objects.read(kinds.DAEMON_SET, read_io_engine) if one is not None
+        one for one in objects.read(ObjectKind.DAEMON_SET, read_io_engine) if one is not None
     )
     ceph = _ceph(objects, dumps, bool(ceph_clusters))
-    kubevirt = objects.read(kinds.KUBEVIRT, read_kubevirt)
-    cdi = objects.read(kinds.CDI, read_cdi)
+    kubevirt = objects.read(ObjectKind.KUBEVIRT, read_kubevirt)
+    cdi = objects.read(ObjectKind.CDI, read_cdi)
+    read_class = class_reader(objects, ceph_clusters)
     return KubernetesInventory(
         uid=_uid(objects),
         version=_version(objects, dumps),
-        openshift=_openshift(objects),
-        nodes=objects.read(kinds.NODE, node_reader(drivers)),
-        storage_classes=objects.read(kinds.STORAGE_CLASS, class_reader(objects, ceph_clusters)),
-        csi_drivers=objects.read(kinds.CSI_DRIVER, read_csi_driver(drivers)),
+        openshift=_cluster_version(objects, "status", "desired", "version"),
+        nodes=objects.read(ObjectKind.NODE, node_reader(drivers)),
+        storage_classes=objects.read(ObjectKind.STORAGE_CLASS, read_class),
+        csi_drivers=objects.read(ObjectKind.CSI_DRIVER, read_csi_driver(drivers)),
         workloads=(
-            *objects.read(kinds.DAEMON_SET, read_workload("DaemonSet")),
-            *objects.read(kinds.DEPLOYMENT, read_workload("Deployment")),
+            *objects.read(ObjectKind.DAEMON_SET, read_workload("DaemonSet")),
+            *objects.read(ObjectKind.DEPLOYMENT, read_workload("Deployment")),
         ),
         ceph_clusters=ceph_clusters,
-        block_pools=objects.read(kinds.CEPH_BLOCK_POOL, read_block_pool),
-        filesystems=objects.read(kinds.CEPH_FILESYSTEM, read_filesystem),
-        storage_clusters=objects.read(kinds.STORAGE_CLUSTER, read_storage_cluster),
+        block_pools=objects.read(ObjectKind.CEPH_BLOCK_POOL, read_block_pool),
+        filesystems=objects.read(ObjectKind.CEPH_FILESYSTEM, read_filesystem),
+        storage_clusters=objects.read(ObjectKind.STORAGE_CLUSTER, read_storage_cluster),
         io_engines=io_engines,
-        disk_pools=objects.read(kinds.DISK_POOL, read_disk_pool),
+        disk_pools=objects.read(ObjectKind.DISK_POOL, read_disk_pool),
         zfs_pools=tuple(
-            pool for pools in objects.read(kinds.ZFS_NODE, read_zfs_node) for pool in pools
+            pool for pools in objects.read(ObjectKind.ZFS_NODE, read_zfs_node) for pool in pools
         ),
         longhorn=longhorn,
         kubevirt=next(iter(kubevirt), None),
@@ -98,27 +99,28 @@ def _ceph(objects: Objects, dumps: Dumps, expected: bool) -> CephInventory | Non
 
 def _uid(objects: Objects) -> str:
     """Of the namespace kube-system, else of OpenShift's version; empty where neither is there."""
-    for item in objects.by_kind.get(kinds.NAMESPACE, ()):
+    for item in objects.by_kind.get(ObjectKind.NAMESPACE, ()):
         try:
             if item.at("metadata", "name").text == "kube-system":
                 return item.at("metadata", "uid").word
         except Malformed:
             continue
-    clusters = objects.read(kinds.CLUSTER_VERSION, lambda one: one.at("spec", "clusterID").word)
+    clusters = objects.read(
+        ObjectKind.CLUSTER_VERSION, lambda one: one.at("spec", "clusterID").word
+    )
     return next(iter(clusters), "")
 
 
 def _version(objects: Objects, dumps: Dumps) -> str:
     """`v1.34.4`, of the API server; empty where it is not there."""
-    if kinds.VERSION not in dumps:
+    if VERSION not in dumps:
         return ""
-    decoded = decode(objects, kinds.VERSION, dumps[kinds.VERSION])
+    decoded = decode(objects, VERSION, dumps[VERSION])
     told = decoded.get("gitVersion") if isinstance(decoded, dict) else None
     return sound(told) if isinstance(told, str) else ""
 
 
-def _openshift(objects: Objects) -> str:
-    versions = objects.read(
-        kinds.CLUSTER_VERSION, lambda one: one.at("status", "desired", "version").word
-    )
-    return next(iter(versions), "")
+def _cluster_version(objects: Objects, *keys: str) -> str:
+    """Return a field of OpenShift's ClusterVersion; empty outside OpenShift."""
+    found = objects.read(ObjectKind.CLUSTER_VERSION, lambda item: item.at(*keys).word)
+    return next(iter(found), "")

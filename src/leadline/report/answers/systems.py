@@ -16,7 +16,7 @@ from leadline.inventory.ceph.placement import (
 from leadline.inventory.diff import Differing
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.plan.target_url import RunnerKind, VolumeMode
-from leadline.planning.draft import PREFILL_BPS, Draft, LeftOut, Load, cost_of, total
+from leadline.planning.draft import PREFILL_BPS, Draft, LeftOut, Load, estimate_cost, sum_costs
 from leadline.report.answers.base import Output
 
 
@@ -202,15 +202,15 @@ def plan_output(
     draft: Draft, load: Load, *, context: str, path: str | None, text: str
 ) -> PlanOutput:
     """Build the answer of `leadline plan`."""
-    costs = [cost_of(target, load) for target in draft.targets]
-    whole = total(costs)
+    costs = [estimate_cost(target, load) for target in draft.targets]
+    whole = sum_costs(costs)
     targets = [
         PlannedTarget.from_records(
             target,
             cost,
             target=target.url,
             runner=RunnerKind.VM if target.vm else RunnerKind.POD,
-            doubt=target.doubt or None,
+            doubt=target.unproven or None,
         )
         for target, cost in zip(draft.targets, costs, strict=True)
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from leadline.inventory.diff.kubernetes import (
-    between,
-    device_sets_text,
-    failure_domain_text,
-    network_text,
-    redundancy,
-    resources_text,
+    format_device_sets,
+    format_failure_domain,
+    format_network,
+    format_range,
+    format_redundancy,
+    format_resources,
 )
 from leadline.inventory.kubernetes.models import (
     CephCluster,
@@ -66,8 +66,8 @@ def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
     name = f"OpenShift Data Foundation {cluster.version}".rstrip()
     pairs: Pairs = [
         ("name", _named(cluster.namespace, cluster.name, cluster.phase)),
-        ("failure domain", failure_domain_text(cluster) or "unknown"),
-        ("device sets", device_sets_text(cluster.device_sets)),
+        ("failure domain", format_failure_domain(cluster) or "unknown"),
+        ("device sets", format_device_sets(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
         ("resource profile", cluster.resource_profile or "not set"),
         ("encryption at rest", _encrypted(cluster.encrypted, cluster.kms)),
@@ -81,7 +81,7 @@ def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
 
 
 def _osd(sets: tuple[DeviceSet, ...]) -> str:
-    return "; ".join(dict.fromkeys(resources_text(one.osd) for one in sets if one.osd))
+    return "; ".join(dict.fromkeys(format_resources(one.osd) for one in sets if one.osd))
 
 
 def _encrypted(on: bool | None, kms: bool) -> str:
@@ -100,7 +100,7 @@ def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
         ("external", "yes" if cluster.external else ""),
         ("monitors", "" if cluster.monitors is None else str(cluster.monitors)),
         ("zones of monitors", listed(cluster.zones)),
-        ("device sets", device_sets_text(cluster.device_sets)),
+        ("device sets", format_device_sets(cluster.device_sets)),
         ("resources of an OSD", _osd(cluster.device_sets)),
         ("device classes", listed(cluster.device_classes)),
         ("encryption at rest", _encrypted(cluster.encrypted, bool(cluster.kms))),
@@ -113,7 +113,7 @@ def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
 
 
 def _network(network: Network, *, host: bool = False) -> str:
-    text = network_text(network)
+    text = format_network(network)
     if host and not network.provider:
         text = "host"
     for what, on in (("encrypted", network.encrypted), ("compressed", network.compressed)):
@@ -123,7 +123,7 @@ def _network(network: Network, *, host: bool = False) -> str:
 
 
 def _resources(given: tuple[Resources, ...]) -> Pairs:
-    return [(f"resources of {one.daemon}", resources_text(one)) for one in given]
+    return [(f"resources of {one.daemon}", format_resources(one)) for one in given]
 
 
 def _plain(value: float | None) -> str:
@@ -171,13 +171,13 @@ def _servers(filesystem: CephFilesystem) -> str:
     active = "–" if filesystem.active_mds is None else str(filesystem.active_mds)
     text = f"{active} active" + (", each with a hot standby" if filesystem.active_standby else "")
     given = filesystem.mds_resources
-    return text + (f"; {resources_text(given)}" if given else "")
+    return text + (f"; {format_resources(given)}" if given else "")
 
 
 def _pool(spec: PoolSpec) -> tuple[str, str, str, str]:
     domain = spec.failure_domain
     domain += f", within by {spec.sub_failure_domain}" if spec.sub_failure_domain else ""
-    return redundancy(spec), domain, spec.device_class or "any", spec.compression or "none"
+    return format_redundancy(spec), domain, spec.device_class or "any", spec.compression or "none"
 
 
 _DISK_COLUMNS = (
@@ -222,7 +222,7 @@ def _engine(engine: IoEngine) -> Pairs:
     return [
         ("io-engine", version),
         ("cores", polled if engine.cores else "not in its arguments"),
-        ("processors", between(_plain(engine.cpu_request), _plain(engine.cpu_limit))),
+        ("processors", format_range(_plain(engine.cpu_request), _plain(engine.cpu_limit))),
         ("huge pages", _size(engine.hugepages_bytes)),
         ("nodes", f"{engine.ready or 0} of {engine.wanted or 0} ready"),
     ]

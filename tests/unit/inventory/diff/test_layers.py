@@ -12,11 +12,11 @@ from leadline.formats.zfs.status import Property
 from leadline.inventory.diff import Below, Differing, layer_differences, zfs_differences
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
-    PARAMETERS_PARAMETERS,
-    PROPERTIES,
     ZfsDataset,
     ZfsInventory,
     ZfsPool,
+    dataset_properties,
+    zfs_parameters,
 )
 from leadline.metrics import Op
 
@@ -176,5 +176,5 @@ def test_every_property_and_parameter_has_an_effect() -> None:
     from leadline.analysis.explain.effects import EFFECTS
 
     patterns = {one.pattern for one in EFFECTS}
-    assert {f"datasets.*.{one.name}" for one in PROPERTIES} <= patterns
-    assert {f"zfs.parameters.{one.name}" for one in PARAMETERS_PARAMETERS} <= patterns
+    assert {f"datasets.*.{one.name}" for one in dataset_properties()} <= patterns
+    assert {f"zfs.parameters.{one.name}" for one in zfs_parameters()} <= patterns

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from leadline.inventory.kubernetes.kinds import CONFIG_MAP, DAEMON_SET, NAMESPACE
+from leadline.inventory.kubernetes.kinds import ObjectKind
 from leadline.inventory.kubernetes.objects import cleaned, read_folder, worth_keeping
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES
 
@@ -110,9 +110,9 @@ def test_what_is_none_of_our_business() -> None:
         pod = {"containers": [{"name": "c", "image": image}]}
         return {"metadata": {"name": "d"}, "spec": {"template": {"spec": pod}}}
 
-    assert worth_keeping(DAEMON_SET, workload("registry/cephcsi/cephcsi:v3"))
-    assert not worth_keeping(DAEMON_SET, workload("registry/log-shipper:1"))
-    assert worth_keeping(CONFIG_MAP, {"metadata": {"name": "rook-ceph-csi-config"}})
-    assert not worth_keeping(CONFIG_MAP, {"metadata": {"name": "somebodys-own"}})
-    assert not worth_keeping(NAMESPACE, {"metadata": {"name": "default"}})
-    assert not worth_keeping(CONFIG_MAP, {"metadata": 7})
+    assert worth_keeping(ObjectKind.DAEMON_SET, workload("registry/cephcsi/cephcsi:v3"))
+    assert not worth_keeping(ObjectKind.DAEMON_SET, workload("registry/log-shipper:1"))
+    assert worth_keeping(ObjectKind.CONFIG_MAP, {"metadata": {"name": "rook-ceph-csi-config"}})
+    assert not worth_keeping(ObjectKind.CONFIG_MAP, {"metadata": {"name": "somebodys-own"}})
+    assert not worth_keeping(ObjectKind.NAMESPACE, {"metadata": {"name": "default"}})
+    assert not worth_keeping(ObjectKind.CONFIG_MAP, {"metadata": 7})

@@ -12,7 +12,7 @@ from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.formats.watch_records import BlockSample, MissedBlock
 from leadline.probes.watches import block
-from leadline.probes.watches.block import BlockWatch, Tally, Tracepoint, next_window_s
+from leadline.probes.watches.block import BlockWatch, Tally, Tracepoint, compute_next_window_s
 from tests.awaiting import lines_in, wait_for
 
 POINT = Tracepoint(
@@ -113,12 +113,12 @@ def test_a_hidden_path_of_nvme_is_watched_by_the_number_that_the_kernel_counts_i
 
 
 def test_windows_get_shorter_where_much_is_seen_and_longer_where_little_is() -> None:
-    assert next_window_s(0.05, 20_000) == pytest.approx(0.01)
-    assert next_window_s(0.2, 4_000) == pytest.approx(0.1)
-    assert next_window_s(0.1, 10) == pytest.approx(0.2)
+    assert compute_next_window_s(0.05, 20_000) == pytest.approx(0.01)
+    assert compute_next_window_s(0.2, 4_000) == pytest.approx(0.1)
+    assert compute_next_window_s(0.1, 10) == pytest.approx(0.2)
     # A quiet device is watched for half of the time at most, a busy one never for none of it.
-    assert next_window_s(1.0, 0) == 1.0
-    assert next_window_s(0.01, 10**9) == 0.01
+    assert compute_next_window_s(1.0, 0) == 1.0
+    assert compute_next_window_s(0.01, 10**9) == 0.01
 
 
 def test_who_may_not_look_is_told_so_once(

@@ -27,9 +27,9 @@ from leadline.probes.watches.host import (
     Counters,
     LocalMachine,
     RemoteMachine,
+    Report,
     ResourceWatch,
-    Tell,
-    counters_of,
+    parse_sample,
 )
 from tests.awaiting import BOUND_S, lines_in, wait_for
 from tests.local_shell import LocalShell
@@ -93,7 +93,7 @@ class Machine:
     name = "made up"
     roles: Sequence[Role] = (Role.STORAGE,)
 
-    def __init__(self, follow: Callable[[float, threading.Event, Tell], None]) -> None:
+    def __init__(self, follow: Callable[[float, threading.Event, Report], None]) -> None:
         self.follow = follow
 
 
@@ -206,9 +206,9 @@ def test_a_sample_at_the_start_and_one_at_the_end(tmp_path: Path) -> None:
 
 
 def test_what_did_not_change_is_left_out_and_read_back(tmp_path: Path) -> None:
-    def follow(period_s: float, ending: threading.Event, tell: Tell) -> None:
-        tell(counters(1))
-        tell(counters(2, disks={"sda": [1] * 11, "sdb": [3] * 11}))
+    def follow(period_s: float, ending: threading.Event, report: Report) -> None:
+        report(counters(1))
+        report(counters(2, disks={"sda": [1] * 11, "sdb": [3] * 11}))
         ending.wait()
 
     with ResourceWatch([Machine(follow)], tmp_path):
@@ -225,7 +225,7 @@ def test_what_did_not_change_is_left_out_and_read_back(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_fails_is_a_line_and_the_others_go_on(tmp_path: Path) -> None:
-    def follow(period_s: float, ending: threading.Event, tell: Tell) -> None:
+    def follow(period_s: float, ending: threading.Event, report: Report) -> None:
         raise LeadlineError(errors.SHELL_LOST, "the connection was lost")
 
     machines = [Machine(follow), LocalMachine(name="here")]
@@ -294,9 +294,9 @@ def _runs(pid: int) -> bool:
 def test_stop_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     release = threading.Event()
 
-    def follow(period_s: float, ending: threading.Event, tell: Tell) -> None:
+    def follow(period_s: float, ending: threading.Event, report: Report) -> None:
         release.wait(60)
-        tell(counters(1))
+        report(counters(1))
 
     watch = ResourceWatch([Machine(follow)], tmp_path, patience_s=0.2)
     watch.start()
@@ -304,7 +304,7 @@ def test_stop_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     watch.stop()
     assert time.monotonic() - began < 40
     sealed = (tmp_path / layout.RESOURCES).read_bytes()
-    assert "no sample within 0.2 s" in json.loads(sealed)["error"]
+    assert "no answer within 0.2 s" in json.loads(sealed)["error"]
     release.set()
     time.sleep(0.1)
     assert (tmp_path / layout.RESOURCES).read_bytes() == sealed
@@ -331,9 +331,9 @@ def test_neither_a_missing_archive_nor_a_full_disk_stops_the_trial(tmp_path: Pat
 
 def test_a_sample_that_is_none_is_refused() -> None:
     with pytest.raises((ValueError, KeyError)):
-        counters_of({"sample": "no uptime\n"})
+        parse_sample({"sample": "no uptime\n"})
     with pytest.raises((ValueError, IndexError)):
-        host.cpu_ticks("intr 1 2 3")
+        host.parse_cpu_ticks("intr 1 2 3")
 
 
 def test_parts_of_disks_and_idle_devices_are_left_out() -> None:
@@ -341,9 +341,9 @@ def test_parts_of_disks_and_idle_devices_are_left_out() -> None:
         f"   8 {minor} {name} {' '.join(str(value) for _ in range(17))}"
         for minor, (name, value) in enumerate([("sda", 5), ("sda1", 5), ("loop0", 0)])
     )
-    assert host.disk_counters(text, {"sda", "loop0"}) == {"sda": [5] * 17}
+    assert host.parse_disk_counters(text, {"sda", "loop0"}) == {"sda": [5] * 17}
 
 
 def test_a_name_with_spaces_and_parentheses_hides_no_ticks() -> None:
     rest = " ".join(str(number) for number in range(1, 50))
-    assert host.process_ticks(f"12 (a) b (c) S {rest}") == [19, 11, 12]
+    assert host.parse_process_ticks(f"12 (a) b (c) S {rest}") == [19, 11, 12]

@@ -17,7 +17,7 @@ import pytest
 
 from leadline.archive.reader import StoredTrial
 from leadline.formats.ceph.counters import ImageSample, MissedImage
-from leadline.probes.watches.ceph import ImageWatch, counters_of, total
+from leadline.probes.watches.ceph import ImageWatch, add_up, read_image_counters
 from tests.awaiting import wait_for
 
 DUMP = Path("tests/recorded/layers/rbd-fuse-perf-dump-pacific.json")
@@ -100,12 +100,12 @@ def samples(folder: Path) -> tuple[ImageSample | MissedImage, ...]:
 
 
 def test_counters_of_a_real_client() -> None:
-    told = counters_of(json.loads(DUMP.read_bytes()), "rep2/img")
+    told = read_image_counters(json.loads(DUMP.read_bytes()), "rep2/img")
     assert told is not None
     assert (told["wr"], told["wr_bytes"], told["flush"]) == (50, 50 * (128 << 10), 1)
     assert told["wr_latency"] == [50, pytest.approx(0.212)]
     assert told["objecter.op_w"] == 51
-    assert counters_of(json.loads(DUMP.read_bytes()), "rep2/other") is None
+    assert read_image_counters(json.loads(DUMP.read_bytes()), "rep2/other") is None
 
 
 def test_a_client_is_asked_in_its_own_words(sockets: Path, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_client_that_never_answers_does_not_hold_the_trial_up(
 
 
 def test_counters_add_up() -> None:
-    assert total([{"wr": 1, "wr_latency": [1, 0.5]}, {"wr": 2, "wr_latency": [3, 0.25]}]) == {
+    assert add_up([{"wr": 1, "wr_latency": [1, 0.5]}, {"wr": 2, "wr_latency": [3, 0.25]}]) == {
         "wr": 3,
         "wr_latency": [4, 0.75],
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.probes.watches.block import kind_of, parse_format, sizes_by_device, tally
+from leadline.probes.watches.block import count_by_device, parse_format, read_kind, tally
 
 FORMAT = Path("tests/recorded/layers/block_rq_issue-format-6.18.txt")
 LOOP0 = 7 << 20
@@ -52,7 +52,7 @@ def test_events_are_counted_by_their_columns(mixed: bytes) -> None:
     taken = tally(records, columns, counts)
     more = 1 if mixed.startswith(struct.pack("=I", 9)) else 0
     assert taken == 5 + more
-    sizes = sizes_by_device(counts)
+    sizes = count_by_device(counts)
     assert set(sizes) == {LOOP0}
     assert sizes[LOOP0].writes == {16384: 4}
     assert sizes[LOOP0].reads == {4096: 1 + more}
@@ -73,7 +73,7 @@ def test_nothing_is_nothing() -> None:
     ],
 )
 def test_what_a_request_does(rwbs: str, kind: str) -> None:
-    assert kind_of(rwbs) == kind
+    assert read_kind(rwbs) == kind
 
 
 def test_flushes_and_discards_are_no_writes() -> None:
@@ -83,7 +83,7 @@ def test_flushes_and_discards_are_no_writes() -> None:
         struct.pack("=II", LOOP0, 8) + b"N".ljust(10, b"\0"): 7,
         struct.pack("=II", 1, 8) + b"W".ljust(10, b"\0"): 1,
     }
-    sizes = sizes_by_device(keys)
+    sizes = count_by_device(keys)
     assert sizes[LOOP0].line() == {
         "reads": {},
         "writes": {},

@@ -16,7 +16,7 @@ from leadline.archive.reader import StoredTrial
 from leadline.connect import programs as admin_programs
 from leadline.formats.watch_records import MissedZfs, ZfsAnswer, first_and_last
 from leadline.probes.watches import zfs
-from leadline.probes.watches.zfs import ZfsWatch, answer_of
+from leadline.probes.watches.zfs import ZfsWatch, read_answer
 from tests.awaiting import BOUND_S, wait_for
 
 BLOCK = """\
@@ -67,7 +67,7 @@ def zpool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 def answers(monkeypatch: pytest.MonkeyPatch, bound_s: float) -> None:
     """Have an answer waited for so long."""
-    monkeypatch.setattr(zfs, "answer_of", lambda command: answer_of(command, bound_s))
+    monkeypatch.setattr(zfs, "read_answer", lambda command: read_answer(command, bound_s))
 
 
 def left(folder: Path) -> list[int]:

@@ -12,7 +12,7 @@ from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory, Osd
-from leadline.inventory.diff.host import way
+from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import word
 from leadline.report.document import (
@@ -268,7 +268,9 @@ def _below(side: Side) -> str:
         stacks = side.run.stacks
     except LeadlineError:
         return ""  # the run's own page says so
-    ways = dict.fromkeys(way(stacks[name]) for name in side.targets.values() if name in stacks)
+    ways = dict.fromkeys(
+        format_layers(stacks[name]) for name in side.targets.values() if name in stacks
+    )
     more = len(ways) - _WAYS
     shown = "; ".join(list(ways)[:_WAYS])
     return f"{shown}; {more} more" if more > 0 else shown

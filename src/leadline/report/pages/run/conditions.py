@@ -13,7 +13,7 @@ from leadline.archive.records import Runner, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.result import EngineOutput
-from leadline.inventory.diff.host import layer_words, way
+from leadline.inventory.diff.host import format_layer, format_layers
 from leadline.inventory.host import BlockDevice, HostInventory, NvmeController, TargetInventory
 from leadline.inventory.layer import Layer
 from leadline.plan.models import Cell as PlanCell
@@ -243,7 +243,7 @@ def _of_layers(layers: tuple[Layer, ...]) -> tuple[str, str, str, str]:
         return (_UNKNOWN, NOT_SHOWN, NOT_SHOWN, NOT_SHOWN)
     top = layers[0]
     place, options = (top.facts.get(key, NOT_SHOWN) for key in ("mount_point", "options"))
-    return (layer_words(top), place, way(layers[1:]) or NOT_SHOWN, options)
+    return (format_layer(top), place, format_layers(layers[1:]) or NOT_SHOWN, options)
 
 
 def _below(found: TargetInventory | None) -> tuple[str, str, str, str]:

@@ -11,14 +11,14 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.formats.zfs.status import VdevGroup
 from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.diff.host import layer_words, value_text
+from leadline.inventory.diff.host import format_layer, format_parameter
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
-    PARAMETERS_PARAMETERS,
-    PROPERTIES,
     ZfsInventory,
     ZfsPool,
+    dataset_properties,
     zfs_inventory,
+    zfs_parameters,
 )
 from leadline.report.cells import slug, word
 from leadline.report.document import (
@@ -212,7 +212,7 @@ def _layer_table(stacks: Mapping[str, tuple[Layer, ...]]) -> Table:
                 (
                     word(shown),
                     Cell(text=str(depth), sort=float(depth)),
-                    word(layer_words(layer)),
+                    word(format_layer(layer)),
                     word(_layer_name(layer)),
                     word(", ".join(layer.devices) or NOT_SHOWN),
                     word(_layer_facts(layer)),
@@ -318,7 +318,7 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
     datasets = {target: one.dataset for target, one in found.items() if one.dataset is not None}
     known = [
         one
-        for one in PROPERTIES
+        for one in dataset_properties()
         if any(dataset.value(one.name) not in ("", "-") for dataset in datasets.values())
     ]
     rows = []
@@ -349,14 +349,14 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
 def _parameters(inventory: ZfsInventory) -> Table:
     """Build a table of the module parameters that affect I/O, changed ones first."""
     rows = []
-    for one in PARAMETERS_PARAMETERS:
+    for one in zfs_parameters():
         value = inventory.parameters.get(one.name)
         if value is None:
             continue
         changed = one.changed(value, inventory.version)
         default = one.default(inventory.version)
-        usual = value_text(one, str(default)) if default is not None else one.computed
-        texts = (one.name, value_text(one, value), usual or NOT_SHOWN)
+        usual = format_parameter(one, str(default)) if default is not None else one.computed
+        texts = (one.name, format_parameter(one, value), usual or NOT_SHOWN)
         state = "changed" if changed else "default" if default is not None else NOT_SHOWN
         cells = (*map(word, texts), word(state), word(one.does), word(one.evidence))
         rows.append((not changed, cells))
