@@ -294,7 +294,7 @@ def test_a_delay_is_put_in_force_for_its_trials_and_then_undone(
 
 
 @pytest.mark.slow
-def test_a_cluster_that_is_not_there_is_told_within_its_time(
+def test_a_cluster_that_is_not_there_is_reported_within_its_time(
     process: Callable[..., Ended], tmp_path: Path
 ) -> None:
     conf = tmp_path / "ceph.conf"
