@@ -237,7 +237,7 @@ def test_pools_without_application_or_overwrites_and_a_paused_cluster_are_refuse
     try:
         none = process("run", plan(lab, "rbd:rep3?data_pool=bare"), "--quiet")
         assert "error[pool-unsuitable]" in none.err
-        assert "does not take overwrites" in none.err
+        assert "does not allow overwrites" in none.err
         writing = plan(lab, "rados:bare", workload="{name: w, pattern: write}")
         bare = process("run", writing, "--quiet")
         assert "error[pool-unsuitable]" in bare.err
