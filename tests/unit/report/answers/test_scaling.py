@@ -33,7 +33,7 @@ def fitting(answer: ScaleOutput) -> Any:
 
 
 def told_of(made: Simulated, limit: str | None = None) -> Any:
-    """A study of simulated levels, without what only archives tell."""
+    """A study of simulated levels, without data that only archives have."""
     below = parse_latency_limit(limit) if limit else None
     curves = tuple(_studied(made, curve, below) for curve in made.curves)
     run = RunStudy(run=made.run, figures=made.figures, curves=curves, densities=(), findings=())
@@ -52,7 +52,7 @@ def _studied(made: Simulated, curve: LoadCurve, limit: LatencyLimit | None) -> C
     )
 
 
-def test_levels_closed_open_and_disturbed_are_told_apart() -> None:
+def test_closed_open_and_disturbed_levels_are_distinguished() -> None:
     clients = {"clients": 1, "iodepth": 8}
     made = simulate(
         Level(trials=[[Did(800.0, 0.01)]], **clients),
@@ -157,7 +157,7 @@ def judged() -> Judged:
     return lambda run: (figures(run, findings), findings)
 
 
-def test_systems_stand_beside_each_other_with_what_was_added(archive: tuple[Run, Run]) -> None:
+def test_systems_are_listed_with_what_was_added(archive: tuple[Run, Run]) -> None:
     told = fitting(scale_output(study(archive, judged())))
     assert told["runs"] == ["three", "five"]
     assert told["speedups"]
@@ -176,7 +176,7 @@ def test_systems_stand_beside_each_other_with_what_was_added(archive: tuple[Run,
 
 
 def test_a_superlinear_finding_has_its_candidate_causes(archive: tuple[Run, Run]) -> None:
-    """The trials of one archive, told three times as fast."""
+    """The trials of one archive, reported three times as fast."""
     slow, fast = archive
 
     def faster(run: Run) -> Any:
