@@ -31,8 +31,7 @@ class LevelEvidence:
     `machines` are the rates of all sampled machines, `processor` is the load generator's by the
     record, of which it used `engine_cores`. `job_core_share` is the share of one core that the
     busiest job used. `osds` exist only for a Ceph cluster (`on_ceph`); `on_lab`: the cluster runs
-    on the load generator. `client_link_bps` is the speed of the client's link in bytes per second
-    where the inventory or the user states it. `devices` are the disks of a target on the client
+    on the load generator. `devices` are the disks of a target on the client
     itself; `rotational`: all of them are.
 
     `asked` I/Os were requested in flight and `in_flight` were (Little's law); `offered_iops` is the
@@ -50,7 +49,6 @@ class LevelEvidence:
     osds: tuple[OsdRates, ...] = ()
     on_ceph: bool = False
     on_lab: bool = False
-    client_link_bps: float | None = None
     devices: frozenset[str] = field(default_factory=frozenset)
     rotational: bool | None = None
     asked: int | None = None
@@ -199,16 +197,7 @@ _STARTING_S = 0.5
 _SUMMED = (Metric.IOPS, Metric.BANDWIDTH)
 
 
-def level_evidence(
-    run: Run, target: str, workload: str, level: str, *, client_link_bps: float | None = None
-) -> LevelEvidence:
-    """Collect the evidence of one load level. Raises KeyError where the plan has no such cell."""
-    return levels_evidence(run, target, workload, client_link_bps=client_link_bps)[level]
-
-
-def levels_evidence(
-    run: Run, target: str, workload: str, *, client_link_bps: float | None = None
-) -> Mapping[str, LevelEvidence]:
+def levels_evidence(run: Run, target: str, workload: str) -> Mapping[str, LevelEvidence]:
     """Collect the evidence of all levels of a workload on a target, in the order of the plan.
 
     A level's evidence is from one completed trial, the one with the median throughput (of two the
@@ -237,9 +226,7 @@ def levels_evidence(
     found = {}
     for number, cell in cells:
         more = [rate for other, rate in rates.items() if _heavier(run.plan.cells[other], cell)]
-        found[cell.level] = _evidence(
-            cell, seen[number], system, max(more, default=None), client_link_bps
-        )
+        found[cell.level] = _evidence(cell, seen[number], system, max(more, default=None))
     return found
 
 
@@ -327,7 +314,6 @@ def _evidence(
     seen: Sequence[_Seen],
     system: TargetSystem,
     more_iops: float | None,
-    client_link_bps: float | None,
 ) -> LevelEvidence:
     load = cell.load
     if not seen:
@@ -338,7 +324,6 @@ def _evidence(
             on_lab=system.on_lab,
             devices=system.devices,
             rotational=system.rotational,
-            client_link_bps=client_link_bps,
         )
     middle = sorted(seen, key=lambda one: one.figures.iops)[(len(seen) - 1) // 2]
     trial, figures = middle.trial, middle.figures
@@ -354,7 +339,6 @@ def _evidence(
         osds=osds,
         on_ceph=system.on_ceph,
         on_lab=system.on_lab,
-        client_link_bps=client_link_bps,
         devices=system.devices,
         rotational=system.rotational,
         asked=figures.asked,

@@ -191,11 +191,9 @@ def test_the_fullest_link_of_any_client_counts(share: float, strength: Strength)
     assert strengths(level)[Bottleneck.STORAGE_NETWORK] is EXCLUDED
 
 
-def test_a_link_whose_speed_only_the_user_knows() -> None:
+def test_a_link_of_unknown_speed_is_not_measured() -> None:
     bare = LevelEvidence(bandwidth_bps=0.95 * LINK)
     assert strengths(bare)[Bottleneck.CLIENT_NETWORK] is NOT_MEASURED
-    known = replace(bare, client_link_bps=LINK)
-    assert strengths(known)[Bottleneck.CLIENT_NETWORK] is NAMED
 
 
 def test_the_network_of_storage_is_excluded_only_when_all_hosts_were_read() -> None:

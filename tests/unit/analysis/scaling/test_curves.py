@@ -149,7 +149,6 @@ def test_a_rate_that_was_not_reached_leaves_no_latency() -> None:
     )
     stopped, behind = made.curve.offered
     assert stopped.beyond_capacity
-    assert stopped.problem == OVERLOADED
     assert (stopped.stopped, stopped.behind) == (2, 2)
     assert stopped.usable(P99) is None
     assert stopped.usable(Metric.IOPS) == 500

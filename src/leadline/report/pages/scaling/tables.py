@@ -343,15 +343,15 @@ def _law_meaning(law: UslFit) -> str:
     queueing = law.contention_interval.low > 0
     talking = law.coherence_interval.low > 0
     if queueing and talking:
-        said = "part of the work is serial, and coordination grows with the load"
+        meaning = "part of the work is serial, and coordination grows with the load"
     elif queueing:
-        said = "part of the work is serial"
+        meaning = "part of the work is serial"
     elif talking:
-        said = "coordination grows with the load"
+        meaning = "coordination grows with the load"
     else:
-        said = "neither differs from zero"
+        meaning = "neither differs from zero"
     by = " (few trials)" if law.resampling is Resampling.SCATTER else ""
-    return said + by
+    return meaning + by
 
 
 # --- bottlenecks ----------------------------------------------------------------------------------
@@ -693,13 +693,13 @@ def _rate(point: LoadPoint) -> Cell:
     return metric_cell(Metric.IOPS, rate, why)
 
 
-def _ratio(judged: Judgement, why: str = "", bound: str = "", *, verdict: bool = False) -> Cell:
-    reasons = listed(reason_text(code) for code in judged.reasons)
-    if judged.ratio is None:
+def _ratio(judgement: Judgement, why: str = "", bound: str = "", *, verdict: bool = False) -> Cell:
+    reasons = listed(reason_text(code) for code in judgement.reasons)
+    if judgement.ratio is None:
         return absent(why or reasons)
-    shown = f"{bound} {ratio_text(judged.ratio, judged.interval)}".strip()
-    notes = [judged.verdict.value if verdict else "", reasons]
-    return Cell(text=shown, sort=judged.ratio, note="; ".join(filter(None, notes)))
+    shown = f"{bound} {ratio_text(judgement.ratio, judgement.interval)}".strip()
+    notes = [judgement.verdict.value if verdict else "", reasons]
+    return Cell(text=shown, sort=judgement.ratio, note="; ".join(filter(None, notes)))
 
 
 def _efficiency(one: Efficiency | None) -> Cell:
