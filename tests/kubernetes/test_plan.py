@@ -36,7 +36,7 @@ def storage_class(name: str, provisioner: str, **fields: Any) -> Manifest:
 
 @pytest.fixture(scope="module")
 def odd(api_server: Cluster) -> Iterator[Cluster]:
-    """Classes of every kind that cannot be measured, or not so, beside those of the lab."""
+    """Classes of every kind that cannot be measured, or not so, next to those of the lab."""
     made = [
         storage_class("odd-hand", "kubernetes.io/no-provisioner"),
         storage_class("odd-tree", "kubernetes.io/gce-pd"),

@@ -446,8 +446,8 @@ def _false_positives(cells: Sequence[ComparedCell]) -> list[str]:
     expected = round(sum(map(false_positive_rate, bands)))
     text = (
         f"Without any real change, a margin of {band_text(min(bands))} alone flags about "
-        f"{expected:,} of {count_text(len(conclusive), 'rate')} ({chance * 100:.0f} %, with the scatter "
-        f"of 180 published groups of runs); here it flags {len(changed(conclusive)):,}."
+        f"{expected:,} of {count_text(len(conclusive), 'rate')} ({chance * 100:.0f} %, with the "
+        f"scatter of 180 published groups of runs); here it flags {len(changed(conclusive)):,}."
     )
     return [text]
 
