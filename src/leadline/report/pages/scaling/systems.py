@@ -81,7 +81,7 @@ def density_table(anchor: str, answer: DensityAnswer) -> Table:
 
 
 def _step(answer: DensityAnswer, step: DensityStep) -> tuple[Cell, ...]:
-    latencies = [_limit_value(answer, one) for one in step.parts]
+    latencies = [_limit_value(answer, part) for part in step.parts]
     latencies += [absent("not measured")] * (len(answer.ops) - len(latencies))
     kept = min((one.kept for one in step.parts), default=0)
     trials = max((one.trials for one in step.parts), default=0)
@@ -207,14 +207,14 @@ def resources_table(anchor: str, rows: Sequence[Resource]) -> Table:
         ),
         rows=tuple(
             (
-                word(one.name),
-                number(one.baseline, number_text(one.baseline)),
-                number(one.candidate, number_text(one.candidate)),
-                number(one.ratio, f"× {one.ratio:.2f}"),
-                word("more work" if one.kind is ResourceKind.COPIES else "capacity"),
-                word(one.told_by),
+                word(row.name),
+                number(row.baseline, number_text(row.baseline)),
+                number(row.candidate, number_text(row.candidate)),
+                number(row.ratio, f"× {row.ratio:.2f}"),
+                word("more work" if row.kind is ResourceKind.COPIES else "capacity"),
+                word(row.told_by),
             )
-            for one in rows
+            for row in rows
         ),
     )
 
@@ -222,7 +222,7 @@ def resources_table(anchor: str, rows: Sequence[Resource]) -> Table:
 def speedup_table(anchor: str, speedups: Sequence[Speedup], caption: str = "") -> Table:
     """A row for each level of equal load, then the two peaks, then equal latency. The added
     resource is in the caption where it is the same for all."""
-    added = {one.divisor for one in speedups}
+    added = {speedup.divisor for speedup in speedups}
     alike = len(added) == 1
     names = [
         (one.subject, one.baseline.workload, op_text(one.baseline.op), one.baseline.iodepth)

@@ -127,7 +127,7 @@ def _shown(points: Sequence[LoadPoint], tail: Metric) -> list[Metric]:
         for metric in Metric
         if metric in wanted
         and metric.quantile is not None
-        and any(one.latency(metric).value is not None for one in points)
+        and any(point.latency(metric).value is not None for point in points)
     ]
 
 
@@ -376,9 +376,9 @@ def _evidence(leading: Sequence[Suspect]) -> Cell:
 def _those(level: LevelBottleneck, strength: Strength, nothing: str) -> Cell:
     """The number of suspects of a strength, with their names as a note."""
     names = [
-        NAMES[one.bottleneck]
-        for one in level.suspects
-        if one.strength is strength and one.bottleneck is not Bottleneck.UNKNOWN
+        NAMES[suspect.bottleneck]
+        for suspect in level.suspects
+        if suspect.strength is strength and suspect.bottleneck is not Bottleneck.UNKNOWN
     ]
     note = listed(names, limit=len(NAMES)) if names else nothing
     return Cell(text=f"{len(names)}", sort=float(len(names)), note=note)
@@ -397,7 +397,7 @@ def suspects_table(anchor: str, name: str, level: LevelBottleneck) -> Table:
             Column(title="numbers", rank=1),
             Column(title="evidence"),
         ),
-        rows=tuple(_suspect(one) for one in level.suspects),
+        rows=tuple(_suspect(suspect) for suspect in level.suspects),
     )
 
 
