@@ -30,7 +30,7 @@ from leadline.plan.target_url import (
     volume_request,
 )
 from leadline.runner.ports import Journal
-from leadline.targets.clusters import OpenKubernetes
+from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 from tests.kubernetes.driving import MIB, Leadline, everything, nothing_left, ours

@@ -471,9 +471,9 @@ def test_every_host_that_cannot_be_used_is_reported_at_once(
     with pytest.raises(LeadlineError) as caught:
         target.inspect(SMALL, prefill=True)
     told = str(caught.value)
-    assert "3 things speak against the 3 hosts" in told
+    assert "the 3 hosts have 3 faults" in told
     for said in (
-        "that this user can see on the host 'a' [target-invalid]",
+        "is not visible to this user on the host 'a' [target-invalid]",
         "the host 'b' refuses the connection [host-unreachable]",
         "the host 'c' has an unknown host key [host-unreachable]",
     ):

@@ -135,7 +135,7 @@ osds_per_host: true
         ("cpu_per_host: true\n", "written in cores"),
         ("hosts_per_domain: 20\n", "makes 60 OSDs"),
         ("osd_size: 1M\n", "an OSD needs 512 MiB at least"),
-        ("inter_zone_rtt: 2s\n", "more than 1 s"),
+        ("inter_zone_rtt: 2s\n", "takes less than 1 s"),
         ("pools: []\n", "pools"),
         ("pools: [rep3, rep3]\n", "is named twice"),
         ("- a\n", "a mapping of keys"),
