@@ -23,8 +23,8 @@ from leadline.plan.footprint import OBJECT_BYTES, Footprint
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetUrl
 from leadline.probes.mounts import mount_of
-from leadline.probes.stacks import LIBRBD, facts_of_info, image_layers
-from leadline.probes.watches.of_target import watches_of
+from leadline.probes.stacks import LIBRBD, image_layers, parse_image_info
+from leadline.probes.watches.selection import select_watches
 from leadline.runner.ports import Journal, RadosPool, RbdImage, Watch
 from leadline.targets.clusters import OpenCluster
 from leadline.targets.local import DirectoryTarget, OneForAll
@@ -55,7 +55,7 @@ class OnCluster(OneForAll):
         return self.cluster.put_in_force(self._rtt_s)
 
     def watch(self, folder: Path) -> Watch | None:
-        return self.cluster.watch(folder, *watches_of(self.layers(), folder))
+        return self.cluster.watch(folder, *select_watches(self.layers(), folder))
 
 
 class InPool(OnCluster, ABC):
@@ -443,7 +443,7 @@ class RbdTarget(InPool):
         with suppress(LeadlineError):
             spec = f"{self._pool}/{self._image}"
             told = self._rbd("looking at the image", "info", "--format", "json", spec)
-            self._facts = facts_of_info(told)
+            self._facts = parse_image_info(told)
 
     def allocated_bytes(self) -> int | None:
         return self._allocated

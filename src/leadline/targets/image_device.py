@@ -177,7 +177,7 @@ def show_by_fuse(access: CephAccess, names: StandNames) -> Path:
     pid = processes.start(command, folder=names.folder, output=log, environment=settings)
     end = time.monotonic() + _SHOWN_WITHIN_S
     while True:
-        status = processes.ended(pid)
+        status = processes.exit_status(pid)
         if status is None and names.exposed.is_mount() and names.file.is_file():
             return names.file
         if status is not None or time.monotonic() > end:

@@ -23,7 +23,7 @@ from leadline.probes.mounts import block_devices, mount_of, mounted_at, signatur
 from leadline.probes.stacks import layers_of_device, layers_of_path
 from leadline.probes.watches.base import Watches
 from leadline.probes.watches.host import LocalMachine, ResourceWatch
-from leadline.probes.watches.of_target import watches_of
+from leadline.probes.watches.selection import select_watches
 from leadline.probes.zfs import dumps_of, refuse_suspended, suspended_below
 from leadline.runner.ports import Device, Folder, Journal, Watch
 from leadline.targets import page_cache_drop
@@ -60,7 +60,7 @@ class OnThisMachine(OneForAll):
         named = frozenset(name for layer in layers for name in layer.devices)
         machine = LocalMachine(roles=tuple(Role), partitions=named)
         return Watches(
-            *watches_of(layers, folder),
+            *select_watches(layers, folder),
             ResourceWatch([machine], folder),
         )
 

@@ -24,7 +24,7 @@ from leadline.inventory.ceph.model import PoolType
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.plan.footprint import Footprint, Part, image_bytes, image_of, layout
 from leadline.plan.models import Target
-from leadline.probes.stacks import facts_of_info, layers_of_path
+from leadline.probes.stacks import layers_of_path, parse_image_info
 from leadline.runner.ports import Journal
 from leadline.targets import image_device, zfs
 from leadline.targets.ceph import (
@@ -408,7 +408,7 @@ class OnSharedImage(OnCluster):
             )
         except LeadlineError:
             told = ""
-        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: facts_of_info(told)}
+        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: parse_image_info(told)}
         data = {LayerKind.POOL: shared.data_pool or shared.pool}
         self._layers = tuple(
             layer.model_copy(

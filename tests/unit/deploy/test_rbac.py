@@ -104,7 +104,7 @@ def test_pools_are_made_from_what_is_read() -> None:
     listed = {(one.group, one.plural, "list") for one in read}
     made = {
         (group, plural, verb)
-        for plural, _, group in (name.partition(".") for name in rook_pools._CALLED.values())
+        for plural, _, group in (name.partition(".") for name in rook_pools._RESOURCES.values())
         for verb in ("create", "delete", "get")
     }
     # Who uses a pool, and why Rook does not get on.

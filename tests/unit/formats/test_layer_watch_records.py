@@ -147,7 +147,7 @@ def dump(**sizes: Any) -> dict[str, Any]:
     return {"osds": {osd: {} for osd in sizes}, "sizes": sizes}
 
 
-def test_sizes_of_operations_between_two_dumps() -> None:
+def test_count_sizes_between_two_dumps() -> None:
     samples = parse_ceph_counters(
         written(
             dump(**{"0": {"op_w": {"4096": 5}}, "1": {"op_w": {"0": 9}}, "2": {}}),

@@ -350,8 +350,8 @@ def speedup(
     peaks = baseline.shape.peak, candidate.shape.peak
     top = (peaks[0].point, peaks[1].point) if peaks[0] and peaks[1] else None
     points = [*pairs, top] if top else pairs
-    pairs_judged = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
-    judged = [_without_refused(one) for one in pairs_judged]
+    judgements = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
+    usable = [_without_refused(one) for one in judgements]
     levels = [
         LevelSpeedup(
             baseline=one,
@@ -359,7 +359,7 @@ def speedup(
             judgement=judgement,
             efficiency=efficiency(judgement, chosen),
         )
-        for (one, other), judgement in zip(points, judged, strict=True)
+        for (one, other), judgement in zip(points, usable, strict=True)
     ]
     return Speedup(
         subject=subject,

@@ -21,6 +21,7 @@ from lightkube.utils.quantity import parse_quantity as parse_decimal
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
+from leadline.connect.kubernetes.objects import list_kind
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
@@ -49,11 +50,11 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
             unseen.append(f"{what}; {error.fact}; {error.hint}")
             return without
 
-    found = {ObjectKind.STORAGE_CLASS: _listed(connection, ObjectKind.STORAGE_CLASS)}
+    found = {ObjectKind.STORAGE_CLASS: list_kind(connection, ObjectKind.STORAGE_CLASS)}
     refused = set()
     for kind in _KINDS:
         nothing: list[dict[str, Any]] | None = None
-        items = seen(kind.purpose, partial(_listed, connection, kind), nothing)
+        items = seen(kind.purpose, partial(list_kind, connection, kind), nothing)
         if items is None:
             refused.add(kind)
         else:
@@ -75,16 +76,6 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
             *(f"{gap.what}: {gap.reason}" for gap in inventory.gaps if gap.what != "Ceph"),
         ),
     )
-
-
-def _listed(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
-    for version in kind.versions:
-        items = connection.listed(kind.group, version, kind.plural, kind.kind)
-        if items:
-            # The items of a list may lack apiVersion and kind.
-            api_version = f"{kind.group}/{version}" if kind.group else version
-            return [{"apiVersion": api_version, "kind": kind.kind, **item} for item in items]
-    return []
 
 
 def _published(connection: Connection) -> dict[str, Published]:

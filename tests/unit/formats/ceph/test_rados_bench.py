@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from leadline.audit.gathering import of_output
+from leadline.audit.gathering import output_evidence
 from leadline.audit.registry import RULES
 from leadline.formats.ceph.bench_request import REQUEST_FILE, BenchRequest
 from leadline.formats.ceph.rados_bench import (
@@ -106,7 +106,7 @@ def test_the_audit_has_nothing_to_say_but_what_is_true(
 
 
 def found(output: EngineOutput) -> set[str]:
-    trial = of_output(output)
+    trial = output_evidence(output)
     evidence = (trial, *trial.jobs)
     return {
         rule.code
