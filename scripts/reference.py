@@ -28,9 +28,8 @@ from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, Tria
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS, cli
 from leadline.findings import Severity
-from leadline.inventory import zfs as dataset_properties
-from leadline.inventory import zfs as parameters
-from leadline.inventory.diff.host import value_text
+from leadline.inventory.diff.host import format_parameter
+from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_parameters
 from leadline.plan import document as written
 from leadline.plan import expand, models, target_url
 from leadline.plan.footprint import footprint_of
@@ -677,48 +676,50 @@ def _default_in_effect(key: str) -> str:
 
 
 def zfs() -> str:
-    """Properties and module parameters, from the inventory's tables."""
+    """Format the tables of `data/zfs_parameters.yaml`."""
     parts = [
         "# ZFS: properties and parameters",
         prose(
-            "What Leadline keeps and shows of ZFS below a target, and compares between two runs:",
-            "the properties of its dataset, and the parameters of the kernel's module that bear on",
-            "writing, on reading back and on receiving streams. zfs-fuse has no such parameters.",
+            "Leadline stores, shows and compares this configuration of ZFS below a target: the",
+            "properties of its dataset, and the parameters of the kernel module that affect",
+            "writes, reads and received streams. zfs-fuse has no such parameters.",
         ),
         "## Properties of a dataset",
         table(
             ("property", "what it does", "shows in"),
             (
                 (code(one.name), one.does, "I/O" if one.bearing == "every" else one.bearing)
-                for one in dataset_properties.PROPERTIES
+                for one in dataset_properties()
             ),
         ),
         "## Parameters of the module",
         prose(
-            "Defaults by the version from which on they hold. The last column says what in a",
-            "measurement shows whether the value is what limits; kstats are files below",
-            "`/proc/spl/kstat/zfs`. Sources: OpenZFS's manual page zfs(4) and its source.",
+            "Each default names the version that introduced it. The last column is the evidence in",
+            "a measurement that the value is the limit; kstats are files in `/proc/spl/kstat/zfs`.",
+            "Sources: OpenZFS's manual page zfs(4) and its source.",
         ),
     ]
-    for concern in parameters.Concern:
-        chosen = [one for one in parameters.PARAMETERS_PARAMETERS if one.concern is concern]
+    for concern in Concern:
+        chosen = [one for one in zfs_parameters() if one.concern is concern]
         parts.append(f"### {concern.value[0].upper()}{concern.value[1:]}")
         parts.append(
             table(
-                ("parameter", "default", "what it does", "what shows whether it limits"),
+                ("parameter", "default", "what it does", "evidence that it is the limit"),
                 ((code(one.name), _defaults(one), one.does, one.evidence) for one in chosen),
             )
         )
     return "\n\n".join(parts)
 
 
-def _defaults(one: parameters.Parameter) -> str:
+def _defaults(one: Parameter) -> str:
     """`128 KiB; from 0.8 on 1 MiB`."""
-    shown = [value_text(one, str(value)) for _, value in one.defaults]
-    since = [f"from {first} on " for first, _ in one.defaults]
-    # The first is as old as the parameter.
-    shown_text = [text if not at else since[at] + text for at, text in enumerate(shown)]
-    return "; ".join(shown_text) or one.computed
+    texts = [
+        f"from {first} on {format_parameter(one, str(value))}"
+        for first, value in one.defaults.items()
+    ]
+    # The first default is as old as the parameter.
+    texts[:1] = [text.partition(" on ")[2] for text in texts[:1]]
+    return "; ".join(texts) or one.computed
 
 
 # --- all ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.cli.conftest import Leadline, refused
         (("create", "--kube", "--filesystem", "fs"), "--filesystem has no effect with --kube"),
         (("remove", "rep2", "--kube", "--destroy-data", "rep2"), "volumes are never removed"),
         (("remove", "--kube"), "name the pools to remove"),
-        (("create", "rep33x", "--kube"), "is no name that says what the pool is"),
+        (("create", "rep33x", "--kube"), "is not a pool name of a known form"),
     ],
 )
 def test_options_that_contradict_each_other(

@@ -139,7 +139,7 @@ def operator(odf: Cluster) -> Iterator[Operator]:
 def pools(
     api_server: Cluster, leadline: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
 ) -> Pools:
-    monkeypatch.setattr(rook_pools, "FAILING_S", 0.5)
+    monkeypatch.setattr(rook_pools, "FAILURE_S", 0.5)
 
     def call(verb: str, *arguments: object, user: str = "admin") -> Said:
         where = ("--kube", "--kubeconfig", api_server.kubeconfig(user))
@@ -230,7 +230,7 @@ def test_a_dry_run_changes_nothing_and_is_checked_by_the_server(odf: Cluster, po
     assert "error[kubernetes-denied]" in denied.err
 
 
-def test_what_rook_cannot_make_is_told_in_its_words_and_undone(
+def test_what_rook_cannot_make_is_reported_in_its_words_and_undone(
     odf: Cluster, operator: Operator, pools: Pools
 ) -> None:
     operator.fails["rep2"] = "failed to create pool: crush rule refused"
@@ -245,7 +245,7 @@ def test_what_rook_cannot_make_is_told_in_its_words_and_undone(
 def test_a_passing_failure_is_none(
     odf: Cluster, operator: Operator, pools: Pools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rook_pools, "FAILING_S", 60.0)
+    monkeypatch.setattr(rook_pools, "FAILURE_S", 60.0)
     operator.fails["rep2"] = "not yet"
 
     def recovers(name: str) -> None:
@@ -276,7 +276,7 @@ def test_a_signal_undoes_what_was_made(
     monkeypatch: pytest.MonkeyPatch,
     number: signal.Signals,
 ) -> None:
-    monkeypatch.setattr(rook_pools, "FAILING_S", 60.0)
+    monkeypatch.setattr(rook_pools, "FAILURE_S", 60.0)
     operator.fails["rep2"] = "so that the command waits"
     before = set(objects(odf))
     operator.on_ready = lambda name: os.kill(os.getpid(), number)  # of rep3, which is made first
@@ -498,7 +498,7 @@ def test_a_missing_right_is_named_and_what_was_made_is_undone(
     assert set(objects(odf)) == before
 
 
-def test_several_clusters_are_told_apart_by_name(odf: Cluster, pools: Pools) -> None:
+def test_several_clusters_are_reported_apart_by_name(odf: Cluster, pools: Pools) -> None:
     up(odf, ROOK, "rook-ceph", ROOK)
     try:
         said = pools("create", "rep2", "--dry-run")

@@ -22,9 +22,8 @@ import pytest
 from leadline import errors
 from leadline.connect.ceph import Connection
 from leadline.errors import LeadlineError
-from leadline.lab import processes
-from leadline.lab import processes as cpu_groups
-from leadline.lab.cluster import Condition, Lab, bring_up, look, open_lab, survey
+from leadline.lab import cpu_groups, processes
+from leadline.lab.cluster import Condition, Lab, bring_up, open_lab, probe_lab, survey
 from leadline.lab.down import take_down
 from leadline.lab.network import NetworkUnavailable
 from leadline.lab.pools import mounts_below
@@ -242,7 +241,7 @@ def test_a_signal_takes_the_half_built_lab_down(labs: Path, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_down_ends_an_up_that_goes_on(process: Process, labs: Path, tmp_path: Path) -> None:
     child = _started_until("stores of the OSDs", tmp_path)
-    assert look(labs / "half").condition is Condition.COMING_UP
+    assert probe_lab(labs / "half").condition is Condition.COMING_UP
     assert process("lab", "down", "half").status == 0
     assert child.wait(120) == 130
     prove_clean(labs / "half", [], [])
@@ -265,7 +264,7 @@ def test_two_labs_at_once_one_of_them_on_the_loopback_device(
         raise NetworkUnavailable("there are no namespaces in this test")
 
     monkeypatch.setattr("leadline.lab.up.network.start", unavailable)
-    monkeypatch.setattr("leadline.lab.daemons.why_no_mount", lambda: "no FUSE in this test")
+    monkeypatch.setattr("leadline.lab.daemons.find_mount_obstacle", lambda: "no FUSE in this test")
     loopback = bring_up("loopback", MEMSTORE, labs, lambda what: None)
     beside.join()
     assert loopback.network is None
@@ -280,18 +279,18 @@ def test_two_labs_at_once_one_of_them_on_the_loopback_device(
         with Connection(lab.access) as cluster:
             assert cluster.mon_json("status")["osdmap"]["num_up_osds"] == 3
 
-    # One that loses a daemon is told of, and does not disturb the other.
+    # One that loses a daemon is reported, and does not disturb the other.
     victim = next(process for process in loopback.state.processes if process.name == "osd.1")
     os.kill(victim.pid, signal.SIGKILL)
     wait_for(lambda: processes.start_ticks(victim.pid) is None, 90)
-    assert look(loopback.folder).condition is Condition.BROKEN
+    assert probe_lab(loopback.folder).condition is Condition.BROKEN
     with pytest.raises(LeadlineError, match=r"have died: osd\.1"):
         open_lab("loopback", labs)
     pids, namespaces = facts(loopback.folder)
     loopback.down()
     loopback.down()
     prove_clean(loopback.folder, pids, namespaces)
-    assert look(up["zones"].folder).condition is Condition.UP
+    assert probe_lab(up["zones"].folder).condition is Condition.UP
     pids, namespaces = facts(up["zones"].folder)
     up["zones"].down()
     prove_clean(up["zones"].folder, pids, namespaces)
@@ -401,8 +400,8 @@ def test_five_hosts_with_a_budget_are_held_to_it_and_go_without_a_trace(
 
     assert list(lab.cpu_groups) == ["h1", "h2", "h3", "h4", "h5"]
     for number, group in enumerate(lab.cpu_groups.values()):
-        assert cpu_groups.members(group) == {lab.osd_pids[f"osd.{number}"]}
-        assert cpu_groups.quota_of(group) == (1500, 10000)
+        assert cpu_groups.read_members(group) == {lab.osd_pids[f"osd.{number}"]}
+        assert cpu_groups.read_quota(group) == (1500, 10000)
     write = ("bench", "4", "write", "-b", "4096", "-t", "32", "-p", "rep3", "--no-cleanup")
     used = cpu_s(lab)
     began = time.monotonic()
@@ -420,7 +419,7 @@ def test_five_hosts_with_a_budget_are_held_to_it_and_go_without_a_trace(
     # A daemon that got out is not measured as if it were still held.
     group = lab.cpu_groups["h1"]
     (group.parents[1] / "cgroup.procs").write_text(str(lab.osd_pids["osd.0"]))
-    with pytest.raises(LeadlineError, match=r"not bounded as it was: osd\.0") as refused:
+    with pytest.raises(LeadlineError, match=r"are lost: osd\.0") as refused:
         open_lab("hosts", labs)
     assert refused.value.kind is errors.LAB_NOT_READY
 
@@ -465,8 +464,8 @@ def test_kill_9_while_hosts_are_bounded_leaves_no_group(
         "{topology: hosts, store: memstore, osd_size: 512M, cpu_per_host: 0.2, pools: [rep3]}"
     )
     stopped = (
-        "import time; from leadline.lab import cpu_groups; put_in = cpu_groups.put_in\n"
-        "cpu_groups.put_in = lambda *given: (put_in(*given), time.sleep(60))\n"
+        "import time; from leadline.lab import cpu_groups; assign = cpu_groups.assign\n"
+        "cpu_groups.assign = lambda *given: (assign(*given), time.sleep(60))\n"
         "from leadline.cli.main import main; raise SystemExit(main())"
     )
     child = subprocess.Popen(
@@ -477,7 +476,7 @@ def test_kill_9_while_hosts_are_bounded_leaves_no_group(
     def one_is_in() -> bool:
         state = read_state(labs / "half")
         groups = state.cpu_groups.values() if state else ()
-        return any(cpu_groups.members(group) for group in groups) or child.poll() is not None
+        return any(cpu_groups.read_members(group) for group in groups) or child.poll() is not None
 
     wait_for(one_is_in, 180)
     assert child.poll() is None

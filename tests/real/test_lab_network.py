@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 
 from leadline.lab import network
-from leadline.lab.network import NetworkUnavailable, ZoneNetwork, start, why_unavailable
+from leadline.lab.network import NetworkUnavailable, ZoneNetwork, find_obstacle, start
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
 ZONES = ("az1", "az2", "az3")
 
 # 33 and 32 below are SO_RCVBUFFORCE and SO_SNDBUFFORCE, which Python does not name.
-# Sends numbers until told to stop by the end of its input, then a last word, and says how many
+# Sends numbers until asked to stop by the end of its input, then a last word, and says how many
 # there were; the receiver says what is wrong with their order.
 SENDER = """
 import select, socket, struct, sys, time
@@ -81,7 +81,7 @@ print(all(stream.read(1 << 20) == source.randbytes(1 << 20) for _ in range(int(s
 
 @pytest.fixture(autouse=True)
 def _possible() -> None:
-    if reason := why_unavailable():
+    if reason := find_obstacle():
         pytest.skip(f"{reason}: the lab's network does NOT get tested here")
 
 
@@ -354,7 +354,7 @@ def marked(mark: str) -> list[str]:
     return found
 
 
-def test_the_forwarder_that_ends_at_once_tells_why(
+def test_the_forwarder_that_ends_at_once_reports_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "DELAYS", "no/such/folder")
@@ -367,7 +367,7 @@ def test_the_forwarder_that_ends_at_once_tells_why(
 def test_without_the_right_to_unshare_the_reason_says_so(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; from leadline.lab import network;"
-        "network.why_unavailable = lambda: None\n"
+        "network.find_obstacle = lambda: None\n"
         "try: network.start(Path(sys.argv[1]), ['a'], os.environ)\n"
         "except network.NetworkUnavailable as no: print(no.reason)"
     )
@@ -377,7 +377,8 @@ def test_without_the_right_to_unshare_the_reason_says_so(tmp_path: Path) -> None
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.stdout.strip() == (
-        "network namespaces cannot be had: cannot make a network namespace: Operation not permitted"
+        "network namespaces are unavailable: "
+        "cannot make a network namespace: Operation not permitted"
     ), done.stderr
 
 

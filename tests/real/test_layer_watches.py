@@ -1,4 +1,4 @@
-"""What watches see of real layers, beside what was really done: a loop device, ext4 on it, an
+"""What watches see of real layers, next to what was really done: a loop device, ext4 on it, an
 image by librbd and a mount of ceph-fuse."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from leadline.lab.state import labs_folder
 from leadline.probes.stacks import layers_of_path
 from leadline.probes.watches.base import open_kernel_file, read_kernel_file
 from leadline.probes.watches.block import BlockWatch, parse_format
-from leadline.probes.watches.of_target import watches_of
+from leadline.probes.watches.selection import select_watches
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
 
@@ -76,7 +76,7 @@ def fio(folder: Path, enough: Callable[[], bool], *options: str) -> None:
 
 
 def requests(folder: Path) -> tuple[BlockSample | MissedBlock, ...]:
-    """What a watch told up to now, in whole lines."""
+    """What a watch reported up to now, in whole lines."""
     content = (folder / layout.BLOCK_REQUESTS).read_bytes()
     return parse_block_requests(content[: content.rfind(b"\n") + 1])
 
@@ -137,7 +137,7 @@ def test_large_writes_through_ext4_are_split_at_what_the_device_takes(
     )
 
 
-def test_what_nobody_has_mounted_is_read_and_still_not_mounted() -> None:
+def test_what_no_user_has_mounted_is_read_and_still_not_mounted() -> None:
     def mounts() -> list[str]:
         """Others may mount something here meanwhile, but no tracefs."""
         lines = Path("/proc/self/mounts").read_text().splitlines()
@@ -160,7 +160,7 @@ def test_a_stack_of_ext4_on_a_loop_device(loop_device: Path, mounted: Path, tmp_
         Layer(kind=LayerKind.FILESYSTEM, name="ext4", facts={"mount_point": str(mounted)}),
         Layer(kind=LayerKind.BLOCK, name=loop_device.name, devices=(loop_device.name,)),
     )
-    watches = watches_of(stack, tmp_path)
+    watches = select_watches(stack, tmp_path)
     before = _written(loop_device)
     for watch in watches:
         watch.start()
@@ -251,7 +251,7 @@ def test_one_writer_of_a_fuse_mount_is_one_request_at_a_time(lab: str, tmp_path:
     assert stack[0].kind is LayerKind.FUSE
     folder = opened.cephfs / "watched"
     folder.mkdir()
-    watches = watches_of(stack, tmp_path)
+    watches = select_watches(stack, tmp_path)
     for watch in watches:
         watch.start()
 

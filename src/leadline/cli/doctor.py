@@ -14,7 +14,7 @@ from leadline.engines.fio.choice import OLDEST
 from leadline.engines.fio.local import FioEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.daemons import require
-from leadline.lab.network import why_unavailable
+from leadline.lab.network import find_obstacle
 from leadline.lab.state import labs_folder
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import EngineChoice
@@ -97,7 +97,7 @@ def _lab() -> Check:
         require(LabDescription(), labs_folder(None))
     except LeadlineError as error:
         return Check(what="lab", found=error.fact, ok=False, needed=False, hint=error.hint or "")
-    no_zones = why_unavailable()
+    no_zones = find_obstacle()
     return Check(
         what="lab",
         found=f"without zones and delay: {no_zones}" if no_zones else "can be brought up here",

@@ -352,12 +352,12 @@ def _print(answer: OneLabOutput, output: str) -> None:
 
 def _described(folder: Path, *, ask: bool = False) -> OneLabOutput:
     """A lab as it is now; `ask` its cluster for its health."""
-    from leadline.lab.cluster import Condition, look
+    from leadline.lab.cluster import Condition, probe_lab
     from leadline.lab.conf import CLIENT, CONF, client_location
+    from leadline.lab.cpu_groups import throttled_share
     from leadline.lab.pools import metadata_pool
-    from leadline.lab.processes import throttled_share
 
-    seen = look(folder)
+    seen = probe_lab(folder)
     state = seen.state
     wanted = state.description if state else None
     zones = state.network.zones if state and state.network else ()

@@ -15,14 +15,14 @@ from leadline import errors
 from leadline.cli.options import KUBERNETES_OPTIONS, Command, echo_line, format_option
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
-from leadline.planning.draft import Wish
+from leadline.planning.draft import DraftRequest
 from leadline.units import parse_size
 
 if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import KubernetesAccess
     from leadline.plan.loader import Overrides
     from leadline.plan.target_url import KubernetesCluster
-    from leadline.planning.draft import Draft, Load, Survey, Wish
+    from leadline.planning.draft import Draft, DraftRequest, Load, Survey
     from leadline.planning.text import Settings
 
 
@@ -206,13 +206,13 @@ class PlanOptions:
             **{**given, "targets": ("storageclass:any",), "profiles": self.chosen_profiles}
         )
 
-    def request(self, pod: KubernetesCluster) -> Wish:
+    def request(self, pod: KubernetesCluster) -> DraftRequest:
         """What the plan shall measure; options that are absent take the study's value, or a small
         one. Raises LeadlineError(`usage`) for options that contradict each other."""
-        from leadline.planning.draft import Wish
+        from leadline.planning.draft import DraftRequest
 
         kind = RunnerKind(self.runner or (RunnerKind.VM if self.study else RunnerKind.POD))
-        request = Wish(
+        request = DraftRequest(
             classes=self.classes,
             runner=kind,
             vms=_vms(self.vms, kind, self.study),
@@ -281,7 +281,7 @@ def _survey(access: KubernetesAccess, namespace: str | None) -> tuple[Survey, st
         return found, connection.context if named else ""
 
 
-def _require_classes(survey: Survey, request: Wish) -> None:
+def _require_classes(survey: Survey, request: DraftRequest) -> None:
     known = [one.name for one in survey.inventory.storage_classes]
     for name in request.classes:
         if name not in known:
@@ -294,7 +294,7 @@ def _require_classes(survey: Survey, request: Wish) -> None:
             )
 
 
-def _draft(survey: Survey, request: Wish, load: Load) -> Draft:
+def _draft(survey: Survey, request: DraftRequest, load: Load) -> Draft:
     from leadline.connect.kubernetes.survey import FOLDERS_ONLY
     from leadline.planning.draft import draft
 
@@ -308,8 +308,8 @@ def _draft(survey: Survey, request: Wish, load: Load) -> Draft:
 
 
 def _print_summary(draft: Draft, load: Load, path: Path | None) -> None:
-    from leadline.planning.draft import cost_of, total
-    from leadline.planning.text import told_cost
+    from leadline.planning.draft import estimate_cost, sum_costs
+    from leadline.planning.text import format_cost
 
     for one in draft.left_out:
         echo_line(f"left out: {one.name}: {one.reason}", err=True)
@@ -318,7 +318,7 @@ def _print_summary(draft: Draft, load: Load, path: Path | None) -> None:
     if path is not None:
         targets = "1 target" if len(draft.targets) == 1 else f"{len(draft.targets)} targets"
         echo_line(f"{path} written: {targets}", err=True)
-    for line in told_cost(total([cost_of(one, load) for one in draft.targets])):
+    for line in format_cost(sum_costs([estimate_cost(one, load) for one in draft.targets])):
         echo_line(line, err=True)
 
 
@@ -381,7 +381,7 @@ def _counts(text: str | None, study: bool) -> tuple[int, ...]:
     return tuple(int(word) for word in words) or (_STUDY_COUNTS if study else (1,))
 
 
-def _refuse_contradictions(request: Wish, vm_image: str | None) -> None:
+def _refuse_contradictions(request: DraftRequest, vm_image: str | None) -> None:
     if request.runner is RunnerKind.VM and request.mode is VolumeMode.FILESYSTEM:
         raise LeadlineError(
             errors.USAGE,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leadline.inventory.ceph.model import CephInventory
     from leadline.plan.models import Plan
     from leadline.pools.ceph import Image
-    from leadline.pools.ceph_state import OurPool, PoolState
+    from leadline.pools.ceph_state import OwnedPool, PoolState
 
 names_argument = click.argument("names", nargs=-1, metavar="[NAME...]")
 plan_option = click.option(
@@ -108,7 +108,7 @@ def create(
     """
     from leadline.connect.ceph import Connection
     from leadline.inventory.ceph.model import unfit
-    from leadline.pools.ceph import create_pools, telling_denials
+    from leadline.pools.ceph import create_pools, explain_denials
     from leadline.pools.ceph_state import read_state
     from leadline.pools.recipes import STUDY, decide, pool_name
 
@@ -124,7 +124,7 @@ def create(
         return create_kube(kube, asked, wait_s=wait_s, dry_run=dry_run, quiet=quiet, output=output)
     wanted = [pool_name(name) for name in (asked if names or plan else STUDY)]
     access, source = _access(cluster, plan)
-    with telling_denials(access), Connection(access) as connection:
+    with explain_denials(access), Connection(access) as connection:
         inventory = _inventory(connection)
         answer = decide(wanted, inventory, read_state(connection).marks, filesystem=filesystem)
         if answer.recipes and not dry_run:
@@ -184,7 +184,7 @@ def remove(
         leadline pools remove --all --kube
     """
     from leadline.connect.ceph import Connection
-    from leadline.pools.ceph import remove_images, remove_pools, telling_denials
+    from leadline.pools.ceph import explain_denials, remove_images, remove_pools
     from leadline.pools.ceph_state import read_state
     from leadline.pools.recipes import PREFIX
 
@@ -206,9 +206,9 @@ def remove(
             )
         return remove_kube(kube, asked, every=every, dry_run=dry_run, quiet=quiet, output=output)
     access, source = _access(cluster, plan)
-    with telling_denials(access), Connection(access) as connection:
+    with explain_denials(access), Connection(access) as connection:
         before = read_state(connection)
-        ours = {pool.name: pool for pool in before.ours}
+        ours = {pool.name: pool for pool in before.owned}
         stray = {mark.removeprefix(PREFIX): mark for mark in before.stray}
         going = [ours[name] for name in (ours if every else asked) if name in ours]
         kept = [] if every else [_left(name, before, dry_run) for name in asked if name not in ours]
@@ -240,7 +240,7 @@ def list_pools(output: str, **cluster: Any) -> Exit:
         leadline pools list --kube
     """
     from leadline.connect.ceph import Connection
-    from leadline.pools.ceph import telling_denials
+    from leadline.pools.ceph import explain_denials
     from leadline.pools.ceph_state import read_state
     from leadline.pools.recipes import Act, is_pool_name
 
@@ -248,9 +248,9 @@ def list_pools(output: str, **cluster: Any) -> Exit:
     if kube is not None:
         return list_kube(kube, output=output)
     access, source = _access(cluster, None)
-    with telling_denials(access), Connection(access) as connection:
+    with explain_denials(access), Connection(access) as connection:
         state = read_state(connection)
-    ours = {pool.name: pool for pool in state.ours}
+    ours = {pool.name: pool for pool in state.owned}
     listed = []
     for name in sorted(state.pools):
         if name in ours:
@@ -363,7 +363,7 @@ def _left(name: str, state: PoolState, dry_run: bool) -> OnePoolOutput:
 
 
 def _require_consent(
-    access: CephAccess, state: PoolState, going: Sequence[OurPool], destroy: Sequence[str]
+    access: CephAccess, state: PoolState, going: Sequence[OwnedPool], destroy: Sequence[str]
 ) -> list[Image]:
     """The images of our own that go with the pools. Raises LeadlineError(`image-not-consented`)
     for pools that hold what is not ours, before anything is removed."""

@@ -20,7 +20,7 @@ from leadline.report.answers.systems import OnePoolOutput, PoolsOutput
 if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import Connection
     from leadline.inventory.kubernetes.models import CephCluster
-    from leadline.pools.ceph_state import OurPool, PoolState
+    from leadline.pools.ceph_state import OwnedPool, PoolState
     from leadline.pools.recipes import Answer
     from leadline.pools.rook_resources import Manifest, RookState
 
@@ -47,11 +47,11 @@ def described(name: str, outcome: str, reason: str, state: PoolState) -> OnePool
         device_class=place.device_class if place else None,
         applications=list(pool.get("application_metadata", {})),
         filesystem=next(held_by, None),
-        made_by_leadline=name in {one.name for one in state.ours},
+        made_by_leadline=name in {one.name for one in state.owned},
     )
 
 
-def with_what(pool: OurPool) -> str:
+def with_what(pool: OwnedPool) -> str:
     marks = [f"rule {pool.rule}"] if pool.rule else []
     marks += [f"profile {pool.profile}"] if pool.profile else []
     fs = f"; a data pool of {pool.filesystem}" if pool.filesystem else ""
@@ -191,23 +191,23 @@ def create_kube(
 ) -> Exit:
     from leadline.pools.recipes import STUDY, pool_name
     from leadline.pools.rook import RookPools
-    from leadline.pools.rook_resources import decide, ground_of, is_ours, require_usable
+    from leadline.pools.rook_resources import decide, find_prerequisites, is_owned, require_usable
 
     wanted = [pool_name(name) for name in (asked or STUDY)]
     with _opened(request) as (connection, state, cluster):
         require_usable(cluster)
-        ground = ground_of(
+        prerequisites = find_prerequisites(
             state.inventory,
             cluster,
             failure_domain=request.failure_domain,
             device_class=request.device_class,
         )
-        decisions = decide(wanted, state, ground)
+        decisions = decide(wanted, state, prerequisites)
         makes = [made for one in decisions for made in one.makes]
         # Of a command that was killed, or whose answer was lost.
         usable = [one.name for one in decisions if one.act.value != "skipped"]
         before = [state.pools.get((cluster.namespace, name)) for name in usable]
-        awaits = [one for one in before if one is not None and is_ours(one)]
+        awaits = [one for one in before if one is not None and is_owned(one)]
         if dry_run:
             RookPools(connection, note=_silent).try_out(makes)
             if not quiet and output == "text":
@@ -225,7 +225,7 @@ def create_kube(
         for one in decisions
     ]
     source = f"{cluster.namespace}/{cluster.name}"
-    print_answer("create", source, pools, ground.notes, dry_run=dry_run, output=output)
+    print_answer("create", source, pools, prerequisites.notes, dry_run=dry_run, output=output)
     unmet = {one.name for one in decisions if one.act.value == "skipped"}
     return Exit.NEGATIVE if unmet & set(asked) else Exit.ANSWERED
 
@@ -285,19 +285,19 @@ def remove_kube(
 
 def list_kube(request: KubeRequest, *, output: str) -> Exit:
     from leadline.pools.recipes import Act, is_pool_name
-    from leadline.pools.rook_resources import PREFIX, class_name, is_ours
+    from leadline.pools.rook_resources import PREFIX, class_name, is_owned
 
     with _opened(request) as (_, state, cluster):
         space = cluster.namespace
         ours = {
-            name for (where, name), one in state.pools.items() if where == space and is_ours(one)
+            name for (where, name), one in state.pools.items() if where == space and is_owned(one)
         }
         named = {name for where, name in state.pools if where == space and is_pool_name(name)}
-        named |= {name.removeprefix(PREFIX) for name, one in state.classes.items() if is_ours(one)}
+        named |= {name.removeprefix(PREFIX) for name, one in state.classes.items() if is_owned(one)}
         listed = []
         for name in sorted(ours | named):
             made = class_name(name)
-            there = is_ours(state.classes[made]) if made in state.classes else False
+            there = is_owned(state.classes[made]) if made in state.classes else False
             act = Act.EXISTS if name in ours or there else Act.FOREIGN
             row = _described(name, act.value, "", state, space)
             parts = [row.phase or "", f"storageclass:{made}" if there else ""]
@@ -321,7 +321,7 @@ class _Going:
 def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: bool) -> list[_Going]:
     """Erasure-coded pools first: the images on them have their metadata in another."""
     from leadline.pools.recipes import is_pool_name, pool_name
-    from leadline.pools.rook_resources import PREFIX, class_name, is_ours
+    from leadline.pools.rook_resources import PREFIX, class_name, is_owned
 
     names = list(dict.fromkeys(asked))
     if every:
@@ -332,8 +332,8 @@ def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: boo
     for name in names:
         pool = state.pools.get((namespace, name))
         made = state.classes.get(class_name(name))
-        here = made is not None and is_ours(made) and _in(made, namespace)
-        ours = pool is not None and is_ours(pool)
+        here = made is not None and is_owned(made) and _in(made, namespace)
+        ours = pool is not None and is_owned(pool)
         if ours or here:
             found.append(
                 _Going(
@@ -392,7 +392,7 @@ def _state(connection: Connection) -> RookState:
 def _described(
     name: str, outcome: str, reason: str, state: RookState, namespace: str
 ) -> OnePoolOutput:
-    from leadline.pools.rook_resources import is_ours
+    from leadline.pools.rook_resources import is_owned
 
     raw = state.pools.get((namespace, name))
     if raw is None:
@@ -412,7 +412,7 @@ def _described(
         min_size=int(min_size) if min_size.isdigit() else None,
         failure_domain=spec.failure_domain,
         device_class=spec.device_class or None,
-        made_by_leadline=is_ours(raw),
+        made_by_leadline=is_owned(raw),
         phase=found.phase or None,
     )
 

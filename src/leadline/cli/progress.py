@@ -185,8 +185,8 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
     ops = cell.workload.phases[0].pattern.ops if cell.workload.phases else tuple(Op)
     parts = [one for one in derived.operations if one.op in ops and one.op is not Op.TOTAL]
     rates = [one.metrics.get(Metric.IOPS) for one in parts]
-    known = [rate for rate in rates if rate is not None]
-    if not known or len(known) < len(rates):
+    known_rates = [rate for rate in rates if rate is not None]
+    if not known_rates or len(known_rates) < len(rates):
         return None
     latencies: dict[Metric, float | None] = {}
     for metric, _ in _LATENCIES:
@@ -194,7 +194,7 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
         known = [value for value in values if value is not None]
         # Of reads and writes the worse; a part of them would pass for all.
         latencies[metric] = max(known) if len(known) == len(values) else None
-    return _Result(iops=sum(known), latencies=latencies)
+    return _Result(iops=sum(known_rates), latencies=latencies)
 
 
 @contextmanager

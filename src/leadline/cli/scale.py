@@ -1,4 +1,4 @@
-"""`leadline scale`: how throughput and latency go with load, and what a larger system gives."""
+"""`leadline scale`: load curves, and the speed-up of systems of different size."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     "--by",
     "label",
     metavar="LABEL",
-    help="Systems are the targets of one run by this label: cores.",
+    help="Compare the targets of one run by this label: cores.",
 )
 @click.option(
     "--added",
     type=click.FloatRange(min=0, min_open=True),
     metavar="RATIO",
-    help="How many times as much hardware the second system has, where no inventory shows it: 1.6.",
+    help="Ratio of the second system's hardware to the first, without inventories: 1.6.",
 )
 @click.option(
     "--band",
     metavar="PERCENT",
     default="5%",
     show_default=True,
-    help="Differences within it count as none.",
+    help="Equivalence margin: smaller differences count as none.",
 )
 @format_option("text", "json", "csv", "markdown")
 def command(
@@ -52,11 +52,11 @@ def command(
     band: str,
     output: str,
 ) -> Exit:
-    """Show throughput and latency against load: peak, knee, what held each level back, and the
-    last level within a latency limit. Several runs, clusters of one run, or targets by a label are
-    systems of different size: their speed-up is shown next to the resources that were added.
+    """Show throughput and latency over load: peak, knee, the bottleneck of each level, and the last
+    level within a latency limit. Several runs, clusters of one run, or targets by a label are
+    systems of different size: the command shows their speed-up and the added resources.
 
-    Without RUN the latest. Ends with exit status 6 if no load curve is there.
+    Without RUN the latest run is used. Exit status 6: there is no load curve.
 
     \b
     Example:

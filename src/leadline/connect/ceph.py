@@ -1,9 +1,8 @@
-"""Commands to a cluster through librados: milliseconds each, where the `ceph` program takes a
-second to start.
+"""Commands to a Ceph cluster through librados, and to daemons through their admin sockets.
 
-librados is called by ctypes, since its Python binding belongs to the distribution's own Python
-and cannot be imported by another. The C interface used here is stable since Ceph 0.80
-(include/rados/librados.h).
+A command takes milliseconds; the `ceph` program needs a second to start. librados is called by
+ctypes: its Python binding belongs to the distribution's Python. The C interface is stable since
+Ceph 0.80 (include/rados/librados.h).
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import ctypes
 import errno
 import json
 import os
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,15 +23,13 @@ from typing import Any, Self, TypeVar
 from leadline import errors
 from leadline.errors import LeadlineError
 
-# Where a cluster is and who we are to it.
-
 INSTALL_CLIENT = "install Ceph's client programs (Debian and Fedora: ceph-common)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CephAccess:
-    """A configuration file, a name without `client.`, a keyring unless the configuration names
-    it, and the network namespace from which the cluster can be reached (a lab's)."""
+    """The access to a cluster: a configuration file, a name without `client.`, a keyring unless the
+    configuration names it, and the network namespace of a lab."""
 
     conf: Path
     name: str = "admin"
@@ -39,18 +38,18 @@ class CephAccess:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What a command line begins with to run where the cluster can be reached. nsenter, not
-        `ip netns exec`, which would hide mounts made under it."""
+        """The words that run a command in the network namespace. nsenter, not `ip netns exec`,
+        which would hide later mounts."""
         return ("nsenter", f"--net={self.namespace}", "--") if self.namespace else ()
 
     def command(self, program: str, *arguments: str) -> tuple[str, ...]:
-        """The command line of one of Ceph's own programs (ceph, rbd, rados) for this cluster."""
+        """Return the command line of a Ceph program (ceph, rbd, rados) for this cluster."""
         keyring = ("--keyring", str(self.keyring)) if self.keyring else ()
         who = ("--conf", str(self.conf), "--id", self.name, *keyring)
         return (*self.prefix, program, *who, *arguments)
 
     def require_conf(self) -> None:
-        """Raise LeadlineError(`ceph-unreachable`, `ceph-denied`) for files that are not there."""
+        """Raise LeadlineError(`ceph-unreachable`, `ceph-denied`) for unreadable files."""
         try:
             self.conf.read_bytes()
         except OSError as error:
@@ -73,23 +72,23 @@ class CephAccess:
 
 _CLONE_NEWNET = 0x40000000
 _Answer = TypeVar("_Answer")
-_REFUSED = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EINVAL)
+_DENIED = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EINVAL)
 
 
 class CommandFailed(LeadlineError):
-    """A cluster refused or failed a command; `number` is the errno that it gave."""
+    """A refused or failed command; `number` is its errno."""
 
-    def __init__(self, number: int, command: str, said: str) -> None:
+    def __init__(self, number: int, command: str, message: str) -> None:
         self.number = number
         super().__init__(
             errors.CEPH_FAILED,
             f"the cluster refuses `ceph {command}`: {os.strerror(number)}",
-            context=[said] if said else (),
+            context=[message] if message else (),
         )
 
 
 class Connection:
-    """An open connection. Its calls block for `timeout_s` at most."""
+    """An open connection. Its calls block for at most `timeout_s`."""
 
     def __init__(self, access: CephAccess, *, timeout_s: float = 10.0) -> None:
         """Connect. Raises LeadlineError: `ceph-missing`, `ceph-unreachable`, `ceph-denied`."""
@@ -97,7 +96,7 @@ class Connection:
         self.access = access
         self._timeout_s = timeout_s
         self._handle: ctypes.c_void_p | None = None
-        # One thread of its own: threads that librados starts inherit its network namespace.
+        # One thread: the threads of librados inherit its network namespace.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="librados")
         try:
             self._call(self._connect)
@@ -117,22 +116,22 @@ class Connection:
         self.close()
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
-        """What `ceph PREFIX ARGUMENTS` prints. Raises CommandFailed, or LeadlineError
-        (`ceph-unreachable`) where no answer comes."""
+        """Return the output of `ceph PREFIX ARGUMENTS`. Raises CommandFailed, or LeadlineError
+        (`ceph-unreachable`) without an answer."""
         library = _library()
         return self._command(
             lambda *rest: library.rados_mon_command(self._handle, *rest), prefix, data, arguments
         )
 
     def mgr(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
-        """As `mon`, of the manager and its modules."""
+        """Send a command to the manager and its modules; as `mon`."""
         library = _library()
         return self._command(
             lambda *rest: library.rados_mgr_command(self._handle, *rest), prefix, data, arguments
         )
 
     def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes:
-        """What `ceph tell osd.NUMBER PREFIX` prints."""
+        """Send a command to one OSD; as `mon`."""
         library = _library()
         return self._command(
             lambda *rest: library.rados_osd_command(self._handle, number, *rest),
@@ -142,7 +141,7 @@ class Connection:
         )
 
     def mon_json(self, prefix: str, /, **arguments: object) -> Any:
-        """A monitor's answer with `format=json`, decoded."""
+        """Return a monitor's answer with `format=json`, decoded."""
         return json.loads(self.mon(prefix, format="json", **arguments))
 
     def close(self) -> None:
@@ -168,7 +167,7 @@ class Connection:
             library.rados_shutdown(handle)
             raise LeadlineError(
                 errors.CEPH_UNREACHABLE,
-                f"{str(self.access.conf)!r} is no configuration of Ceph's: {os.strerror(-read)}",
+                f"{str(self.access.conf)!r} is not a Ceph configuration: {os.strerror(-read)}",
                 hint="name the cluster's ceph.conf with --ceph-conf",
             )
         for key, value in self._settings().items():
@@ -176,7 +175,7 @@ class Connection:
         status = library.rados_connect(handle)
         if status:
             library.rados_shutdown(handle)
-            raise _refused(-status, self.access)
+            raise _connect_error(-status, self.access)
         self._handle = handle
 
     def _settings(self) -> Mapping[str, str]:
@@ -185,7 +184,7 @@ class Connection:
             "client_mount_timeout": bound,
             "rados_mon_op_timeout": bound,
             "rados_osd_op_timeout": bound,
-            # stderr is ours; what librados would print there comes back as errors.
+            # stderr belongs to Leadline; librados returns its messages as errors.
             "log_to_stderr": "false",
             "err_to_stderr": "false",
             "log_file": "",
@@ -207,8 +206,8 @@ class Connection:
 
         def task() -> tuple[int, bytes, str]:
             words = (ctypes.c_char_p * 1)(request)
-            out, said = ctypes.c_void_p(), ctypes.c_void_p()
-            out_size, said_size = ctypes.c_size_t(), ctypes.c_size_t()
+            out, message = ctypes.c_void_p(), ctypes.c_void_p()
+            out_size, message_size = ctypes.c_size_t(), ctypes.c_size_t()
             status = call(
                 words,
                 ctypes.c_size_t(1),
@@ -216,15 +215,15 @@ class Connection:
                 ctypes.c_size_t(len(data)),
                 ctypes.byref(out),
                 ctypes.byref(out_size),
-                ctypes.byref(said),
-                ctypes.byref(said_size),
+                ctypes.byref(message),
+                ctypes.byref(message_size),
             )
-            answer, words_said = _taken(out, out_size), _taken(said, said_size)
-            return status, answer, words_said.decode("utf-8", "replace").strip()
+            answer, text = _take(out, out_size), _take(message, message_size)
+            return status, answer, text.decode("utf-8", "replace").strip()
 
         if self._handle is None:
             raise LeadlineError(errors.CEPH_UNREACHABLE, "the connection is closed")
-        status, answer, words_said = self._call(task)
+        status, answer, message = self._call(task)
         if status == -errno.ETIMEDOUT:
             raise LeadlineError(
                 errors.CEPH_UNREACHABLE,
@@ -233,12 +232,12 @@ class Connection:
             )
         if status < 0:
             words = [prefix, *(str(value) for key, value in given.items() if key != "format")]
-            raise CommandFailed(-status, " ".join(words), words_said)
+            raise CommandFailed(-status, " ".join(words), message)
         return answer
 
 
 def _library() -> ctypes.CDLL:
-    """librados. Raises LeadlineError(`ceph-missing`)."""
+    """Load librados. Raises LeadlineError(`ceph-missing`)."""
     try:
         return ctypes.CDLL("librados.so.2")
     except OSError as error:
@@ -269,8 +268,8 @@ def _enter(access: CephAccess) -> None:
         ) from error
 
 
-def _taken(buffer: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
-    """The bytes that librados allocated for us, which are freed."""
+def _take(buffer: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
+    """Copy and free a buffer of librados."""
     if not buffer.value:
         return b""
     taken = ctypes.string_at(buffer.value, size.value)
@@ -278,15 +277,15 @@ def _taken(buffer: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
     return taken
 
 
-def _refused(number: int, access: CephAccess) -> LeadlineError:
-    """Why there is no connection."""
+def _connect_error(number: int, access: CephAccess) -> LeadlineError:
+    """Return the error for a failed connection."""
     context = [f"configuration {access.conf}", f"name client.{access.name}"]
     if access.keyring:
         context.append(f"keyring {access.keyring}")
-    if number in _REFUSED:
+    if number in _DENIED:
         return LeadlineError(
             errors.CEPH_DENIED,
-            f"the cluster does not take the name and key given: {os.strerror(number)}",
+            f"the cluster does not accept the name and key: {os.strerror(number)}",
             context=context,
             hint="--id NAME (without `client.`) and --keyring FILE must belong together",
         )
@@ -294,5 +293,38 @@ def _refused(number: int, access: CephAccess) -> LeadlineError:
         errors.CEPH_UNREACHABLE,
         f"no monitor of the cluster answers: {os.strerror(number)}",
         context=context,
-        hint="look whether its monitors run and can be reached from here",
+        hint="check that its monitors run and are reachable from here",
     )
+
+
+_ANSWER_LENGTH = struct.Struct(">I")
+# An answer of one process has tens of KB.
+_LONGEST_ANSWER_BYTES = 16 << 20
+
+
+def ask_admin_socket(path: Path, prefix: str, timeout_s: float) -> bytes:
+    """Return a daemon's or client's answer on its admin socket. Raises OSError, ValueError.
+
+    The protocol is Ceph's (src/common/admin_socket.cc): JSON and a NUL as the request; a length in
+    four bytes and JSON as the answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+        stream.settimeout(timeout_s)
+        stream.connect(str(path))
+        request = json.dumps({"prefix": prefix, "format": "json"}, separators=(",", ":"))
+        stream.sendall(request.encode() + b"\0")
+        (length,) = _ANSWER_LENGTH.unpack(_receive(stream, _ANSWER_LENGTH.size))
+        if length > _LONGEST_ANSWER_BYTES:
+            raise ValueError(f"an answer of {length} bytes")
+        return _receive(stream, length)
+
+
+def _receive(stream: socket.socket, length: int) -> bytes:
+    parts = []
+    while length:
+        part = stream.recv(length)
+        if not part:
+            raise ConnectionError("the answer ends early")
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)

@@ -1,4 +1,4 @@
-"""Programs for the administrator (losetup, rbd, zpool): where they lie; asked within a bound."""
+"""Administration programs (losetup, rbd, zfs, zpool): their paths, and calls with a time limit."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from leadline import errors
 from leadline.errors import LeadlineError
 
-# Where util-linux and ZFS lie, and which a user's path may lack.
+# The folders of util-linux and ZFS, which a user's path may lack.
 _SEARCHED = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-# What a shell says of a program that it cannot begin.
+# The status of a shell for a program that cannot be started.
 _NOT_BEGUN = 127
-# How often it is asked whether there is an answer to be had.
-_LOOK_S = 5.0
+# The period of `should_abort`.
+_CHECK_S = 5.0
 
 
 def find(program: str) -> str | None:
-    """Path of a program."""
+    """Return the path of a program, or None."""
     return shutil.which(program, path=_SEARCHED)
 
 
@@ -32,11 +32,11 @@ def run(
     cwd: str | None = None,
     should_abort: Callable[[], bool] = lambda: False,
 ) -> tuple[int | None, str, str]:
-    """Exit status (None: no answer in time; 127: it cannot be started), stdout and stderr of a
-    command. `should_abort` is asked now and then while it runs: True ends the wait.
+    """Return the exit status (None: no answer in time; 127: it cannot be started), stdout and
+    stderr of a command. `should_abort` is called regularly while it runs: True ends the wait.
 
-    What waits for a suspended pool or a dead cluster waits in the kernel and cannot be killed, so
-    that it is not waited for either.
+    A program that waits in the kernel for a suspended pool or a dead cluster cannot be killed. It
+    is left behind.
     """
     try:
         child = subprocess.Popen(
@@ -44,7 +44,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Names are bytes to the kernel and UTF-8 to people, whatever this process's locale.
+            # Names are UTF-8, whatever this process's locale.
             encoding="utf-8",
             errors="replace",
             cwd=cwd,
@@ -55,7 +55,7 @@ def run(
     end = time.monotonic() + bound_s
     while True:
         try:
-            out, err = child.communicate(timeout=max(0.0, min(_LOOK_S, end - time.monotonic())))
+            out, err = child.communicate(timeout=max(0.0, min(_CHECK_S, end - time.monotonic())))
         except subprocess.TimeoutExpired:
             if time.monotonic() < end and not should_abort():
                 continue
@@ -66,53 +66,50 @@ def run(
         return child.returncode, out, err
 
 
-# What the programs of ZFS answer, and why they do not.
-
 GET_ZFS = (
     "Debian: zfsutils-linux with the kernel's module (zfs-dkms), or zfs-fuse, which runs without it"
 )
 _ANSWER_S = 60.0
 _KSTATS = Path("/proc/spl/kstat/zfs")
-# What they say where no ZFS runs: OpenZFS without its module, zfs-fuse without its daemon.
-_SILENT = ("failed to initialize", "modules are not loaded", "modules cannot be", "connect:")
+# Messages without a running ZFS: OpenZFS without its module, zfs-fuse without its daemon.
+_NOT_RUNNING = ("failed to initialize", "modules are not loaded", "modules cannot be", "connect:")
 
 
 def is_zfs_fuse() -> bool:
-    """Whether the programs here are those of zfs-fuse: the kernel has no ZFS and its daemon is
-    installed."""
+    """Return whether ZFS here is zfs-fuse: the kernel has no ZFS and the daemon is installed."""
     return not Path("/dev/zfs").exists() and find("zfs-fuse") is not None
 
 
 def suspended_pools() -> tuple[str, ...]:
-    """Pools whose I/O the kernel's module has suspended. It is read from files, which wait for
-    nothing, as the programs may. OpenZFS has them since 0.8; zfs-fuse has none."""
+    """Return the pools with suspended I/O, from the kernel's files: programs could block. OpenZFS
+    has the files since 0.8; zfs-fuse has none."""
     found = []
     for file in sorted(_KSTATS.glob("*/state")):
-        with suppress(OSError):  # exported in between
+        with suppress(OSError):  # exported meanwhile
             if file.read_text("utf-8", "replace").strip() == "SUSPENDED":
                 found.append(file.parent.name)
     return tuple(found)
 
 
 def is_suspended(pool: str) -> bool:
-    """Whether the kernel's module has suspended a pool's I/O; asks no program."""
+    """Return whether a pool's I/O is suspended, without a program."""
     return pool in suspended_pools()
 
 
 def suspended_error(pool: str, context: Sequence[str] = ()) -> LeadlineError:
-    """What there is to say of such a pool."""
+    """Return the error for a suspended pool."""
     return LeadlineError(
         errors.ZPOOL_UNFIT,
         f"the pool {pool!r} is SUSPENDED: its disks failed, and all of its I/O waits",
         context=context,
-        hint=f"`zpool status {pool}` says why; when its disks are back, `zpool clear {pool}` "
-        "lets it go on",
+        hint=f"`zpool status {pool}` shows the cause; when its disks are back, "
+        f"`zpool clear {pool}` resumes it",
     )
 
 
 def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) -> str:
-    """stdout of `zfs` or `zpool`; what it is asked of stands last. Raises LeadlineError:
-    `zfs-missing`, `zfs-failed`, and `zpool-unfit` where the pool is suspended."""
+    """Return the stdout of `zfs` or `zpool`; the dataset or pool is the last argument. Raises
+    LeadlineError: `zfs-missing`, `zfs-failed`, `zpool-unfit` for a suspended pool."""
     path = find(program)
     if path is None:
         raise LeadlineError(
@@ -130,33 +127,35 @@ def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) ->
         raise LeadlineError(
             errors.ZFS_FAILED,
             f"{what}: {program} gives no answer within {bound_s:g} s",
-            hint="a pool that is suspended answers nothing: look at `zpool status`",
+            hint="a suspended pool blocks: look at `zpool status`",
         )
-    said = [line for line in err.splitlines() if line.strip()]
-    if status and any(word in err for word in _SILENT):
+    lines = [line for line in err.splitlines() if line.strip()]
+    if status and any(word in err for word in _NOT_RUNNING):
         raise LeadlineError(
             errors.ZFS_MISSING,
-            "the programs of ZFS are here, but no ZFS runs",
-            context=said[:2],
+            "the ZFS programs are installed, but no ZFS runs",
+            context=lines[:2],
             hint="load the kernel's module (`modprobe zfs`), or start the daemon: `zfs-fuse`; "
-            "both want root",
+            "both need root",
         )
     if status:
-        # Behind the first lines comes how the program is used.
-        told = said[: next((at for at, line in enumerate(said) if line.startswith("usage:")), 3)]
+        # The usage text of the program follows the first lines.
+        usage = next((at for at, line in enumerate(lines) if line.startswith("usage:")), 3)
         raise LeadlineError(
-            errors.ZFS_FAILED, f"{what}: {program} ended with status {status}", context=told[:3]
+            errors.ZFS_FAILED,
+            f"{what}: {program} ended with status {status}",
+            context=lines[:usage][:3],
         )
     return out
 
 
 def pool_of(name: str) -> str:
-    """The pool of a dataset, of a snapshot, or itself."""
+    """Return the pool of a dataset, a snapshot or a pool."""
     return name.partition("/")[0].partition("@")[0]
 
 
 def properties(dataset: str) -> Mapping[str, str]:
-    """All properties of a dataset that this ZFS knows, sizes in bytes. Raises as `ask`."""
+    """Return all properties of a dataset, sizes in bytes. Raises as `ask`."""
     return _pairs(
         ask(
             "looking at a dataset", "zfs",
@@ -166,8 +165,8 @@ def properties(dataset: str) -> Mapping[str, str]:
 
 
 def local_property(name: str, dataset: str) -> str:
-    """The value that a user property was given on the dataset itself; empty where it has none, or
-    inherits one. Raises as `ask`."""
+    """Return a user property set on the dataset itself; empty where unset or inherited. Raises as
+    `ask`."""
     answer = ask(
         "looking at a dataset", "zfs", "get", "-Hp", "-o", "value,source", name, dataset
     ).strip()
@@ -176,7 +175,7 @@ def local_property(name: str, dataset: str) -> str:
 
 
 def pool_properties(pool: str) -> Mapping[str, str]:
-    """All properties of a pool, features among them; `zpool get` of old releases knows no -H.
+    """Return all properties of a pool with its features; `zpool get` of old releases has no -H.
     Raises as `ask`."""
     found = {}
     for line in ask("looking at a pool", "zpool", "get", "all", pool).splitlines()[1:]:
@@ -187,7 +186,7 @@ def pool_properties(pool: str) -> Mapping[str, str]:
 
 
 def exists(dataset: str) -> bool:
-    """Raises as `ask`."""
+    """Return whether a dataset exists. Raises as `ask`."""
     try:
         ask("looking for a dataset", "zfs", "list", "-H", "-o", "name", dataset)
     except LeadlineError as error:
@@ -198,9 +197,9 @@ def exists(dataset: str) -> bool:
 
 
 def pools() -> tuple[str, ...]:
-    """Names of the pools that are imported. Raises as `ask`."""
+    """Return the names of the imported pools. Raises as `ask`."""
     listed = ask("listing pools", "zpool", "list", "-H", "-o", "name").splitlines()
-    # zfs-fuse says "no pools available" on stdout.
+    # zfs-fuse writes "no pools available" to stdout.
     return tuple(line.strip() for line in listed if line.strip() and " " not in line.strip())
 
 

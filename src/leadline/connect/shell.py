@@ -1,4 +1,4 @@
-"""A shell where a volume is, whatever leads to it: the port that ways to a system implement."""
+"""The shell next to a volume: the interface of SSH, pod and console shells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command said, and its exit status."""
+    """The output and exit status of a command."""
 
     stdout: bytes
     stderr: bytes
@@ -23,20 +23,21 @@ class CommandResult:
 
     @property
     def text(self) -> str:
+        """stdout as text."""
         return self.stdout.decode("utf-8", "replace").strip()
 
     @property
     def error_line(self) -> str:
         """The last line of stderr, else of stdout."""
-        for said in (self.stderr, self.stdout):
-            lines = said.decode("utf-8", "replace").strip().splitlines()
+        for stream in (self.stderr, self.stdout):
+            lines = stream.decode("utf-8", "replace").strip().splitlines()
             if lines:
                 return lines[-1]
         return f"exit status {self.status}"
 
 
 class Shell(Protocol):
-    """A POSIX shell where a volume is: in a pod, or in the guest of a virtual machine."""
+    """A POSIX shell on a host, in a pod, or in the guest of a virtual machine."""
 
     @property
     def name(self) -> str: ...
@@ -51,18 +52,18 @@ class Shell(Protocol):
     ) -> CommandResult:
         """Run `sh -c SCRIPT sh ARGUMENTS...` with `given` as its stdin.
 
-        `output` gets stdout while it comes; it is then not in the answer. A connection that is
-        lost before the command was begun is made again; one that is lost behind it is told, since
-        nobody knows how far the command came. Raises LeadlineError: `shell-lost` for that and
-        where no answer came within `bound_s`; `runner-failed` where what the shell is in is gone.
+        `output` gets stdout as it arrives; the result then has none. A connection that is lost
+        before the command starts is opened again. A later loss is an error, since the progress of
+        the command is unknown. Raises LeadlineError: `shell-lost` for that and without an answer
+        within `bound_s`; `runner-failed` where the host, pod or guest is lost.
         """
 
 
 def run_repeatable(
     shell: Shell, script: str, *arguments: str, given: bytes = b"", bound_s: float
 ) -> CommandResult:
-    """Run what may be run twice, again and again where the connection is lost behind it, until
-    `bound_s` is over. Raises LeadlineError as Shell.run."""
+    """Run a repeatable command again after each lost connection, for `bound_s`. Raises
+    LeadlineError as Shell.run."""
     end = time.monotonic() + bound_s
     while True:
         try:

@@ -1,5 +1,8 @@
-"""One connection to a host, which all commands there share: to make one costs a tenth of a second
-and processor time of both machines, which a measurement does not have to spare."""
+"""A shell and fio servers on a remote host through the OpenSSH client.
+
+All commands on a host share one connection: a new one costs a tenth of a second and CPU time on
+both machines.
+"""
 
 from __future__ import annotations
 
@@ -26,88 +29,87 @@ from leadline import errors, files
 from leadline.connect.shell import CommandResult
 from leadline.errors import ErrorKind, LeadlineError
 
-# What the OpenSSH client complains of, in Leadline's words.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Complaint:
-    """`pattern` in what ssh says; `fact` goes on from the host's name; `{host}` in the hint.
-    `lasting`: to ask again would be in vain."""
+class _Failure:
+    """A failure of the OpenSSH client: `pattern` in its output, `fact` after the host's name, a
+    hint with `{host}`. `final`: a retry does not help."""
 
     pattern: str
     fact: str
     hint: str
-    lasting: bool = True
+    final: bool = True
 
 
-_BY_HAND = "try `ssh {host} true` by hand, which has to work without a question"
+_BY_HAND = "try `ssh {host} true` by hand; it must work without a prompt"
 _KNOWN = (
-    _Complaint(
+    _Failure(
         pattern="Could not resolve hostname",
-        fact="has a name that is not known here",
-        hint="write the host as `ssh` takes it, or give it a name in ~/.ssh/config",
+        fact="has an unknown name",
+        hint="write the host as for `ssh`, or name it in ~/.ssh/config",
     ),
-    _Complaint(
+    _Failure(
         pattern="IDENTIFICATION HAS CHANGED",
-        fact="has another host key than the one that is known",
-        hint="find out why before anything else: it may be another machine. If it was installed "
-        "anew: `ssh-keygen -R {host}`, then `ssh {host}` and compare the fingerprint",
+        fact="has another host key than the known one",
+        hint="find the cause first: it may be another machine. After a reinstallation: "
+        "`ssh-keygen -R {host}`, then `ssh {host}` and compare the fingerprint",
     ),
-    _Complaint(
+    _Failure(
         pattern="Host key verification failed|host key is known for",
-        fact="has a host key that is not known here",
+        fact="has an unknown host key",
         hint="connect once by hand, `ssh {host}`, and compare the fingerprint",
     ),
-    _Complaint(
+    _Failure(
         pattern="Permission denied|Too many authentication failures",
-        fact="does not let this user in",
-        hint="nobody is asked for a password: `ssh-copy-id {host}`, with a key that needs no "
-        "passphrase or lies in an agent",
+        fact="does not accept this user",
+        hint="passwords are not supported: `ssh-copy-id {host}`, with a key without passphrase "
+        "or in an agent",
     ),
-    _Complaint(
+    _Failure(
         pattern="Bad configuration option|Bad owner or permissions|Can't open user config|"
         "terminating, .* bad configuration|unsupported option",
         fact="cannot be reached with this configuration of ssh",
         hint="correct ~/.ssh/config, or the file that LEADLINE_SSH_CONFIG names",
     ),
-    _Complaint(
+    _Failure(
         pattern="Connection refused",
         fact="refuses the connection",
         hint="is sshd running there, at that port? " + _BY_HAND,
-        lasting=False,
+        final=False,
     ),
-    _Complaint(
+    _Failure(
         pattern="timed out|Timeout|No route to host|Network is unreachable|Host is down",
         fact="does not answer",
-        hint="is it up, and is there a way to it? " + _BY_HAND,
-        lasting=False,
+        hint="is it up, and is there a route to it? " + _BY_HAND,
+        final=False,
     ),
 )
-_OTHER = _Complaint(pattern="", fact="is not reached by ssh", hint=_BY_HAND, lasting=False)
+_OTHER = _Failure(pattern="", fact="cannot be reached by ssh", hint=_BY_HAND, final=False)
 
 
-class NotReached(Exception):
-    """No connection could be made; `lasting`: nor will one."""
+class Unreachable(Exception):
+    """A connection failed; `final`: a retry does not help."""
 
-    def __init__(self, host: str, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, host: str, output: str) -> None:
+        super().__init__(output)
         self._host = host
-        self._said = [line.strip() for line in said.splitlines() if line.strip()]
-        self._complaint = next(
-            (item for item in _KNOWN if re.search(item.pattern, said, re.IGNORECASE)), _OTHER
+        self._lines = [line.strip() for line in output.splitlines() if line.strip()]
+        self._failure = next(
+            (known for known in _KNOWN if re.search(known.pattern, output, re.IGNORECASE)), _OTHER
         )
-        self.lasting = self._complaint.lasting
+        self.final = self._failure.final
 
     def error(self, kind: ErrorKind) -> LeadlineError:
+        """Return the error for the user."""
         return LeadlineError(
             kind,
-            f"the host {self._host!r} {self._complaint.fact}",
-            context=[f"ssh: {line}" for line in self._said[-2:]],
-            hint=self._complaint.hint.format(host=self._host),
+            f"the host {self._host!r} {self._failure.fact}",
+            context=[f"ssh: {line}" for line in self._lines[-2:]],
+            hint=self._failure.hint.format(host=self._host),
         )
 
 
-def no_client() -> LeadlineError:
+def _missing_client() -> LeadlineError:
     return LeadlineError(
         errors.HOST_UNREACHABLE,
         "there is no ssh on this machine",
@@ -115,23 +117,23 @@ def no_client() -> LeadlineError:
     )
 
 
-def no_shell(host: str, complaint: str) -> LeadlineError:
+def _missing_shell(host: str, error_line: str) -> LeadlineError:
     return LeadlineError(
         errors.HOST_UNREACHABLE,
-        f"the host {host!r} lets this user in, but runs no commands: {complaint}",
-        hint="it needs a login shell, sh and base64, and a key that is bound to no command",
+        f"the host {host!r} accepts this user, but runs no commands: {error_line}",
+        hint="it needs a login shell, sh and base64, and a key without a forced command",
     )
 
 
-def lost(host: str, why: str) -> LeadlineError:
+def _lost_connection(host: str, reason: str) -> LeadlineError:
     return LeadlineError(
         errors.SHELL_LOST,
-        f"the connection to the host {host!r} was lost: {why}",
+        f"the connection to the host {host!r} was lost: {reason}",
         hint="look at the host and the network between; " + _BY_HAND.format(host=host),
     )
 
 
-def silent(host: str, bound_s: float) -> LeadlineError:
+def _timeout(host: str, bound_s: float) -> LeadlineError:
     return LeadlineError(
         errors.SHELL_LOST,
         f"the host {host!r} gave no answer within {bound_s:.0f} s",
@@ -139,16 +141,14 @@ def silent(host: str, bound_s: float) -> LeadlineError:
     )
 
 
-# How the OpenSSH client is called: nobody is asked anything, and nothing that a user typed can
-# become an option.
-
-# Names another configuration than ~/.ssh/config, as `ssh -F` does.
+# The environment variable for another configuration than ~/.ssh/config, as `ssh -F`.
 CONFIG = "LEADLINE_SSH_CONFIG"
-# A host that is gone is told within ALIVE_S x ALIVE_COUNT.
+# A lost host is detected within ALIVE_S x ALIVE_COUNT.
 ALIVE_S = 5
 ALIVE_COUNT = 3
 CONNECT_S = 10
 
+# No prompts, no options from user input.
 _FIXED = (
     "BatchMode=yes",
     f"ConnectTimeout={CONNECT_S}",
@@ -166,10 +166,10 @@ _FIXED = (
 )
 
 
-def ssh(destination: str, options: Sequence[str], command: str) -> tuple[str, ...]:
-    """The OpenSSH client's command line that has `command` done at `destination` (`name`,
-    `user@name`, `[IPv6]`); the user's configuration gives port, key and jump hosts. `options` go
-    before those that all calls have."""
+def ssh_command(destination: str, options: Sequence[str], command: str) -> tuple[str, ...]:
+    """Return the OpenSSH command line that runs `command` at `destination` (`name`, `user@name`,
+    `[IPv6]`); the user's configuration gives port, key and jump hosts. `options` precede the fixed
+    ones."""
     config = os.environ.get(CONFIG)
     given = [argument for option in (*options, *_FIXED) for argument in ("-o", option)]
     user, at, name = destination.rpartition("@")
@@ -177,25 +177,25 @@ def ssh(destination: str, options: Sequence[str], command: str) -> tuple[str, ..
     return ("ssh", *(("-F", config) if config else ()), *given, "--", bare, command)
 
 
-def spelt(script: str, *arguments: str) -> str:
-    """`sh -c SCRIPT sh ARGUMENTS...` as text that every login shell takes for the same (fish and
-    csh read backslashes, exclamation marks and line breaks in quotes otherwise than POSIX says).
-    Script and arguments may have some 90 KiB in all, as Linux takes no longer argument."""
+def encode_command(script: str, *arguments: str) -> str:
+    """Encode `sh -c SCRIPT sh ARGUMENTS...` so that every login shell reads it alike (fish and csh
+    treat backslashes, exclamation marks and line breaks in quotes differently from POSIX). The
+    limit is about 90 KiB in all, the longest argument of Linux."""
     line = shlex.join(("sh", "-c", script, "sh", *arguments))
     packed = base64.b64encode(line.encode("utf-8", "surrogateescape")).decode()
     return f"exec sh -c 'eval \"exec $(echo {packed} | base64 -d)\"'"
 
 
-# As long as this machine and the user's jump hosts may take to be let in.
-_MADE_S = 3.0 * CONNECT_S
+# The time limit of a connection through the user's jump hosts.
+_CONNECTED_S = 3.0 * CONNECT_S
 _ENDED_S = 5.0
 _AT_ONCE = 4
-# It ends when its stdin does, and so when Leadline does, whatever ends that.
+# It ends with its stdin, and so with Leadline, however that ends.
 _HOLD = 'echo "$1"; exec cat >/dev/null'
 
 
 class Connection:
-    """To `host`, made when it is first needed and made again where it was lost."""
+    """The shared connection to `host`, opened at its first use and after a loss."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -206,25 +206,26 @@ class Connection:
         self._socket = Path()
 
     def require(self, end: float) -> None:
-        """Have a connection by the time.monotonic() `end`. Raises NotReached, LeadlineError."""
+        """Connect before the time.monotonic() `end`. Raises Unreachable, LeadlineError."""
         with self._lock:
             if self._master is None or self._master.poll() is not None:
                 self._close()
-                self._make(min(end, time.monotonic() + _MADE_S))
+                self._open(min(end, time.monotonic() + _CONNECTED_S))
                 self.reached = True
 
     def command(self, script: str, *arguments: str) -> tuple[str, ...]:
-        """The command line, to be run here, that has the script done there; by a connection of
-        its own where the host allows no second session in one."""
+        """Return the local command line that runs a script there; it opens its own connection
+        where the host allows one session per connection."""
         shared = ("ControlMaster=no", f"ControlPath={self._socket}", "ClearAllForwardings=yes")
-        return ssh(self.host, shared, spelt(script, *arguments))
+        return ssh_command(self.host, shared, encode_command(script, *arguments))
 
-    def turn(self) -> str:
-        """One of a few files of ours for this host."""
+    def lock_file(self) -> str:
+        """Return one of a few lock files for this host."""
         folder = self._socket.parent
         return str(folder / f"turn-{secrets.randbelow(_AT_ONCE)}") if folder.name else ""
 
     def close(self) -> None:
+        """End the connection."""
         with self._lock:
             self._close()
 
@@ -233,8 +234,8 @@ class Connection:
             self._end()
         self._master = self._end = None
 
-    def _make(self, end: float) -> None:
-        # A socket's path may have 108 bytes; ssh adds some of its own while it makes one.
+    def _open(self, end: float) -> None:
+        # A socket's path has at most 108 bytes; ssh adds some while it creates one.
         folder = tempfile.mkdtemp(prefix=files.prefix("ssh"), dir=files.SHORT)
         self._socket = Path(folder) / "c"
         token = secrets.token_hex(8)
@@ -242,7 +243,7 @@ class Connection:
         with tempfile.TemporaryFile() as stderr:
             try:
                 master = subprocess.Popen(
-                    ssh(self.host, options, spelt(_HOLD, token)),
+                    ssh_command(self.host, options, encode_command(_HOLD, token)),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
@@ -250,43 +251,43 @@ class Connection:
                 )
             except FileNotFoundError as error:
                 shutil.rmtree(folder, ignore_errors=True)
-                raise no_client() from error
+                raise _missing_client() from error
             assert master.stdout is not None
             with master.stdout as stdout:
-                made = _says(stdout, token.encode(), end)
-            if made:
+                connected = _wait_for_word(stdout, token.encode(), end)
+            if connected:
                 self._master = master
-                self._end = weakref.finalize(self, _ended, master, folder)
+                self._end = weakref.finalize(self, _end, master, folder)
                 return
             late = master.poll() is None and time.monotonic() >= end
-            _ended(master, folder)
+            _end(master, folder)
             stderr.seek(0)
-            said = stderr.read().decode("utf-8", "replace")
+            output = stderr.read().decode("utf-8", "replace")
         if late:
-            raise NotReached(self.host, said or "timed out before this user was let in")
+            raise Unreachable(self.host, output or "timed out before this user was accepted")
         if master.returncode == 255:
-            raise NotReached(self.host, said)
-        lines = said.strip().splitlines()
-        raise no_shell(self.host, lines[-1] if lines else f"exit status {master.returncode}")
+            raise Unreachable(self.host, output)
+        lines = output.strip().splitlines()
+        raise _missing_shell(self.host, lines[-1] if lines else f"exit status {master.returncode}")
 
 
-def _says(stdout: IO[bytes], word: bytes, end: float) -> bool:
-    """Whether the word comes before the end of the stream, or of the time."""
-    said = b""
+def _wait_for_word(stdout: IO[bytes], word: bytes, end: float) -> bool:
+    """Return whether the word arrives before the end of the stream and before `end`."""
+    received = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stdout, selectors.EVENT_READ)
-        while word not in said:
+        while word not in received:
             if not selector.select(timeout=max(0.0, end - time.monotonic())):
                 return False
             chunk = os.read(stdout.fileno(), 1 << 16)
             if not chunk:
                 return False
-            said += chunk
+            received += chunk
     return True
 
 
-def _ended(master: subprocess.Popen[bytes], folder: str) -> None:
-    """End it, whatever state it is in."""
+def _end(master: subprocess.Popen[bytes], folder: str) -> None:
+    """End the connection in any state."""
     assert master.stdin is not None
     master.stdin.close()
     try:
@@ -298,14 +299,12 @@ def _ended(master: subprocess.Popen[bytes], folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# A shell on a host, by the OpenSSH client.
-
 _PAUSE_S = 0.5
-# A try that has less time than that would only hide why the one before it failed.
+# A shorter attempt would only hide the cause of the previous failure.
 _TRY_S = 2.0
-# What ssh itself ends with; a command may as well, and then says so.
+# The exit status of ssh itself; a command with the same status reports it with the mark.
 _OWN_STATUS = 255
-# Tells where the command's output begins, behind what a login shell's start-up files print.
+# Marks the start of the command's output, after the output of a login shell's start-up files.
 _FRAMED = """\
 mark=$1; shift; echo "$mark"
 "$@"; status=$?
@@ -315,22 +314,23 @@ exit "$status"
 
 
 class SshShell:
-    """On `host` (`name`, `user@name`, `[IPv6]`), as the user's ssh reaches it. Commands may be run
-    from several threads at once. What is still running there when the connection is lost, or
-    `bound_s` over, goes on until it reads its stdin or writes."""
+    """A shell on `host` (`name`, `user@name`, `[IPv6]`) through the user's ssh; thread-safe.
+
+    After a lost connection or `bound_s` a command there continues until it reads its stdin or
+    writes.
+    """
 
     def __init__(self, host: str) -> None:
         self.name = f"host {host}"
         self._connection = Connection(host)
 
-    def turn(self) -> str:
-        """A file to be locked while a further connection to this host is made; empty where there
-        is none. sshd turns away at random whoever comes while ten others are not yet let in
-        (`MaxStartups`)."""
-        return self._connection.turn()
+    def lock_file(self) -> str:
+        """Return a file to lock while another connection to this host is opened, or an empty text.
+        sshd rejects connections at random while ten others wait (`MaxStartups`)."""
+        return self._connection.lock_file()
 
     def close(self) -> None:
-        """End the connection; a later command makes another."""
+        """End the connection; a later command opens another."""
         self._connection.close()
 
     def run(
@@ -341,23 +341,23 @@ class SshShell:
         bound_s: float,
         output: Callable[[bytes], None] | None = None,
     ) -> CommandResult:
-        """As Shell.run says. A host that was never reached is `host-unreachable` at once."""
+        """Run as Shell.run. A host that was never reached is `host-unreachable` at once."""
         began = time.monotonic()
         end = began + bound_s
         host = self._connection.host
         while True:
             try:
                 self._connection.require(end)
-                said = self._run(script, arguments, given, end, output)
-                if said is None:
-                    raise silent(host, bound_s)
-                return said
-            except NotReached as error:
+                result = self._run(script, arguments, given, end, output)
+                if result is None:
+                    raise _timeout(host, bound_s)
+                return result
+            except Unreachable as error:
                 if not self._connection.reached:
                     raise error.error(errors.HOST_UNREACHABLE) from error
-                if error.lasting or time.monotonic() + _PAUSE_S + _TRY_S > end:
-                    gone = errors.RUNNER_FAILED if error.lasting else errors.SHELL_LOST
-                    raise error.error(gone) from error
+                if error.final or time.monotonic() + _PAUSE_S + _TRY_S > end:
+                    kind = errors.RUNNER_FAILED if error.final else errors.SHELL_LOST
+                    raise error.error(kind) from error
             time.sleep(_PAUSE_S)
 
     def _run(
@@ -368,11 +368,11 @@ class SshShell:
         end: float,
         output: Callable[[bytes], None] | None,
     ) -> CommandResult | None:
-        """None where the time is over. Raises NotReached where the command was not begun."""
+        """Return None after `end`. Raises Unreachable where the command did not start."""
         host = self._connection.host
         mark = f"leadline-{secrets.token_hex(8)}"
         command = self._connection.command(_FRAMED, mark, "sh", "-c", script, "sh", *arguments)
-        begun = _Begun(f"{mark}\n".encode(), output)
+        streams = _MarkedOutput(f"{mark}\n".encode(), output)
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
             stdin.write(given)
             stdin.seek(0)
@@ -385,12 +385,12 @@ class SshShell:
                     start_new_session=True,
                 )
             except FileNotFoundError as error:
-                raise no_client() from error
+                raise _missing_client() from error
             in_time = False
             assert process.stdout is not None
             try:
                 with process.stdout as stdout:
-                    if _read(stdout, begun, end):
+                    if _read(stdout, streams, end):
                         process.wait(timeout=max(0.1, end - time.monotonic()))
                         in_time = True
             except subprocess.TimeoutExpired:
@@ -400,25 +400,25 @@ class SshShell:
                     process.kill()
                 status = process.wait()
             stderr.seek(0)
-            talk = stderr.read()
+            error_output = stderr.read()
         if not in_time:
             return None
-        if status == _OWN_STATUS and talk.endswith(mark.encode()):
-            talk = talk.removesuffix(mark.encode())
+        if status == _OWN_STATUS and error_output.endswith(mark.encode()):
+            error_output = error_output.removesuffix(mark.encode())
         elif status == _OWN_STATUS or status < 0:
-            told = talk.decode("utf-8", "replace")
-            if begun:
-                last = told.strip().splitlines()[-1:] or ["the host closed it"]
-                raise lost(host, last[0])
-            raise NotReached(host, told)
-        said = CommandResult(stdout=bytes(begun.stdout), stderr=talk, status=status)
-        if not begun:
-            raise no_shell(host, said.error_line)
-        return said
+            text = error_output.decode("utf-8", "replace")
+            if streams:
+                last = text.strip().splitlines()[-1:] or ["the host closed it"]
+                raise _lost_connection(host, last[0])
+            raise Unreachable(host, text)
+        result = CommandResult(stdout=bytes(streams.stdout), stderr=error_output, status=status)
+        if not streams:
+            raise _missing_shell(host, result.error_line)
+        return result
 
 
-class _Begun:
-    """stdout behind the mark; it goes on to `output` where somebody listens."""
+class _MarkedOutput:
+    """The stdout after the mark, passed on to `output` where one is given; true once marked."""
 
     def __init__(self, mark: bytes, output: Callable[[bytes], None] | None) -> None:
         self.stdout = bytearray()
@@ -439,31 +439,29 @@ class _Begun:
             self.stdout += chunk
 
 
-def _read(stdout: IO[bytes], begun: _Begun, end: float) -> bool:
-    """Whether stdout came to its end before the time did."""
+def _read(stdout: IO[bytes], streams: _MarkedOutput, end: float) -> bool:
+    """Return whether stdout ended in time."""
     with selectors.DefaultSelector() as selector:
         selector.register(stdout, selectors.EVENT_READ)
         while selector.select(timeout=max(0.0, end - time.monotonic())):
             chunk = os.read(stdout.fileno(), 1 << 16)
             if not chunk:
                 return True
-            begun.take(chunk)
+            streams.take(chunk)
     return False
 
 
-# A host with a folder of our own: its shell, and fio servers there as if they were here.
-
-# The server has a connection of its own, so that its end is the server's end.
-# At that level ssh says what is wrong with a forward.
+# The server has its own connection, whose end is the server's end. At this log level ssh reports a
+# failed forward.
 _OPTIONS = ("LogLevel=INFO", "ControlMaster=no", "ControlPath=none", "StreamLocalBindUnlink=yes")
 _SERVING_S = 60.0
-# Longer than a host takes to refuse a connection that was forwarded.
+# Longer than a host needs to refuse a forwarded connection.
 _OPEN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshHost:
-    """`host` as ssh takes it; `path` is our folder there."""
+    """A host for ssh, with Leadline's folder there."""
 
     host: str
     path: str
@@ -476,29 +474,31 @@ class SshHost:
     def serving(
         self, socket: Path, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> tuple[str, ...]:
-        """As Host.serving says. What the server says comes on stderr.
+        """Implement Host.serving: return the command that runs a fio server there; it writes to
+        stderr.
 
-        fio asks nobody who he is, so the server listens at a Unix socket in a directory that only
-        its user may enter. `socket` appears when the server answers, and is gone when it ended.
-        The user's own forwards for that host are made too, since ssh drops all or none."""
+        fio has no authentication, so the server listens at a Unix socket in a directory of its
+        user. `socket` exists while the server answers. The user's own forwards for that host are
+        opened too, since ssh drops all or none.
+        """
         token = secrets.token_hex(8)
         there = f"/tmp/leadline-{token}"
         assignments = [f"{name}={value}" for name, value in environment.items()]
-        remote = spelt(
+        remote = encode_command(
             _script("serve"), token, there, self.path,
             "env", *assignments, "fio", *arguments,
         )  # fmt: skip
         early = Path(f"{socket}.early")
-        forward = ("-L", f"{_field(str(early))}:{there}/s")
-        program, *rest = ssh(self.host, _OPTIONS, remote)
+        forward = ("-L", f"{_escape_path(str(early))}:{there}/s")
+        program, *rest = ssh_command(self.host, _OPTIONS, remote)
         return (
-            "sh", "-c", _script("forward"), "sh", token, str(socket), self.shell.turn(),
+            "sh", "-c", _script("forward"), "sh", token, str(socket), self.shell.lock_file(),
             program, *forward, *rest,
         )  # fmt: skip
 
 
 def require_serving(host: SshHost) -> None:
-    """Try whether fio on the host can serve here. Raises LeadlineError(`host-unreachable`)."""
+    """Test a fio server on the host. Raises LeadlineError(`host-unreachable`)."""
     with (
         tempfile.TemporaryDirectory(prefix=files.prefix("ssh"), dir=files.SHORT) as folder,
         tempfile.TemporaryFile() as stderr,
@@ -520,18 +520,18 @@ def require_serving(host: SshHost) -> None:
             server.terminate()
             server.wait()
         stderr.seek(0)
-        said = stderr.read().decode("utf-8", "replace").strip().splitlines()
+        lines = stderr.read().decode("utf-8", "replace").strip().splitlines()
     raise LeadlineError(
         errors.HOST_UNREACHABLE,
         f"fio on the host {host.host!r} cannot be reached through ssh",
-        context=[f"ssh: {line}" for line in said[-3:]],
+        context=[f"ssh: {line}" for line in lines[-3:]],
         hint="sshd there must forward Unix sockets: AllowStreamLocalForwarding and "
         "DisableForwarding in its sshd_config, and in front of the key in authorized_keys",
     )
 
 
 def _stays_open(path: Path) -> bool:
-    """Whether somebody takes a connection; ssh closes one that its other end does not."""
+    """Return whether the server accepts a connection; otherwise ssh closes it."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_OPEN_S)
         try:
@@ -543,8 +543,8 @@ def _stays_open(path: Path) -> bool:
             return False
 
 
-def _field(path: str) -> str:
-    """A path as `ssh -L` takes it."""
+def _escape_path(path: str) -> str:
+    """Escape a path for `ssh -L`."""
     for character, written in (("\\", "\\\\"), (":", "\\:"), ("%", "%%")):
         path = path.replace(character, written)
     return path

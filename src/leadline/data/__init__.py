@@ -14,7 +14,6 @@ _Table = TypeVar("_Table")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@functools.cache
 def load_table(name: str, model: type[_Table]) -> _Table:
     """Return the table `data/NAME.yaml`, validated. It is read once per process.
 
@@ -26,7 +25,12 @@ def load_table(name: str, model: type[_Table]) -> _Table:
     Raises:
         pydantic.ValidationError: The table does not fit the model, which is a bug in the package.
     """
+    return cast(_Table, _load(name, cast(Any, model)))
+
+
+@functools.cache
+def _load(name: str, model: Any) -> Any:
     text = (resources.files(__name__) / f"{name}.yaml").read_text("utf-8")
     # In a tuple, a dataclass takes the adapter's configuration: unknown keys are refused.
-    adapter: Any = TypeAdapter(tuple[model], config=ConfigDict(extra="forbid"))  # type: ignore[valid-type]
-    return cast(_Table, adapter.validate_python((yaml.load(text, _LOADER),))[0])
+    adapter = TypeAdapter[Any](tuple[model], config=ConfigDict(extra="forbid"))
+    return adapter.validate_python((yaml.load(text, _LOADER),))[0]

@@ -1,15 +1,19 @@
-"""From raw dumps to the inventory of ZFS."""
+"""ZFS below a target: the parsed dumps, and the tables of parameters that affect its I/O."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
+from pydantic import BeforeValidator
+
+from leadline.data import load_table
 from leadline.errors import LeadlineError
 from leadline.formats.zfs.lines import nice_count
 from leadline.formats.zfs.status import (
@@ -20,15 +24,17 @@ from leadline.formats.zfs.status import (
     parse_pool_status,
     parse_properties,
 )
-
-# ZFS as its own programs describe it.
+from leadline.units import parse_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZfsPool:
-    """A pool. `version` is its number, empty where it has features instead. `ashift` is the
-    exponent of the least block, None where nobody tells or it was left to the vdevs. Shares are
-    of 1. What is not told is None or empty. `vdevs` hold the pool itself at depth 0."""
+    """A pool. Unknown values are None or empty.
+
+    `version` is its number, empty for a pool with feature flags. `ashift` is the exponent of the
+    smallest block, None if it is left to the vdevs. Shares are of 1. `vdevs` hold the pool itself
+    at depth 0.
+    """
 
     name: str
     version: str = ""
@@ -47,32 +53,34 @@ class ZfsPool:
 
     @property
     def top_level(self) -> tuple[VdevStatus, ...]:
-        """The vdevs that data is spread over."""
-        return tuple(one for one in self.vdevs if one.depth == 1 and one.group is VdevGroup.DATA)
+        """The vdevs that data is striped over."""
+        return tuple(
+            vdev for vdev in self.vdevs if vdev.depth == 1 and vdev.group is VdevGroup.DATA
+        )
 
     @property
     def data_leaves(self) -> tuple[str, ...]:
-        """Names of the devices and files that data lies on: logs, caches and spares are none."""
+        """Names of the devices and files that hold data, without logs, caches and spares."""
         ends = [*self.vdevs[1:], None]
         return tuple(
-            one.name
-            for one, after in zip(self.vdevs, ends, strict=False)
-            if one.depth
-            and one.group in (VdevGroup.DATA, VdevGroup.SPECIAL, VdevGroup.DEDUP)
-            and (after is None or after.depth <= one.depth)
+            vdev.name
+            for vdev, after in zip(self.vdevs, ends, strict=False)
+            if vdev.depth
+            and vdev.group in (VdevGroup.DATA, VdevGroup.SPECIAL, VdevGroup.DEDUP)
+            and (after is None or after.depth <= vdev.depth)
         )
 
     @property
     def layout(self) -> str:
-        """How many vdevs of which kind: `1 x disk`, `2 x mirror of 2, log: 1 x disk`."""
-        counts: dict[tuple[VdevGroup, str], int] = {}
-        for at, one in enumerate(self.vdevs):
-            if one.depth != 1:
+        """Number and kind of the vdevs: `1 x disk`, `2 x mirror of 2, log: 1 x disk`."""
+        counts: Counter[tuple[VdevGroup, str]] = Counter()
+        for at, vdev in enumerate(self.vdevs):
+            if vdev.depth != 1:
                 continue
-            behind = takewhile(lambda other: other.depth > 1, self.vdevs[at + 1 :])
-            members = sum(other.depth == 2 for other in behind)
-            kind = f"{one.name.partition('-')[0]} of {members}" if members else "disk"
-            counts[one.group, kind] = counts.get((one.group, kind), 0) + 1
+            below = takewhile(lambda other: other.depth > 1, self.vdevs[at + 1 :])
+            members = sum(other.depth == 2 for other in below)
+            kind = f"{vdev.name.partition('-')[0]} of {members}" if members else "disk"
+            counts[vdev.group, kind] += 1
         return ", ".join(
             f"{'' if group is VdevGroup.DATA else f'{group.value}: '}{count} x {kind}"
             for (group, kind), count in counts.items()
@@ -81,15 +89,14 @@ class ZfsPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZfsDataset:
-    """A file system or a volume (`kind`) with all properties that it tells."""
+    """A file system or a volume (`kind`) with its properties."""
 
     name: str
     kind: str
     properties: Mapping[str, Property]
 
     def value(self, key: str) -> str:
-        """A property's value as it is printed, sizes in bytes; empty where this ZFS has no such
-        property."""
+        """Return a property's value as ZFS prints it, sizes in bytes; empty if it is missing."""
         found = self.properties.get(key)
         return found.value if found else ""
 
@@ -102,10 +109,12 @@ class ZfsDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZfsInventory:
-    """What lies in the dumps of a target. `version` is that of the kernel's module or, without
-    one, of the programs; empty where nobody tells (zfs-fuse). `implementation` is `kernel` or
-    `fuse`. `parameters` are the module's by name, as texts. `unread` says of which dump nothing
-    could be learned, and why."""
+    """The dumps of a target, parsed.
+
+    `version` is that of the kernel module or, without one, of the programs; empty if unknown
+    (zfs-fuse). `implementation` is `kernel` or `fuse`. `parameters` map the module's parameters to
+    their values. `unread` names each dump that could not be read, with the reason.
+    """
 
     version: str
     implementation: str
@@ -131,13 +140,15 @@ _Read = TypeVar("_Read")
 
 
 def zfs_inventory(dumps: Mapping[str, bytes]) -> ZfsInventory | None:
-    """What the dumps tell; None where there is none of ZFS among them. Never raises: a dump that
-    cannot be understood is named in `unread`."""
+    """Parse the dumps; return None if none of them is of ZFS.
+
+    Never raises: `unread` names each dump that cannot be parsed.
+    """
     names = {name.removesuffix(ERROR) for name in dumps}
     if not names & set(FILES):
         return None
     unread = [
-        f"{name}: {_text(dumps, name + ERROR).strip() or 'no reason told'}"
+        f"{name}: {_text(dumps, name + ERROR).strip() or 'unknown reason'}"
         for name in FILES
         if name + ERROR in dumps
     ]
@@ -154,8 +165,8 @@ def zfs_inventory(dumps: Mapping[str, bytes]) -> ZfsInventory | None:
     pool = read(POOL, parse_properties) or {}
     status = read(STATUS, parse_pool_status) or ()
     dataset = read(DATASET, parse_properties) or {}
-    parameters = _parameters(_text(dumps, PARAMETERS))
-    version, kernel = _version(_text(dumps, VERSION))
+    parameters = _parse_parameters(_text(dumps, PARAMETERS))
+    version, kernel = _parse_version(_text(dumps, VERSION))
     return ZfsInventory(
         version=version,
         implementation="kernel" if kernel or parameters else "fuse",
@@ -166,9 +177,11 @@ def zfs_inventory(dumps: Mapping[str, bytes]) -> ZfsInventory | None:
     )
 
 
-def _version(text: str) -> tuple[str, bool]:
-    """The version and whether it is that of a kernel's module: `zfs-2.3.2-1` and
-    `zfs-kmod-2.3.2-1`, or what /sys/module/zfs/version holds."""
+def _parse_version(text: str) -> tuple[str, bool]:
+    """Return the version and whether it is a kernel module's.
+
+    The text is `zfs-2.3.2-1` and `zfs-kmod-2.3.2-1`, or the content of /sys/module/zfs/version.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     chosen = next((line for line in lines if "kmod" in line), lines[0] if lines else "")
     found = _VERSION.search(chosen)
@@ -176,29 +189,25 @@ def _version(text: str) -> tuple[str, bool]:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """`(2, 3, 2)` of `2.3.2-2~bpo12+2`; empty where it is no version."""
+    """Return `(2, 3, 2)` for `2.3.2-2~bpo12+2`; empty for text that is not a version."""
     found = _KNOWN.match(version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def _parameters(text: str) -> dict[str, str]:
-    """`NAME VALUE` a line; a value may be empty or hold blanks."""
-    found = {}
-    for line in text.splitlines():
-        words = line.split(None, 1)
-        if words:
-            found[words[0]] = words[1].strip() if len(words) > 1 else ""
-    return found
+def _parse_parameters(text: str) -> dict[str, str]:
+    """Parse lines of `NAME VALUE`; a value may be empty or hold blanks."""
+    lines = (line.split(None, 1) for line in text.splitlines() if line.strip())
+    return {words[0]: words[1].strip() if len(words) > 1 else "" for words in lines}
 
 
 def _pool(
-    told: Mapping[str, Mapping[str, Property]], status: tuple[PoolStatus, ...]
+    properties: Mapping[str, Mapping[str, Property]], status: tuple[PoolStatus, ...]
 ) -> ZfsPool | None:
-    if not told and not status:
+    if not properties and not status:
         return None
-    name = next(iter(told), "") or status[0].name
-    tree = next((one for one in status if one.name == name), None)
-    values = {key: one.value for key, one in told.get(name, {}).items()}
+    name = next(iter(properties), "") or status[0].name
+    tree = next((pool for pool in status if pool.name == name), None)
+    values = {key: found.value for key, found in properties.get(name, {}).items()}
 
     def text(key: str) -> str:
         return "" if values.get(key) in (None, "-") else values[key]
@@ -228,20 +237,15 @@ def _pool(
     )
 
 
-def _dataset(told: Mapping[str, Mapping[str, Property]]) -> ZfsDataset | None:
-    name = next(iter(told), "")
-    if not name:
-        return None
-    rows = told[name]
-    return ZfsDataset(
-        name=name,
-        kind=rows["type"].value if "type" in rows else "",
-        properties=rows,
-    )
+def _dataset(datasets: Mapping[str, Mapping[str, Property]]) -> ZfsDataset | None:
+    for name, rows in datasets.items():
+        kind = rows["type"].value if "type" in rows else ""
+        return ZfsDataset(name=name, kind=kind, properties=rows)
+    return None
 
 
 def _share(text: str) -> float | None:
-    """`47` and `47%` are 0.47."""
+    """Return 0.47 for `47` and `47%`."""
     digits = text.removesuffix("%")
     return int(digits) / 100 if digits.isascii() and digits.isdecimal() else None
 
@@ -257,18 +261,11 @@ def _text(dumps: Mapping[str, bytes], name: str) -> str:
     return dumps.get(name, b"").decode("utf-8", "replace")
 
 
-# The parameters of ZFS's module that bear on writing, on reading back and on receiving streams.
-#  Sources: OpenZFS's manual page zfs(4) and the defaults of its source
-# (`module/zfs/vdev_queue.c`, `arc.c`, `dsl_pool.c`, `txg.c`, `zil.c`, `dmu_recv.c`, `dmu_send.c`,
-# `zvol.c`) of 0.6.5 to 2.3, the source where the two differ (a page of 2.2 says 30 for
-# `zfs_vdev_async_write_max_active`, the source 10). All defaults were held against those of a
-# module of 2.3.2 in a running kernel.
-
-KIB, MIB = 1 << 10, 1 << 20
+# Tables of module parameters and dataset properties: `data/zfs_parameters.yaml`.
 
 
 class Unit(StrEnum):
-    """What a value counts."""
+    """What a parameter's value counts."""
 
     COUNT = "count"
     BYTES = "bytes"
@@ -279,7 +276,7 @@ class Unit(StrEnum):
 
 
 class Concern(StrEnum):
-    """What a parameter limits, hence which evidence bears on it."""
+    """What a parameter limits."""
 
     QUEUE = "I/Os in flight on a vdev"
     SIZE = "size of I/Os"
@@ -292,383 +289,40 @@ class Concern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """`defaults` are (first version, value), the oldest first, values as the module shows them;
-    none where it depends on the machine, which `computed` then tells. `does` is a sentence without
-    full stop, `evidence` what shows in a measurement whether the value is what limits."""
+    """A parameter of the kernel module that affects I/O.
+
+    `defaults` maps the version that introduced a default to its value, oldest first. It is empty
+    for a default that depends on the machine, which `computed` describes. `does` is a clause
+    without full stop; `evidence` names what shows in a measurement whether the value is the limit.
+    """
 
     name: str
     unit: Unit
     concern: Concern
     does: str
     evidence: str
-    defaults: tuple[tuple[str, int], ...] = ()
+    defaults: dict[str, Annotated[int, BeforeValidator(parse_size)]] = field(default_factory=dict)
     computed: str = ""
 
     def default(self, version: str) -> int | None:
-        """In a version (`2.3.2-1`); in the newest known where it is empty. None where it depends
-        on the machine, or that version had no such parameter."""
+        """Return the default in a version (`2.3.2-1`), or in the newest known one if it is empty.
+
+        None: the default depends on the machine, or the version lacks the parameter.
+        """
         key = version_key(version)
-        known = [value for first, value in self.defaults if not key or version_key(first) <= key]
+        known = [
+            value for first, value in self.defaults.items() if not key or version_key(first) <= key
+        ]
         return known[-1] if known else None
 
     def changed(self, value: str, version: str) -> bool:
-        """Whether a value is known to be another than the default."""
+        """Return whether a value is known to differ from the default."""
         default = self.default(version)
         return default is not None and value != str(default)
 
 
-def _queue(kind: str, least: int, most: int, does: str, evidence: str) -> tuple[Parameter, ...]:
-    """The two bounds of one class of I/Os."""
-    pair = (("min", least, "at least"), ("max", most, "at most"))
-    return tuple(
-        Parameter(
-            name=f"zfs_vdev_{kind}_{end}_active",
-            unit=Unit.COUNT,
-            concern=Concern.QUEUE,
-            does=f"{word} so many {does} are in flight on a vdev"
-            + (" before other classes get more" if end == "min" else ""),
-            evidence=evidence,
-            defaults=((_FIRST, value),),
-        )
-        for end, value, word in pair
-    )
-
-
-_FIRST = "0.6.4"
-_ACTIVE = "zpool iostat -q: %s active at the limit while some are pending"
-PARAMETERS_PARAMETERS: tuple[Parameter, ...] = (
-    # I/Os in flight.
-    Parameter(
-        name="zfs_vdev_max_active",
-        unit=Unit.COUNT,
-        concern=Concern.QUEUE,
-        does="at most so many I/Os of all classes together are in flight on a vdev",
-        evidence="zpool iostat -q: all classes together at the limit, which is rare",
-        defaults=((_FIRST, 1000),),
-    ),
-    *_queue("sync_read", 10, 10, "reads that somebody waits for", _ACTIVE % "syncq_read"),
-    *_queue("sync_write", 10, 10, "writes of the intent log", _ACTIVE % "syncq_write"),
-    *_queue("async_read", 1, 3, "reads ahead", _ACTIVE % "asyncq_read"),
-    Parameter(
-        name="zfs_vdev_async_write_min_active",
-        unit=Unit.COUNT,
-        concern=Concern.QUEUE,
-        does="so many writes of transaction groups are in flight on a vdev while little data is "
-        "dirty",
-        evidence="zpool iostat -q: asyncq_write active near this number while some are pending, "
-        "and dirty data below zfs_vdev_async_write_active_min_dirty_percent",
-        defaults=((_FIRST, 1), ("0.7", 2)),
-    ),
-    Parameter(
-        name="zfs_vdev_async_write_max_active",
-        unit=Unit.COUNT,
-        concern=Concern.QUEUE,
-        does="at most so many writes of transaction groups are in flight on a vdev, so that its "
-        "bandwidth is at most this number x their size / their latency",
-        evidence=_ACTIVE % "asyncq_write",
-        defaults=((_FIRST, 10),),
-    ),
-    Parameter(
-        name="zfs_vdev_async_write_active_min_dirty_percent",
-        unit=Unit.PERCENT,
-        concern=Concern.QUEUE,
-        does="from this share of zfs_dirty_data_max on more than the least number of async writes "
-        "are in flight",
-        evidence="asyncq_write between its two bounds while data is dirty",
-        defaults=((_FIRST, 30),),
-    ),
-    Parameter(
-        name="zfs_vdev_async_write_active_max_dirty_percent",
-        unit=Unit.PERCENT,
-        concern=Concern.QUEUE,
-        does="from this share of zfs_dirty_data_max on the greatest number of async writes is in "
-        "flight",
-        evidence="asyncq_write below its maximum while writers are being delayed",
-        defaults=((_FIRST, 60),),
-    ),
-    Parameter(
-        name="zfs_vdev_scrub_max_active",
-        unit=Unit.COUNT,
-        concern=Concern.QUEUE,
-        does="at most so many I/Os of scrubs and repairs are in flight on a vdev",
-        evidence="a scrub or resilver during the trial",
-        defaults=((_FIRST, 2), ("2.1", 3)),
-    ),
-    Parameter(
-        name="zfs_vdev_queue_depth_pct",
-        unit=Unit.PERCENT,
-        concern=Concern.QUEUE,
-        does="so many allocations may wait for a vdev, as a share of the async writes in flight, "
-        "before others are chosen",
-        evidence="vdevs of one pool that are not written alike; of a single vdev it does nothing",
-        defaults=(("0.7", 1000),),
-    ),
-    # Size.
-    Parameter(
-        name="zfs_vdev_aggregation_limit",
-        unit=Unit.BYTES,
-        concern=Concern.SIZE,
-        does="I/Os beside each other become one up to this size on vdevs that rotate",
-        evidence="zpool iostat -r: aggregated writes end at this size; blocks of at least it are "
-        "never merged",
-        defaults=((_FIRST, 128 * KIB), ("0.8", MIB)),
-    ),
-    Parameter(
-        name="zfs_vdev_aggregation_limit_non_rotating",
-        unit=Unit.BYTES,
-        concern=Concern.SIZE,
-        does="I/Os beside each other become one up to this size on vdevs that the kernel says do "
-        "not rotate, as RBD and NVMe do not",
-        evidence="zpool iostat -r: aggregated writes end at this size; blocks of at least it are "
-        "never merged",
-        defaults=(("0.8", 128 * KIB),),
-    ),
-    Parameter(
-        name="zfs_vdev_write_gap_limit",
-        unit=Unit.BYTES,
-        concern=Concern.SIZE,
-        does="writes are merged over a gap of at most this size",
-        evidence="zpool iostat -r: few aggregated writes though blocks lie close",
-        defaults=((_FIRST, 4 * KIB),),
-    ),
-    Parameter(
-        name="zfs_vdev_read_gap_limit",
-        unit=Unit.BYTES,
-        concern=Concern.SIZE,
-        does="reads are merged over a gap of at most this size",
-        evidence="zpool iostat -r: few aggregated reads though blocks lie close",
-        defaults=((_FIRST, 32 * KIB),),
-    ),
-    Parameter(
-        name="zfs_max_recordsize",
-        unit=Unit.BYTES,
-        concern=Concern.SIZE,
-        does="no dataset may be given larger records",
-        evidence="none of a measurement: a dataset has a record size or it was refused",
-        defaults=(("0.6.5", MIB), ("2.2", 16 * MIB)),
-    ),
-    # Dirty data.
-    Parameter(
-        name="zfs_dirty_data_max",
-        unit=Unit.BYTES,
-        concern=Concern.DIRTY,
-        does="writers stand still while so much of what they wrote is not on disk",
-        evidence="kstat dmu_tx: dmu_tx_dirty_over_max and dmu_tx_dirty_delay grow",
-        computed="zfs_dirty_data_max_percent of the memory, at most zfs_dirty_data_max_max",
-    ),
-    Parameter(
-        name="zfs_dirty_data_max_percent",
-        unit=Unit.PERCENT,
-        concern=Concern.DIRTY,
-        does="what zfs_dirty_data_max is made of as the module is loaded, as a share of the memory",
-        evidence="as of zfs_dirty_data_max",
-        defaults=((_FIRST, 10),),
-    ),
-    Parameter(
-        name="zfs_dirty_data_max_max",
-        unit=Unit.BYTES,
-        concern=Concern.DIRTY,
-        does="zfs_dirty_data_max is at most this as the module is loaded",
-        evidence="as of zfs_dirty_data_max",
-        computed="a quarter of the memory, at most 4 GiB",
-    ),
-    Parameter(
-        name="zfs_dirty_data_sync_percent",
-        unit=Unit.PERCENT,
-        concern=Concern.DIRTY,
-        does="a transaction group is closed once this share of zfs_dirty_data_max is dirty",
-        evidence="kstat txgs: groups close before zfs_txg_timeout",
-        defaults=(("0.8", 20),),
-    ),
-    Parameter(
-        name="zfs_delay_min_dirty_percent",
-        unit=Unit.PERCENT,
-        concern=Concern.DIRTY,
-        does="from this share of zfs_dirty_data_max on each write is delayed",
-        evidence="kstat dmu_tx: dmu_tx_dirty_delay grows",
-        defaults=((_FIRST, 60),),
-    ),
-    Parameter(
-        name="zfs_delay_scale",
-        unit=Unit.NANOSECONDS,
-        concern=Concern.DIRTY,
-        does="the delay of a write midway between where delays begin and zfs_dirty_data_max",
-        evidence="kstat dmu_tx: dmu_tx_dirty_delay grows",
-        defaults=((_FIRST, 500_000),),
-    ),
-    Parameter(
-        name="zfs_txg_timeout",
-        unit=Unit.SECONDS,
-        concern=Concern.DIRTY,
-        does="a transaction group is closed after this time if nothing closes it before",
-        evidence="kstat txgs: groups stay open this long, with little dirty data",
-        defaults=((_FIRST, 5),),
-    ),
-    Parameter(
-        name="zfs_wrlog_data_max",
-        unit=Unit.BYTES,
-        concern=Concern.DIRTY,
-        does="writers stand still while records of the intent log hold so much",
-        evidence="kstat dmu_tx: dmu_tx_wrlog_delay grows",
-        computed="twice zfs_dirty_data_max",
-    ),
-    # Synchronous writes.
-    Parameter(
-        name="zfs_immediate_write_sz",
-        unit=Unit.BYTES,
-        concern=Concern.SYNC,
-        does="of a synchronous write that is larger, the log holds only where it was written, and "
-        "the data is written once, unless there is a log device",
-        evidence="synchronous writes around this size; bytes on the vdevs against bytes written",
-        defaults=((_FIRST, 32 * KIB),),
-    ),
-    Parameter(
-        name="zil_slog_bulk",
-        unit=Unit.BYTES,
-        concern=Concern.SYNC,
-        does="what a commit writes to a log device beyond this has the lower priority of async "
-        "writes",
-        evidence="zpool iostat -q: the log device's asyncq_write; without one it does nothing",
-        defaults=(("0.7", 768 * KIB), ("2.3", 64 * MIB)),
-    ),
-    Parameter(
-        name="zil_maxblocksize",
-        unit=Unit.BYTES,
-        concern=Concern.SYNC,
-        does="no block of the intent log is larger",
-        evidence="zpool iostat -r: sizes of synchronous writes",
-        defaults=(("0.8", 128 * KIB),),
-    ),
-    Parameter(
-        name="zil_nocacheflush",
-        unit=Unit.SWITCH,
-        concern=Concern.SYNC,
-        does="the intent log does not tell disks to empty their caches, which loses data where the "
-        "power fails",
-        evidence="flushes that reach the device",
-        defaults=(("0.7.12", 0),),
-    ),
-    Parameter(
-        name="zfs_nocacheflush",
-        unit=Unit.SWITCH,
-        concern=Concern.SYNC,
-        does="disks are not told to empty their caches, which loses the pool where the power fails",
-        evidence="flushes that reach the device",
-        defaults=((_FIRST, 0),),
-    ),
-    # Streams.
-    Parameter(
-        name="zfs_recv_queue_length",
-        unit=Unit.BYTES,
-        concern=Concern.STREAM,
-        does="so much of a stream may wait for the one thread that writes what is received",
-        evidence="the pipe: how long the sender stood still because the receiver took nothing",
-        defaults=(("0.7", 16 * MIB),),
-    ),
-    Parameter(
-        name="zfs_recv_write_batch_size",
-        unit=Unit.BYTES,
-        concern=Concern.STREAM,
-        does="records of one object are received in one transaction up to this size",
-        evidence="one thread's processor time while receiving; records of at least this size are "
-        "not batched",
-        defaults=(("2.0", MIB),),
-    ),
-    Parameter(
-        name="zfs_send_queue_length",
-        unit=Unit.BYTES,
-        concern=Concern.STREAM,
-        does="so much is read ahead of what is sent",
-        evidence="the pipe: how long the receiver stood still because nothing came",
-        defaults=(("0.7", 16 * MIB),),
-    ),
-    Parameter(
-        name="zfs_send_no_prefetch_queue_length",
-        unit=Unit.BYTES,
-        concern=Concern.STREAM,
-        does="so much may wait between the threads that send",
-        evidence="the pipe: how long the receiver stood still because nothing came",
-        defaults=(("2.0", MIB),),
-    ),
-    # Cache and read-ahead.
-    Parameter(
-        name="zfs_arc_max",
-        unit=Unit.BYTES,
-        concern=Concern.CACHE,
-        does="the cache (ARC) is at most this large; 0 leaves it to the module: half of the memory "
-        "before 2.3, since then all but 1 GiB, at least 5/8",
-        evidence="kstat arcstats: hits and misses; reads that reach the vdevs against those asked "
-        "for",
-        defaults=((_FIRST, 0),),
-    ),
-    Parameter(
-        name="zfs_arc_min",
-        unit=Unit.BYTES,
-        concern=Concern.CACHE,
-        does="the cache (ARC) does not give way below this; 0 leaves it to the module: 1/32 of the "
-        "memory, at least 32 MiB",
-        evidence="kstat arcstats: its size",
-        defaults=((_FIRST, 0),),
-    ),
-    Parameter(
-        name="zfs_compressed_arc_enabled",
-        unit=Unit.SWITCH,
-        concern=Concern.CACHE,
-        does="the cache holds blocks as they are on disk, compressed",
-        evidence="kstat arcstats: compressed_size against uncompressed_size",
-        defaults=(("0.7", 1),),
-    ),
-    Parameter(
-        name="zfs_prefetch_disable",
-        unit=Unit.SWITCH,
-        concern=Concern.CACHE,
-        does="nothing is read ahead, but by zfs send",
-        evidence="zpool iostat -q: asyncq_read; of random reads it does little",
-        defaults=((_FIRST, 0),),
-    ),
-    Parameter(
-        name="zfetch_max_distance",
-        unit=Unit.BYTES,
-        concern=Concern.CACHE,
-        does="of one sequence at most so much is read ahead",
-        evidence="zpool iostat -q: asyncq_read during sequential reads",
-        defaults=(("0.7", 8 * MIB), ("2.2", 64 * MIB)),
-    ),
-    Parameter(
-        name="zfs_dio_enabled",
-        unit=Unit.SWITCH,
-        concern=Concern.CACHE,
-        does="direct I/O goes past the cache, where it is aligned to pages, and to records when it "
-        "writes; without it direct I/O is cached like any other",
-        evidence="kstat arcstats: reads that the cache answers though I/O is direct",
-        defaults=(("2.3", 1),),
-    ),
-    # Processor.
-    Parameter(
-        name="zio_taskq_batch_pct",
-        unit=Unit.PERCENT,
-        concern=Concern.PROCESSOR,
-        does="compression and checksums may use this share of the processors",
-        evidence="processor time during the trial",
-        defaults=((_FIRST, 75), ("2.1", 80)),
-    ),
-    Parameter(
-        name="zvol_request_sync",
-        unit=Unit.SWITCH,
-        concern=Concern.QUEUE,
-        does="each submitter of I/O to a volume waits for the one before",
-        evidence="I/Os in flight on the volume; of a file system of ZFS it does nothing",
-        defaults=(("0.7", 0),),
-    ),
-)
-BY_NAME = {one.name: one for one in PARAMETERS_PARAMETERS}
-
-
-# The properties of a dataset that bear on its I/O (OpenZFS's manual page zfsprops(7)).
-
-
 class Bearing(StrEnum):
-    """Which I/O a property can show in."""
+    """The operations that a property affects."""
 
     EVERY = "every"
     READS = "reads"
@@ -677,8 +331,11 @@ class Bearing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetProperty:
-    """`does` is a sentence without full stop. `size`: its value is one in bytes. `weak`: it seldom
-    accounts for much."""
+    """A property of a dataset that affects I/O.
+
+    `does` is a clause without full stop. `size`: the value is a number of bytes. `weak`: it seldom
+    has much effect.
+    """
 
     name: str
     label: str
@@ -688,119 +345,20 @@ class DatasetProperty:
     weak: bool = False
 
 
-PROPERTIES: tuple[DatasetProperty, ...] = (
-    DatasetProperty(
-        name="recordsize",
-        label="record size",
-        does="a write of less than a record reads the record first, where no cache has it, and "
-        "writes it whole, as a read of less reads it whole; larger records make fewer and larger "
-        "I/Os, which is what a vdev with much latency needs",
-        size=True,
-    ),
-    DatasetProperty(
-        name="volblocksize",
-        label="block size of the volume",
-        does="a write of less than a block reads it first and writes it whole; larger blocks make "
-        "fewer and larger I/Os",
-        size=True,
-    ),
-    DatasetProperty(
-        name="compression",
-        label="compression",
-        does="it costs processor time and makes what reaches the vdevs smaller where the data can "
-        "be compressed",
-    ),
-    DatasetProperty(
-        name="sync",
-        label="sync",
-        does="always writes each write to the intent log before it is answered; disabled answers "
-        "flushes and synchronous writes at once, and loses them where the machine fails",
-        bearing=Bearing.WRITES,
-    ),
-    DatasetProperty(
-        name="logbias",
-        label="log bias",
-        does="throughput keeps synchronous data out of the log device and writes it once, in its "
-        "place, with a larger latency; of writes that nobody waits for it changes nothing",
-        bearing=Bearing.WRITES,
-    ),
-    DatasetProperty(
-        name="primarycache",
-        label="primary cache",
-        does="without data in the cache each read comes from the vdevs, and each write of less "
-        "than a record reads it from there; nothing is read ahead",
-    ),
-    DatasetProperty(
-        name="secondarycache",
-        label="secondary cache",
-        does="it says what a cache device may hold, of pools that have one",
-        bearing=Bearing.READS,
-        weak=True,
-    ),
-    DatasetProperty(
-        name="dedup",
-        label="deduplication",
-        does="each write looks its checksum up in a table, which is read from the vdevs where "
-        "memory does not hold it",
-        bearing=Bearing.WRITES,
-    ),
-    DatasetProperty(
-        name="copies",
-        label="copies",
-        does="each block is written as often, beside what the pool's vdevs mirror",
-        bearing=Bearing.WRITES,
-    ),
-    DatasetProperty(
-        name="checksum",
-        label="checksum",
-        does="it costs processor time for each byte; fletcher4, which `on` stands for, the least",
-    ),
-    DatasetProperty(
-        name="encryption",
-        label="encryption",
-        does="it costs processor time for each byte",
-    ),
-    DatasetProperty(
-        name="direct",
-        label="direct I/O",
-        does="always takes aligned I/O past the cache, disabled caches direct I/O like any other",
-    ),
-    DatasetProperty(
-        name="prefetch",
-        label="read-ahead",
-        does="it says what is read before anybody asks for it",
-        bearing=Bearing.READS,
-    ),
-    DatasetProperty(
-        name="special_small_blocks",
-        label="small blocks on the special vdev",
-        does="blocks up to this size go to the special vdev, of pools that have one",
-        size=True,
-    ),
-    DatasetProperty(
-        name="redundant_metadata",
-        label="redundant metadata",
-        does="fewer copies of metadata are fewer writes for each small write",
-        bearing=Bearing.WRITES,
-        weak=True,
-    ),
-    DatasetProperty(
-        name="dnodesize",
-        label="dnode size",
-        does="it bears on metadata: many small files, extended attributes",
-        weak=True,
-    ),
-    DatasetProperty(
-        name="atime",
-        label="access times",
-        does="each read may write the time of access",
-        bearing=Bearing.READS,
-        weak=True,
-    ),
-    DatasetProperty(
-        name="xattr",
-        label="extended attributes",
-        does="it bears on metadata only",
-        weak=True,
-    ),
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZfsTables:
+    """The content of `data/zfs_parameters.yaml`."""
+
+    sources: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    properties: tuple[DatasetProperty, ...]
+
+
+def zfs_parameters() -> tuple[Parameter, ...]:
+    """Return the module parameters that affect I/O."""
+    return load_table("zfs_parameters", ZfsTables).parameters
+
+
+def dataset_properties() -> tuple[DatasetProperty, ...]:
+    """Return the dataset properties that affect I/O."""
+    return load_table("zfs_parameters", ZfsTables).properties

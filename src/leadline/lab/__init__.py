@@ -1,1 +1,1 @@
-"""The lab: a real, throw-away Ceph cluster on one machine, with zones and delay between them."""
+"""The lab: a real, ephemeral Ceph cluster on one machine, with zones and delay between them."""

@@ -1,4 +1,4 @@
-"""Labs as other code uses them: brought up, opened, given another delay, taken down."""
+"""Labs as other code uses them: bring up, open, change the delay, remove."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
-from leadline.lab import processes, up
+from leadline.lab import cpu_groups, processes, up
 from leadline.lab.conf import client_location
 from leadline.lab.down import take_down
 from leadline.lab.network import ZoneNetwork
 from leadline.lab.pools import metadata_pool, mounts_below, pool_names
-from leadline.lab.processes import Found
+from leadline.lab.processes import LabProcess
 from leadline.lab.state import (
     STATE,
     LabState,
@@ -33,12 +33,10 @@ from leadline.lab.state import (
 from leadline.lab.up import raise_lab
 from leadline.plan.lab import LabDescription, LabPool, Topology
 
-# Which labs there are and how they are, whatever became of those who made them.
-
 
 class Condition(StrEnum):
-    """`half up`: whoever brought it up was killed; `half down`: whoever took it down; `broken`: it
-    was up and processes have died; `orphan`: processes whose lab's folder says nothing of them."""
+    """`half up`: `lab up` was killed; `half down`: `lab down` was killed; `broken`: processes of a
+    lab that was up have died; `orphan`: processes without a state file."""
 
     UP = "up"
     COMING_UP = "coming up"
@@ -50,31 +48,31 @@ class Condition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
-    """A lab as found. `dead` are processes that it should have and has not."""
+class LabStatus:
+    """A lab as found. `dead` are the processes that it lacks."""
 
     name: str
     folder: Path
     condition: Condition
     state: LabState | None
-    running: tuple[Found, ...]
+    running: tuple[LabProcess, ...]
     dead: tuple[str, ...]
     mounts: tuple[Path, ...]
 
 
-def survey(labs: Path) -> list[Surveyed]:
-    """All labs of a folder by name, those of which only processes are left too."""
+def survey(labs: Path) -> list[LabStatus]:
+    """Return all labs of a folder by name, also those with only processes left."""
     found = processes.find()
-    folders = {item.folder for item in found if item.folder.parent == labs}
+    folders = {process.folder for process in found if process.folder.parent == labs}
     if labs.is_dir():
         folders |= {
-            entry for entry in labs.iterdir() if (entry / STATE).is_file() or _remnant(entry)
+            entry for entry in labs.iterdir() if (entry / STATE).is_file() or is_remnant(entry)
         }
-    return [look(folder, found) for folder in sorted(folders)]
+    return [probe_lab(folder, found) for folder in sorted(folders)]
 
 
-def look(folder: Path, found: list[Found] | None = None) -> Surveyed:
-    """One lab."""
+def probe_lab(folder: Path, found: list[LabProcess] | None = None) -> LabStatus:
+    """Return the status of one lab."""
     if found is None:
         found = processes.find(folder)
     state, damaged = None, False
@@ -82,11 +80,11 @@ def look(folder: Path, found: list[Found] | None = None) -> Surveyed:
         state = read_state(folder)
     except LeadlineError:
         damaged = True
-    running = [item for item in found if item.folder == folder]
+    running = [process for process in found if process.folder == folder]
     if state is not None:
-        running = [item for item in running if item.token == state.token]
+        running = [process for process in running if process.token == state.token]
     dead = dead_processes(state) if state is not None else ()
-    return Surveyed(
+    return LabStatus(
         name=folder.name,
         folder=folder,
         condition=_condition(folder, state, damaged, dead),
@@ -98,7 +96,7 @@ def look(folder: Path, found: list[Found] | None = None) -> Surveyed:
 
 
 def dead_processes(state: LabState) -> tuple[str, ...]:
-    """Processes that the lab should have and has not."""
+    """Return the names of the processes that the lab lacks."""
     dead = [process.name for process in state.processes if not is_alive(process)]
     if state.network is not None and not state.network.alive():
         dead.append("network")
@@ -115,7 +113,7 @@ def _condition(
     if damaged:
         return Condition.DAMAGED
     if state is None:
-        return Condition.HALF_UP if _remnant(folder) else Condition.ORPHAN
+        return Condition.HALF_UP if is_remnant(folder) else Condition.ORPHAN
     if state.phase is Phase.GOING_DOWN:
         return Condition.HALF_DOWN
     if state.phase is Phase.COMING_UP:
@@ -123,16 +121,12 @@ def _condition(
     return Condition.BROKEN if dead else Condition.UP
 
 
-def _remnant(folder: Path) -> bool:
-    return folder.is_dir() and is_remnant(folder)
-
-
 Observe = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """A lab that is up. `folder` is its own; `state` is what its file says."""
+    """A lab that is up, with its folder and its state."""
 
     folder: Path
     state: LabState
@@ -147,12 +141,12 @@ class Lab:
 
     @property
     def access(self) -> CephAccess:
-        """From the zone of the clients."""
+        """The access to the cluster from the zone of the clients."""
         return access_of(self.folder, self.state)
 
     @property
     def network(self) -> ZoneNetwork | None:
-        """None where all is on the loopback device, without delay; `network_note` says why."""
+        """None on the loopback device without delay; `network_note` states why."""
         return self.state.network
 
     @property
@@ -161,22 +155,22 @@ class Lab:
 
     @property
     def cephfs(self) -> Path | None:
-        """Where the file system is mounted; in it are `cephfs-rep3` and `cephfs-rep2`."""
+        """The mount of the file system, with `cephfs-rep3` and `cephfs-rep2`."""
         return self.state.cephfs
 
     @property
     def cephfs_note(self) -> str:
-        """Why it is not mounted."""
+        """Why the file system is not mounted."""
         return self.state.cephfs_note
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """All pools, the metadata pool of CephFS too."""
+        """All pools, also the metadata pool of CephFS."""
         return pool_names(self.description)
 
     def metadata_pool(self, pool: str) -> str | None:
-        """The pool for the metadata of what is kept in `pool`; None if it is the same."""
-        known = {item.value: item for item in LabPool}
+        """Return the pool for the metadata of `pool`; None if it is the same."""
+        known = {lab_pool.value: lab_pool for lab_pool in LabPool}
         return metadata_pool(known[pool]) if pool in known else None
 
     @property
@@ -186,29 +180,28 @@ class Lab:
 
     @property
     def round_trips(self) -> tuple[RoundTripRecord, ...]:
-        """Between all pairs of zones (racks), as last measured."""
+        """The last measured round trips between all pairs of zones (racks)."""
         return self.state.round_trips
 
     @property
     def cpu_groups(self) -> Mapping[str, Path]:
-        """The control group that bounds the processor of each OSD host; empty without a bound."""
+        """The control group that limits the CPU of each OSD host; empty without a limit."""
         return self.state.cpu_groups
 
     @property
     def osd_pids(self) -> Mapping[str, int]:
-        """The OSD daemons by name (`osd.0`)."""
+        """The pids of the OSD daemons by name (`osd.0`)."""
         return self.state.osd_pids
 
     def set_inter_zone_rtt(self, rtt_s: float) -> Lab:
-        """The lab with another round-trip time between its zones, measured and written down.
-
-        Raises LeadlineError: `lab-not-ready` where there is no network or only one zone,
-        `lab-failed` where the delay does not come into force."""
+        """Set the round-trip time between the zones, measure and record it; return the lab. Raises
+        LeadlineError: `lab-not-ready` without a network or with one zone, `lab-failed` where the
+        delay has no effect."""
         network = self.network
         if network is None:
             raise LeadlineError(
                 errors.LAB_NOT_READY,
-                f"the lab {self.name!r} has no network of its own, so no delay can be set",
+                f"the lab {self.name!r} has no network, so no delay can be set",
                 context=[self.network_note],
             )
         if rtt_s and self.description.topology is not Topology.MULTI_ZONE:
@@ -219,7 +212,7 @@ class Lab:
             )
         up.set_rtt(network, rtt_s)
         round_trips = up.measure_round_trips(network)
-        up.require_obeyed(round_trips, rtt_s)
+        up.require_delay(round_trips, rtt_s)
         description = self.description.model_copy(update={"inter_zone_rtt_s": rtt_s})
         update = {"round_trips": round_trips, "description": description}
         state = self.state.model_copy(update=update)
@@ -227,15 +220,15 @@ class Lab:
         return dataclasses.replace(self, state=state)
 
     def down(self) -> None:
-        """End and remove all of it. May be called twice. Raises LeadlineError(`left-behind`)."""
+        """End and remove the lab. Idempotent. Raises LeadlineError(`left-behind`)."""
         take_down(self.folder, self.state.token)
 
 
 def bring_up(
     name: str, description: LabDescription, labs: Path, observe: Observe, *, keep: bool = False
 ) -> Lab:
-    """A new lab in the folder `labs`, clean and measured; `observe` is told what is waited for.
-    Whatever goes wrong, Ctrl-C included, nothing of it stays; with `keep`, a lab that failed does.
+    """Create a lab in the folder `labs` and measure it; `observe` gets the progress. After any
+    failure, also Ctrl-C, everything is removed; with `keep`, a failed lab stays.
 
     Raises LeadlineError: `lab-exists`, `lab-not-ready`, `lab-failed`, `lab-invalid`."""
     folder = lab_folder(name, labs)
@@ -243,8 +236,8 @@ def bring_up(
 
 
 def open_lab(name: str, labs: Path) -> Lab:
-    """A lab that is up. Raises LeadlineError: `lab-not-found`, `lab-not-ready` (also where one of
-    its processes has died, or runs outside of the bounds of its host)."""
+    """Open a lab that is up. Raises LeadlineError: `lab-not-found`, `lab-not-ready` (also for a
+    dead process, or one outside of its host's CPU limit)."""
     folder = lab_folder(name, labs)
     state = require_state(name, labs)
     dead = dead_processes(state)
@@ -255,23 +248,23 @@ def open_lab(name: str, labs: Path) -> Lab:
             context=[f"logs: {folder / 'log'}"],
             hint=f"`leadline lab down {name}`, then bring it up again",
         )
-    if unbounded := _unbounded(state):
+    if unlimited := _unlimited(state):
         raise LeadlineError(
             errors.LAB_NOT_READY,
-            f"the processor of the lab {name!r} is not bounded as it was: {', '.join(unbounded)} "
-            "outside of the control groups",
+            f"CPU limits of the lab {name!r} are lost: {', '.join(unlimited)} outside of the "
+            "control groups",
             context=[str(cpu_group) for cpu_group in state.cpu_groups.values()],
             hint=f"`leadline lab down {name}`, then bring it up again",
         )
     return Lab(folder=folder, state=state)
 
 
-def _unbounded(state: LabState) -> list[str]:
-    """OSDs of a lab with bounds that are in none of its groups, or whose group lost its quota."""
+def _unlimited(state: LabState) -> list[str]:
+    """Return the OSDs outside of the CPU groups, or in a group that lost its quota."""
     if not state.cpu_groups:
         return []
-    bounded = set[int]()
+    limited = set[int]()
     for folder in state.cpu_groups.values():
-        if processes.quota_of(folder) is not None:
-            bounded |= processes.members(folder)
-    return [name for name, pid in state.osd_pids.items() if pid not in bounded]
+        if cpu_groups.read_quota(folder) is not None:
+            limited |= cpu_groups.read_members(folder)
+    return [name for name, pid in state.osd_pids.items() if pid not in limited]

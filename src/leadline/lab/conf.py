@@ -1,4 +1,4 @@
-"""The configuration of a lab's cluster, and where things lie in a lab's folder. Pure."""
+"""The configuration of a lab's cluster: CRUSH places, paths, ceph.conf and keyrings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 
 from leadline.plan.lab import LabDescription, Store, Topology
 
-# Where each OSD of a lab stands in the CRUSH tree, and where its client does. Pure.
-
 ROOT = "lab"
 REGION = "eu1"
 ONLY_ZONE = "az1"
@@ -21,8 +19,8 @@ ONLY_ZONE = "az1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An OSD: its failure domain (a zone, a rack or a host), its host, the site in whose network
-    it is, and its ancestors from the root."""
+    """The place of an OSD: failure domain (a zone, a rack or a host), host, the site of its
+    network, and its ancestors from the root."""
 
     osd: int
     domain: str
@@ -32,7 +30,7 @@ class Place:
 
     @property
     def crush_location(self) -> str:
-        """As `crush_location` of ceph.conf has it: `root=lab region=eu1 zone=az1 host=az1-h1`."""
+        """The value for ceph.conf: `root=lab region=eu1 zone=az1 host=az1-h1`."""
         return " ".join(f"{kind}={name}" for kind, name in self.ancestors)
 
 
@@ -40,19 +38,19 @@ _STEMS = {Topology.MULTI_ZONE: "az", Topology.SINGLE_ZONE: "r", Topology.HOSTS: 
 
 
 def domains(description: LabDescription) -> tuple[str, ...]:
-    """The failure domains by name."""
+    """Return the names of the failure domains."""
     stem = _STEMS[description.topology]
     return tuple(f"{stem}{number}" for number in range(1, description.domains + 1))
 
 
 def sites(description: LabDescription) -> tuple[str, ...]:
-    """The places that have a network of their own, each zone or rack; hosts of one zone share one.
-    The first holds monitor, manager, MDS and clients."""
+    """Return the sites: each zone or rack has its own network; hosts of one zone share one. The
+    first site has monitor, manager, MDS and clients."""
     return (ONLY_ZONE,) if description.topology is Topology.HOSTS else domains(description)
 
 
 def places(description: LabDescription) -> tuple[Place, ...]:
-    """The OSDs in the order of their numbers, which go round the domains: the first three are in
+    """Return the places of the OSDs by number, round-robin over the domains: the first three are in
     three domains."""
     found = []
     in_hosts = description.topology is Topology.HOSTS
@@ -74,8 +72,8 @@ def places(description: LabDescription) -> tuple[Place, ...]:
 
 
 def client_location(description: LabDescription) -> str:
-    """The client's place as librados takes it in `crush_location`, for reads from the nearest
-    copy (`rbd_read_from_replica_policy=localize`). It is on no host that has OSDs."""
+    """Return the client's `crush_location` for librados, for reads from the nearest copy
+    (`rbd_read_from_replica_policy=localize`). It is on no host with OSDs."""
     above = _above(description.topology, sites(description)[0])
     return ",".join(f"{kind}={name}" for kind, name in above)
 
@@ -91,13 +89,13 @@ MON = "mon.a"
 MGR = "mgr.x"
 MDS = "mds.a"
 CLIENT = "client.admin"
-# Of an AF_UNIX address (sun_path, with its closing NUL).
+# The limit of an AF_UNIX address (sun_path, with its closing NUL).
 SOCKET_PATH_BYTES = 107
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
-    """Where things lie in a lab's folder. What must be in memory is in `memory`."""
+    """Paths in a lab's folder; `memory` holds the stores in memory."""
 
     folder: Path
     memory: Path
@@ -122,15 +120,15 @@ class Paths:
     def monmap(self) -> Path:
         return self.folder / "monmap"
 
-    def of(self, daemon: str) -> Path:
-        """What a daemon keeps (`mon.a`, `osd.0`)."""
+    def data(self, daemon: str) -> Path:
+        """Return the data folder of a daemon (`mon.a`, `osd.0`)."""
         return self.folder / "daemons" / daemon
 
     def log(self, daemon: str) -> Path:
         return self.folder / "log" / f"{daemon}.log"
 
-    def said(self, daemon: str) -> Path:
-        """What a daemon prints besides its log."""
+    def output(self, daemon: str) -> Path:
+        """Return the file of a daemon's stdout and stderr."""
         return self.folder / "log" / f"{daemon}.out"
 
     def keyring(self, entity: str) -> Path:
@@ -141,7 +139,7 @@ class Paths:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """What must be there before the first daemon is."""
+        """The folders that must exist before the first daemon starts."""
         return tuple(
             self.folder / name
             for name in ("daemons", "log", "keyrings", "run", "crash", "network", "mgr-modules")
@@ -161,8 +159,8 @@ class Addresses:
         return f"[v2:{self.mon}:{self.mon_port}]"
 
 
-# What a throw-away cluster on one small machine wants otherwise than a real one. Where a setting
-# could change what is measured, it is one that docs/internals/lab.md tells of.
+# Settings of an ephemeral cluster on one small machine. docs/internals/lab.md lists the settings
+# that could change a measurement.
 _GLOBAL = {
     "ms_bind_msgr1": "false",
     "ms_bind_msgr2": "true",
@@ -186,7 +184,7 @@ _MON = {
     "mon_osd_crush_smoke_test": "false",
     "mon_cluster_log_to_syslog": "false",
     "mgr_initial_modules": "",
-    # One second where a cluster of thousands would take five: nobody waits for it.
+    # A small cluster can propose quickly; the default suits thousands of daemons.
     "paxos_propose_interval": "0.05",
     "paxos_min_wait": "0.01",
     "mon_tick_interval": "1",
@@ -201,8 +199,8 @@ _OSD = {
     "osd_class_update_on_start": "true",
     "osd_op_num_shards": "2",
     "osd_op_num_threads_per_shard": "1",
-    # Files look like rotating disks to the kernel of a virtual machine; the pauses that spare
-    # such disks would only lengthen recovery and deletion.
+    # The kernel of a virtual machine sees files as rotating disks; the pauses for such disks
+    # would only lengthen recovery and deletion.
     "osd_recovery_sleep_hdd": "0",
     "osd_delete_sleep_hdd": "0",
     "osd_snap_trim_sleep_hdd": "0",
@@ -219,7 +217,7 @@ _OSD = {
         "min_write_buffer_number_to_merge=1,recycle_log_file_num=4,"
         "write_buffer_size=16777216,writable_file_max_buffer_size=0,"
         "compaction_readahead_size=2097152,max_background_compactions=2,"
-        # Else the log of a small store grows until the store is full.
+        # Otherwise the log of a small store grows until the store is full.
         "max_total_wal_size=67108864"
     ),
 }
@@ -234,7 +232,7 @@ def render(
     addresses: Addresses,
     places: tuple[Place, ...],
 ) -> str:
-    """ceph.conf of the lab, for its daemons and for its clients alike."""
+    """Render the ceph.conf of the lab for its daemons and clients."""
     sections = {
         "global": {
             "fsid": fsid,
@@ -249,31 +247,31 @@ def render(
         },
         "mon": {
             **_MON,
-            "mon_data": str(paths.of(MON)),
+            "mon_data": str(paths.data(MON)),
             "mon_cluster_log_file": str(paths.log("cluster")),
             "keyring": str(paths.keyring(MON)),
         },
         "mgr": {
             **_MGR,
-            "mgr_data": str(paths.of(MGR)),
+            "mgr_data": str(paths.data(MGR)),
             "mgr_module_path": str(paths.modules),
             "public_addr": addresses.mon,
             "keyring": str(paths.keyring(MGR)),
         },
         "mds": {
             **_MDS,
-            "mds_data": str(paths.of(MDS)),
+            "mds_data": str(paths.data(MDS)),
             "public_addr": addresses.mon,
             "keyring": str(paths.keyring(MDS)),
         },
         "osd": {
             **_OSD,
-            "osd_data": str(paths.of("osd.$id")),
+            "osd_data": str(paths.data("osd.$id")),
             "keyring": str(paths.keyring("$name")),
             **_store(description),
         },
         **{f"osd.{place.osd}": _osd(place, description, paths, addresses) for place in places},
-        # A client's own log and socket would be made wherever it is started.
+        # A client would create its log and socket in its working folder.
         "client": {
             "log_file": "",
             "admin_socket": "",
@@ -316,16 +314,14 @@ def _store(description: LabDescription) -> dict[str, str]:
     return {"osd_objectstore": "bluestore", "bluestore_block_size": size}
 
 
-# Keys of a lab with authentication, made here and handed to the monitor before it starts, so that
-# no daemon waits for another to be given one.
-
+# The keys of a lab with authentication exist before the monitor starts, so no daemon waits for one.
 _AES = 1
 _KEY_BYTES = 16
 _ALL = {"mon": "allow *", "osd": "allow *", "mds": "allow *", "mgr": "allow *"}
 
 
 def capabilities(osds: int) -> dict[str, dict[str, str]]:
-    """What each of a lab's own may do, by its name."""
+    """Return the capabilities of the daemons and the client by name."""
     return {
         MON: {"mon": "allow *"},
         CLIENT: _ALL,
@@ -348,20 +344,20 @@ def capabilities(osds: int) -> dict[str, dict[str, str]]:
 
 
 def entity(name: str) -> str:
-    """A keyring's name for it: all monitors have one key."""
+    """Return the name in a keyring: all monitors share one key."""
     return "mon." if name == MON else name
 
 
 def new_key() -> str:
-    """A cephx key: type, time of making, length, and random bytes, as base64 (CryptoKey::encode of
-    Ceph's src/auth/Crypto.cc)."""
-    made = time.time_ns()
-    header = struct.pack("<HIIH", _AES, made // 10**9, made % 10**9, _KEY_BYTES)
+    """Return a new cephx key: type, creation time, length and random bytes in base64
+    (CryptoKey::encode of Ceph's src/auth/Crypto.cc)."""
+    created = time.time_ns()
+    header = struct.pack("<HIIH", _AES, created // 10**9, created % 10**9, _KEY_BYTES)
     return base64.b64encode(header + os.urandom(_KEY_BYTES)).decode("ascii")
 
 
 def render_keyring(keys: Mapping[str, str], allowed: Mapping[str, Mapping[str, str]]) -> str:
-    """A keyring of the names in `keys`."""
+    """Render a keyring of the names in `keys`."""
     lines = []
     for name, key in keys.items():
         lines += [f"[{entity(name)}]", f"\tkey = {key}"]

@@ -1,11 +1,10 @@
-"""The network of a lab: one network namespace per zone, joined with a delay for each pair of zones.
+"""The network of a lab: one network namespace per zone, and a delay for each pair of zones.
 
-The work is done by the forwarder (`zonelink.c`, see `forwarder`). It runs on its own, outlives the
-process that started it and owns the namespaces: when it ends they end. Its file of delays is the
-only thing ever told to it, and its ready file the only thing it tells.
+The forwarder (`zonelink.c`) runs on its own, outlives the process that started it and owns the
+namespaces: they end with it. Its file of delays is its only input, its ready file its only output.
 
-A delay that was set has been read back from the forwarder, which says that it was understood. What
-it does to packets is known only when `measure_rtt` has measured it.
+A delay that was set is read back from the forwarder. Its effect on packets is known only after
+`measure_rtt`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import math
 import os
 import platform
 import re
-import select
 import shlex
 import shutil
 import signal
@@ -31,15 +29,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-# The forwarder of a lab's network, `zonelink.c`: compiled where it is first needed, and kept.
+from leadline.lab import processes
 
+# The forwarder is compiled at its first use, and kept in the user's cache.
 SOURCE = Path(__file__).with_name("zonelink.c")
 _NO_COMPILER = "there is no C compiler (Debian: gcc libc6-dev)"
 
 
 class NetworkUnavailable(Exception):
-    """Zones of their own cannot be had, or have ceased to be; `reason` is a sentence without full
-    stop. A lab can then run on the loopback device without any delay, and must say so."""
+    """Zones are unavailable, or have ended; `reason` is a sentence without full stop. A lab can
+    then run on the loopback device without delay, and reports it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -47,7 +46,7 @@ class NetworkUnavailable(Exception):
 
 
 def build() -> Path:
-    """The compiled forwarder, from the user's cache or made now. Raises NetworkUnavailable."""
+    """Return the compiled forwarder from the cache, or compile it. Raises NetworkUnavailable."""
     binary = _binary()
     if found := _usable(binary):
         return found
@@ -69,12 +68,12 @@ def build() -> Path:
             errors="replace",
         )
         if done.returncode:
-            told = _first_error(done.stderr)
             raise NetworkUnavailable(
-                f"{compiler[0]} cannot compile {SOURCE.name} (Debian: gcc libc6-dev): {told}"
+                f"{compiler[0]} cannot compile {SOURCE.name} (Debian: gcc libc6-dev): "
+                f"{_first_error(done.stderr)}"
             )
         fresh.chmod(0o755)
-        # Others who build at the same time put the same program here: the last one stays.
+        # A process that compiles at the same time writes the same program: the last one stays.
         fresh.replace(binary)
     except OSError as error:
         raise NetworkUnavailable(f"{SOURCE.name} cannot be compiled: {error}") from error
@@ -83,8 +82,8 @@ def build() -> Path:
     return binary
 
 
-def why_not_built() -> str | None:
-    """Why there is no forwarder and none can be made, as a sentence; None if there will be one."""
+def _find_build_obstacle() -> str | None:
+    """Return why no forwarder can be compiled, or None."""
     missing = _usable(_binary()) is None and _compiler() is None
     return _NO_COMPILER if missing else None
 
@@ -98,13 +97,13 @@ def _binary() -> Path:
 
 
 def _usable(binary: Path) -> Path | None:
-    """The program if it is there and nobody but us can have put it there: it will run as root."""
+    """Return the program if only this user can have written it: it will run as root."""
     try:
         found = binary.stat()
     except OSError:
         return None
-    ours = found.st_uid == os.geteuid() and not found.st_mode & 0o022
-    return binary if ours and found.st_size and os.access(binary, os.X_OK) else None
+    owned = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return binary if owned and found.st_size and os.access(binary, os.X_OK) else None
 
 
 def _compiler() -> list[str] | None:
@@ -112,8 +111,8 @@ def _compiler() -> list[str] | None:
     return words if shutil.which(words[0]) else None
 
 
-def _first_error(said: str) -> str:
-    lines = said.strip().splitlines() or ["it says nothing"]
+def _first_error(output: str) -> str:
+    lines = output.strip().splitlines() or ["no message"]
     return next((line for line in lines if "error" in line), lines[0])
 
 
@@ -136,7 +135,7 @@ _END_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """One zone: its IPv4 address, and the file by which its network namespace is entered."""
+    """One zone: its IPv4 address, and the file of its network namespace."""
 
     name: str
     address: str
@@ -145,8 +144,8 @@ class Zone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTrip:
-    """What `ping` saw from one zone to another. `replies_s` are in order of sending; ping prints
-    three digits, so each is true to half a per cent at worst. `raw` is all that ping said."""
+    """The result of `ping` from one zone to another. `replies_s` are in order of sending; ping
+    prints three digits, so the error is at most 0.5 %. `raw` is ping's output."""
 
     source: str
     destination: str
@@ -171,16 +170,16 @@ class RoundTrip:
         return max(self.replies_s)
 
     def percentile_s(self, percent: float) -> float:
-        """Nearest-rank percentile, 0 < percent <= 100: a round trip that really happened."""
+        """Return the nearest-rank percentile, 0 < percent <= 100: a measured round trip."""
         rank = math.ceil(percent / 100 * self.received)
         return sorted(self.replies_s)[max(rank, 1) - 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneNetwork:
-    """A running network. `start_ticks` is when process `pid` began, in clock ticks since boot
-    (field 22 of /proc/PID/stat): a recycled pid is never taken for ours. `folder` holds the
-    forwarder's files."""
+    """A running network. `start_ticks` is the start of process `pid` in clock ticks since boot
+    (field 22 of /proc/PID/stat): a recycled pid is detected. `folder` holds the forwarder's
+    files."""
 
     pid: int
     start_ticks: int
@@ -188,34 +187,34 @@ class ZoneNetwork:
     zones: tuple[Zone, ...]
 
     def zone(self, name: str) -> Zone:
-        """Raises KeyError if there is no such zone."""
+        """Return a zone. Raises KeyError for an unknown name."""
         for zone in self.zones:
             if zone.name == name:
                 return zone
         raise KeyError(name)
 
     def prefix(self, name: str) -> tuple[str, ...]:
-        """What to put before a command so that it runs inside the zone. Only the network is
-        another: mounts, files and processes stay those of the machine."""
+        """Return the words that run a command inside the zone. Only the network differs: mounts,
+        files and processes stay those of the machine."""
         return ("nsenter", f"--net={self.zone(name).namespace}", "--")
 
     def alive(self) -> bool:
+        """Return whether the forwarder runs."""
         return _start_ticks(self.pid) == self.start_ticks
 
     def delays_ns(self) -> dict[tuple[str, str], int]:
-        """One-way delays in force, as the forwarder tells them; a pair without delay is absent."""
+        """Return the one-way delays that the forwarder reports; a pair without delay is absent."""
         return _read_ready(self.folder / READY).delays_ns
 
     def set_rtt(self, a: str, b: str, rtt_s: float) -> None:
-        """Delay packets between two zones by half of `rtt_s` in each direction, on top of the
-        floor of a few tens of microseconds. Packets on their way keep their delay and order.
-
-        Raises NetworkUnavailable if the forwarder is gone or does not take the delay over.
+        """Delay packets between two zones by half of `rtt_s` in each direction, in
+        addition to the floor of a few tens of microseconds. Packets in flight keep their delay and
+        order. Raises NetworkUnavailable if the forwarder is gone or does not report the delay.
         """
         self._set([(a, b)], rtt_s)
 
     def set_rtt_between_all(self, rtt_s: float) -> None:
-        """The same for each pair of zones."""
+        """Set the delay of every pair of zones."""
         names = [zone.name for zone in self.zones]
         self._set([(a, b) for at, a in enumerate(names) for b in names[at + 1 :]], rtt_s)
 
@@ -243,18 +242,18 @@ class ZoneNetwork:
         except subprocess.TimeoutExpired as late:
             raise NetworkUnavailable(f"ping from zone {a} to zone {b} does not end") from late
         if done.returncode > 1 or (done.returncode and not done.stdout):
-            told = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise NetworkUnavailable(f"ping from zone {a} to zone {b} failed: {told}")
+            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise NetworkUnavailable(f"ping from zone {a} to zone {b} failed: {reason}")
         return parse_ping(done.stdout, source=a, destination=b)
 
     def stop(self) -> None:
-        """End the forwarder, and with it the network. Nothing happens if it has ended already.
-        The namespaces go with their last process: end what runs in the zones first."""
-        _end(self.pid, self.start_ticks)
+        """End the forwarder and the network; no effect after their end. A namespace goes with its
+        last process: end the processes in the zones first."""
+        processes.end(self.pid, self.start_ticks, _END_S)
+        _start_ticks(self.pid)  # waits for a child
 
     def to_json(self) -> dict[str, object]:
-        """For a state file; `from_json` is the way back. (Pydantic also takes the class as it is
-        for a field of a model.)"""
+        """Return the network for a state file; `from_json` reads it."""
         plain = asdict(self)
         plain["folder"] = str(self.folder)
         for zone in plain["zones"]:
@@ -264,7 +263,7 @@ class ZoneNetwork:
 
     @classmethod
     def from_json(cls, raw: object) -> ZoneNetwork:
-        """Raises ValueError (pydantic's) if `raw` is not what `to_json` gave."""
+        """Read what `to_json` returned. Raises ValueError (pydantic's) for anything else."""
         from pydantic import TypeAdapter
 
         return TypeAdapter(cls).validate_python(raw)
@@ -284,31 +283,31 @@ class ZoneNetwork:
             _write_durably(self.folder / DELAYS, render_delays(wanted))
             _send(self.pid, self.start_ticks, signal.SIGHUP)
             if not _wait_for(lambda: self.delays_ns() == wanted or not self.alive(), _APPLY_S):
-                told = _last_word(self.folder)
-                raise NetworkUnavailable(f"the forwarder did not take the delays over{told}")
+                reason = _last_message(self.folder)
+                raise NetworkUnavailable(f"the forwarder does not report the delays{reason}")
         if not self.alive():
             raise NetworkUnavailable("the forwarder of the zones has ended")
 
 
 def one_way_ns(rtt_s: float) -> int:
-    """Half a round trip in nanoseconds. Raises ValueError if it is not from 0 to RTT_MAX_S."""
+    """Return half a round trip in nanoseconds. Raises ValueError outside of 0 to RTT_MAX_S."""
     if not 0 <= rtt_s <= RTT_MAX_S:
         raise ValueError(f"a round trip of {rtt_s} s is not from 0 to {RTT_MAX_S:g} s")
     return round(rtt_s * 1e9 / 2)
 
 
 def render_delays(delays_ns: Mapping[tuple[str, str], int]) -> str:
-    """The file that zonelink reads."""
+    """Render the file of delays for zonelink."""
     return "".join(f"{a} {b} {delay}\n" for (a, b), delay in sorted(delays_ns.items()))
 
 
 def parse_ping(text: str, *, source: str, destination: str) -> RoundTrip:
-    """Every reply of iputils' `ping -n`. Raises NetworkUnavailable if there is none, ValueError if
-    the text is no such output or its summary counts other replies than it shows."""
+    """Parse the replies in the output of iputils' `ping -n`. Raises NetworkUnavailable without a
+    reply, ValueError for other text or a summary that contradicts the replies."""
     summary = _SENT.search(text)
     if summary is None:
-        raise ValueError("not the output of ping: no line tells how many packets were transmitted")
-    # A reply that came twice is marked by ping and counted apart; its time means nothing.
+        raise ValueError("not the output of ping: no line with the number of transmitted packets")
+    # ping marks a duplicate reply and counts it apart; its time is not a round trip.
     replies = [
         (int(found[1]), float(found[2]) / 1000)
         for line in text.splitlines()
@@ -328,9 +327,9 @@ def parse_ping(text: str, *, source: str, destination: str) -> RoundTrip:
     )
 
 
-def why_unavailable() -> str | None:
-    """Why zones cannot be had here, as far as can be told without trying; None if nothing is
-    known to stand against them. `start` finds out the rest."""
+def find_obstacle() -> str | None:
+    """Return why zones are unavailable here, without trying; None if no reason is known. `start`
+    finds other reasons."""
     missing = _missing_capabilities(Path("/proc/self/status").read_text())
     if missing:
         return f"this process lacks {' and '.join(missing)} (run as root)"
@@ -338,21 +337,21 @@ def why_unavailable() -> str | None:
         return f"there is no {_TUN} (kernel module tun)"
     if shutil.which("nsenter") is None:
         return "there is no nsenter (Debian: util-linux)"
-    return why_not_built()
+    return _find_build_obstacle()
 
 
 def start(folder: Path, zones: Sequence[str], environment: Mapping[str, str]) -> ZoneNetwork:
-    """Make the zones and begin to forward between them, without delay. The forwarder runs in a
-    session of its own with `environment`, and keeps its files in `folder`, which must exist.
+    """Create the zones and forward between them without delay. The forwarder runs in its own
+    session with `environment`, and keeps its files in the existing `folder`.
 
-    Raises ValueError for names that are not distinct or not such as zonelink takes, and
-    NetworkUnavailable; then nothing is left running. If this process is killed before the network
-    is ready, the kernel ends the forwarder.
+    Raises ValueError for names that are not distinct or invalid for zonelink, and
+    NetworkUnavailable; then no process remains. If this process is killed before the network is
+    ready, the kernel ends the forwarder.
     """
     faults = [name for name in zones if not _NAME.fullmatch(name)]
     if faults or len(set(zones)) != len(zones) or not 1 <= len(zones) <= ZONES_MAX:
         raise ValueError(f"not from 1 to {ZONES_MAX} distinct names of zones: {list(zones)}")
-    if reason := why_unavailable():
+    if reason := find_obstacle():
         raise NetworkUnavailable(reason)
     binary = build()
     folder = folder.resolve()
@@ -373,11 +372,11 @@ def start(folder: Path, zones: Sequence[str], environment: Mapping[str, str]) ->
         if not _wait_for(lambda: ready.exists() or _start_ticks(pid) is None, _START_S):
             raise NetworkUnavailable(f"the forwarder of the zones was not ready in {_START_S:g} s")
         if started is None or _start_ticks(pid) is None:
-            raise NetworkUnavailable(f"network namespaces cannot be had{_last_word(folder)}")
-        told = _read_ready(ready)
-        return ZoneNetwork(pid=pid, start_ticks=started, folder=folder, zones=told.zones)
+            raise NetworkUnavailable(f"network namespaces are unavailable{_last_message(folder)}")
+        zones_ready = _read_ready(ready).zones
+        return ZoneNetwork(pid=pid, start_ticks=started, folder=folder, zones=zones_ready)
     except BaseException:
-        # It is our child and not yet reaped, so the pid is its own whatever else went wrong.
+        # The child is not reaped yet, so the pid is still its own.
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         with suppress(ChildProcessError):
@@ -393,24 +392,24 @@ class _Ready:
 
 def _read_ready(path: Path) -> _Ready:
     try:
-        told = json.loads(path.read_text())
+        raw = json.loads(path.read_text())
         return _Ready(
             zones=tuple(
                 Zone(
                     name=zone["name"],
                     address=zone["address"],
-                    namespace=Path(f"/proc/{int(told['pid'])}/fd/{int(zone['namespace_fd'])}"),
+                    namespace=Path(f"/proc/{int(raw['pid'])}/fd/{int(zone['namespace_fd'])}"),
                 )
-                for zone in told["zones"]
+                for zone in raw["zones"]
             ),
-            delays_ns={(a, b): int(delay) for a, b, delay in told["delays"]},
+            delays_ns={(a, b): int(delay) for a, b, delay in raw["delays"]},
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NetworkUnavailable(f"{path} cannot be understood: {error}") from error
+        raise NetworkUnavailable(f"{path} is not valid: {error}") from error
 
 
 def _spawn(command: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> int:
-    """Start in a session of its own; not by subprocess, whose objects want to see the end."""
+    """Start in its own session; not with subprocess, whose objects wait for the end."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     defaults = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1]
     return os.posix_spawn(
@@ -429,23 +428,16 @@ def _spawn(command: Sequence[str], *, log: Path, environment: Mapping[str, str])
 
 
 def _start_ticks(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot; None if there is none, or only its
-    remains that nobody has waited for. A child of ours that has ended is waited for here."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name stands in parentheses and may itself hold spaces and parentheses.
-    fields = stat.rpartition(")")[2].split()
-    if fields[0] in "ZX":
+    """Return the start of a process as processes.start_ticks, and reap it if it is a dead child."""
+    ticks = processes.start_ticks(pid)
+    if ticks is None:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-        return None
-    return int(fields[19])
+    return ticks
 
 
 def _send(pid: int, start_ticks: int, number: signal.Signals) -> None:
-    """To that process and no other that has come by its pid. Raises ProcessLookupError."""
+    """Send a signal, never to another process with a recycled pid. Raises ProcessLookupError."""
     descriptor = os.pidfd_open(pid)
     try:
         if _start_ticks(pid) != start_ticks:
@@ -455,27 +447,8 @@ def _send(pid: int, start_ticks: int, number: signal.Signals) -> None:
         os.close(descriptor)
 
 
-def _end(pid: int, start_ticks: int) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if _start_ticks(pid) != start_ticks:
-            return
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            signal.pidfd_send_signal(descriptor, number)
-            if select.select([descriptor], [], [], _END_S)[0]:
-                break
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(descriptor)
-        _start_ticks(pid)  # waits for it if it was our child
-
-
-def _wait_for(holds: Callable[[], bool], patience_s: float) -> bool:
-    deadline = time.monotonic() + patience_s
+def _wait_for(holds: Callable[[], bool], bound_s: float) -> bool:
+    deadline = time.monotonic() + bound_s
     while not holds():
         if time.monotonic() > deadline:
             return False
@@ -485,7 +458,7 @@ def _wait_for(holds: Callable[[], bool], patience_s: float) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One at a time: two who change different pairs must not undo each other's change."""
+    """Lock the folder: two concurrent changes of different pairs must both stay."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -495,12 +468,12 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _write_durably(path: Path, text: str) -> None:
-    beside = path.with_name(f"{path.name}.new")
-    with beside.open("w") as file:
+    fresh = path.with_name(f"{path.name}.new")
+    with fresh.open("w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    fresh.replace(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -508,8 +481,8 @@ def _write_durably(path: Path, text: str) -> None:
         os.close(folder)
 
 
-def _last_word(folder: Path) -> str:
-    """What the forwarder said last, to go behind a reason."""
+def _last_message(folder: Path) -> str:
+    """Return the last log line of the forwarder, as the end of a reason."""
     with suppress(OSError):
         lines = (folder / LOG).read_text(errors="replace").strip().splitlines()
         if lines:

@@ -1,4 +1,4 @@
-"""The commands that give a lab's cluster its tree, rules, pools and file system. Pure."""
+"""Commands that create the CRUSH tree, rules, pools and file system of a lab, and its mount."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _COPIES = {LabPool.REP3: 3, LabPool.REP2: 2, LabPool.CEPHFS_REP3: 3, LabPool.CEP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A monitor's command: what stands behind `ceph`, and its arguments by name."""
+    """A monitor command: its words, and its arguments by name."""
 
     prefix: str
     arguments: Mapping[str, object] = field(default_factory=dict)
 
 
 def rule_name(description: LabDescription) -> str:
-    """The rule of the replicated pools: `rep_zone`, `rep_rack`, `rep_host`."""
+    """Return the rule of the replicated pools: `rep_zone`, `rep_rack`, `rep_host`."""
     return f"rep_{description.topology.failure_domain}"
 
 
 def metadata_pool(pool: LabPool) -> str | None:
-    """Where the images (or files) of an RBD data pool (or CephFS pool) have their metadata; None
-    for a pool that needs no other."""
+    """Return the pool for the metadata of an RBD data pool or a CephFS pool; None where it is the
+    same."""
     if pool is LabPool.EC_2_1:
         return LabPool.REP3.value
     return METADATA_POOL if pool.in_filesystem else None
 
 
 def tree_commands(places: tuple[Place, ...], weight: float) -> Iterator[Command]:
-    """Put each OSD at its place, whose ancestors are made on the way. Ceph's own `default` root
-    would stay in the tree, empty, and goes with its rule."""
+    """Yield the commands that place each OSD with its ancestors, and remove Ceph's empty `default`
+    root with its rule."""
     for place in places:
         yield Command(
             prefix="osd crush add",
@@ -57,7 +57,7 @@ def tree_commands(places: tuple[Place, ...], weight: float) -> Iterator[Command]
 
 
 def pool_commands(description: LabDescription) -> Iterator[Command]:
-    """Rules, pools and the file system, in an order in which each has what it needs."""
+    """Yield the commands for rules, pools and the file system, in order of dependency."""
     domain = description.topology.failure_domain
     yield Command(
         prefix="osd crush rule create-replicated",
@@ -94,9 +94,9 @@ def _filesystem(data: Sequence[LabPool]) -> Iterator[Command]:
 
 
 def placement_groups(pool: LabPool | None, description: LabDescription) -> int:
-    """Of a pool (None: the metadata of CephFS): enough that OSDs have about a hundred each, few
-    enough that they are made in a second. Hosts of any number get more, since the one with the most
-    would else decide what all can do: of 32 over five, one led nine where the mean is six."""
+    """Return the placement groups of a pool (None: the metadata of CephFS): about a hundred per
+    OSD, created within a second. The topology `hosts` gets more for even load: of 32 over five
+    hosts, one host was primary of nine where the mean is six."""
     wide = 2 if description.osds > 6 else 1
     if description.topology is Topology.HOSTS:
         wide = 4
@@ -104,12 +104,13 @@ def placement_groups(pool: LabPool | None, description: LabDescription) -> int:
 
 
 def pool_names(description: LabDescription) -> tuple[str, ...]:
-    """All pools there will be, the metadata pool of CephFS too."""
+    """Return the names of all pools, also the metadata pool of CephFS."""
     names = tuple(pool.value for pool in description.pools)
     return (*names, METADATA_POOL) if description.filesystem else names
 
 
 def placement_groups_of_all(description: LabDescription) -> int:
+    """Return the placement groups of all pools."""
     pools: tuple[LabPool | None, ...] = description.pools
     if description.filesystem:
         pools = (*pools, None)
@@ -130,8 +131,7 @@ def _replicated(name: str, copies: int, description: LabDescription) -> Iterator
             "size": copies,
         },
     )
-    # Of two copies, one must do: else losing one zone would stop the pool, which is what people
-    # who choose two copies do not have in mind.
+    # One of two copies suffices: otherwise the loss of a zone would stop the pool.
     yield _set(name, "min_size", "2" if copies > 2 else "1")
 
 
@@ -162,13 +162,13 @@ def _erasure_coded(pool: LabPool, description: LabDescription) -> Iterator[Comma
         },
     )
     yield _set(pool.value, "allow_ec_overwrites", "true")
-    # k: else losing one zone of three would stop the pool.
+    # k: otherwise the loss of one zone of three would stop the pool.
     yield _set(pool.value, "min_size", "2")
     yield _application(pool)
 
 
 def _data_pools(description: LabDescription) -> list[LabPool]:
-    """Those of the file system, its default one first."""
+    """Return the data pools of the file system, the default one first."""
     data = [pool for pool in description.pools if pool.in_filesystem]
     return sorted(data, key=lambda pool: pool is not LabPool.CEPHFS_REP3)
 
@@ -183,25 +183,28 @@ def _application(pool: LabPool) -> Command:
     )
 
 
-# The mount of a lab's CephFS, and mounts below a lab's folder in general.
-
-NAME = "ceph-fuse"
+MOUNT_NAME = "ceph-fuse"
 FSTYPE = "fuse.ceph-fuse"
 _UNMOUNT_S = 10.0
 
 
 def mount_command(paths: Paths) -> list[str]:
-    """ceph-fuse in the foreground. Its own exit would leave a dead mount, so it is watched."""
+    """Return ceph-fuse in the foreground: its end would leave a dead mount, so it is watched."""
     return [
         *("ceph-fuse", "-f", "-c", str(paths.conf), "--id", CLIENT.partition(".")[2]),
         *("--client_fs", FILESYSTEM, "--client_mountpoint", "/"),
-        *("--log-file", str(paths.log(NAME)), "--admin-socket", str(paths.socket(NAME))),
+        *(
+            "--log-file",
+            str(paths.log(MOUNT_NAME)),
+            "--admin-socket",
+            str(paths.socket(MOUNT_NAME)),
+        ),
         str(paths.cephfs),
     ]
 
 
-def lay_out(paths: Paths, description: LabDescription) -> None:
-    """A directory for each data pool, whose files go to that pool. Raises OSError."""
+def create_directories(paths: Paths, description: LabDescription) -> None:
+    """Create a directory for each data pool, whose files go to that pool. Raises OSError."""
     for pool in description.pools:
         if pool.in_filesystem:
             folder = paths.cephfs / pool.value
@@ -210,24 +213,27 @@ def lay_out(paths: Paths, description: LabDescription) -> None:
 
 
 def mounts_below(folder: Path) -> list[tuple[Path, str]]:
-    """Mount points in `folder` with their types, the innermost first. Asks the kernel and nothing
-    else: a mount whose server is dead would make us wait."""
+    """Return the mount points in `folder` with their types, innermost first. Reads only the
+    kernel's table: a mount with a dead server would block."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
-        point = Path(re.sub(r"\\([0-7]{3})", lambda item: chr(int(item[1], 8)), before.split()[4]))
+        point = Path(
+            re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), before.split()[4])
+        )
         if point.is_relative_to(folder):
             found.append((point, after.split()[0]))
     return found[::-1]
 
 
 def is_mounted(point: Path) -> bool:
+    """Return whether the lab's CephFS is mounted at a point."""
     return any(where == point and kind == FSTYPE for where, kind in mounts_below(point))
 
 
 def unmount_all(folder: Path) -> None:
-    """Detach whatever is mounted in `folder`, at once and whoever uses it. What cannot be detached
-    stays; `mounts_below` tells."""
+    """Detach every mount in `folder` at once, also one in use. `mounts_below` lists what
+    remains."""
     for point, _ in mounts_below(folder):
         if os.geteuid() == 0:
             command = ["umount", "--lazy", "--no-canonicalize", str(point)]

@@ -1,4 +1,4 @@
-"""What is known of a lab from outside: one file in its folder, there before anything else is."""
+"""The state file of a lab: the first file in its folder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from leadline.lab.network import ZoneNetwork
 from leadline.plan.lab import LabDescription
 
 STATE = "leadline-lab.json"
-# Where stores in memory are; the token in their name leads back to the lab.
+# Stores in memory; the token in their name identifies the lab.
 MEMORY = Path("/dev/shm")
 
 
 class Phase(StrEnum):
-    """How far `lab up` or `lab down` got."""
+    """The progress of `lab up` or `lab down`."""
 
     COMING_UP = "coming up"
     UP = "up"
@@ -36,8 +36,8 @@ class _Model(BaseModel):
 
 
 class ProcessRecord(_Model):
-    """A process of a lab. `start_ticks` (field 22 of /proc/PID/stat) tells it from another that
-    has come by its pid."""
+    """A process of a lab. `start_ticks` (field 22 of /proc/PID/stat) distinguishes it from a later
+    process with its pid."""
 
     name: str
     pid: int
@@ -45,7 +45,7 @@ class ProcessRecord(_Model):
 
 
 class RoundTripRecord(_Model):
-    """What ping saw between two zones; seconds. `raw` is all that it said."""
+    """The result of ping between two zones, in seconds. `raw` is its output."""
 
     source: str
     destination: str
@@ -58,16 +58,16 @@ class RoundTripRecord(_Model):
 
 
 class Step(_Model):
-    """A step of coming up, and when it was done, in seconds from the beginning."""
+    """A step of `lab up`, and its end in seconds from the start."""
 
     name: str
     done_s: float
 
 
 class LabState(_Model):
-    """`token` is in the environment of each process of the lab. `owner` is who brings it up.
-    Without a network, `network_note` says why; likewise the mount of CephFS. `cpu_groups` are the
-    control groups that bound the processor of each OSD host, by its name."""
+    """The state of a lab. `token` is in the environment of each of its processes; `owner` is the
+    process that brings it up. `network_note` and `cephfs_note` state why there is no network or no
+    mount. `cpu_groups` are the control groups that limit the CPU of each OSD host."""
 
     version: Literal[1] = 1
     name: str
@@ -87,7 +87,7 @@ class LabState(_Model):
 
     @property
     def osd_pids(self) -> dict[str, int]:
-        """The OSD daemons of a lab that is up, `osd.0` and so on."""
+        """The pids of the OSD daemons by name (`osd.0`)."""
         return {
             process.name: process.pid
             for process in self.processes
@@ -96,18 +96,19 @@ class LabState(_Model):
 
 
 def paths_of(folder: Path, token: str) -> Paths:
+    """Return the paths of a lab."""
     return Paths(folder=folder, memory=MEMORY / f"leadline-lab-{token}")
 
 
 def write_state(folder: Path, state: LabState) -> None:
-    """Durable before it returns: beside, fsync, rename."""
+    """Write the state durably: a new file, fsync, rename."""
     path = folder / STATE
-    beside = folder / f".{STATE}.new"
-    with beside.open("wb") as stream:
+    fresh = folder / f".{STATE}.new"
+    with fresh.open("wb") as stream:
         stream.write(state.model_dump_json(indent=2).encode() + b"\n")
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(path)
+    fresh.replace(path)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -116,8 +117,8 @@ def write_state(folder: Path, state: LabState) -> None:
 
 
 def read_state(folder: Path) -> LabState | None:
-    """None where the folder is no lab's. Raises LeadlineError(`lab-not-ready`) for a file that is
-    not what `write_state` wrote."""
+    """Read the state; None where the folder has none. Raises LeadlineError(`lab-not-ready`) for an
+    invalid file."""
     try:
         content = (folder / STATE).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -133,27 +134,25 @@ def read_state(folder: Path) -> LabState | None:
             errors.LAB_NOT_READY,
             f"{folder / STATE} is damaged, or of another version of Leadline",
             context=[f"{error.error_count()} faults"],
-            hint=f"`leadline lab down {folder.name}` removes the lab all the same",
+            hint=f"`leadline lab down {folder.name}` removes the lab",
         ) from error
 
 
 def is_remnant(folder: Path) -> bool:
-    """Whether nothing is in a folder but what a `lab up` killed at its first breath leaves."""
+    """Return whether a folder holds only the remains of a `lab up` that was killed at its start."""
     try:
         return {entry.name for entry in folder.iterdir()} <= {f".{STATE}.new"}
     except OSError:
         return False
 
 
-# Labs by name: where they lie, and the way to the cluster of one.
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-# Below a lab's folder, with two digits of an OSD.
+# Below a lab's folder, with a two-digit OSD.
 _LONGEST_SOCKET = len("/run/osd.47.asok")
 
 
 def labs_folder(given: Path | None) -> Path:
-    """`given`, else $LEADLINE_LABS, else leadline/labs where the XDG specification puts state."""
+    """Return `given`, else $LEADLINE_LABS, else leadline/labs in the state folder of XDG."""
     named = given or os.environ.get("LEADLINE_LABS")
     if named:
         return Path(named).absolute()
@@ -163,8 +162,8 @@ def labs_folder(given: Path | None) -> Path:
 
 
 def lab_folder(name: str, labs: Path) -> Path:
-    """The folder of a lab, whether it is there or not. Raises LeadlineError(`lab-invalid`) for a
-    name that is none, or a path that is too long for sockets or not to be written in ceph.conf."""
+    """Return the folder of a lab, which may not exist. Raises LeadlineError(`lab-invalid`) for an
+    invalid name, or a path that is too long for sockets or impossible in ceph.conf."""
     if not _NAME.fullmatch(name):
         raise LeadlineError(
             errors.LAB_INVALID,
@@ -191,8 +190,8 @@ def lab_folder(name: str, labs: Path) -> Path:
 
 
 def require_state(name: str, labs: Path) -> LabState:
-    """What is known of a lab. Raises LeadlineError: `lab-not-found`, with the nearest name;
-    `lab-not-ready` for one that is not up."""
+    """Return the state of a lab that is up. Raises LeadlineError: `lab-not-found` with the nearest
+    name, `lab-not-ready`."""
     folder = lab_folder(name, labs)
     state = read_state(folder)
     if state is None:
@@ -200,14 +199,15 @@ def require_state(name: str, labs: Path) -> LabState:
     if state.phase is not Phase.UP:
         raise LeadlineError(
             errors.LAB_NOT_READY,
-            f"the lab {name!r} is not up: it is {state.phase.value}, or was when it was left",
+            f"the lab {name!r} is not up: its last phase is {state.phase.value!r}",
             context=[str(folder)],
-            hint=f"`leadline lab status {name}`; `leadline lab down {name}` removes what there is",
+            hint=f"`leadline lab status {name}`; `leadline lab down {name}` removes its remains",
         )
     return state
 
 
 def not_found(name: str, labs: Path) -> LeadlineError:
+    """Return the error for an unknown lab, with the nearest name."""
     try:
         known = sorted(entry.parent.name for entry in labs.glob(f"*/{STATE}"))
     except OSError:
@@ -217,12 +217,12 @@ def not_found(name: str, labs: Path) -> LeadlineError:
         errors.LAB_NOT_FOUND,
         f"there is no lab {name!r}",
         context=[f"labs in {labs}: {', '.join(known) or 'none'}"],
-        hint=f"did you mean {near[0]!r}?" if near else f"`leadline lab up {name}` makes one",
+        hint=f"did you mean {near[0]!r}?" if near else f"`leadline lab up {name}` creates one",
     )
 
 
 def access_of(folder: Path, state: LabState) -> CephAccess:
-    """The way to a lab's cluster, from the zone of its clients."""
+    """Return the access to a lab's cluster from the zone of its clients."""
     namespace = None
     if state.network is not None:
         namespace = state.network.zone(sites(state.description)[0]).namespace
@@ -231,7 +231,7 @@ def access_of(folder: Path, state: LabState) -> CephAccess:
 
 
 def lab_access(name: str, labs: Path | None = None) -> CephAccess:
-    """The way to the cluster of a lab by name; nothing is contacted. Raises LeadlineError:
+    """Return the access to a named lab's cluster without contacting it. Raises LeadlineError:
     `lab-not-found`, `lab-not-ready`."""
     where = labs_folder(labs)
     return access_of(lab_folder(name, where), require_state(name, where))

@@ -1,8 +1,8 @@
-"""Bringing a lab up: what costs time goes side by side, and nothing is begun before the state file
-says that it may be there.
+"""Creation of a lab: the steps from the network to a healthy cluster.
 
-The order is that of a cluster made by hand: monitor, OSDs' stores (which need no monitor), manager,
-OSDs, pools, MDS, mount. Waiting for the manager takes longest, so it starts as early as it can.
+Slow steps run in parallel. The state file exists before anything else is started. The order is that
+of a manual deployment: monitor, stores of the OSDs, manager, OSDs, pools, MDS, mount. The manager
+needs the longest time, so it starts as early as possible.
 """
 
 from __future__ import annotations
@@ -23,14 +23,24 @@ from typing import Any
 from leadline import errors
 from leadline.connect.ceph import Connection
 from leadline.errors import LeadlineError
-from leadline.lab import conf as keys
-from leadline.lab import daemons, network, pools, processes
-from leadline.lab import pools as cephfs
-from leadline.lab import processes as cpu_groups
-from leadline.lab.conf import MDS, MGR, MON, Addresses, Paths, Place, places, render, sites
+from leadline.lab import cpu_groups, daemons, network, pools, processes
+from leadline.lab.conf import (
+    MDS,
+    MGR,
+    MON,
+    Addresses,
+    Paths,
+    Place,
+    capabilities,
+    new_key,
+    places,
+    render,
+    render_keyring,
+    sites,
+)
 from leadline.lab.daemons import Daemons, ask, failed
 from leadline.lab.down import mark_memory, take_down
-from leadline.lab.network import NetworkUnavailable, RoundTrip, ZoneNetwork
+from leadline.lab.network import NetworkUnavailable, ZoneNetwork
 from leadline.lab.state import (
     LabState,
     Phase,
@@ -43,31 +53,36 @@ from leadline.lab.state import (
 )
 from leadline.plan.lab import LabDescription, Store
 
-# The delay between zones: set, then measured, since only what was measured is known.
-
 PINGS = 50
 _INTERVAL_S = 0.005
 
 
 def measure_round_trips(network: ZoneNetwork, count: int = PINGS) -> tuple[RoundTripRecord, ...]:
-    """Between all pairs of zones, at the same time. Raises LeadlineError(`lab-failed`)."""
+    """Measure all pairs of zones in parallel. Raises LeadlineError(`lab-failed`)."""
     pairs = list(combinations([zone.name for zone in network.zones], 2))
     if not pairs:
         return ()
     try:
         with ThreadPoolExecutor(max_workers=len(pairs)) as pool:
-            measured = list(pool.map(lambda pair: _ping(network, pair[0], pair[1], count), pairs))
+            measured = list(
+                pool.map(
+                    lambda pair: network.measure_rtt(pair[0], pair[1], count, _INTERVAL_S),
+                    pairs,
+                )
+            )
     except (NetworkUnavailable, ValueError) as error:
         raise LeadlineError(
             errors.LAB_FAILED,
             f"the round trips between the zones cannot be measured: {error}",
             context=[str(network.folder)],
         ) from error
-    return tuple(_record(item) for item in measured)
+    return tuple(
+        RoundTripRecord.model_validate(round_trip, from_attributes=True) for round_trip in measured
+    )
 
 
 def set_rtt(network: ZoneNetwork, rtt_s: float) -> None:
-    """Between all zones. Raises LeadlineError(`lab-failed`)."""
+    """Set the round-trip time between all zones. Raises LeadlineError(`lab-failed`)."""
     try:
         network.set_rtt_between_all(rtt_s)
     except (NetworkUnavailable, ValueError, OSError) as error:
@@ -78,9 +93,9 @@ def set_rtt(network: ZoneNetwork, rtt_s: float) -> None:
         ) from error
 
 
-def require_obeyed(round_trips: tuple[RoundTripRecord, ...], rtt_s: float) -> None:
-    """A delay is a lower bound of every round trip: raise LeadlineError(`lab-failed`) where the
-    quickest beats it. (ping rounds to three digits.)"""
+def require_delay(round_trips: tuple[RoundTripRecord, ...], rtt_s: float) -> None:
+    """Raise LeadlineError(`lab-failed`) where a round trip is shorter than the delay. (ping rounds
+    to three digits.)"""
     for round_trip in round_trips:
         if round_trip.min_s < 0.99 * rtt_s:
             raise LeadlineError(
@@ -90,32 +105,15 @@ def require_obeyed(round_trips: tuple[RoundTripRecord, ...], rtt_s: float) -> No
             )
 
 
-def _ping(network: ZoneNetwork, source: str, destination: str, count: int) -> RoundTrip:
-    return network.measure_rtt(source, destination, count=count, interval_s=_INTERVAL_S)
-
-
-def _record(one: RoundTrip) -> RoundTripRecord:
-    return RoundTripRecord(
-        source=one.source,
-        destination=one.destination,
-        sent=one.sent,
-        received=one.received,
-        min_s=one.min_s,
-        median_s=one.median_s,
-        max_s=one.max_s,
-        raw=one.raw,
-    )
-
-
 _MON_PORT = 3300
 _LOOPBACK = "127.0.0.1"
 _BOUND_S = 120.0
 _BOUND_PER_OSD_S = 10.0
 _ANSWER_S = 30.0
 _POLL_S = 0.1
-# Making a store waits for the disk as much as for the processor.
+# Creating a store waits for the disk as much as for the CPU.
 _STORES_AT_ONCE = 4
-# The manager loads every module that it finds, used or not; these are what a small cluster needs.
+# The manager loads every module that it finds; a small cluster needs these.
 _MODULES = (
     "mgr_module.py",
     "mgr_util.py",
@@ -140,10 +138,8 @@ def raise_lab(
     *,
     keep: bool,
 ) -> LabState:
-    """Bring a lab up in `folder`, which is made. On every way out but success nothing stays, unless
-    `keep` asks for what failed to be left as it is.
-
-    Raises LeadlineError: `lab-exists`, `lab-not-ready`, `lab-failed`."""
+    """Create a lab in the new `folder`. After any failure everything is removed; with `keep`, a
+    failed lab stays. Raises LeadlineError: `lab-exists`, `lab-not-ready`, `lab-failed`."""
     daemons.require(description, folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -151,36 +147,36 @@ def raise_lab(
     except FileExistsError as error:
         raise LeadlineError(
             errors.LAB_EXISTS,
-            f"there is a lab {name!r} already, or something else at its place",
+            f"the lab {name!r}, or another folder of its name, exists already",
             context=[str(folder)],
             hint=f"`leadline lab status {name}`; `leadline lab down {name}` removes it",
         ) from error
     except OSError as error:
         raise LeadlineError(
             errors.LAB_NOT_READY,
-            f"the folder of the lab cannot be made: {error.strerror}",
+            f"the folder of the lab cannot be created: {error.strerror}",
             context=[str(folder)],
-            hint="name another place with --labs",
+            hint="name another folder with --labs",
         ) from error
     token = secrets.token_hex(8)
     try:
-        return _Raising(name, token, description, folder, observe).all()
+        return _LabStart(name, token, description, folder, observe).run()
     except LeadlineError as error:
         left: tuple[str, ...] = ()
-        hint = f"`leadline lab down {name}` removes what there is of it"
+        hint = f"`leadline lab down {name}` removes its remains"
         if not keep:
-            hint = error.hint or "its logs went with it; add --keep to look at them"
-            left = _removed(folder, token)
+            hint = error.hint or "its logs were removed with it; add --keep to keep them"
+            left = _remove(folder, token)
         raise LeadlineError(
             error.kind, error.fact, context=[*error.context, *left], hint=hint
         ) from error
     except BaseException:
-        _removed(folder, token)
+        _remove(folder, token)
         raise
 
 
-def _removed(folder: Path, token: str) -> tuple[str, ...]:
-    """Take the half-built lab down; what that fails with must not hide why it was done."""
+def _remove(folder: Path, token: str) -> tuple[str, ...]:
+    """Remove a partial lab; return the problems, so that they do not hide the first error."""
     try:
         take_down(folder, token)
     except LeadlineError as error:
@@ -189,15 +185,15 @@ def _removed(folder: Path, token: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Net:
-    """Where daemons are: `prefix` of a command by site, and addresses."""
+class _SiteNetwork:
+    """The network of the daemons: prefixes of commands by site, and addresses."""
 
     prefixes: dict[str, tuple[str, ...]]
     addresses: Addresses
 
 
-class _Raising:
-    """One lab on its way up."""
+class _LabStart:
+    """The start of one lab."""
 
     def __init__(
         self,
@@ -230,8 +226,8 @@ class _Raising:
             deadline=self.began + _BOUND_S + _BOUND_PER_OSD_S * description.osds,
         )
 
-    def all(self) -> LabState:
-        """Every step; returns the state as written."""
+    def run(self) -> LabState:
+        """Run every step; return the state as written."""
         write_state(self.folder, self.state)
         try:
             for path in self.paths.folders:
@@ -245,7 +241,7 @@ class _Raising:
         stores = self._stores(net)
         self.observe("monitor")
         self._monitor(net)
-        with self._connected() as cluster:
+        with Connection(access_of(self.folder, self.state), timeout_s=_ANSWER_S) as cluster:
             self._osd_numbers(cluster)
             self._start(MGR, "ceph-mgr", self.sites[0], net)
             if self.description.filesystem:
@@ -254,14 +250,14 @@ class _Raising:
             self._osds(stores, net)
             self.observe("OSDs")
             self._until_up(cluster)
-            # Not before: placement groups that had been served by fewer OSDs would wait until the
-            # leases of that time are over, ten seconds and more.
+            # After all OSDs: placement groups on fewer OSDs would wait ten seconds and more for the
+            # leases of that time to expire.
             self._commands(cluster, pools.pool_commands(self.description))
             self._step("pools")
             self._mount(cluster, net)
             self._until_healthy(cluster)
         self._measure()
-        self._bound()
+        self._limit_cpu()
         self._save(phase=Phase.UP, processes=self.daemons.records())
         return self.state
 
@@ -270,19 +266,19 @@ class _Raising:
         write_state(self.folder, self.state)
 
     def _step(self, name: str) -> None:
-        """A step is done; written with the next change of the state."""
+        """Record the end of a step; the next change of the state writes it."""
         step = Step(name=name, done_s=round(time.monotonic() - self.began, 3))
         self.state = self.state.model_copy(update={"steps": (*self.state.steps, step)})
 
-    def _network(self) -> _Net:
-        """Zones of their own, or the loopback device where they cannot be had."""
+    def _network(self) -> _SiteNetwork:
+        """Create the zones, or use the loopback device where they are unavailable."""
         self.observe("network of the zones")
         try:
             zones = network.start(self.paths.network, self.sites, self.environment)
         except NetworkUnavailable as unavailable:
             self._save(network_note=unavailable.reason)
             self._step("network")
-            return _Net(
+            return _SiteNetwork(
                 prefixes=dict.fromkeys(self.sites, ()),
                 addresses=Addresses(
                     mon=_LOOPBACK,
@@ -292,7 +288,7 @@ class _Raising:
             )
         self._save(network=zones)
         self._step("network")
-        return _Net(
+        return _SiteNetwork(
             prefixes={name: zones.prefix(name) for name in self.sites},
             addresses=Addresses(
                 mon=zones.zone(self.sites[0]).address,
@@ -301,7 +297,7 @@ class _Raising:
             ),
         )
 
-    def _configuration(self, net: _Net) -> None:
+    def _configuration(self, net: _SiteNetwork) -> None:
         self.fsid = str(uuid.uuid4())
         text = render(
             fsid=self.fsid,
@@ -314,25 +310,25 @@ class _Raising:
         for module in _MODULES:
             (self.paths.modules / module).symlink_to(daemons.MODULES / module)
         for name in (MON, MGR, MDS, *(f"osd.{place.osd}" for place in self.places)):
-            self.paths.of(name).mkdir(mode=0o700)
+            self.paths.data(name).mkdir(mode=0o700)
         self.osd_uuids = {place.osd: str(uuid.uuid4()) for place in self.places}
         for place in self.places:
-            # Else files on a virtual disk would be told apart by what the kernel guesses of it.
-            (self.paths.of(f"osd.{place.osd}") / "crush_device_class").write_text("ssd\n")
+            # Otherwise the kernel's guess about a virtual disk would set the device class.
+            (self.paths.data(f"osd.{place.osd}") / "crush_device_class").write_text("ssd\n")
         if self.description.authentication:
-            allowed = keys.capabilities(self.description.osds)
-            made = {name: keys.new_key() for name in allowed}
+            allowed = capabilities(self.description.osds)
+            made = {name: new_key() for name in allowed}
             for name, key in made.items():
-                self._secret(name, keys.render_keyring({name: key}, allowed))
-            self._secret("all", keys.render_keyring(made, allowed))
+                self._secret(name, render_keyring({name: key}, allowed))
+            self._secret("all", render_keyring(made, allowed))
 
     def _secret(self, name: str, text: str) -> None:
         handle = os.open(self.paths.keyring(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as stream:
             stream.write(text)
 
-    def _stores(self, net: _Net) -> dict[str, Sequence[str]]:
-        """The monitor's store is made; returns the commands that make those of OSDs."""
+    def _stores(self, net: _SiteNetwork) -> dict[str, Sequence[str]]:
+        """Create the monitor's store; return the commands that create the stores of the OSDs."""
         conf, monmap = str(self.paths.conf), str(self.paths.monmap)
         name = MON.partition(".")[2]
         host = net.addresses.mon_host
@@ -351,28 +347,25 @@ class _Raising:
             for place in self.places
         }
 
-    def _start(self, name: str, program: str, site: str, net: _Net) -> None:
+    def _start(self, name: str, program: str, site: str, net: _SiteNetwork) -> None:
         number = name.partition(".")[2]
         prefix = net.prefixes[site]
         command = [*prefix, program, "-c", str(self.paths.conf), "-i", number, "-f"]
         self.daemons.start(name, command)
 
-    def _monitor(self, net: _Net) -> None:
+    def _monitor(self, net: _SiteNetwork) -> None:
         self._start(MON, "ceph-mon", self.sites[0], net)
 
-        def leads() -> bool:
+        def is_leader() -> bool:
             answer = ask(self.paths.socket(MON), "mon_status")
             return isinstance(answer, dict) and answer.get("state") == "leader"
 
-        self.daemons.until(leads, "the monitor")
+        self.daemons.until(is_leader, "the monitor")
         self._step("monitor")
 
-    def _connected(self) -> Connection:
-        return Connection(access_of(self.folder, self.state), timeout_s=_ANSWER_S)
-
     def _osd_numbers(self, cluster: Connection) -> None:
-        """The monitor learns which OSDs there will be, and where they stand in the tree."""
-        # Else it makes a pool of its own. Not known before the manager is, hence by force.
+        """Register the OSDs at the monitor, and their places in the CRUSH tree."""
+        # Otherwise it creates a pool. The option is unknown before the manager starts: force.
         monitoring = "mgr/devicehealth/enable_monitoring"
         cluster.mon("config set", who="mgr", name=monitoring, value="false", force=True)
         for place in self.places:
@@ -386,7 +379,7 @@ class _Raising:
             self.daemons.check()
             cluster.mon(command.prefix, **command.arguments)
 
-    def _osds(self, stores: dict[str, Sequence[str]], net: _Net) -> None:
+    def _osds(self, stores: dict[str, Sequence[str]], net: _SiteNetwork) -> None:
         self.daemons.finish(stores, at_once=_STORES_AT_ONCE)
         self._step("stores")
         for place in self.places:
@@ -407,12 +400,12 @@ class _Raising:
 
         def clean(status: Any) -> int:
             return sum(
-                item["count"]
-                for item in status["pgmap"].get("pgs_by_state", ())
-                if item["state_name"] == "active+clean"
+                state["count"]
+                for state in status["pgmap"].get("pgs_by_state", ())
+                if state["state_name"] == "active+clean"
             )
 
-        def told(status: Any) -> str:
+        def describe(status: Any) -> str:
             health = status["health"]
             checks = ", ".join(health["checks"]) or health["status"]
             return f"{clean(status)} of {expected} placement groups active+clean; {checks}"
@@ -425,7 +418,7 @@ class _Raising:
                 and status["pgmap"]["num_pgs"] == expected
                 and status["health"]["status"] == "HEALTH_OK"
             ),
-            told,
+            describe,
         )
         self._step("healthy")
 
@@ -434,64 +427,66 @@ class _Raising:
         cluster: Connection,
         what: str,
         holds: Callable[[Any], bool],
-        told: Callable[[Any], str],
+        describe: Callable[[Any], str],
     ) -> None:
-        """Wait until the cluster's status is so, and tell how far it is."""
+        """Wait until the cluster's status holds, and report the progress."""
         before = ""
         while True:
             status = cluster.mon_json("status")
             if holds(status):
                 return
-            now = told(status)
+            now = describe(status)
             if now != before:
                 self.observe(now)
                 before = now
             self.daemons.pause(f"{what} ({now})")
             time.sleep(_POLL_S)
 
-    def _mount(self, cluster: Connection, net: _Net) -> None:
-        """The file system, once its MDS is active."""
+    def _mount(self, cluster: Connection, net: _SiteNetwork) -> None:
+        """Mount the file system, once its MDS is active."""
         if not self.description.filesystem:
             return
         self._until(
             cluster,
             "the MDS",
             lambda status: any(
-                item["status"].startswith("up:active") for item in status["fsmap"]["by_rank"]
+                rank["status"].startswith("up:active") for rank in status["fsmap"]["by_rank"]
             ),
             lambda status: "MDS",
         )
         self._step("mds")
-        why = daemons.why_no_mount()
-        if why is not None:
-            self._save(cephfs_note=why)
+        obstacle = daemons.find_mount_obstacle()
+        if obstacle is not None:
+            self._save(cephfs_note=obstacle)
             return
         self.observe("mount of CephFS")
         self.paths.cephfs.mkdir()
         prefix = net.prefixes[self.sites[0]]
-        self.daemons.start(cephfs.NAME, [*prefix, *cephfs.mount_command(self.paths)])
+        self.daemons.start(pools.MOUNT_NAME, [*prefix, *pools.mount_command(self.paths)])
         try:
-            self.daemons.until(lambda: cephfs.is_mounted(self.paths.cephfs), "the mount of CephFS")
+            self.daemons.until(lambda: pools.is_mounted(self.paths.cephfs), "the mount of CephFS")
         except LeadlineError:
             self._without_mount()
             return
         try:
-            cephfs.lay_out(self.paths, self.description)
+            pools.create_directories(self.paths, self.description)
         except OSError as error:
             raise failed(
-                f"the directories of CephFS cannot be made: {error}", self.paths.log(cephfs.NAME)
+                f"the directories of CephFS cannot be created: {error}",
+                self.paths.log(pools.MOUNT_NAME),
             ) from error
         self._save(cephfs=self.paths.cephfs)
         self._step("mount")
 
     def _without_mount(self) -> None:
-        """Where only ceph-fuse failed (FUSE forbidden, say) the lab is of use without it."""
-        pid = self.daemons.running.pop(cephfs.NAME)
+        """Continue without the mount where only ceph-fuse failed (for example, FUSE is
+        forbidden)."""
+        pid = self.daemons.running.pop(pools.MOUNT_NAME)
         self.daemons.check()
         if processes.start_ticks(pid) is not None:
-            raise failed("CephFS could not be mounted in time", self.paths.log(cephfs.NAME))
-        said = failed("", self.paths.said(cephfs.NAME)).context
-        self._save(cephfs_note=f"ceph-fuse ended: {said[-1].strip() if said else 'no message'}")
+            raise failed("CephFS could not be mounted in time", self.paths.log(pools.MOUNT_NAME))
+        output = failed("", self.paths.output(pools.MOUNT_NAME)).context
+        self._save(cephfs_note=f"ceph-fuse ended: {output[-1].strip() if output else 'no message'}")
 
     def _measure(self) -> None:
         if self.state.network is None:
@@ -500,33 +495,33 @@ class _Raising:
         if self.description.inter_zone_rtt_s:
             set_rtt(self.state.network, self.description.inter_zone_rtt_s)
         round_trips = measure_round_trips(self.state.network)
-        require_obeyed(round_trips, self.description.inter_zone_rtt_s)
+        require_delay(round_trips, self.description.inter_zone_rtt_s)
         self._step("round trips")
         self._save(round_trips=round_trips)
 
-    def _bound(self) -> None:
-        """Last of all, since a cluster comes up slowly within bounds."""
+    def _limit_cpu(self) -> None:
+        """Limit the CPU of the hosts. Last, since a cluster starts slowly with limits."""
         cores = self.description.cpu_per_host
         if cores is None:
             return
-        self.observe("processor of the hosts")
+        self.observe("CPU limits of the hosts")
         hosts = dict.fromkeys(place.host for place in self.places)
         self._save(cpu_groups=cpu_groups.folders(hosts, self.state.token))
         cpu_groups.make(self.state.cpu_groups, cores)
-        for host, pids in self._osds_of_hosts().items():
-            cpu_groups.put_in(self.state.cpu_groups[host], pids)
+        for host in hosts:
+            cpu_groups.assign(
+                self.state.cpu_groups[host],
+                [
+                    self.daemons.running[f"osd.{place.osd}"]
+                    for place in self.places
+                    if place.host == host
+                ],
+            )
         self._step("processor bounded")
-
-    def _osds_of_hosts(self) -> dict[str, list[int]]:
-        """The pids of the OSDs of each host."""
-        found: dict[str, list[int]] = {}
-        for place in self.places:
-            found.setdefault(place.host, []).append(self.daemons.running[f"osd.{place.osd}"])
-        return found
 
 
 def _free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind((_LOOPBACK, 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A plan as a file that says why each of its lines is there. Pure."""
+"""Write a drafted plan as YAML with comments that explain its targets."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from leadline.planning.draft import PREFILL_BPS, Cost, Draft, DraftTarget, Load, cost_of, total
+from leadline.planning.draft import (
+    PREFILL_BPS,
+    Cost,
+    Draft,
+    DraftTarget,
+    Load,
+    estimate_cost,
+    sum_costs,
+)
 from leadline.text import visible
 from leadline.units import format_bandwidth, format_duration, format_size
 
-# Words that YAML and a reader both take for themselves.
+# Text that YAML reads as text, and words that it does not.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./:?=&-]*")
 _RESERVED = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What of a plan was given rather than found; empty and None where nothing was."""
+    """The options of the plan; empty or None if they are not given."""
 
     context: str = ""
     kubeconfig: str = ""
@@ -37,7 +45,7 @@ class Settings:
 
 
 def plan_text(draft: Draft, load: Load, settings: Settings) -> str:
-    """The file."""
+    """Return the content of the plan's file."""
     lines = [
         *_head(draft, load, settings),
         "leadline: 1",
@@ -46,29 +54,29 @@ def plan_text(draft: Draft, load: Load, settings: Settings) -> str:
         "targets:",
     ]
     for target in draft.targets:
-        lines += _target(target, cost_of(target, load))
+        lines += _target(target, estimate_cost(target, load))
     lines += _workloads(settings)
     return "\n".join(lines) + "\n"
 
 
 def _head(draft: Draft, load: Load, settings: Settings) -> Iterator[str]:
     where = f" from the cluster of the context {settings.context!r}" if settings.context else ""
-    yield f"# Written by `leadline plan --from-cluster`{_told(where)}."
-    yield "# `leadline check FILE` shows what it would do, `leadline run FILE` does it."
+    yield f"# Written by `leadline plan --from-cluster`{visible(where)}."
+    yield "# `leadline check FILE` shows what it does, `leadline run FILE` runs it."
     yield "#"
-    for line in told_cost(total([cost_of(one, load) for one in draft.targets])):
+    for line in format_cost(sum_costs([estimate_cost(target, load) for target in draft.targets])):
         yield f"# {line}"
     if draft.left_out:
         yield "#"
         yield "# Left out:"
-        for one in draft.left_out:
-            yield f"#   {_told(one.name)}: {_told(one.reason)}"
+        for item in draft.left_out:
+            yield f"#   {visible(item.name)}: {visible(item.reason)}"
     for note in draft.notes:
-        yield f"# Not seen: {_told(note)}"
+        yield f"# Not seen: {visible(note)}"
 
 
-def told_cost(cost: Cost) -> list[str]:
-    """What a plan costs, as sentences."""
+def format_cost(cost: Cost) -> list[str]:
+    """Return the cost of a plan as sentences."""
     time = (
         f"Time: about {format_duration(cost.total_s)}: {format_duration(cost.io_s)} of I/O in "
         f"{cost.trials} trials, {format_duration(cost.prefill_s)} of prefill, "
@@ -78,12 +86,11 @@ def told_cost(cost: Cost) -> list[str]:
     if cost.prefill_bytes:
         lines.append(
             f"Assumption: prefill writes {format_size(cost.prefill_bytes)} at "
-            f"{format_bandwidth(PREFILL_BPS)} MiB/s; nobody has measured that here."
+            f"{format_bandwidth(PREFILL_BPS)} MiB/s, which is not measured."
         )
     volumes = "1 volume" if cost.volumes == 1 else f"{cost.volumes} volumes"
     lines.append(
-        f"Claimed at once: {format_size(cost.claimed_bytes)} in {volumes}, from the beginning of "
-        "the run to its end."
+        f"Claimed at once: {format_size(cost.claimed_bytes)} in {volumes}, for the whole run."
     )
     return lines
 
@@ -95,16 +102,16 @@ def _cluster(draft: Draft, settings: Settings) -> Iterator[str]:
     if settings.kubeconfig:
         found.append(f"kubeconfig: {_scalar(settings.kubeconfig)}")
     if settings.context:
-        found.append(f"context: {_scalar(settings.context)}  # what is below was chosen for it")
+        found.append(f"context: {_scalar(settings.context)}  # the targets are chosen for it")
     if settings.namespace:
-        found.append(f"namespace: {_scalar(settings.namespace)}  # its quotas were looked at")
+        found.append(f"namespace: {_scalar(settings.namespace)}  # the plan fits its quotas")
     if settings.image:
         found.append(f"image: {_scalar(settings.image)}")
     if settings.cpu:
         found.append(f"cpu: {_scalar(settings.cpu)}")
     elif draft.cpu is not None:
         found.append(
-            f"cpu: {draft.cpu:g}  # of a runner pod; more would not fit for all targets at once"
+            f"cpu: {draft.cpu:g}  # of a runner pod; with more, not all targets fit at once"
         )
     if settings.memory:
         found.append(f"memory: {_scalar(settings.memory)}")
@@ -119,9 +126,9 @@ def _cluster(draft: Draft, settings: Settings) -> Iterator[str]:
 
 
 def _target(target: DraftTarget, cost: Cost) -> Iterator[str]:
-    yield f"  # {_told(target.why)}"
-    if target.doubt:
-        yield f"  # Doubtful: {_told(target.doubt)}"
+    yield f"  # {visible(target.why)}"
+    if target.unproven:
+        yield f"  # Unproven: {visible(target.unproven)}"
     yield (
         f"  # about {format_duration(cost.total_s)}: {format_duration(cost.io_s)} of I/O, "
         f"{format_duration(cost.prefill_s)} of prefill (assumed); "
@@ -135,7 +142,7 @@ def _target(target: DraftTarget, cost: Cost) -> Iterator[str]:
 
 
 def _workloads(settings: Settings) -> Iterator[str]:
-    yield f"profile: [{', '.join(_scalar(one) for one in settings.profiles)}]"
+    yield f"profile: [{', '.join(_scalar(name) for name in settings.profiles)}]"
     given = {"runtime": settings.runtime, "ramp": settings.ramp, "size": settings.size}
     inside = ", ".join(f"{key}: {_scalar(value)}" for key, value in given.items() if value)
     if inside:
@@ -143,16 +150,11 @@ def _workloads(settings: Settings) -> Iterator[str]:
     if settings.repeats is not None:
         yield f"repeats: {settings.repeats}"
     if not settings.prefill:
-        yield "prefill: false  # reads may then be answered without any disk"
+        yield "prefill: false  # reads of data never written may not reach a disk"
 
 
 def _scalar(text: str) -> str:
-    """Text as YAML reads it back."""
+    """Return text as a YAML scalar."""
     if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED and not text.endswith(":"):
         return text
     return json.dumps(text, ensure_ascii=not text.isprintable())
-
-
-def _told(text: str) -> str:
-    """What others named, in a comment: one line, and no character that YAML refuses."""
-    return visible(text)

@@ -1,5 +1,7 @@
-"""Makes the pools of the study on a cluster, and removes them: every effect is applied, read back,
-noted, and undone where the command that wanted it fails or is interrupted."""
+"""Creation and removal of the study's pools on a Ceph cluster.
+
+Every effect is applied, read back, noted, and undone where the command fails or is interrupted.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,21 @@ from typing import IO, Any, Self
 from leadline import errors
 from leadline.connect.ceph import INSTALL_CLIENT, CephAccess, CommandFailed
 from leadline.errors import LeadlineError
-from leadline.pools.ceph_state import Commands, Effect, OurPool, Step, read_state, steps
+from leadline.pools.ceph_state import Commands, Effect, OwnedPool, Step, read_state, steps
 from leadline.pools.recipes import OWNER_KEY, PREFIX, PoolRecipe
 
-# Deleting pools on clusters that do not allow it: allowed for the moment, and put back.
-#  What the setting was is noted in the cluster itself before it is changed. A process that is
-# killed in between leaves the note, and the next one puts the setting back (`recover`).
-
+# This setting is switched on only while pools are deleted. A note in the cluster holds its value
+# from before, so after a killed process the next one restores it (`recover`).
 SETTING = "mon_allow_pool_delete"
 NOTE_KEY = f"leadline/{SETTING}"
 _UNSET = "unset"
-# Monitors take a new setting within a second of its commit.
+# Monitors use a new setting within a second of its commit.
 _OBEYED_WITHIN_S = 15.0
 _PAUSE_S = 0.2
 
 
 class PoolDeletion:
-    """Deletes pools while it is entered; allows that only where it is refused."""
+    """A context that deletes pools; it allows deletion only where the cluster refuses it."""
 
     def __init__(self, commands: Commands, warn: Callable[[str], None]) -> None:
         self._commands = commands
@@ -60,11 +60,11 @@ class PoolDeletion:
         except LeadlineError as failed:
             if error is None:
                 raise
-            # The first error is the one to be told; the note stays for the next time.
-            self._warn(f"{SETTING} could not be put back: {failed.fact}")
+            # The first error is reported; the note stays for the next command.
+            self._warn(f"{SETTING} could not be restored: {failed.fact}")
 
     def delete(self, pool: str) -> None:
-        """Raises LeadlineError(`ceph-failed`)."""
+        """Delete a pool. Raises LeadlineError(`ceph-failed`)."""
         end = time.monotonic() + _OBEYED_WITHIN_S
         while True:
             try:
@@ -82,7 +82,7 @@ class PoolDeletion:
 
     def _allow(self) -> None:
         before = _in_database(self._commands)
-        self._warn(f"switching {SETTING} on for the moment (it is {before or 'off by default'})")
+        self._warn(f"switching {SETTING} on temporarily (it is {before or 'off by default'})")
         noted = _UNSET if before is None else before
         self._allowed = True
         self._commands.mon("config-key set", key=NOTE_KEY, val=noted)
@@ -90,14 +90,12 @@ class PoolDeletion:
 
 
 def recover(commands: Commands, warn: Callable[[str], None]) -> None:
-    """Put the setting back to what the note in the cluster says, if there is one.
-
-    Raises LeadlineError(`ceph-failed`) where it is not read back as it was.
-    """
+    """Restore the setting from the note in the cluster, where one exists. Raises
+    LeadlineError(`ceph-failed`) where the cluster does not show the restored value."""
     try:
         noted = commands.mon("config-key get", key=NOTE_KEY).decode().strip()
     except CommandFailed as error:
-        # Who may not read notes left none.
+        # A user who may not read notes left none.
         if error.number in (errno.ENOENT, errno.EACCES):
             return
         raise
@@ -110,7 +108,7 @@ def recover(commands: Commands, warn: Callable[[str], None]) -> None:
     if found != before:
         raise LeadlineError(
             errors.CEPH_FAILED,
-            f"{SETTING} was put back to {before or 'its default'}, and is {found} all the same",
+            f"{SETTING} was restored to {before or 'its default'}, but is {found}",
             hint=f"`ceph config rm mon {SETTING}`",
         )
     with contextlib.suppress(CommandFailed):
@@ -119,7 +117,7 @@ def recover(commands: Commands, warn: Callable[[str], None]) -> None:
 
 
 def _in_database(commands: Commands) -> str | None:
-    """Its value for all monitors; None where it is not set."""
+    """Return the setting's value for all monitors; None where it is not set."""
     for entry in json.loads(commands.mon("config dump", format="json")):
         if entry["name"] == SETTING and entry["section"] == "mon" and not entry.get("mask"):
             return str(entry["value"])
@@ -127,14 +125,14 @@ def _in_database(commands: Commands) -> str | None:
 
 
 def _forbidden(error: CommandFailed) -> bool:
-    return error.number == errno.EPERM and any(SETTING in said for said in error.context)
+    return error.number == errno.EPERM and any(SETTING in line for line in error.context)
 
 
 Note = Callable[[str], None]
 WAIT_S = 180.0
 _READ_BACK_WITHIN_S = 10.0
 _POLL_S = 0.5
-_MADE = (Effect.PROFILE, Effect.RULE, Effect.POOL, Effect.DATA_POOL)
+_CREATING = (Effect.PROFILE, Effect.RULE, Effect.POOL, Effect.DATA_POOL)
 
 
 def create_pools(
@@ -145,24 +143,24 @@ def create_pools(
     warn: Note,
     wait_s: float = WAIT_S,
 ) -> None:
-    """Make pools and wait until their placement groups are active and clean. `note` is told what
-    goes on, `warn` what the user should still see afterwards.
+    """Create pools and wait until their placement groups are active and clean.
 
-    What is there already is left as it is. Whatever goes wrong, Ctrl-C included, what this call
-    made is undone. Raises LeadlineError: `ceph-failed`, `ceph-unreachable`.
+    `note` gets progress, `warn` what the user must still see afterwards. Existing objects stay as
+    they are. After any failure, also Ctrl-C, everything that this call created is removed. Raises
+    LeadlineError: `ceph-failed`, `ceph-unreachable`.
     """
     recover(commands, warn)
     made: list[Step] = []
     try:
         for recipe in recipes:
-            note(f"making {recipe.name.text}")
+            note(f"creating {recipe.name.text}")
             for step in steps(recipe, secrets.token_hex(8)):
                 _apply(commands, step, made)
         _wait(commands, [recipe.name.text for recipe in recipes], note, wait_s)
     except BaseException as error:
         if made:
-            why = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            note(f"{why}: undoing what was made")
+            cause = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            note(f"{cause}: removing what was created")
             for problem in _undo(commands, made, warn):
                 warn(problem)
         raise
@@ -170,17 +168,15 @@ def create_pools(
 
 def remove_pools(
     commands: Commands,
-    pools: Sequence[OurPool],
+    pools: Sequence[OwnedPool],
     stray: Iterable[str],
     *,
     note: Note,
     warn: Note,
 ) -> None:
-    """Remove pools of ours with the rules and profiles made for them, and the rules and profiles
-    named by `stray`. What others use by now stays, and is told.
-
-    Raises LeadlineError: `ceph-failed`, `ceph-unreachable`.
-    """
+    """Remove pools that Leadline created, with their rules and profiles, and those named by
+    `stray`. Rules and profiles that other pools use stay, with a warning. Raises LeadlineError:
+    `ceph-failed`, `ceph-unreachable`."""
     recover(commands, warn)
     with PoolDeletion(commands, warn) as deletion:
         for pool in pools:
@@ -192,8 +188,8 @@ def remove_pools(
 
 
 @contextmanager
-def telling_denials(access: CephAccess) -> Iterator[None]:
-    """Turn the refusal of a command for want of rights into LeadlineError(`ceph-denied`)."""
+def explain_denials(access: CephAccess) -> Iterator[None]:
+    """Turn a refusal for missing capabilities into LeadlineError(`ceph-denied`)."""
     try:
         yield
     except CommandFailed as error:
@@ -201,9 +197,9 @@ def telling_denials(access: CephAccess) -> Iterator[None]:
             raise
         raise LeadlineError(
             errors.CEPH_DENIED,
-            f"the user client.{access.name} may not do what is needed",
+            f"the user client.{access.name} lacks capabilities",
             context=[error.fact, *error.context],
-            hint="making and removing pools needs the capabilities mon 'allow *', mgr 'allow r' "
+            hint="creating and removing pools needs mon 'allow *', mgr 'allow r' "
             "and osd 'allow rwx' (`ceph auth get` shows those of a user)",
         ) from error
 
@@ -213,17 +209,17 @@ def _apply(commands: Commands, step: Step, made: list[Step]) -> None:
     if state.shows(step):
         return
     if state.exists(step) and step.effect in (Effect.PROFILE, Effect.RULE):
-        # Of an earlier pool of the name, on a cluster that was built otherwise then.
+        # Left by an earlier pool of that name, when the cluster had another layout.
         for kept in _remove_mark(commands, step.name):
             raise LeadlineError(errors.CEPH_FAILED, kept)
     elif state.exists(step) and step.effect is Effect.POOL:
         raise LeadlineError(
             errors.CEPH_FAILED,
-            f"somebody made a pool {step.name!r} meanwhile, and it is another",
-            hint="run the command again: it leaves what others made alone",
+            f"another pool {step.name!r} was created meanwhile",
+            hint="run the command again: it leaves foreign pools alone",
         )
-    if step.effect in _MADE:
-        made.append(step)  # before: an interrupted command may still take effect
+    if step.effect in _CREATING:
+        made.append(step)  # first: an interrupted command may still take effect
     commands.mon(step.prefix, **step.arguments)
     end = time.monotonic() + _READ_BACK_WITHIN_S
     while not read_state(commands).shows(step):
@@ -237,7 +233,7 @@ def _apply(commands: Commands, step: Step, made: list[Step]) -> None:
 
 
 def _undo(commands: Commands, made: Sequence[Step], warn: Note) -> list[str]:
-    """What could not be undone, as sentences: it must not hide why there is something to undo."""
+    """Undo steps; return the problems as sentences, so that they do not hide the first error."""
     problems = []
     with PoolDeletion(commands, warn) as deletion:
         for step in reversed(made):
@@ -250,9 +246,9 @@ def _undo(commands: Commands, made: Sequence[Step], warn: Note) -> list[str]:
                     case _:
                         problems += _remove_mark(commands, step.name)
             except LeadlineError as error:
-                said = "; ".join([error.fact, *error.context])
+                reason = "; ".join([error.fact, *error.context])
                 problems.append(
-                    f"the {step.effect.value} {step.name} stays: {said}; "
+                    f"the {step.effect.value} {step.name} stays: {reason}; "
                     f"`leadline pools remove {step.name.removeprefix(PREFIX)}` removes it"
                 )
     return problems
@@ -285,10 +281,10 @@ def _leave_filesystem(commands: Commands, pool: str, filesystem: str) -> None:
 
 
 def _remove_mark(commands: Commands, mark: str) -> list[str]:
-    """Remove the rule and the profile of a name; sentences about what others use."""
+    """Remove the rule and the profile of a name; return sentences about those still in use."""
     state = read_state(commands)
     kept = []
-    # The rule first: it was made from the profile.
+    # The rule first: it refers to the profile.
     for what, there, users, prefix in (
         ("rule", mark in state.rules, state.users_of_rule(mark), "osd crush rule rm"),
         (
@@ -311,9 +307,9 @@ def _remove_mark(commands: Commands, mark: str) -> list[str]:
 
 
 def _wait(commands: Commands, pools: Sequence[str], note: Note, wait_s: float) -> None:
-    """Until all placement groups are there, active and clean."""
+    """Wait until all placement groups exist and are active and clean."""
     end = time.monotonic() + wait_s
-    told = ""
+    reported = ""
     while pools:
         unclean = _unclean(commands, pools)
         if not unclean:
@@ -323,46 +319,43 @@ def _wait(commands: Commands, pools: Sequence[str], note: Note, wait_s: float) -
                 errors.CEPH_FAILED,
                 f"after {wait_s:g} s placement groups are not yet active and clean",
                 context=unclean,
-                hint="`ceph health detail` tells what holds them; --wait gives them longer",
+                hint="`ceph health detail` shows the cause; --wait allows more time",
             )
-        telling = "waiting for placement groups: " + ", ".join(unclean)
-        if telling != told:
-            note(telling)
-            told = telling
+        progress = "waiting for placement groups: " + ", ".join(unclean)
+        if progress != reported:
+            note(progress)
+            reported = progress
         time.sleep(_POLL_S)
 
 
 def _unclean(commands: Commands, pools: Sequence[str]) -> list[str]:
-    """`rep2 10 of 16 active+clean (6 peering)` for each pool that is not yet so."""
+    """Return, for example, `rep2 10 of 16 active+clean (6 peering)` for each unclean pool."""
     state = read_state(commands)
     found = []
     for name in pools:
         try:
             listed = json.loads(commands.mgr("pg ls-by-pool", poolstr=name, format="json"))
         except CommandFailed as error:
-            if error.number != errno.ENOENT:  # the manager has not heard of the pool yet
+            if error.number != errno.ENOENT:  # the manager does not know the new pool yet
                 raise
             listed = {"pg_stats": []}
         states = Counter(str(pg_stat["state"]) for pg_stat in listed["pg_stats"])
-        clean = sum(count for item, count in states.items() if item.startswith("active+clean"))
+        clean = sum(count for key, count in states.items() if key.startswith("active+clean"))
         wanted = int(state.pools[name]["pg_num"])
         if clean < wanted or clean < states.total():
-            others = [f"{count} {item}" for item, count in states.items() if "clean" not in item]
+            others = [f"{count} {key}" for key, count in states.items() if "clean" not in key]
             rest = f" ({', '.join(others)})" if others else ""
             found.append(f"{name} {clean} of {wanted} active+clean{rest}")
     return found
 
 
-# What pools hold: images and objects of Leadline's own, which may go with a pool, and all else,
-# which may not.
-
 _TOOL_S = 60.0
 _REMOVAL_S = 600.0
 _SHOWN = 3
 _NOT_FOUND = 127  # what nsenter ends with where it finds no program
-# What librbd and the manager's rbd_support keep in a pool whether or not it has images
+# Objects that librbd and the manager's rbd_support keep in a pool, also without images
 # (src/cls/rbd and src/pybind/mgr/rbd_support of Ceph).
-_FURNITURE = frozenset({
+_RBD_OBJECTS = frozenset({
     "rbd_directory", "rbd_info", "rbd_children", "rbd_trash", "rbd_mirroring", "rbd_namespace",
     "rbd_task", "rbd_mirror_snapshot_schedule", "rbd_trash_purge_schedule", "rbd_group_directory",
 })  # fmt: skip
@@ -371,14 +364,14 @@ _PART = re.compile(r"rbd_(?:header|object_map|data)\.(?:\d+\.)?(?P<id>[0-9a-f]+)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """`spec` is `POOL[/NAMESPACE]/NAME`; `data_pool` is where its data lies, `number` the id in
-    the names of its objects. `ours`: a run of Leadline's made it, and was killed."""
+    """An RBD image: `spec` is `POOL[/NAMESPACE]/NAME`, `data_pool` holds its data, `number` is the
+    id in the names of its objects. `owned`: a killed run of Leadline created it."""
 
     spec: str
     pool: str
     data_pool: str
     number: str
-    ours: bool
+    owned: bool
 
     @property
     def name(self) -> str:
@@ -387,7 +380,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """`foreign` names some of what is not Leadline's; empty where there is nothing."""
+    """The content of a pool: Leadline's images, and the names of some foreign objects."""
 
     own: tuple[Image, ...]
     foreign: tuple[str, ...]
@@ -396,11 +389,11 @@ class Held:
 def held_in(
     access: CephAccess, pools: Sequence[str], rbd_pools: Iterable[str], *, erasure: Collection[str]
 ) -> dict[str, Held]:
-    """What each of `pools` holds. `rbd_pools` are all replicated pools for RBD: images whose data
-    lies in one pool may be named in another. Those with data in an `erasure`-coded one are asked
-    for one by one, since an image that was never written has no object there.
+    """Return what each of `pools` holds. Raises LeadlineError: `ceph-missing`, `ceph-failed`.
 
-    Raises LeadlineError: `ceph-missing`, `ceph-failed`.
+    `rbd_pools` are all replicated RBD pools: an image may have its data in another pool. Images
+    with data in an `erasure`-coded pool are queried one by one, since an unwritten image has no
+    object there.
     """
     images = [
         image
@@ -410,41 +403,41 @@ def held_in(
     found = {}
     for pool in pools:
         here = [image for image in images if pool in (image.pool, image.data_pool)]
-        own = tuple(image for image in here if image.ours)
-        others = [f"image {image.spec}" for image in here if not image.ours]
+        own = tuple(image for image in here if image.owned)
+        others = [f"image {image.spec}" for image in here if not image.owned]
         foreign = others[:_SHOWN] or _foreign(access, pool, own)
         found[pool] = Held(own=own, foreign=tuple(foreign))
     return found
 
 
 def remove_images(access: CephAccess, images: Iterable[Image]) -> None:
-    """Raises LeadlineError(`ceph-failed`), for instance where a run uses one right now."""
+    """Remove images. Raises LeadlineError(`ceph-failed`), for example while a run uses one."""
     for image in images:
         words = ("rbd", "rm", "--no-progress", image.spec)
         _ask(access.command(*words), f"removing the image {image.spec}", bound_s=_REMOVAL_S)
 
 
 def _images(access: CephAccess, pool: str, *, every: bool) -> Iterator[Image]:
-    """Images of a pool: those of ours, and `every` other too."""
+    """Yield the images of a pool that Leadline created; with `every` also the others."""
     spaces = _json(access, "listing namespaces", "namespace", "ls", pool) if every else []
     for place in [pool, *(f"{pool}/{space['name']}" for space in spaces)]:
         for name in _json(access, "listing images", "ls", place):
             spec = f"{place}/{name}"
-            ours = place == pool and name.startswith(PREFIX) and _labelled(access, spec)
-            if not (ours or every):
+            owned = place == pool and name.startswith(PREFIX) and _labelled(access, spec)
+            if not (owned or every):
                 continue
-            told = _json(access, "looking at an image", "info", spec)
+            info = _json(access, "reading an image", "info", spec)
             yield Image(
                 spec=spec,
                 pool=pool,
-                data_pool=str(told.get("data_pool", pool)),
-                number=str(told["id"]),
-                ours=ours,
+                data_pool=str(info.get("data_pool", pool)),
+                number=str(info["id"]),
+                owned=owned,
             )
 
 
 def _labelled(access: CephAccess, spec: str) -> bool:
-    """A name alone proves nothing."""
+    """Return whether an image carries Leadline's label: its name proves nothing."""
     return OWNER_KEY in (_json(access, "reading a label", "image-meta", "ls", spec) or {})
 
 
@@ -454,18 +447,18 @@ def _json(access: CephAccess, what: str, *words: str) -> Any:
 
 
 def _foreign(access: CephAccess, pool: str, own: Sequence[Image]) -> tuple[str, ...]:
-    """Some of the objects, in all namespaces, that are not ours: the listing ends at the third."""
+    """Return up to three foreign objects of a pool, from all namespaces."""
     command = access.command("rados", "--pool", pool, "ls", "--all")
     names = {image.name for image in own}
     numbers = {image.number for image in own}
     found: list[str] = []
-    # Into a file: a pipe that nobody reads while the objects are would stop the program.
-    with tempfile.TemporaryFile() as said, _started(command, said) as lister:
-        assert lister.stdout is not None, "it is a pipe"
+    # stderr goes to a file: an unread pipe would stop the program.
+    with tempfile.TemporaryFile() as stderr, _start(command, stderr) as lister:
+        assert lister.stdout is not None
         for line in lister.stdout:
-            # `NAMESPACE<tab>NAME`; part of a name with a line break in it has none, and is foreign.
+            # `NAMESPACE<tab>NAME`; part of a name with a line break has no tab, and is foreign.
             namespace, tab, name = line.decode("utf-8", "replace").rstrip("\n").partition("\t")
-            if tab and not namespace and _is_ours(name, names, numbers):
+            if tab and not namespace and _is_owned(name, names, numbers):
                 continue
             image = name.removeprefix("rbd_id.")
             found.append(f"image {image}" if image != name else f"object {name or namespace}")
@@ -473,8 +466,8 @@ def _foreign(access: CephAccess, pool: str, own: Sequence[Image]) -> tuple[str, 
                 lister.kill()
                 break
         status = lister.wait()
-        said.seek(0)
-        lines = said.read().decode("utf-8", "replace").splitlines()
+        stderr.seek(0)
+        lines = stderr.read().decode("utf-8", "replace").splitlines()
     if status and len(found) < _SHOWN:
         raise LeadlineError(
             errors.CEPH_FAILED,
@@ -484,9 +477,9 @@ def _foreign(access: CephAccess, pool: str, own: Sequence[Image]) -> tuple[str, 
     return tuple(found)
 
 
-def _is_ours(name: str, images: set[str], numbers: set[str]) -> bool:
-    """Furniture, objects of a run (their names begin with ours), or parts of our images."""
-    if name in _FURNITURE or name.startswith(PREFIX):
+def _is_owned(name: str, images: set[str], numbers: set[str]) -> bool:
+    """Return whether an object is RBD's own, a run's (by its prefix), or part of an owned image."""
+    if name in _RBD_OBJECTS or name.startswith(PREFIX):
         return True
     if name.startswith("rbd_id."):
         return name.removeprefix("rbd_id.") in images
@@ -494,20 +487,20 @@ def _is_ours(name: str, images: set[str], numbers: set[str]) -> bool:
     return part is not None and part["id"] in numbers
 
 
-def _started(command: Sequence[str], said: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
         )
     except FileNotFoundError as error:
         raise _missing(str(error.filename)) from error
 
 
 def _ask(command: Sequence[str], what: str, *, bound_s: float = _TOOL_S) -> str:
-    """stdout of one of Ceph's programs."""
+    """Return the stdout of one of Ceph's programs."""
     program = next(word for word in command if word in ("rbd", "rados"))
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             command, capture_output=True, text=True, timeout=bound_s, stdin=subprocess.DEVNULL
         )
     except FileNotFoundError as error:
@@ -518,15 +511,15 @@ def _ask(command: Sequence[str], what: str, *, bound_s: float = _TOOL_S) -> str:
             f"{what}: {program} gives no answer within {bound_s:g} s",
             hint="look at the cluster's health: its I/O may not come back",
         ) from error
-    if asked.returncode == _NOT_FOUND and "nsenter" in asked.stderr:
+    if done.returncode == _NOT_FOUND and "nsenter" in done.stderr:
         raise _missing(program)
-    if asked.returncode:
+    if done.returncode:
         raise LeadlineError(
             errors.CEPH_FAILED,
-            f"{what}: {program} ended with status {asked.returncode}",
-            context=[line for line in asked.stderr.splitlines() if line.strip()][-3:],
+            f"{what}: {program} ended with status {done.returncode}",
+            context=[line for line in done.stderr.splitlines() if line.strip()][-3:],
         )
-    return asked.stdout
+    return done.stdout
 
 
 def _missing(program: str) -> LeadlineError:

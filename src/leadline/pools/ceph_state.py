@@ -1,5 +1,7 @@
-"""What a cluster has of the things that make a pool: read anew at every question, for effects are
-believed once they are read back."""
+"""The state of a Ceph cluster's pools, and the steps that create one.
+
+The state is read again for every test: an effect counts once it is read back.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,9 @@ from leadline.pools.recipes import (
     Kind,
     Marks,
     PoolRecipe,
-    marks_of,
     owner_of,
+    read_marks,
 )
-
-# The commands that make a pool of the study, in an order in which each has what it needs. Pure.
 
 
 class Effect(StrEnum):
@@ -40,7 +40,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One monitor command. `name` is what it makes or changes."""
+    """One monitor command. `name` is the object that it creates or changes."""
 
     effect: Effect
     name: str
@@ -48,7 +48,7 @@ class Step:
     arguments: Mapping[str, object]
 
     def __str__(self) -> str:
-        """The command as monitors take it: its words, then its arguments by name."""
+        """Return the command: its words, then its arguments by name."""
         words = [self.prefix]
         for key, value in self.arguments.items():
             words.append(f"{key}={','.join(value) if isinstance(value, list) else value}")
@@ -56,8 +56,9 @@ class Step:
 
 
 def steps(recipe: PoolRecipe, token: str) -> tuple[Step, ...]:
-    """`token` is the value of the label, which comes last: a pool with it is finished."""
-    name, mark, ground = recipe.name.text, recipe.mark, recipe.ground
+    """Return the commands that create a pool, in order. The label with `token` comes last: a pool
+    with it is finished."""
+    name, mark, placement = recipe.name.text, recipe.mark, recipe.placement
     found = []
     if recipe.name.kind is Kind.ERASURE:
         profile = [
@@ -65,11 +66,11 @@ def steps(recipe: PoolRecipe, token: str) -> tuple[Step, ...]:
             "technique=reed_sol_van",
             f"k={recipe.name.k}",
             f"m={recipe.name.m}",
-            f"crush-root={ground.root}",
-            f"crush-failure-domain={ground.domain}",
+            f"crush-root={placement.root}",
+            f"crush-failure-domain={placement.domain}",
         ]
-        if ground.device_class:
-            profile.append(f"crush-device-class={ground.device_class}")
+        if placement.device_class:
+            profile.append(f"crush-device-class={placement.device_class}")
         found.append(
             _step(Effect.PROFILE, mark, "osd erasure-code-profile set", name=mark, profile=profile)
         )
@@ -82,12 +83,12 @@ def steps(recipe: PoolRecipe, token: str) -> tuple[Step, ...]:
                 Effect.RULE,
                 mark,
                 "osd crush rule create-replicated",
-                **{"name": mark, "root": ground.root, "type": ground.domain}
-                | ({"class": ground.device_class} if ground.device_class else {}),
+                **{"name": mark, "root": placement.root, "type": placement.domain}
+                | ({"class": placement.device_class} if placement.device_class else {}),
             )
         )
     found.append(_step(Effect.POOL, name, "osd pool create", **_pool(recipe)))
-    settings = {"min_size": str(recipe.min_size)}
+    settings = {"min_size": str(recipe.name.min_size)}
     if recipe.name.kind is Kind.ERASURE:
         settings["allow_ec_overwrites"] = "true"
     for key, value in settings.items():
@@ -141,7 +142,7 @@ _ERASURE = 3  # pg_pool_t::TYPE_ERASURE
 
 
 class Commands(Protocol):
-    """What is needed of a `leadline.connect.ceph.Connection`. Commands that are refused raise
+    """The part of `leadline.connect.ceph.Connection` that pools need. A refused command raises
     CommandFailed."""
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes: ...
@@ -150,9 +151,9 @@ class Commands(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OurPool:
-    """A pool that Leadline made. `rule` and `profile` are what it stands on, None where they are
-    not ours; `filesystem` the one whose data pool it is. `finished`: it carries the label."""
+class OwnedPool:
+    """A pool that Leadline created, with its own rule and profile (None: not Leadline's) and the
+    file system that it belongs to. `finished`: it carries the label."""
 
     id: int
     name: str
@@ -175,21 +176,21 @@ class PoolState:
 
     @property
     def marks(self) -> Marks:
-        return marks_of(self.pools.values(), self.rules.values())
+        return read_marks(self.pools.values(), self.rules.values())
 
     @property
-    def ours(self) -> tuple[OurPool, ...]:
-        """By name."""
+    def owned(self) -> tuple[OwnedPool, ...]:
+        """The pools that Leadline created, by name."""
         marks = self.marks
         found = marks.finished | marks.unfinished
-        return tuple(self._our_pool(name, name in marks.finished) for name in sorted(found))
+        return tuple(self._owned_pool(name, name in marks.finished) for name in sorted(found))
 
-    def _our_pool(self, name: str, finished: bool) -> OurPool:
+    def _owned_pool(self, name: str, finished: bool) -> OwnedPool:
         pool = self.pools[name]
         rule = self.rule_of(name)
         profile = str(pool.get("erasure_code_profile", ""))
         held_by = (fs for fs, names in self.filesystems.items() if name in names)
-        return OurPool(
+        return OwnedPool(
             id=pool["pool"],
             name=name,
             application=", ".join(pool.get("application_metadata", {})),
@@ -201,15 +202,15 @@ class PoolState:
         )
 
     def rule_of(self, pool: str) -> str:
-        """The name of a pool's rule; empty where there is no such rule."""
+        """Return the name of a pool's rule; empty where the rule does not exist."""
         number = self.pools[pool]["crush_rule"]
-        return next((name for name, item in self.rules.items() if item["rule_id"] == number), "")
+        return next((name for name, rule in self.rules.items() if rule["rule_id"] == number), "")
 
     def is_erasure(self, pool: str) -> bool:
         return bool(self.pools[pool]["type"] == _ERASURE)
 
     def place_of(self, pool: str) -> CrushRule | None:
-        """What its rule chooses."""
+        """Return what a pool's rule selects."""
         rule = self.rules.get(self.rule_of(pool))
         return _place(rule) if rule else None
 
@@ -225,13 +226,13 @@ class PoolState:
 
     @property
     def stray(self) -> tuple[str, ...]:
-        """Marks of rules and profiles of ours that no pool stands on."""
+        """Names of Leadline's rules and profiles that no pool uses."""
         rules = {name for name in self.rules if not self.users_of_rule(name)}
         profiles = {name for name in self.profiles if not self.users_of_profile(name)}
         return tuple(sorted(name for name in rules | profiles if name.startswith(PREFIX)))
 
     def exists(self, step: Step) -> bool:
-        """Whether there is something of the name that the step makes, whatever it is like."""
+        """Return whether an object with the name of the step exists, with any properties."""
         match step.effect:
             case Effect.PROFILE:
                 return step.name in self.profiles
@@ -243,15 +244,15 @@ class PoolState:
                 return step.name in self.pools
 
     def shows(self, step: Step) -> bool:
-        """Whether what the step does has been done."""
+        """Return whether the effect of a step is visible."""
         if not self.exists(step):
             return False
         given = step.arguments
         match step.effect:
             case Effect.PROFILE:
                 profile = given["profile"]
-                assert isinstance(profile, list), "built so"
-                written = dict(str(item).split("=", 1) for item in profile)
+                assert isinstance(profile, list)
+                written = dict(str(pair).split("=", 1) for pair in profile)
                 return written.items() <= self.profiles[step.name].items()
             case Effect.RULE:
                 return self._places_as(step)
@@ -269,7 +270,7 @@ class PoolState:
                 return owner_of(self.pools[step.name]) is not None
 
     def _places_as(self, step: Step) -> bool:
-        """Whether a rule chooses what the step says, or the profile that the step names."""
+        """Return whether a rule selects what the step, or its profile, states."""
         given: Mapping[str, object] = step.arguments
         if "profile" in given:
             profile = self.profiles.get(str(given["profile"]), {})
@@ -289,12 +290,12 @@ class PoolState:
 
     def _labels(self, pool: str) -> Mapping[str, Any]:
         found = self.pools[pool].get("application_metadata", {})
-        assert isinstance(found, dict), "as Ceph writes it"
+        assert isinstance(found, dict)
         return found
 
 
 def read_state(commands: Commands) -> PoolState:
-    """Raises LeadlineError: `ceph-failed`, `ceph-unreachable`."""
+    """Read the state. Raises LeadlineError: `ceph-failed`, `ceph-unreachable`."""
     dump = json.loads(commands.mon("osd dump", format="json"))
     rules = json.loads(commands.mon("osd crush rule dump", format="json"))
     filesystems = json.loads(commands.mon("fs ls", format="json"))
@@ -310,5 +311,5 @@ def read_state(commands: Commands) -> PoolState:
 
 def _place(rule: Mapping[str, Any]) -> CrushRule:
     listed = read_rules(None, Node("osd_crush_rule_dump.json", "", [dict(rule)]))
-    assert listed is not None, "one was given"
+    assert listed is not None
     return listed[rule["rule_id"]]

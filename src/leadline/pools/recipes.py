@@ -1,9 +1,7 @@
-"""The pools of the study: from their names, and from what a cluster is, to recipes, or the reason
-why a pool cannot be had. Pure.
+"""Recipes for the pools of the study, from their names and the inventory of a Ceph cluster.
 
-A pool that needs more failure domains than the cluster has (leadline.pools.recipes) is skipped,
-never placed at a lower level: pools with other failure domains survive other failures, and what
-they cost cannot be compared.
+A pool that needs more failure domains than the cluster has is skipped. It never gets a lower level:
+pools with other failure domains survive other failures, so their cost cannot be compared.
 """
 
 from __future__ import annotations
@@ -20,9 +18,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph.autoscaler import Mode, nearest_power_of_two
 from leadline.inventory.ceph.model import CephInventory, Crypt, Osd, Pool, PoolType
 
-# Names of pools that say what the pool is: `rep3`, `ec-2-1`, `cephfs-rep2`, `rep3-virt`. Pure.
-
-# The pools of the published study, in its order.
+# The pools of the published study, in its order. A name states the properties of its pool.
 STUDY = ("rep3", "rep3-virt", "rep3-enc", "rep2", "cephfs-rep3", "cephfs-rep2", "ec-2-1")
 FORMS = (
     "repN          N copies of everything, for RBD (N from 2 to 10)",
@@ -47,7 +43,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolName:
-    """A name taken apart. `size` is k + m of erasure coding; `k` and `m` are 0 otherwise."""
+    """A parsed pool name. `size` is k + m with erasure coding; `k` and `m` are 0 otherwise."""
 
     text: str
     kind: Kind
@@ -61,31 +57,40 @@ class PoolName:
         return f"rep{self.size}"
 
     @property
-    def described(self) -> str:
+    def min_size(self) -> int:
+        """Ceph's own default, set explicitly since a cluster may have another: one of two copies,
+        two of three, k of k + 1 chunks."""
+        if self.kind is Kind.ERASURE:
+            return self.k + min(1, self.m - 1)
+        return self.size - self.size // 2
+
+    @property
+    def redundancy(self) -> str:
         if self.kind is Kind.ERASURE:
             return f"erasure-coded {self.k}+{self.m}"
         return f"replicated, size {self.size}"
 
 
 def pool_name(text: str) -> PoolName:
-    """Raises LeadlineError(`usage`) with the forms that there are and the nearest name."""
-    found = _parsed(text)
+    """Parse a pool name. Raises LeadlineError(`usage`) with the forms and the nearest name."""
+    found = _parse_name(text)
     if found is not None:
         return found
     near = difflib.get_close_matches(text, STUDY, n=1)
     raise LeadlineError(
         errors.USAGE,
-        f"{text!r} is no name that says what the pool is",
+        f"{text!r} is not a pool name of a known form",
         context=FORMS,
         hint=f"did you mean {near[0]!r}?" if near else f"the study's: {', '.join(STUDY)}",
     )
 
 
 def is_pool_name(text: str) -> bool:
-    return _parsed(text) is not None
+    """Return whether a text is the name of a pool of the study."""
+    return _parse_name(text) is not None
 
 
-def _parsed(text: str) -> PoolName | None:
+def _parse_name(text: str) -> PoolName | None:
     found = _PATTERN.fullmatch(text)
     if found is None:
         return None
@@ -104,23 +109,20 @@ def _parsed(text: str) -> PoolName | None:
     return PoolName(text=text, kind=kind, size=size)
 
 
-# Where pools of the study are placed on a cluster, and with how many placement groups. Pure.
-#  One failure domain holds for all pools of a cluster: of the CRUSH levels below root and region,
-# down to host, the highest with three buckets that hold OSDs up and in; where no level has three,
-# the highest with two; on a single host the OSD.
-
+# All pools of a cluster get one failure domain: the highest CRUSH level below root and region, down
+# to host, with three buckets that have OSDs up and in; else with two; on a single host the OSD.
 OSD = "osd"
 _ABOVE = ("root", "region")
-# With fewer placement groups data lies unevenly; with more, small clusters are slow to peer.
+# Fewer placement groups give uneven data; more make small clusters slow to peer.
 _LEAST_PGS, _MOST_PGS = 16, 128
-# Of the study: a pool gets as many alone as with the others, else they could not be compared.
+# The pools of the study: a single pool gets as many placement groups as it would get with them.
 _POOLS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """Where pools are placed: below `root`, on OSDs of `device_class` (None: of any), each copy in
-    a bucket of `domain` of its own. `counts` has the buckets of each level, from the highest."""
+class Placement:
+    """Where pools are placed: below `root`, on OSDs of `device_class` (None: any), each copy in its
+    own bucket of `domain`. `counts` has the buckets of each level, from the highest."""
 
     root: str
     device_class: str | None
@@ -131,24 +133,24 @@ class Ground:
     def buckets(self) -> int:
         return self.counts.get(self.domain, 0)
 
-    def told(self, *, osds: bool) -> str:
-        """`3 zones, 6 hosts`, and the OSDs."""
+    def describe_buckets(self, *, osds: bool) -> str:
+        """Return, for example, `3 zones, 6 hosts`, with the OSDs where asked."""
         shown = [(level, count) for level, count in self.counts.items() if osds or level != OSD]
         return ", ".join(counted(count, level) for level, count in shown) or "none"
 
 
 def counted(count: int, level: str) -> str:
+    """Format a number of buckets: `3 zones`."""
     word = "OSD" if level == OSD else level
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def stands_below(osd: Osd, root: str) -> bool:
-    """Below the root of a name."""
+def _is_below(osd: Osd, root: str) -> bool:
     return bool(osd.location) and osd.location[0].name == root
 
 
 def _size(osds: Iterable[Osd]) -> float:
-    """Capacity in TiB by custom: CRUSH's weight."""
+    """Return the CRUSH weight, by convention the capacity in TiB."""
     return sum(osd.weight or 0.0 for osd in osds)
 
 
@@ -156,15 +158,16 @@ def _serving(osds: Iterable[Osd]) -> list[Osd]:
     return [osd for osd in osds if osd.up and osd.is_in and osd.weight]
 
 
-def osds_on(inventory: CephInventory, ground: Ground) -> list[Osd]:
-    here = [osd for osd in _serving(inventory.osds) if stands_below(osd, ground.root)]
-    return [osd for osd in here if ground.device_class in (None, osd.device_class)]
+def osds_on(inventory: CephInventory, placement: Placement) -> list[Osd]:
+    """Return the serving OSDs of a placement."""
+    here = [osd for osd in _serving(inventory.osds) if _is_below(osd, placement.root)]
+    return [osd for osd in here if placement.device_class in (None, osd.device_class)]
 
 
 def bucket_counts(inventory: CephInventory, root: str, osds: Collection[Osd]) -> dict[str, int]:
-    """Buckets with OSDs up and in, by level below root and region, from the highest."""
+    """Count the buckets with OSDs up and in per level below root and region, highest first."""
     serving = _serving(osds)
-    levels = next(item.levels for item in inventory.crush if item.name == root)
+    levels = next(tree.levels for tree in inventory.crush if tree.name == root)
     wanted = [level.level for level in levels[1:] if level.level not in (*_ABOVE, OSD)]
     found = {level: len({osd.at(level) for osd in serving} - {None}) for level in wanted}
     return {level: count for level, count in found.items() if count} | {OSD: len(serving)}
@@ -178,31 +181,31 @@ def _domain(counts: Mapping[str, int]) -> str:
     return OSD
 
 
-def main_ground(inventory: CephInventory) -> tuple[Ground | None, tuple[str, ...]]:
-    """The root and device class of most capacity, with what is to be said of them."""
+def choose_placement(inventory: CephInventory) -> tuple[Placement | None, tuple[str, ...]]:
+    """Return the root and device class with the most capacity, with notes about the choice."""
     serving = _serving(inventory.osds)
     serving_roots = {osd.location[0].name for osd in serving if osd.location}
     roots = [root.name for root in inventory.crush if root.name in serving_roots]
     if not roots:
         return None, ()
     notes = []
-    root = max(roots, key=lambda name: _size(osd for osd in serving if stands_below(osd, name)))
+    root = max(roots, key=lambda name: _size(osd for osd in serving if _is_below(osd, name)))
     if len(roots) > 1:
         notes.append(f"of the roots {', '.join(roots)} pools are made below {root}, the largest")
-    here = [osd for osd in serving if stands_below(osd, root)]
+    here = [osd for osd in serving if _is_below(osd, root)]
     classes = sorted({osd.device_class for osd in here if osd.device_class})
     rules = [pool.rule for pool in inventory.pools if pool.rule and pool.rule.root == root]
     chosen: str | None = None
     if len(classes) > 1:
         chosen = max(
-            classes, key=lambda item: _size(osd for osd in here if osd.device_class == item)
+            classes, key=lambda name: _size(osd for osd in here if osd.device_class == name)
         )
         notes.append(
             f"of the device classes {', '.join(classes)} pools are made on {chosen}, which has "
             "the most capacity"
         )
     elif rules and classes and all(rule.device_class == classes[0] for rule in rules):
-        # A rule for any class would overlap theirs, and the autoscaler stops for both.
+        # A rule for any class would overlap with these, and the autoscaler stops for both.
         chosen = classes[0]
     overlapping = sorted({rule.name for rule in rules if rule.device_class is None})
     if chosen is not None and overlapping:
@@ -212,26 +215,23 @@ def main_ground(inventory: CephInventory) -> tuple[Ground | None, tuple[str, ...
         )
     kept = [osd for osd in here if chosen in (None, osd.device_class)]
     counts = bucket_counts(inventory, root, kept)
-    ground = Ground(root=root, device_class=chosen, domain=_domain(counts), counts=counts)
-    return ground, tuple(notes)
+    placement = Placement(root=root, device_class=chosen, domain=_domain(counts), counts=counts)
+    return placement, tuple(notes)
 
 
 def setting(inventory: CephInventory, name: str) -> str | None:
-    """What a monitor has it set to: its file goes before the database."""
-    shown = [
-        file_setting for file_setting in inventory.file_settings or () if file_setting.name == name
-    ]
-    shown.sort(key=lambda item: not item.daemon.startswith("mon"))
-    stored = [item for item in inventory.configuration or () if item.name == name]
-    stored.sort(key=lambda item: item.section == "global")
-    values = [item.value for item in shown]
-    values += [item.value for item in stored if item.section in ("mon", "global")]
+    """Return a setting of the monitors: their file has priority over the database."""
+    in_files = [entry for entry in inventory.file_settings or () if entry.name == name]
+    in_files.sort(key=lambda entry: not entry.daemon.startswith("mon"))
+    stored = [entry for entry in inventory.configuration or () if entry.name == name]
+    stored.sort(key=lambda entry: entry.section == "global")
+    values = [entry.value for entry in in_files]
+    values += [entry.value for entry in stored if entry.section in ("mon", "global")]
     return values[0] if values else None
 
 
-def autoscaled(inventory: CephInventory) -> bool:
-    """Whether a new pool's placement groups are the autoscaler's business; its mode is `on` by
-    default since Octopus."""
+def is_autoscaled(inventory: CephInventory) -> bool:
+    """Return whether the autoscaler sizes a new pool; its default mode is `on` since Octopus."""
     if inventory.autoscaler.no_autoscale:
         return False
     mode = setting(inventory, "osd_pool_default_pg_autoscale_mode")
@@ -240,22 +240,21 @@ def autoscaled(inventory: CephInventory) -> bool:
     return mode == Mode.ON.value
 
 
-def pg_num_for(inventory: CephInventory, ground: Ground, size: int, made: int) -> int:
-    """An even part for each of `made` pools, and no more than a fifth, of the PG replicas that
-    other pools leave of the autoscaler's budget; rounded to a power of two as it rounds, and
-    between 16 and 128."""
-    budget = len(osds_on(inventory, ground)) * inventory.autoscaler.target_pg_per_osd
+def compute_pg_num(inventory: CephInventory, placement: Placement, size: int, count: int) -> int:
+    """Return the placement groups of each of `count` new pools: an even share, at most a fifth, of
+    the autoscaler's budget that other pools leave. A power of two between 16 and 128."""
+    budget = len(osds_on(inventory, placement)) * inventory.autoscaler.target_pg_per_osd
     taken = sum(
         pool.pg_num_target * pool.size
         for pool in inventory.pools
         if pool.rule is None
         or (
-            pool.rule.root == ground.root
-            and (None in (pool.rule.device_class, ground.device_class)
-                 or pool.rule.device_class == ground.device_class)
+            pool.rule.root == placement.root
+            and (None in (pool.rule.device_class, placement.device_class)
+                 or pool.rule.device_class == placement.device_class)
         )
     )  # fmt: skip
-    raw = max(0, budget - taken) / max(made, _POOLS) / size
+    raw = max(0, budget - taken) / max(count, _POOLS) / size
     return min(_MOST_PGS, max(_LEAST_PGS, nearest_power_of_two(raw)))
 
 
@@ -266,7 +265,7 @@ CEPHFS = "cephfs"
 
 
 class Act(StrEnum):
-    """What becomes of a name."""
+    """What `leadline pools create` does with a name."""
 
     CREATE = "create"
     EXISTS = "exists"
@@ -277,11 +276,11 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRecipe:
-    """A pool to be made. `pg_num` None: the autoscaler's. `filesystem` of a CephFS data pool;
-    `metadata_pool` holds the images whose data goes to an erasure-coded pool."""
+    """A pool to create. `pg_num` None: the autoscaler sizes it. `filesystem` is set for a CephFS
+    data pool; `metadata_pool` holds the images whose data goes to an erasure-coded pool."""
 
     name: PoolName
-    ground: Ground
+    placement: Placement
     pg_num: int | None
     filesystem: str | None = None
     metadata_pool: str | None = None
@@ -295,18 +294,10 @@ class PoolRecipe:
     def application(self) -> str:
         return CEPHFS if self.filesystem else RBD
 
-    @property
-    def min_size(self) -> int:
-        """Ceph's own default, said aloud since a cluster may have configured another: of two
-        copies one must do, of three two; of k + 1 chunks k."""
-        if self.name.kind is Kind.ERASURE:
-            return self.name.k + min(1, self.name.m - 1)
-        return self.name.size - self.name.size // 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of a pool and why; `recipe` for Act.CREATE only."""
+    """The act for a pool and its reason; `recipe` for Act.CREATE only."""
 
     name: str
     act: Act
@@ -316,8 +307,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Pools that Leadline made: those that are `finished` carry the label; `unfinished` ones stand
-    on the rule made for them, and whoever made them was killed before the label."""
+    """Pools that Leadline created. `finished` pools carry the label. `unfinished` pools use the
+    CRUSH rule created for them: the process was killed before it set the label."""
 
     finished: frozenset[str] = frozenset()
     unfinished: frozenset[str] = frozenset()
@@ -325,20 +316,20 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Decisions in the order of the names; `notes` are sentences about the cluster."""
+    """Decisions in the order of the names, with notes about the cluster."""
 
     decisions: tuple[Decision, ...]
     notes: tuple[str, ...]
 
     @property
     def recipes(self) -> tuple[PoolRecipe, ...]:
-        """What is to be made, replicated pools first: images on the others need one."""
+        """The pools to create, replicated pools first: images on erasure-coded pools need one."""
         found = [decision.recipe for decision in self.decisions if decision.recipe is not None]
         return tuple(sorted(found, key=lambda recipe: recipe.name.kind is Kind.ERASURE))
 
 
-def marks_of(pools: Iterable[Mapping[str, Any]], rules: Iterable[Mapping[str, Any]]) -> Marks:
-    """From the pools of `osd dump` and `osd crush rule dump`."""
+def read_marks(pools: Iterable[Mapping[str, Any]], rules: Iterable[Mapping[str, Any]]) -> Marks:
+    """Read the marks from the pools of `osd dump` and the rules of `osd crush rule dump`."""
     names = {rule["rule_id"]: rule["rule_name"] for rule in rules}
     finished, unfinished = set(), set()
     for pool in pools:
@@ -351,7 +342,7 @@ def marks_of(pools: Iterable[Mapping[str, Any]], rules: Iterable[Mapping[str, An
 
 
 def owner_of(pool: Mapping[str, Any]) -> str | None:
-    """The label of a pool of `osd dump`."""
+    """Return the owner label of a pool of `osd dump`."""
     labels = pool.get("application_metadata", {}).values()
     return next((str(keys[OWNER_KEY]) for keys in labels if OWNER_KEY in keys), None)
 
@@ -363,30 +354,28 @@ def decide(
     *,
     filesystem: str | None = None,
 ) -> Answer:
-    """What to make of the names on a cluster.
-
-    Raises LeadlineError(`usage`) for a filesystem that the cluster does not have.
-    """
-    return _Deciding(inventory, marks, filesystem).answer(names)
+    """Decide what to do with each name on a cluster. Raises LeadlineError(`usage`) for a file
+    system that the cluster does not have."""
+    return _Decisions(inventory, marks, filesystem).answer(names)
 
 
-class _Deciding:
+class _Decisions:
     def __init__(self, inventory: CephInventory, marks: Marks, filesystem: str | None) -> None:
         self._inventory = inventory
         self._marks = marks
         self._filesystem = filesystem
         self._require_filesystem()
-        self._ground, self._notes = main_ground(inventory)
+        self._placement, self._notes = choose_placement(inventory)
 
     def answer(self, names: Sequence[PoolName]) -> Answer:
         found: dict[str, Decision] = {}
-        for name in _without_repeats(names):
+        for name in {name.text: name for name in names}.values():
             found[name.text] = self._decision(name)
             if name.kind is Kind.VIRTUAL and name.base not in {name.text for name in names}:
                 found[name.base] = self._decision(pool_name(name.base))
         self._add_metadata_pool(found)
-        made = [item for item in found.values() if item.recipe is not None]
-        decisions = tuple(self._with_pgs(item, len(made)) for item in found.values())
+        count = sum(decision.recipe is not None for decision in found.values())
+        decisions = tuple(self._with_pgs(decision, count) for decision in found.values())
         return Answer(decisions=decisions, notes=self._notes)
 
     def _decision(self, name: PoolName) -> Decision:
@@ -398,42 +387,44 @@ class _Deciding:
             return Decision(name=name.text, act=Act.SAME, reason=reason)
         there = self._inventory.pool(name.text)
         if there is not None and name.text in self._marks.finished:
-            return Decision(name=name.text, act=Act.EXISTS, reason=_told(there))
+            return Decision(name=name.text, act=Act.EXISTS, reason=_describe(there))
         if there is not None and name.text not in self._marks.unfinished:
-            return Decision(name=name.text, act=Act.FOREIGN, reason=_told(there))
+            return Decision(name=name.text, act=Act.FOREIGN, reason=_describe(there))
         made = self._recipe(name)
         if isinstance(made, str):
             return Decision(name=name.text, act=Act.SKIP, reason=made)
-        where = f"{made.name.described}, over {counted(made.ground.buckets, made.ground.domain)}"
+        where = (
+            f"{made.name.redundancy}, over {counted(made.placement.buckets, made.placement.domain)}"
+        )
         if made.filesystem:
             where += f", for the file system {made.filesystem}"
         return Decision(name=name.text, act=Act.CREATE, reason=where, recipe=made)
 
     def _recipe(self, name: PoolName) -> PoolRecipe | str:
-        """A pool to be made, or why it cannot be had."""
-        ground, filesystem = self._ground, None
-        if ground is None:
-            return "the cluster has no OSD that is up, in and has a place in CRUSH"
+        """Return the recipe of a pool, or the reason why it is impossible."""
+        placement, filesystem = self._placement, None
+        if placement is None:
+            return "the cluster has no OSD that is up, in and placed in CRUSH"
         if name.kind is Kind.ENCRYPTED:
-            encrypted = self._encrypted(ground)
+            encrypted = self._encrypted(placement)
             if isinstance(encrypted, str):
                 return encrypted
-            ground = encrypted
+            placement = encrypted
         if name.kind is Kind.CEPHFS:
             chosen = self._chosen_filesystem()
             if not chosen[0]:
                 return chosen[1]
             filesystem = chosen[1]
         erasure = name.kind is Kind.ERASURE
-        if ground.buckets < name.size or (erasure and ground.domain == OSD):
+        if placement.buckets < name.size or (erasure and placement.domain == OSD):
             whose = "encrypted OSDs are in" if name.kind is Kind.ENCRYPTED else "the cluster has"
-            told = ground.told(osds=ground.domain == OSD and not erasure)
-            return f"{name.text} needs {name.size} failure domains; {whose} {told}"
+            buckets = placement.describe_buckets(osds=placement.domain == OSD and not erasure)
+            return f"{name.text} needs {name.size} failure domains; {whose} {buckets}"
         if erasure:
-            unfit = self._without_overwrites(ground)
+            unfit = self._without_overwrites(placement)
             if unfit:
                 return unfit
-        return PoolRecipe(name=name, ground=ground, pg_num=None, filesystem=filesystem)
+        return PoolRecipe(name=name, placement=placement, pg_num=None, filesystem=filesystem)
 
     def _require_filesystem(self) -> None:
         known = [filesystem.name for filesystem in self._inventory.filesystems or ()]
@@ -445,12 +436,12 @@ class _Deciding:
             )
 
     def _chosen_filesystem(self) -> tuple[bool, str]:
-        """(True, its name) or (False, the reason)."""
+        """Return (True, the name) or (False, the reason)."""
         known = [filesystem.name for filesystem in self._inventory.filesystems or ()]
         if self._filesystem is not None:
             return True, self._filesystem
         if self._inventory.filesystems is None:
-            return False, "the cluster does not say whether it has a CephFS"
+            return False, "it is unknown whether the cluster has a CephFS"
         if not known:
             return False, "the cluster has no CephFS"
         if len(known) > 1:
@@ -458,19 +449,19 @@ class _Deciding:
             return False, f"the cluster has {len(known)} file systems ({several}): --filesystem"
         return True, known[0]
 
-    def _encrypted(self, main: Ground) -> Ground | str:
-        """The ground all of whose OSDs, those that are down too, are on dm-crypt: a CRUSH rule
-        can tell OSDs apart by root and class only."""
+    def _encrypted(self, main: Placement) -> Placement | str:
+        """Return a placement whose OSDs, also those that are down, are all on dm-crypt. A CRUSH
+        rule selects OSDs by root and class only."""
         osds = self._inventory.osds
         safe = [osd for osd in osds if osd.dm_crypt is Crypt.YES]
         if not safe:
             return (
                 "no OSD is known to be on dm-crypt: the monitors keep no such keys and no device "
-                "is named so (an operator such as Rook may keep keys elsewhere)"
+                "has such a name (an operator such as Rook may keep keys elsewhere)"
             )
-        others = [item.name for item in self._inventory.crush if item.name != main.root]
+        others = [tree.name for tree in self._inventory.crush if tree.name != main.root]
         for root in [main.root, *others]:
-            below = [osd for osd in osds if stands_below(osd, root)]
+            below = [osd for osd in osds if _is_below(osd, root)]
             classes = sorted({osd.device_class for osd in below if osd.device_class})
             wanted = [main.device_class, None, *classes] if root == main.root else [None, *classes]
             for device_class in wanted:
@@ -480,12 +471,12 @@ class _Deciding:
                     return replace(main, root=root, device_class=device_class, counts=counts)
         return (
             f"{len(safe)} of {len(osds)} OSDs are on dm-crypt, but no root and no device class has "
-            "only such, so no CRUSH rule can choose them"
+            "only these, so no CRUSH rule can select them"
         )
 
-    def _without_overwrites(self, ground: Ground) -> str | None:
-        """Why erasure coding with overwrites is refused here."""
-        on = osds_on(self._inventory, ground)
+    def _without_overwrites(self, placement: Placement) -> str | None:
+        """Return why erasure coding with overwrites is impossible, or None."""
+        on = osds_on(self._inventory, placement)
         other = [osd for osd in on if osd.store not in (None, "bluestore")]
         lifted = setting(self._inventory, "mon_debug_no_require_bluestore_for_ec_overwrites")
         if not other or lifted == "true":
@@ -493,57 +484,56 @@ class _Deciding:
         return f"overwrites need BlueStore, and osd.{other[0].id} has {other[0].store}"
 
     def _add_metadata_pool(self, found: dict[str, Decision]) -> None:
-        """Give erasure-coded pools the pool for the metadata of images: the first replicated one
-        for RBD that there is or will be, else one that is made with them."""
-        erasure = [item for item in found.values() if item.recipe and item.recipe.name.k]
+        """Give erasure-coded pools a pool for the metadata of images: the first replicated RBD pool
+        that exists or is planned, else a new one."""
+        erasure = [
+            planned for planned in found.values() if planned.recipe and planned.recipe.name.k
+        ]
         if not erasure:
             return
         metadata = self._first_replicated(found)
         for name in ("rep3", "rep2"):
             if metadata is None and name not in found:
-                with_it = self._decision(pool_name(name))
-                if with_it.act is Act.CREATE:
-                    told = f"{with_it.reason}; for the metadata of images on {erasure[0].name}"
-                    found[name] = replace(with_it, reason=told)
+                extra = self._decision(pool_name(name))
+                if extra.act is Act.CREATE:
+                    reason = f"{extra.reason}; for the metadata of images on {erasure[0].name}"
+                    found[name] = replace(extra, reason=reason)
                     metadata = name
-        for item in erasure:
-            assert item.recipe is not None, "chosen so"
+        for planned in erasure:
+            name = planned.name
+            assert planned.recipe is not None
             if metadata is None:
                 reason = "there is no replicated pool for the metadata of its images"
-                found[item.name] = Decision(name=item.name, act=Act.SKIP, reason=reason)
+                found[name] = Decision(name=name, act=Act.SKIP, reason=reason)
                 continue
-            use = f"{item.reason}; use it as rbd:{metadata}?data_pool={item.name}"
-            recipe = replace(item.recipe, metadata_pool=metadata)
-            found[item.name] = replace(item, reason=use, recipe=recipe)
+            use = f"{planned.reason}; use it as rbd:{metadata}?data_pool={name}"
+            recipe = replace(planned.recipe, metadata_pool=metadata)
+            found[name] = replace(planned, reason=use, recipe=recipe)
 
     def _first_replicated(self, found: Mapping[str, Decision]) -> str | None:
-        there = [
+        existing = [
             pool.name
             for pool in self._inventory.pools
             if pool.type is PoolType.REPLICATED and RBD in pool.applications
         ]
-        coming = [
-            item.name
-            for item in found.values()
-            if item.recipe and item.recipe.name.kind in (Kind.REPLICATED, Kind.ENCRYPTED)
+        planned = [
+            decision.name
+            for decision in found.values()
+            if decision.recipe and decision.recipe.name.kind in (Kind.REPLICATED, Kind.ENCRYPTED)
         ]
-        return next(iter([*there, *coming]), None)
+        return next(iter([*existing, *planned]), None)
 
-    def _with_pgs(self, decision: Decision, made: int) -> Decision:
-        if decision.recipe is None or autoscaled(self._inventory):
+    def _with_pgs(self, decision: Decision, count: int) -> Decision:
+        if decision.recipe is None or is_autoscaled(self._inventory):
             return decision
-        pg_num = pg_num_for(
-            self._inventory, decision.recipe.ground, decision.recipe.name.size, made
+        pg_num = compute_pg_num(
+            self._inventory, decision.recipe.placement, decision.recipe.name.size, count
         )
         return replace(decision, recipe=replace(decision.recipe, pg_num=pg_num))
 
 
-def _without_repeats(names: Sequence[PoolName]) -> list[PoolName]:
-    return list({name.text: name for name in names}.values())
-
-
-def _told(pool: Pool) -> str:
-    """A pool that there is."""
+def _describe(pool: Pool) -> str:
+    """Describe an existing pool."""
     if pool.erasure is not None:
         kind = f"erasure-coded {pool.erasure.k}+{pool.erasure.m}"
     else:

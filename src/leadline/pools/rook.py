@@ -1,8 +1,6 @@
-"""Makes the pools of the study through Rook, and removes them: every object is created with
-Leadline's labels, awaited, and undone where the command that wanted it fails or is interrupted.
+"""Creation and removal of the study's pools through Rook.
 
-The labels are on an object from its first moment, so that a killed command leaves nothing that the
-next one does not know as ours.
+Every object is created with a label, noted, and removed where the command fails.
 """
 
 from __future__ import annotations
@@ -24,24 +22,23 @@ from leadline.connect.kubernetes.objects import (
     new_token,
 )
 from leadline.errors import LeadlineError
-from leadline.pools.rook_resources import POOL, Manifest, is_going, is_ours
+from leadline.pools.rook_resources import POOL, Manifest, is_being_deleted, is_owned
 
 Note = Callable[[str], None]
 OWNER = "pools"
 WAIT_S = 180.0
-# Rook says Failure and tries again at once; a passing one is none.
-FAILING_S = 10.0
+# Rook reports Failure and retries at once: a short Failure is ignored.
+FAILURE_S = 10.0
 _POOLS = create_namespaced_resource("ceph.rook.io", "v1", "CephBlockPool", "cephblockpools")
 _CLASSES = create_global_resource("storage.k8s.io", "v1", "StorageClass", "storageclasses")
-_CALLED = {
+_RESOURCES = {
     "CephBlockPool": "cephblockpools.ceph.rook.io",
     "StorageClass": "storageclasses.storage.k8s.io",
 }
 
 
 class RookPools:
-    """The effects on one cluster. `note` is told what goes on; `wait_s` bounds each
-    waiting."""
+    """Changes pools of one cluster. `note` gets progress; `wait_s` limits each wait."""
 
     def __init__(
         self,
@@ -55,11 +52,11 @@ class RookPools:
         self._wait_s = WAIT_S if wait_s is None else wait_s
 
     def create(self, makes: Sequence[Manifest], awaits: Sequence[Manifest], warn: Note) -> None:
-        """Make objects, pools before classes, and wait until Rook has made the pools and those of
-        `awaits`, which are there already.
+        """Create objects, pools before classes, and wait until Rook has created the pools and those
+        of `awaits`, which exist already.
 
-        Whatever goes wrong, Ctrl-C included, what this call made is undone. Raises LeadlineError:
-        `kubernetes-denied`, `kubernetes-failed`, `kubernetes-unreachable`.
+        After any failure, also Ctrl-C, everything that this call created is removed. Raises
+        LeadlineError: `kubernetes-denied`, `kubernetes-failed`, `kubernetes-unreachable`.
         """
         pools = [make for make in makes if make["kind"] == POOL[1]]
         classes = [make for make in makes if make["kind"] != POOL[1]]
@@ -67,32 +64,32 @@ class RookPools:
         try:
             for pool in pools:
                 self._make(pool, made)
-            for item in [*awaits, *pools]:
-                self._await_ready(item)
-            # Not before: nobody shall claim volumes of a pool that is not there.
-            for item in classes:
-                self._make(item, made)
+            for pool in [*awaits, *pools]:
+                self._await_ready(pool)
+            # Last: a class must not offer volumes of a pool that does not exist.
+            for storage_class in classes:
+                self._make(storage_class, made)
         except BaseException as error:
             if made:
-                why = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-                self._note(f"{why}: undoing what was made")
+                cause = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+                self._note(f"{cause}: removing what was created")
                 for problem in self._undo(made):
                     warn(problem)
             raise
 
     def try_out(self, makes: Sequence[Manifest]) -> None:
-        """Have the API server check objects without keeping them: schemas, rights and webhooks.
+        """Let the API server check objects without storing them: schemas, permissions, webhooks.
         Raises LeadlineError as `create`."""
         for make in makes:
-            self._created(_labelled(make, new_token()), dry_run=True)
+            self._create(_labelled(make, new_token()), dry_run=True)
 
     def remove(self, classes: Sequence[Manifest], pools: Sequence[Manifest], check: Note) -> None:
         """Remove classes, then pools, each only while it carries the token that it was found with.
-        `check` is called with the name of each pool after the classes are gone, and raises where
-        the pool must stay. Raises LeadlineError as `create`."""
-        for item in classes:
-            self._note(f"removing the StorageClass {item['metadata']['name']}")
-            self._delete(item)
+        After the classes are gone, `check` gets the name of each pool and raises where the pool
+        must stay. Raises LeadlineError as `create`."""
+        for storage_class in classes:
+            self._note(f"removing the StorageClass {storage_class['metadata']['name']}")
+            self._delete(storage_class)
         for pool in pools:
             check(str(pool["metadata"]["name"]))
         for pool in pools:
@@ -102,42 +99,41 @@ class RookPools:
             self._await_gone(pool)
 
     def _make(self, wanted: Manifest, made: list[Manifest]) -> None:
-        self._note(f"making the {wanted['kind']} {wanted['metadata']['name']}")
+        self._note(f"creating the {wanted['kind']} {wanted['metadata']['name']}")
         labelled = _labelled(wanted, new_token())
-        made.append(labelled)  # before: an interrupted request may still take effect
-        self._created(labelled, dry_run=False)
+        made.append(labelled)  # first: an interrupted request may still take effect
+        self._create(labelled, dry_run=False)
 
-    def _created(self, wanted: Manifest, *, dry_run: bool) -> None:
+    def _create(self, wanted: Manifest, *, dry_run: bool) -> None:
         kind, namespace = _resource(wanted), _namespace(wanted)
 
         def call(client: Client) -> Any:
             where = {"namespace": namespace} if namespace else {}
             return client.create(kind(dict(wanted)), dry_run=dry_run, **where)
 
-        called, name = _CALLED[wanted["kind"]], wanted["metadata"]["name"]
+        resource, name = _RESOURCES[wanted["kind"]], wanted["metadata"]["name"]
         try:
-            self._connection.ask("create", called, call, namespace=namespace, name=name)
+            self._connection.ask("create", resource, call, namespace=namespace, name=name)
         except ApiError as error:
-            there = self._found(wanted)
-            if there is not None and _token(there) == _token(wanted):
-                return  # a lost answer of ours
-            said = str(error.status.message or error)
+            existing = self._found(wanted)
+            if existing is not None and _token(existing) == _token(wanted):
+                return  # the answer of an earlier request was lost
             raise LeadlineError(
                 errors.KUBERNETES_FAILED,
-                f"the {wanted['kind']} {name!r} could not be made",
-                context=[said],
-                hint="somebody made or removed one meanwhile: run the command again",
+                f"the {wanted['kind']} {name!r} could not be created",
+                context=[str(error.status.message or error)],
+                hint="another user created or removed one meanwhile: run the command again",
             ) from error
 
     def _await_ready(self, wanted: Manifest) -> None:
         name = wanted["metadata"]["name"]
-        self._note(f"waiting for Rook to make the pool {name}")
+        self._note(f"waiting for Rook to create the pool {name}")
         phase, failing_since = "", None
         for _ in poll(self._wait_s, lambda: None):
             found = self._found(wanted)
             if found is None:
                 raise LeadlineError(
-                    errors.KUBERNETES_FAILED, f"somebody removed the CephBlockPool {name!r}"
+                    errors.KUBERNETES_FAILED, f"the CephBlockPool {name!r} was removed meanwhile"
                 )
             phase = str((found.get("status") or {}).get("phase") or "")
             if phase == "Ready":
@@ -146,12 +142,12 @@ class RookPools:
                 failing_since = None
             else:
                 failing_since = failing_since or time.monotonic()
-                if time.monotonic() - failing_since >= FAILING_S:
+                if time.monotonic() - failing_since >= FAILURE_S:
                     raise LeadlineError(
                         errors.KUBERNETES_FAILED,
-                        f"Rook could not make the pool {name!r}",
-                        context=self._words(found),
-                        hint="the operator's log says more: "
+                        f"Rook could not create the pool {name!r}",
+                        context=self._reported(found),
+                        hint="the operator's log has more: "
                         f"kubectl -n {_namespace(wanted)} logs deploy/rook-ceph-operator",
                     )
         found = self._found(wanted) or {}
@@ -159,8 +155,8 @@ class RookPools:
             errors.KUBERNETES_FAILED,
             f"after {self._wait_s:g} s the pool {name!r} is not Ready but "
             f"{phase or 'without a phase'}",
-            context=self._words(found),
-            hint="is Rook's operator running? --wait gives it longer",
+            context=self._reported(found),
+            hint="is Rook's operator running? --wait allows more time",
         )
 
     def _await_gone(self, gone: Manifest) -> None:
@@ -171,14 +167,14 @@ class RookPools:
                 return
         raise LeadlineError(
             errors.KUBERNETES_FAILED,
-            f"after {self._wait_s:g} s the pool {gone['metadata']['name']!r} is still there",
-            context=self._words(found or {}),
-            hint="Rook removes a pool when nothing is left in it: images of others, for instance; "
-            "`leadline pools remove --kube` goes on waiting",
+            f"after {self._wait_s:g} s the pool {gone['metadata']['name']!r} still exists",
+            context=self._reported(found or {}),
+            hint="Rook removes only an empty pool: look for foreign images; "
+            "`leadline pools remove --kube` continues to wait",
         )
 
-    def _words(self, found: Manifest) -> list[str]:
-        """What the operator says of an object: its status, and the last events."""
+    def _reported(self, found: Manifest) -> list[str]:
+        """Return what the operator reports about an object: its status and the last events."""
         if not found:
             return []
         status = found.get("status") or {}
@@ -189,7 +185,7 @@ class RookPools:
                     f"{condition.get('type')}={condition.get('status')}: {condition['message']}"
                 )
         events = events_of(self._connection, _namespace(found), str(found["metadata"]["name"]))
-        return [*lines, *format_events(events)] or ["it says nothing of why"]
+        return [*lines, *format_events(events)] or ["it reports no reason"]
 
     def _found(self, wanted: Manifest) -> Manifest | None:
         kind, namespace, name = _resource(wanted), _namespace(wanted), wanted["metadata"]["name"]
@@ -197,18 +193,23 @@ class RookPools:
         def call(client: Client) -> Any:
             return client.get(kind, name, **({"namespace": namespace} if namespace else {}))
 
-        called = _CALLED[wanted["kind"]]
+        resource = _RESOURCES[wanted["kind"]]
         try:
-            answer = self._connection.ask("get", called, call, namespace=namespace, name=name)
+            answer = self._connection.ask("get", resource, call, namespace=namespace, name=name)
         except ApiError as error:
             if error.status.code == 404:
                 return None
             raise
-        return _plain(answer, wanted["kind"])
+        return {**answer, "kind": wanted["kind"]}
 
     def _delete(self, gone: Manifest) -> None:
         found = self._found(gone)
-        if found is None or not is_ours(found) or _token(found) != _token(gone) or is_going(found):
+        if (
+            found is None
+            or not is_owned(found)
+            or _token(found) != _token(gone)
+            or is_being_deleted(found)
+        ):
             return
         kind, namespace, name = _resource(gone), _namespace(gone), gone["metadata"]["name"]
 
@@ -216,8 +217,8 @@ class RookPools:
             client.delete(kind, name, namespace=namespace or None)
 
         try:
-            called = _CALLED[gone["kind"]]
-            self._connection.ask("delete", called, call, namespace=namespace, name=name)
+            resource = _RESOURCES[gone["kind"]]
+            self._connection.ask("delete", resource, call, namespace=namespace, name=name)
         except ApiError as error:
             if error.status.code != 404:
                 raise LeadlineError(
@@ -227,7 +228,8 @@ class RookPools:
                 ) from error
 
     def _undo(self, made: Sequence[Manifest]) -> list[str]:
-        """What could not be undone, as sentences: it must not hide why there is something to."""
+        """Undo creations; return the problems as sentences, so that they do not hide the first
+        error."""
         problems = []
         for item in reversed(made):
             try:
@@ -260,18 +262,11 @@ def _token(found: Manifest) -> str:
     return str((found["metadata"].get("labels") or {}).get(TOKEN, ""))
 
 
-def _plain(answer: Any, kind: str) -> Mapping[str, Any]:
-    """A resource of lightkube's as plain JSON."""
-    return {**answer, "kind": kind}
-
-
-# Who uses a class or a pool of Rook's: volumes, and classes of others.
-
 _DRIVERS = ("rbd.csi.ceph.com", "cephfs.csi.ceph.com")
 
 
 def list_volumes(connection: Connection) -> list[dict[str, Any]]:
-    """Raises LeadlineError as Connection.ask: without seeing volumes nothing may be removed."""
+    """List PersistentVolumes. Raises LeadlineError as Connection.ask: removal needs this list."""
     return connection.listed("", "v1", "persistentvolumes", "PersistentVolume")
 
 
@@ -281,15 +276,16 @@ def volumes_of(
     classes: Collection[str],
     pools: Collection[str],
 ) -> list[str]:
-    """PersistentVolumes of classes, or in pools of these names, as sentences. `elsewhere` are the
-    namespaces of other Ceph clusters, which may have pools of the same names."""
+    """Return the PersistentVolumes of classes, or in pools of these names, as sentences.
+    `elsewhere` are the namespaces of other Ceph clusters, which may have pools of the same
+    names."""
     found = []
     for volume in volumes:
         spec = volume.get("spec") or {}
         csi = spec.get("csi") or {}
         attributes: Mapping[str, str] = csi.get("volumeAttributes") or {}
         inside = {attributes.get("pool"), attributes.get("dataPool")} & set(pools)
-        # A volume of which it is not known that it is elsewhere may be here.
+        # A volume without a known cluster may be here.
         here = attributes.get("clusterID") not in elsewhere
         ceph = str(csi.get("driver", "")).endswith(_DRIVERS)
         if spec.get("storageClassName") in classes or (ceph and inside and here):
@@ -300,10 +296,10 @@ def volumes_of(
 
 
 def classes_on(classes: Mapping[str, Manifest], namespace: str, pool: str) -> list[str]:
-    """StorageClasses that make volumes in a pool of the cluster of a namespace."""
+    """Return the StorageClasses that create volumes in a pool of the cluster in a namespace."""
     found = []
-    for name, item in classes.items():
-        given = item.get("parameters") or {}
+    for name, found_class in classes.items():
+        given = found_class.get("parameters") or {}
         secrets = given.get("csi.storage.k8s.io/provisioner-secret-namespace")
         here = namespace in (given.get("clusterID"), secrets)
         if here and pool in (given.get("pool"), given.get("dataPool")):

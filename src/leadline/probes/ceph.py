@@ -1,4 +1,4 @@
-"""Asks a live cluster for the dumps from which its inventory is built. Nothing is changed in it."""
+"""Capture of the dumps for the inventory of a live Ceph cluster; nothing is changed in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leadline.inventory.redaction import redact_dump
 
 
 class Commands(Protocol):
-    """What is needed of a `leadline.connect.ceph.Connection`."""
+    """The part of `leadline.connect.ceph.Connection` that the capture needs."""
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes: ...
 
@@ -30,7 +30,7 @@ class Commands(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How one command went. `refused` is None where it was answered."""
+    """The result of one command; `refused` is None for an answer."""
 
     dump: Dump
     seconds: float
@@ -38,12 +38,14 @@ class Answer:
     refused: LeadlineError | None = None
 
 
-def capture(connection: Commands, told: Callable[[Answer], None] | None = None) -> dict[str, bytes]:
-    """The dumps of a cluster, by file name, without secrets; `told` hears how each command went.
+def capture(
+    connection: Commands, observe: Callable[[Answer], None] | None = None
+) -> dict[str, bytes]:
+    """Return the dumps of a cluster by file name, without secrets; `observe` gets each result.
 
-    A command without which there still is an inventory may be refused; its dump is then missing.
-    Raises LeadlineError: `ceph-failed` where one that is needed is refused, `ceph-unreachable`
-    where the monitors give no answer.
+    An optional command may be refused; its dump is then missing. Raises LeadlineError:
+    `ceph-failed` for a refused required command, `ceph-unreachable` without an answer of the
+    monitors.
     """
     captured: dict[str, bytes] = {}
     silent = False
@@ -55,17 +57,17 @@ def capture(connection: Commands, told: Callable[[Answer], None] | None = None) 
         begin = time.monotonic()
         refused: LeadlineError | None = None
         try:
-            captured[dump.name] = _asked(connection, dump)
+            captured[dump.name] = _read_dump(connection, dump)
         except LeadlineError as error:
-            if dump.required or not _bearable(error, dump):
+            if dump.required or not _is_optional(error, dump):
                 raise
-            # A manager that is silent once would be waited for at every further question.
+            # A silent manager would delay every further command.
             silent = silent or error.kind is errors.CEPH_UNREACHABLE
             refused = error
-        if told is not None:
+        if observe is not None:
             size = len(captured.get(dump.name, b""))
             seconds = time.monotonic() - begin
-            told(Answer(dump=dump, seconds=seconds, size_bytes=size, refused=refused))
+            observe(Answer(dump=dump, seconds=seconds, size_bytes=size, refused=refused))
 
     for dump in names.DUMPS:
         ask(dump)
@@ -74,13 +76,14 @@ def capture(connection: Commands, told: Callable[[Answer], None] | None = None) 
     return captured
 
 
-def _bearable(error: LeadlineError, dump: Dump) -> bool:
-    """A refusal, or a silent manager: without managers a cluster still serves its clients."""
+def _is_optional(error: LeadlineError, dump: Dump) -> bool:
+    """Return whether a failure is a refusal or a silent manager: a cluster serves clients without
+    managers."""
     unanswered = error.kind is errors.CEPH_UNREACHABLE and dump.asked is Asked.MGR
     return isinstance(error, CommandFailed) or unanswered
 
 
-def _asked(connection: Commands, dump: Dump) -> bytes:
+def _read_dump(connection: Commands, dump: Dump) -> bytes:
     prefix, arguments = dump.request
     command = connection.mgr if dump.asked is Asked.MGR else connection.mon
     answer = command(prefix, format="json", **arguments)
@@ -92,14 +95,14 @@ def _asked(connection: Commands, dump: Dump) -> bytes:
 
 
 def _crypt_keys_only(answer: bytes) -> bytes:
-    """The names of dm-crypt keys: those of others tell what else a site keeps there."""
+    """Return only the names of dm-crypt keys: other names would disclose what a site stores."""
     listed = names.parse(names.CRYPT_KEYS.name, answer)
     return json.dumps([key.text for key in listed if key.text.startswith("dm-crypt/")]).encode()
 
 
 def _without_module_options(answer: bytes) -> bytes:
-    """`mgr dump` without the description of every option of every module: 50 of its 52 KB, the
-    same for all clusters of a release."""
+    """Return `mgr dump` without the descriptions of module options: 50 of its 52 KB, equal for all
+    clusters of a release."""
     decoded = names.parse(names.MGR.name, answer).value
     if not isinstance(decoded, dict):
         return answer
@@ -108,8 +111,8 @@ def _without_module_options(answer: bytes) -> bytes:
 
 
 def _daemons(captured: dict[str, bytes]) -> Iterator[str]:
-    """One daemon of each kind, to be asked for its running configuration: the first OSD that is
-    up, the leading monitor, the active manager."""
+    """Yield one daemon of each kind for its running configuration: the first OSD that is up, the
+    leading monitor, the active manager."""
     osd_dump = names.load(captured, names.OSD_DUMP)
     up = [node["osd"].count for node in osd_dump["osds"] if node["up"].flag] if osd_dump else []
     if up:
@@ -124,19 +127,17 @@ def _daemons(captured: dict[str, bytes]) -> Iterator[str]:
         yield f"mgr.{active}"
 
 
-# Ceph's commands through Rook's toolbox, for `probes.ceph.capture`.
-
-# The name of its deployment, and its pods' label `app`.
+# The deployment of Rook's toolbox, and the label `app` of its pods.
 TOOLBOX = "rook-ceph-tools"
 _CONNECT_S = 15
-# `ceph` starts Python, and then waits for the cluster.
+# `ceph` starts Python, then waits for the cluster.
 _BOUND_S = 60.0
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """A shell in which `ceph` is configured."""
+    """Ceph commands through a shell with a configured `ceph`, such as Rook's toolbox."""
 
     shell: Shell
 
@@ -144,38 +145,38 @@ class Toolbox:
     def in_pod(
         cls, connection: Connection, namespace: str, *, pod: str, uid: str, container: str
     ) -> Toolbox:
+        """Return the toolbox in a pod."""
         return cls(PodShell(connection, namespace, pod, uid, container))
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
-        """What `ceph PREFIX ARGUMENTS... --format json` answers.
-
-        Raises LeadlineError: `ceph-failed` for a refusal, `ceph-unreachable` where the cluster does
-        not answer, `ceph-missing` where there is no such program, and what `Shell.run` does."""
+        """Return the answer of `ceph PREFIX ARGUMENTS... --format json`. Raises LeadlineError:
+        `ceph-failed` for a refusal, `ceph-unreachable` without an answer, `ceph-missing` without
+        the program, and as Shell.run."""
         form = str(arguments.pop("format", "json"))
         words = [*prefix.split(), *map(str, arguments.values())]
-        said = self._run((*words, "--format", form), data)
-        if said.status == 0:
-            return said.stdout
-        if said.status in (126, 127):
+        result = self._run((*words, "--format", form), data)
+        if result.status == 0:
+            return result.stdout
+        if result.status in (126, 127):
             raise LeadlineError(
                 errors.CEPH_MISSING,
                 f"the program `ceph` cannot be run in {self.shell.name}",
-                context=[said.error_line],
+                context=[result.error_line],
             )
-        if "timed out" in said.error_line:
+        if "timed out" in result.error_line:
             raise LeadlineError(
                 errors.CEPH_UNREACHABLE,
                 f"the cluster does not answer `ceph {' '.join(words)}` in {self.shell.name}",
-                context=[said.error_line],
+                context=[result.error_line],
             )
-        # The program ends with the errno, where it has one.
-        number = said.status if said.status in errno.errorcode else errno.EIO
-        raise CommandFailed(number, " ".join(words), said.error_line)
+        # The exit status is the errno, where there is one.
+        number = result.status if result.status in errno.errorcode else errno.EIO
+        raise CommandFailed(number, " ".join(words), result.error_line)
 
     mgr = mon
 
     def _run(self, words: tuple[str, ...], given: bytes) -> CommandResult:
-        """Asked again where the connection is lost: nothing is changed by what is asked here."""
+        """Run a command, repeated after a lost connection: these commands change nothing."""
         script = f'exec ceph --connect-timeout {_CONNECT_S} "$@"'
         for _ in range(_TRIES - 1):
             try:

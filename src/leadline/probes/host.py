@@ -1,4 +1,4 @@
-"""The host inventory: processor, memory, kernel, block devices, and what targets stand on."""
+"""The host inventory: CPU, memory, kernel, block devices and the mounts of targets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from leadline.inventory.host import HostInventory, TargetInventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
 from leadline.probes.mounts import block_devices, mount_of
-from leadline.probes.stacks import nvme_inventory
+from leadline.probes.nvme import nvme_inventory
 
 
 def host_inventory(targets: Sequence[Target], fio_version: str) -> HostInventory:
-    """A snapshot of this machine now. Never raises: what cannot be read stays empty."""
+    """Take a snapshot of this machine. Never raises: unknown values are empty."""
     system = os.uname()
     return HostInventory(
         taken_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -67,12 +67,12 @@ def _cpu_model() -> str:
 
 
 def _virtualization() -> str:
-    """systemd-detect-virt's word where it is installed, else the hypervisor flag of the CPU."""
+    """Return the answer of systemd-detect-virt, else the hypervisor flag of the CPU."""
     program = shutil.which("systemd-detect-virt")
     if program:
         try:
-            asked = subprocess.run([program], capture_output=True, text=True, timeout=10)
-            return asked.stdout.strip()
+            done = subprocess.run([program], capture_output=True, text=True, timeout=10)
+            return done.stdout.strip()
         except (OSError, subprocess.TimeoutExpired):
             pass
     try:
@@ -82,14 +82,12 @@ def _virtualization() -> str:
     return "virtual machine" if " hypervisor" in flags else "none"
 
 
-# CPU time of the load generator's machine over a stretch, from /proc/stat.
-
 _STAT = Path("/proc/stat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTimes:
-    """Ticks of all cores since boot: `idle` holds iowait too, `steal` went to other guests."""
+    """Ticks of all cores since boot: `idle` includes iowait, `steal` went to other guests."""
 
     total: int
     idle: int
@@ -97,12 +95,13 @@ class CpuTimes:
 
     @classmethod
     def now(cls) -> CpuTimes:
+        """Read the ticks."""
         fields = [int(field) for field in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
         return cls(total=sum(fields), idle=fields[3] + fields[4], steal=fields[7])
 
 
 def processor_between(before: CpuTimes, after: CpuTimes, engine_cpu_s: float) -> Processor:
-    """Shares of all cores between two readings."""
+    """Return the CPU use of all cores between two readings."""
     span = max(1, after.total - before.total)
     return Processor(
         cores=os.cpu_count() or 1,
@@ -112,26 +111,24 @@ def processor_between(before: CpuTimes, after: CpuTimes, engine_cpu_s: float) ->
     )
 
 
-# The kernel's counters as its files tell them, as whole numbers in the kernel's order.
-#  proc(5): /proc/stat, /proc/diskstats (Documentation/admin-guide/iostats.rst), /proc/net/dev,
-# /proc/PID/stat; Documentation/scheduler/sched-bwc.rst and admin-guide/cgroup-v2.rst for control
-# groups. All raise ValueError or IndexError for a text that is none of theirs.
-
+# Parsers of the kernel's counters, in the kernel's order: proc(5),
+# Documentation/admin-guide/iostats.rst, Documentation/scheduler/sched-bwc.rst and
+# admin-guide/cgroup-v2.rst. All raise ValueError or IndexError for another text.
 CPU_FIELDS = 8
 
 
-def cpu_ticks(line: str) -> list[int]:
-    """`cpu` of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal. Guests' time is
-    in user and nice already."""
+def parse_cpu_ticks(line: str) -> list[int]:
+    """Parse `cpu` of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal. The time of
+    guests is in user and nice."""
     words = line.split()
     if words[0] != "cpu":
         raise ValueError("/proc/stat does not begin with cpu")
     return [int(word) for word in words[1 : 1 + CPU_FIELDS]]
 
 
-def disk_counters(text: str, whole: Container[str]) -> dict[str, list[int]]:
-    """Of whole devices that ever did something: reads, merged, sectors, ms, writes, merged,
-    sectors, ms, in flight, ms busy, ms x in flight, and more that newer kernels have."""
+def parse_disk_counters(text: str, whole: Container[str]) -> dict[str, list[int]]:
+    """Parse the counters of used whole devices: reads, merged, sectors, ms, writes, merged,
+    sectors, ms, in flight, ms busy, ms x in flight, and more in newer kernels."""
     found = {}
     for line in text.splitlines():
         words = line.split()
@@ -143,8 +140,8 @@ def disk_counters(text: str, whole: Container[str]) -> dict[str, list[int]]:
     return found
 
 
-def interface_counters(text: str) -> dict[str, list[int]]:
-    """Of interfaces that ever saw a packet: bytes and packets received, bytes and packets sent."""
+def parse_interface_counters(text: str) -> dict[str, list[int]]:
+    """Parse the counters of used interfaces: bytes and packets received, bytes and packets sent."""
     found = {}
     for line in text.splitlines():
         name, colon, rest = line.partition(":")
@@ -157,37 +154,37 @@ def interface_counters(text: str) -> dict[str, list[int]]:
     return found
 
 
-def process_ticks(stat: str) -> list[int]:
-    """When a process began, and its user and system time, in ticks."""
-    # The name stands in parentheses and may itself hold spaces and parentheses.
+def parse_process_ticks(stat: str) -> list[int]:
+    """Parse the start, the user and the system time of a process, in ticks."""
+    # The name is in parentheses and may hold spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
     return [int(fields[19]), int(fields[11]), int(fields[12])]
 
 
-def group_counters(text: str) -> dict[str, int | None]:
-    """A control group from `key value` lines of its files: of cpu.stat (either version), and
-    `quota` with what cpu.max, or cpu.cfs_quota_us and cpu.cfs_period_us, hold; `usage_ns` with
-    cpuacct.usage. Microseconds; None where the group's files do not tell."""
-    told: dict[str, str] = {}
+def parse_group_counters(text: str) -> dict[str, int | None]:
+    """Parse a control group from `key value` lines: cpu.stat (either version), `quota` from cpu.max
+    or from cpu.cfs_quota_us and cpu.cfs_period_us, `usage_ns` from cpuacct.usage. Microseconds;
+    None where unknown."""
+    values: dict[str, str] = {}
     for line in text.splitlines():
         key, _, value = line.partition(" ")
-        told[key] = value.strip()
-    quota, period = [*told.get("quota", "").split(), "", ""][:2]
-    throttled_us = _whole(told.get("throttled_usec"))
-    if throttled_us is None and "throttled_time" in told:
-        throttled_us = int(told["throttled_time"]) // 1000
-    usage_us = _whole(told.get("usage_usec"))
-    if usage_us is None and told.get("usage_ns"):
-        usage_us = int(told["usage_ns"]) // 1000
+        values[key] = value.strip()
+    quota, period = [*values.get("quota", "").split(), "", ""][:2]
+    throttled_us = _to_int(values.get("throttled_usec"))
+    if throttled_us is None and "throttled_time" in values:
+        throttled_us = int(values["throttled_time"]) // 1000
+    usage_us = _to_int(values.get("usage_usec"))
+    if usage_us is None and values.get("usage_ns"):
+        usage_us = int(values["usage_ns"]) // 1000
     return {
-        "periods": _whole(told.get("nr_periods")),
-        "throttled": _whole(told.get("nr_throttled")),
+        "periods": _to_int(values.get("nr_periods")),
+        "throttled": _to_int(values.get("nr_throttled")),
         "throttled_us": throttled_us,
         "usage_us": usage_us,
         "quota_us": int(quota) if quota not in ("", "max", "-1") else None,
-        "period_us": _whole(period),
+        "period_us": _to_int(period),
     }
 
 
-def _whole(text: str | None) -> int | None:
+def _to_int(text: str | None) -> int | None:
     return int(text) if text else None

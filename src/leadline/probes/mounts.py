@@ -1,4 +1,4 @@
-"""What lies under a path or a device, by util-linux's own word (findmnt, lsblk, wipefs)."""
+"""Mounts, block devices and signatures, from util-linux (findmnt, lsblk, wipefs) and mountinfo."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _TIMEOUT_S = 30.0
 
 
 def _answer(command: Sequence[str]) -> str:
-    """stdout of a read-only command; empty if it is missing, fails or does not come back."""
-    status, said, _ = programs.run(*command, bound_s=_TIMEOUT_S)
-    return said if status == 0 else ""
+    """Return the stdout of a read-only command; empty after any failure."""
+    status, out, _ = programs.run(*command, bound_s=_TIMEOUT_S)
+    return out if status == 0 else ""
 
 
 def _must_answer(device: Path, command: Sequence[str]) -> str:
-    """Like _answer, but no answer is an error: what protects data must not fail in silence."""
-    status, answer, complaint = programs.run(*command, bound_s=_TIMEOUT_S)
+    """Return the stdout; any failure is an error, since the check protects data."""
+    status, answer, err = programs.run(*command, bound_s=_TIMEOUT_S)
     if status != 0:
         silent = f"no answer within {_TIMEOUT_S:g} s" if status is None else "failed"
         raise LeadlineError(
             errors.DEVICE_UNCHECKED,
             f"{str(device)!r} cannot be checked for use and signatures",
-            context=[f"{command[0]}: {complaint.strip() or silent}"],
+            context=[f"{command[0]}: {err.strip() or silent}"],
             hint=f"Leadline needs a working {command[0]} (Debian: util-linux) and the right to "
             "read the device",
         )
@@ -47,7 +47,7 @@ def _rows(text: str, key: str) -> list[dict[str, Any]]:
 
 
 def mount_of(path: Path) -> Mount | None:
-    """The mount that holds `path`; None if findmnt cannot tell."""
+    """Return the mount that holds `path`; None if findmnt does not report it."""
     columns = "SOURCE,TARGET,FSTYPE,OPTIONS"
     rows = _rows(
         _answer(["findmnt", "--json", "--output", columns, "--target", str(path)]), "filesystems"
@@ -64,7 +64,7 @@ def mount_of(path: Path) -> Mount | None:
 
 
 def block_devices(*paths: Path) -> tuple[BlockDevice, ...]:
-    """Every block device, or those named with everything that stands on them."""
+    """Return every block device, or the given ones with the devices on them."""
     columns = "NAME,KNAME,TYPE,SIZE,ROTA,SCHED,MODEL,LOG-SEC,PKNAME"
     command = ["lsblk", "--json", "--bytes", "--list", "--output", columns]
     rows = _rows(_answer([*command, *map(str, paths)]), "blockdevices")
@@ -72,7 +72,7 @@ def block_devices(*paths: Path) -> tuple[BlockDevice, ...]:
     for row in rows:
         size = int(row.get("size") or 0)
         if size == 0 and not paths:
-            continue  # empty drives and unused loop devices say nothing
+            continue  # empty drives and unused loop devices
         device = BlockDevice(
             name=str(row.get("kname") or row.get("name")),
             kind=str(row.get("type") or ""),
@@ -88,10 +88,8 @@ def block_devices(*paths: Path) -> tuple[BlockDevice, ...]:
 
 
 def mounted_at(device: Path) -> tuple[str, ...]:
-    """Where a device, or anything standing on it, is mounted or used as swap.
-
-    Raises LeadlineError(`device-unchecked`) where that cannot be told.
-    """
+    """Return the mount points of a device and the devices on it, also swap. Raises
+    LeadlineError(`device-unchecked`)."""
     answer = _must_answer(
         device, ["lsblk", "--json", "--list", "--output", "NAME,MOUNTPOINTS", str(device)]
     )
@@ -101,24 +99,20 @@ def mounted_at(device: Path) -> tuple[str, ...]:
 
 
 def signatures(device: Path) -> tuple[str, ...]:
-    """Filesystem, partition-table, RAID and LVM signatures on a device, as wipefs names them.
-
-    Raises LeadlineError(`device-unchecked`) where that cannot be told.
-    """
+    """Return the signatures of wipefs on a device: file system, partition table, RAID, LVM. Raises
+    LeadlineError(`device-unchecked`)."""
     answer = _must_answer(device, ["wipefs", "--no-act", "--json", str(device)])
     rows = _rows(answer, "signatures")
     return tuple(dict.fromkeys(str(row.get("type") or "unknown") for row in rows))
 
-
-# Which mount a path lies on, by /proc/self/mountinfo (proc_pid_mountinfo(5)).
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountRow:
-    """One mount. `number` is MAJOR:MINOR of what files on it are said to lie on; `options` are
-    those of the mount and of the file system together, as findmnt prints them."""
+    """One mount of /proc/self/mountinfo (proc_pid_mountinfo(5)). `number` is MAJOR:MINOR of its
+    files; `options` combine those of the mount and of the file system, as findmnt prints them."""
 
     id: int
     parent: int
@@ -129,7 +123,7 @@ class MountRow:
     options: str
 
     def option(self, key: str) -> str:
-        """The value of `key=value`; empty where it is not set."""
+        """Return the value of `key=value`; empty where it is not set."""
         for word in self.options.split(","):
             name, equals, value = word.partition("=")
             if equals and name == key:
@@ -137,23 +131,23 @@ class MountRow:
         return ""
 
 
-def mount_rows(text: str) -> tuple[MountRow, ...]:
-    """The table in its order; lines that are none of it are left out."""
+def parse_mountinfo(text: str) -> tuple[MountRow, ...]:
+    """Parse the table in its order, without invalid lines."""
     rows = []
     for line in text.splitlines():
         words = line.split(" ")
         try:
-            behind = words[words.index("-", 6) + 1 :]
-            mine, own = words[5].split(","), (behind[2] if len(behind) > 2 else "").split(",")
+            after = words[words.index("-", 6) + 1 :]
+            mine, own = words[5].split(","), (after[2] if len(after) > 2 else "").split(",")
             rows.append(
                 MountRow(
                     id=int(words[0]),
                     parent=int(words[1]),
                     number=words[2],
-                    mount_point=_plain(words[4]),
-                    filesystem=behind[0],
-                    source=_plain(behind[1]),
-                    options=_plain(",".join(dict.fromkeys(filter(None, [*mine, *own])))),
+                    mount_point=_unescape(words[4]),
+                    filesystem=after[0],
+                    source=_unescape(after[1]),
+                    options=_unescape(",".join(dict.fromkeys(filter(None, [*mine, *own])))),
                 )
             )
         except (ValueError, IndexError):
@@ -161,9 +155,9 @@ def mount_rows(text: str) -> tuple[MountRow, ...]:
     return tuple(rows)
 
 
-def mount_at(rows: Iterable[MountRow], path: PurePosixPath) -> MountRow | None:
-    """The mount that an absolute path without links lies on. The path is walked from the root as
-    the kernel does, since a mount hides those that were made below its place before."""
+def find_mount(rows: Iterable[MountRow], path: PurePosixPath) -> MountRow | None:
+    """Return the mount of an absolute path without links. The path is walked from the root as in
+    the kernel, since a mount hides earlier mounts below its mount point."""
     table = list(rows)
     ids = {row.id for row in table}
     roots = [row for row in table if row.mount_point == "/" and row.parent not in ids - {row.id}]
@@ -186,6 +180,6 @@ def mount_at(rows: Iterable[MountRow], path: PurePosixPath) -> MountRow | None:
     return current
 
 
-def _plain(text: str) -> str:
-    """Blanks, tabs, line ends and backslashes stand as octal numbers."""
+def _unescape(text: str) -> str:
+    """Replace the octal numbers of blanks, tabs, line ends and backslashes."""
     return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text)

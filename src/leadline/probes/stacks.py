@@ -1,29 +1,23 @@
-"""What lies below a path, a file or a block device on this machine, from the top down, by what the
-kernel tells of itself: /proc/self/mountinfo, /sys/class/block, /sys/bus/rbd.
+"""The layers below a path, a file or a block device on this machine, from the top down.
 
-Nothing here raises: a walk ends where nothing more is told, and where it has been before. Where a
-layer stands on several devices or files (RAID, a pool of ZFS), all of them are followed, those of
-one level as one layer.
+Sources: /proc/self/mountinfo, /sys/class/block, /sys/bus/rbd. Nothing raises: a walk ends at
+unknown layers and at visited ones. A layer with several devices or files (RAID, a ZFS pool) is
+followed through all of them; those of one level are one layer.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from leadline.inventory.host import NvmeController, NvmeNamespace, with_list
 from leadline.inventory.layer import Layer, LayerKind
-from leadline.probes.mounts import MountRow, mount_at, mount_rows
+from leadline.probes.mounts import MountRow, find_mount, parse_mountinfo
+from leadline.probes.nvme import list_names, namespace_facts, path_devices, read_word
 from leadline.probes.zfs import leaf_vdevs, zfs_dumps, zfs_layer
-
-# The layers below a client of RBD: the image, and the pool with its data.
 
 LIBRBD, KRBD, RBD_FUSE = "librbd", "krbd", "rbd-fuse"
 
@@ -31,20 +25,19 @@ LIBRBD, KRBD, RBD_FUSE = "librbd", "krbd", "rbd-fuse"
 def image_layers(
     pool: str, image: str, client: str, facts: Mapping[str, str] | None = None
 ) -> tuple[Layer, Layer]:
-    """The image `pool/image` as `client` serves it, and its pool: that of its data where `facts`
-    name a `data_pool`."""
-    told = dict(facts or {})
+    """Return the layers of the image `pool/image` behind `client`, and of its (data) pool."""
+    known = dict(facts or {})
     return (
-        Layer(kind=LayerKind.IMAGE, name=f"{pool}/{image}", facts={"client": client, **told}),
-        Layer(kind=LayerKind.POOL, name=told.get("data_pool") or pool),
+        Layer(kind=LayerKind.IMAGE, name=f"{pool}/{image}", facts={"client": client, **known}),
+        Layer(kind=LayerKind.POOL, name=known.get("data_pool") or pool),
     )
 
 
-def facts_of_info(told: str) -> dict[str, str]:
-    """Facts of an image from `rbd info --format json`; none where that is no such answer."""
+def parse_image_info(text: str) -> dict[str, str]:
+    """Parse the facts of an image from `rbd info --format json`; none for another text."""
     try:
-        row = json.loads(told)
-        asked = {
+        row = json.loads(text)
+        facts = {
             "object_size_bytes": int(row.get("object_size") or 1 << int(row["order"])),
             "size_bytes": int(row["size"]),
             "stripe_unit_bytes": row.get("stripe_unit", ""),
@@ -54,164 +47,13 @@ def facts_of_info(told: str) -> dict[str, str]:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-    return {key: str(value) for key, value in asked.items() if value not in ("", None)}
-
-
-# NVMe as the kernel tells of it: controllers, namespaces and the paths between them.
-#  Documentation/ABI/testing/sysfs-nvme and drivers/nvme/host/sysfs.c. With native multipath a
-# namespace has one block device (`nvme0n1`) for all controllers of its subsystem, and a hidden
-# one (`nvme0c1n1`) for each path.
-
-_SYS = Path("/sys")
-_CONTROLLER = re.compile(r"nvme\d+", re.ASCII)
-_NAMESPACE = re.compile(r"nvme\d+n\d+", re.ASCII)
-_HEAD = re.compile(r"nvme(\d+)n(\d+)", re.ASCII)
-_HIDDEN = re.compile(r"nvme\d+c\d+n(\d+)", re.ASCII)
-_PATIENCE_S = 20.0
-
-
-def nvme_controllers(sys: Path = _SYS) -> tuple[NvmeController, ...]:
-    """All controllers with their namespaces, by name. Never raises: what is not told is empty."""
-    return tuple(_controller(folder, sys) for folder in _entries(sys / "class/nvme", _CONTROLLER))
-
-
-def nvme_inventory() -> tuple[NvmeController, ...]:
-    """The same of this machine, with what `nvme list` adds where that program is there."""
-    found = nvme_controllers()
-    program = shutil.which("nvme") if found else None
-    if program is None:
-        return found
-    try:
-        told = subprocess.run(
-            [program, "list", "--output-format=json"],
-            capture_output=True,
-            timeout=_PATIENCE_S,
-            stdin=subprocess.DEVNULL,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return found
-    return with_list(found, told.decode("utf-8", "replace"))
-
-
-def namespace_facts(name: str, sys: Path = _SYS) -> dict[str, str]:
-    """What a namespace's block device adds to the facts of its layer. Of several paths the
-    transports and addresses are all told, and the queues of all together."""
-    serving = [
-        nvme_controller
-        for nvme_controller in nvme_controllers(sys)
-        if name in {space.name for space in nvme_controller.namespaces}
-    ]
-    if not serving:
-        return {}
-    facts = {
-        "transport": _all(item.transport for item in serving),
-        "address": _all(item.address for item in serving),
-        "controllers": _all(item.name for item in serving),
-        "subsystem": serving[0].subsystem_nqn,
-        "model": serving[0].model,
-        # The first queue of a controller is for its administration.
-        "queues": str(sum(max(0, item.queues - 1) for item in serving) or ""),
-        "paths": str(len(serving)) if len(serving) > 1 else "",
-        "policy": serving[0].multipath_policy if len(serving) > 1 else "",
-    }
-    if serving[0].queue_depth:
-        facts["queue_depth"] = str(serving[0].queue_depth)
-    return facts
-
-
-def path_devices(name: str, sys: Path = _SYS) -> tuple[str, ...]:
-    """The hidden devices, one for each path, of a namespace of native multipath. They make and
-    count the requests; `name` itself only hands on (drivers/nvme/host/multipath.c)."""
-    head = _HEAD.fullmatch(name)
-    if head is None:
-        return ()
-    path = re.compile(rf"nvme{head[1]}c\d+n{head[2]}", re.ASCII)
-    return tuple(sorted(name for name in _names(sys / "class/block") if path.fullmatch(name)))
-
-
-def _controller(folder: Path, sys: Path) -> NvmeController:
-    nqn = _word(folder / "subsysnqn")
-    subsystem = next(
-        (
-            entry
-            for entry in _entries(sys / "class/nvme-subsystem", re.compile(r"nvme-subsys\d+"))
-            if (entry / folder.name).exists() or (nqn and _word(entry / "subsysnqn") == nqn)
-        ),
-        None,
-    )
-    names = {entry.name for entry in _entries(folder, _NAMESPACE)}
-    if subsystem is not None:
-        # Of native multipath: the heads of namespaces that this controller has a path to.
-        mine = {found[1] for name in _names(folder) if (found := _HIDDEN.fullmatch(name))}
-        heads = {entry.name for entry in _entries(subsystem, _NAMESPACE)}
-        names |= {head for head in heads if head.rpartition("n")[2] in mine}
-    return NvmeController(
-        name=folder.name,
-        model=_word(folder / "model"),
-        firmware=_word(folder / "firmware_rev"),
-        transport=_word(folder / "transport"),
-        address=_word(folder / "address"),
-        state=_word(folder / "state"),
-        subsystem_nqn=nqn,
-        queues=_number(folder / "queue_count"),
-        # sqsize counts from 0.
-        queue_depth=_number(folder / "sqsize") + 1 if _word(folder / "sqsize") else 0,
-        multipath_policy=_word(subsystem / "iopolicy") if subsystem is not None else "",
-        namespaces=tuple(_namespace(name, sys) for name in sorted(names)),
-    )
-
-
-def _namespace(name: str, sys: Path) -> NvmeNamespace:
-    folder = sys / "class/block" / name
-    # With native multipath the paths make the commands; the head may have no limit of its own.
-    limits = [
-        _number(sys / "class/block" / path_device / "queue/max_hw_sectors_kb")
-        for path_device in path_devices(name, sys) or (name,)
-    ]
-    return NvmeNamespace(
-        name=name,
-        size_bytes=_number(folder / "size") * 512,
-        logical_block_bytes=_number(folder / "queue/logical_block_size"),
-        # MDTS, the most that a command may carry, is in it (drivers/nvme/host/core.c).
-        max_transfer_bytes=min(filter(None, limits), default=0) * 1024,
-    )
-
-
-def _entries(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    found = [folder / name for name in _names(folder) if pattern.fullmatch(name)]
-    return sorted(found, key=lambda item: (len(item.name), item.name))
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except OSError:
-        return []
-
-
-def _word(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace").strip()
-    except OSError:
-        return ""
-
-
-def _number(path: Path) -> int:
-    text = _word(path)
-    return int(text) if text.isascii() and text.isdecimal() else 0
-
-
-def _all(words: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(filter(None, words)))
-
-
-# Which process serves a FUSE mount, and what it was told on its command line.
+    return {key: str(value) for key, value in facts.items() if value not in ("", None)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseServer:
-    """A program of Ceph's as it was started. `pool` is what rbd-fuse serves, `rbd` unless it was
-    told another; `admin_socket` is empty where it was told none."""
+    """A Ceph program with the options of its command line. `pool` is the pool of rbd-fuse (default
+    `rbd`); `admin_socket` is empty without the option."""
 
     pid: int
     pool: str = ""
@@ -219,20 +61,24 @@ class FuseServer:
 
 
 def program_of(mount: MountRow) -> str:
-    """`rbd-fuse`, `ceph-fuse`, `sshfs`: what the mount calls itself, else its source."""
+    """Return the program of a FUSE mount: `rbd-fuse`, `ceph-fuse`, `sshfs`."""
     return mount.filesystem.partition(".")[2] or mount.source.rpartition("/")[2] or "unknown"
 
 
-def server_of(mount: MountRow, proc: Path) -> FuseServer | None:
-    """The process of the mount's program that has the mount point among its arguments; None where
-    none is seen: a daemon that another user runs, or that names it by another way."""
+def find_server(mount: MountRow, proc: Path) -> FuseServer | None:
+    """Return the process of the mount's program with the mount point among its arguments; None
+    where it is invisible: of another user, or with another name of the mount point."""
     program = program_of(mount)
-    for pid in sorted(int(folder.name) for folder in _folders(proc) if folder.name.isdecimal()):
+    for pid in sorted(
+        int(folder.name)
+        for folder in [proc / name for name in list_names(proc)]
+        if folder.name.isdecimal()
+    ):
         words = _words(proc / str(pid) / "cmdline")
         if not words or words[0].rpartition("/")[2] != program:
             continue
         here = _link(proc / str(pid) / "cwd")
-        places = {_place(here / item) for item in words[1:] if item[:1] != "-"}
+        places = {_resolve_parent(here / word) for word in words[1:] if word[:1] != "-"}
         if mount.mount_point in places:
             settings = _words(proc / str(pid) / "environ")
             more = next(
@@ -247,17 +93,17 @@ def server_of(mount: MountRow, proc: Path) -> FuseServer | None:
     return None
 
 
-def _place(path: Path) -> str:
-    """The path without symbolic links. What is mounted there is not asked for anything: where the
-    storage below it has died, whoever does so hangs."""
+def _resolve_parent(path: Path) -> str:
+    """Return the path without symbolic links. The mount itself is not accessed: an access blocks
+    where its storage has failed."""
     with suppress(OSError):
         path = path.parent / path.readlink()
     return str(Path(os.path.realpath(path.parent)) / path.name)
 
 
 def _option(words: Sequence[str], *names: str) -> str:
-    for at, item in enumerate(words):
-        name, equals, value = item.partition("=")
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
         if name in names:
             return value if equals else next(iter(words[at + 1 :]), "")
     return ""
@@ -277,30 +123,15 @@ def _link(path: Path) -> Path:
         return Path("/")
 
 
-def _folders(proc: Path) -> list[Path]:
-    try:
-        return list(proc.iterdir())
-    except OSError:
-        return []
-
-
-# What the kernel tells of a block device, as facts of a layer.
-#  Documentation/ABI/stable/sysfs-block, Documentation/ABI/testing/sysfs-bus-rbd.
-
+# Facts of block devices: Documentation/ABI/stable/sysfs-block,
+# Documentation/ABI/testing/sysfs-bus-rbd.
 _KINDS = (("loop", "loop"), ("dm-", "dm"), ("md", "raid"), ("rbd", "rbd"), ("nvme", "nvme"))
 _MORE_KINDS = (("zd", "zvol"), ("vd", "virtio"), ("nbd", "nbd"), ("zram", "memory"))
 
 
-def word(path: Path) -> str:
-    """What a small file of the kernel's holds; empty where it cannot be read."""
-    try:
-        return path.read_text("utf-8", "replace").strip()
-    except OSError:
-        return ""
-
-
 def device_type(name: str, sys: Path) -> str:
-    """`partition`, `loop`, `dm`, `raid`, `rbd`, `nvme`, `zvol`, `virtio`, ... else `disk`."""
+    """Return `partition`, `loop`, `dm`, `raid`, `rbd`, `nvme`, `zvol`, `virtio`, ... else
+    `disk`."""
     folder = sys / "class/block" / name
     if (folder / "partition").exists():
         return "partition"
@@ -309,49 +140,49 @@ def device_type(name: str, sys: Path) -> str:
 
 
 def whole_device(partition: str, sys: Path) -> str:
-    """The device that a partition is part of; empty where that is not told."""
+    """Return the device of a partition; empty where unknown."""
     parent = (sys / "class/block" / partition).resolve().parent
     return parent.name if (parent / "dev").exists() else ""
 
 
 def block_facts(name: str, sys: Path) -> dict[str, str]:
-    """Facts as `leadline.archive.records.Layer` wants them; what is not told is left out."""
+    """Return the known facts of a device for `leadline.inventory.layer.Layer`."""
     folder = sys / "class/block" / name
     queue = folder / "queue"
     kind = device_type(name, sys)
-    asked = {
+    known = {
         "type": kind,
-        "size_bytes": _times(word(folder / "size"), 512),
-        "rotational": {"0": "no", "1": "yes"}.get(word(queue / "rotational"), ""),
-        "logical_block_bytes": word(queue / "logical_block_size"),
-        "max_request_bytes": _times(word(queue / "max_sectors_kb"), 1024),
-        "queue_depth": word(folder / "device/queue_depth") or word(queue / "nr_requests"),
-        "scheduler": _chosen(word(queue / "scheduler")),
-        "read_ahead_bytes": _times(word(queue / "read_ahead_kb"), 1024),
-        "model": word(folder / "device/model"),
-        **_own(name, kind, folder),
+        "size_bytes": _times(read_word(folder / "size"), 512),
+        "rotational": {"0": "no", "1": "yes"}.get(read_word(queue / "rotational"), ""),
+        "logical_block_bytes": read_word(queue / "logical_block_size"),
+        "max_request_bytes": _times(read_word(queue / "max_sectors_kb"), 1024),
+        "queue_depth": read_word(folder / "device/queue_depth") or read_word(queue / "nr_requests"),
+        "scheduler": _chosen(read_word(queue / "scheduler")),
+        "read_ahead_bytes": _times(read_word(queue / "read_ahead_kb"), 1024),
+        "model": read_word(folder / "device/model"),
+        **_special_facts(kind, folder),
         **(namespace_facts(name, sys) if kind == "nvme" else {}),
     }
-    return {key: value for key, value in asked.items() if value}
+    return {key: value for key, value in known.items() if value}
 
 
-def _own(name: str, kind: str, folder: Path) -> dict[str, str]:
-    """What only devices of one kind tell."""
+def _special_facts(kind: str, folder: Path) -> dict[str, str]:
+    """Return the facts of one kind of device."""
     if kind == "loop":
         return {
-            "backing": word(folder / "loop/backing_file"),
-            "offset_bytes": word(folder / "loop/offset"),
-            "direct_io": {"0": "no", "1": "yes"}.get(word(folder / "loop/dio"), ""),
+            "backing": read_word(folder / "loop/backing_file"),
+            "offset_bytes": read_word(folder / "loop/offset"),
+            "direct_io": {"0": "no", "1": "yes"}.get(read_word(folder / "loop/dio"), ""),
         }
     if kind == "dm":
         return {
-            "mapping": word(folder / "dm/uuid").partition("-")[0].lower(),
-            "mapped_name": word(folder / "dm/name"),
+            "mapping": read_word(folder / "dm/uuid").partition("-")[0].lower(),
+            "mapped_name": read_word(folder / "dm/name"),
         }
     if kind == "raid":
         return {
-            "level": word(folder / "md/level"),
-            "chunk_bytes": word(folder / "md/chunk_size"),
+            "level": read_word(folder / "md/level"),
+            "chunk_bytes": read_word(folder / "md/chunk_size"),
         }
     return {}
 
@@ -361,20 +192,20 @@ def _times(text: str, factor: int) -> str:
 
 
 def _chosen(schedulers: str) -> str:
-    """`mq-deadline` of `none [mq-deadline] kyber`."""
+    """Return `mq-deadline` for `none [mq-deadline] kyber`."""
     found = schedulers.partition("[")[2].partition("]")[0]
     return found or schedulers
 
 
 _NFS = ("nfs", "nfs4")
 _ZFS = {"zfs": "kernel", "fuse.zfs": "fuse"}
-# Facts of one device of several, which say nothing of all.
+# Facts of one device that do not apply to several.
 _OWN_FACTS = ("backing", "offset_bytes", "size_bytes", "mapped_name", "address", "controllers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roots:
-    """Where the kernel's file systems are; `zfs` asks for the dumps of a dataset."""
+    """The folders of the kernel's file systems; `zfs` returns the dumps of a dataset."""
 
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
@@ -386,27 +217,18 @@ _HERE = Roots()
 
 
 def layers_of_path(path: Path, roots: Roots = _HERE) -> tuple[Layer, ...]:
-    """What holds a file or a folder: its file system first."""
-    return _walked(lambda walk: walk.path(path), roots)
-
-
-def layers_of_file(path: Path, roots: Roots = _HERE) -> tuple[Layer, ...]:
-    """What a file stands for: itself a device where it is one, else what holds it."""
-    try:
-        device = path.is_block_device()
-    except OSError:
-        device = False
-    return layers_of_device(path.resolve().name, roots) if device else layers_of_path(path, roots)
+    """Return the layers of a file or a folder, its file system first."""
+    return _collect(lambda walk: walk.path(path), roots)
 
 
 def layers_of_device(name: str, roots: Roots = _HERE) -> tuple[Layer, ...]:
-    """A block device by its name in /proc/diskstats, and what it stands on."""
-    return _walked(lambda walk: walk.devices([name]), roots)
+    """Return the layers of a block device by its name in /proc/diskstats."""
+    return _collect(lambda walk: walk.devices([name]), roots)
 
 
-def _walked(begin: Callable[[_Walk], None], roots: Roots) -> tuple[Layer, ...]:
+def _collect(begin: Callable[[_Walk], None], roots: Roots) -> tuple[Layer, ...]:
     walk = _Walk(roots=roots)
-    # A loop of links, a name that no file can have: what was found stands.
+    # A loop of links, or an impossible name: keep the layers found so far.
     with suppress(OSError, ValueError, RuntimeError):
         begin(walk)
     return tuple(walk.layers)
@@ -418,12 +240,10 @@ class _Walk:
     layers: list[Layer] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
-    # --- file systems ----------------------------------------------------------------------------
-
     def path(self, path: Path) -> None:
-        table = mount_rows(word(self.roots.proc / "self/mountinfo"))
+        table = parse_mountinfo(read_word(self.roots.proc / "self/mountinfo"))
         whole = Path(os.path.realpath(path))
-        mount = mount_at(table, PurePosixPath(whole))
+        mount = find_mount(table, PurePosixPath(whole))
         if mount is None or not self._new(f"mount {mount.id}"):
             return
         if mount.filesystem in _ZFS:
@@ -441,11 +261,12 @@ class _Walk:
         below = self._mounted_device(mount)
         if below:
             self.devices([below])
-        elif mount.option("upperdir"):  # of an overlay: what is written goes there
+        elif mount.option("upperdir"):  # an overlay: writes go there
             self.path(Path(mount.option("upperdir")))
 
     def _mounted_device(self, mount: MountRow) -> str:
-        """Some file systems have a number of their own and tell their device by its name only."""
+        """Return the device of a mount. Some file systems have their own number: only the name
+        helps."""
         by_number = self.roots.sys / "dev/block" / mount.number
         if by_number.exists():
             return by_number.resolve().name
@@ -459,18 +280,18 @@ class _Walk:
         leaves = leaf_vdevs(dumps)
         devices = [
             name
-            for leave in leaves
-            if (self.roots.sys / "class/block" / (name := _device_name(leave))).exists()
+            for leaf in leaves
+            if (self.roots.sys / "class/block" / (name := _device_name(leaf))).exists()
         ]
         layer = zfs_layer(dataset, dumps, devices, implementation)
         self.layers.append(layer.model_copy(update={"facts": {**layer.facts, **_mounted(mount)}}))
         self.devices(devices)
-        for leave in leaves:
-            if _device_name(leave) not in devices and leave.startswith("/"):
-                self.path(Path(leave))
+        for leaf in leaves:
+            if _device_name(leaf) not in devices and leaf.startswith("/"):
+                self.path(Path(leaf))
 
     def _nfs(self, mount: MountRow) -> None:
-        asked = {
+        known = {
             "server": mount.source,
             "version": mount.option("vers"),
             "rsize_bytes": mount.option("rsize"),
@@ -479,7 +300,7 @@ class _Walk:
             "connections": mount.option("nconnect"),
             "options": mount.options,
         }
-        facts = {key: value for key, value in asked.items() if value}
+        facts = {key: value for key, value in known.items() if value}
         self.layers.append(Layer(kind=LayerKind.NFS, name=mount.mount_point, facts=facts))
 
     def _fuse(self, mount: MountRow, path: Path) -> None:
@@ -488,17 +309,15 @@ class _Walk:
         self.layers.append(Layer(kind=LayerKind.FUSE, name=mount.mount_point, facts=facts))
         if program != RBD_FUSE:
             return
-        server = server_of(mount, self.roots.proc)
+        server = find_server(mount, self.roots.proc)
         image = path.relative_to(mount.mount_point).parts
         if server is None or not server.pool or len(image) != 1:
             return
         socket = {"admin_socket": server.admin_socket} if server.admin_socket else {}
         self.layers += image_layers(server.pool, image[0], RBD_FUSE, socket)
 
-    # --- devices ---------------------------------------------------------------------------------
-
     def devices(self, names: Iterable[str]) -> None:
-        """Devices that lie beside each other, and what is below them."""
+        """Add devices of one level and the layers below them."""
         sys = self.roots.sys
         here = [name for name in dict.fromkeys(names) if self._new(f"device {name}")]
         if not here:
@@ -517,17 +336,17 @@ class _Walk:
             )
         )
         self.devices(below for name in here for below in self._below(name))
-        for name, told in zip(here, facts, strict=True):
-            kind = told.get("type", "")
-            if kind == "loop" and told.get("backing", "").startswith("/"):
-                self._backing(told["backing"])
+        for name, known in zip(here, facts, strict=True):
+            kind = known.get("type", "")
+            if kind == "loop" and known.get("backing", "").startswith("/"):
+                self._backing(known["backing"])
             elif kind == "rbd":
                 self._mapped_image(name)
             elif kind == "zvol":
                 self._volume(name)
 
     def _backing(self, file: str) -> None:
-        """What a loop device stands on: a file, or a device by its file in /dev."""
+        """Add the layers below a loop device: a file, or a device by its file in /dev."""
         name = _device_name(file)
         if file.startswith("/dev/") and (self.roots.sys / "class/block" / name).exists():
             self.devices([name])
@@ -535,29 +354,29 @@ class _Walk:
             self.path(Path(file))
 
     def _below(self, name: str) -> list[str]:
-        """A partition's device, or the parts of what is made of others."""
+        """Return the device of a partition, or the members of a composite device."""
         sys = self.roots.sys
         if device_type(name, sys) == "partition":
             return list(filter(None, [whole_device(name, sys)]))
-        return sorted(_listed(sys / "class/block" / name / "slaves"))
+        return sorted(list_names(sys / "class/block" / name / "slaves"))
 
     def _mapped_image(self, name: str) -> None:
         number = name.removeprefix("rbd")
         folder = self.roots.sys / "bus/rbd/devices" / number
-        pool, image = word(folder / "pool"), word(folder / "name")
+        pool, image = read_word(folder / "pool"), read_word(folder / "name")
         if not pool or not image:
             return
-        space = word(folder / "pool_ns")
-        # drivers/block/rbd.c takes no request that goes over a set of objects; of the usual layout
-        # a set is one object.
-        limit = word(self.roots.sys / "class/block" / name / "queue/max_hw_sectors_kb")
+        space = read_word(folder / "pool_ns")
+        # drivers/block/rbd.c accepts no request beyond a set of objects; in the usual layout a set
+        # is one object.
+        limit = read_word(self.roots.sys / "class/block" / name / "queue/max_hw_sectors_kb")
         facts = {"object_size_bytes": str(int(limit) * 1024)} if limit.isdecimal() else {}
-        facts |= {"features": word(folder / "features"), "namespace": space}
+        facts |= {"features": read_word(folder / "features"), "namespace": space}
         facts = {key: value for key, value in facts.items() if value}
         self.layers += image_layers(pool, f"{space}/{image}" if space else image, KRBD, facts)
 
     def _volume(self, name: str) -> None:
-        """The dataset of a volume of ZFS, by the links that udev makes."""
+        """Add the layers of the dataset of a ZFS volume, found by udev's links."""
         links = self.roots.dev / "zvol"
         for folder, _, files in os.walk(links):
             for file in files:
@@ -573,7 +392,7 @@ class _Walk:
 
 
 def _mounted(mount: MountRow | None) -> dict[str, str]:
-    """Where a dataset is mounted, and the FUSE connection of a daemon that serves it."""
+    """Return the mount point of a dataset, and the FUSE connection of its daemon."""
     if mount is None:
         return {}
     facts = {"mount_point": mount.mount_point}
@@ -583,27 +402,20 @@ def _mounted(mount: MountRow | None) -> dict[str, str]:
 
 
 def _connection(mount: MountRow) -> str:
-    """The number in /sys/fs/fuse/connections, which is that of the mount's device."""
+    """Return the number in /sys/fs/fuse/connections: the minor number of the mount's device."""
     return mount.number.partition(":")[2]
 
 
 def _device_name(path: str) -> str:
-    """`sda` of `/dev/disk/by-id/...`, `loop1` of `loop1`."""
+    """Return `sda` for `/dev/disk/by-id/...`, `loop1` for `loop1`."""
     return Path(os.path.realpath(path)).name if path.startswith("/") else path
 
 
 def _common(facts: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """What all tell alike."""
+    """Return the facts that all devices share."""
     first, *others = facts
     return {
         key: value
         for key, value in first.items()
         if key not in _OWN_FACTS and all(other.get(key) == value for other in others)
     }
-
-
-def _listed(folder: Path) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except OSError:
-        return []

@@ -1,4 +1,4 @@
-"""Asks ZFS what a dataset, its pool and the module are configured to be. Nothing is changed."""
+"""The configuration of a ZFS dataset, its pool and the kernel module; nothing is changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leadline.inventory.zfs import (
     VERSION,
     zfs_inventory,
 )
-from leadline.probes.mounts import mount_at, mount_rows
+from leadline.probes.mounts import find_mount, parse_mountinfo
 
 _PATIENCE_S = 15.0
 _MODULE = Path("/sys/module/zfs")
@@ -33,7 +33,7 @@ _PROPERTIES = {
 
 
 class _NoAnswer(Exception):
-    """Why a command told nothing. `silent`: it did not come back."""
+    """A command without an answer. `silent`: it did not end."""
 
     def __init__(self, reason: str, *, silent: bool = False) -> None:
         super().__init__(reason)
@@ -41,11 +41,11 @@ class _NoAnswer(Exception):
 
 
 def zfs_dumps(dataset: str, module: Path = _MODULE) -> dict[str, bytes]:
-    """What ZFS tells of a dataset and its pool, raw, by file name, as `leadline.inventory.zfs`
-    reads it. Never raises: the reason why a dump could not be had is in `FILE.error`."""
+    """Return the raw dumps of a dataset and its pool by file name, for `leadline.inventory.zfs`.
+    Never raises: `FILE.error` has the reason of a missing dump."""
     pool = dataset.partition("/")[0].partition("@")[0]
-    # Ways to ask, the newest first: zfs-fuse and old releases know fewer options.
-    asked: dict[str, Sequence[Sequence[str]]] = {
+    # The newest form first: zfs-fuse and old releases have fewer options.
+    commands: dict[str, Sequence[Sequence[str]]] = {
         POOL: (("zpool", "get", "-Hp", "all", pool), ("zpool", "get", "all", pool)),
         STATUS: (("zpool", "status", "-P", pool), ("zpool", "status", pool)),
         LIST: (("zpool", "list", "-v", "-p", pool), ("zpool", "list", pool)),
@@ -53,15 +53,15 @@ def zfs_dumps(dataset: str, module: Path = _MODULE) -> dict[str, bytes]:
     }
     found = _of_module(module)
     silent = ""
-    for name, ways in asked.items():
+    for name, forms in commands.items():
         reason = silent
-        for command in () if silent else ways:
+        for command in () if silent else forms:
             try:
                 found[name] = _answer(command)
                 break
             except _NoAnswer as error:
                 reason = str(error)
-                if error.silent:  # a pool that is suspended answers nothing else either
+                if error.silent:  # a suspended pool answers no other command
                     silent = reason
                     break
         if name not in found:
@@ -70,38 +70,41 @@ def zfs_dumps(dataset: str, module: Path = _MODULE) -> dict[str, bytes]:
 
 
 def dumps_of(layers: Sequence[Layer]) -> dict[str, bytes]:
-    """The dumps of the first dataset among layers; none where there is none."""
+    """Return the dumps of the first dataset among layers; none without a dataset."""
     datasets = [layer.name for layer in layers if layer.kind is LayerKind.ZFS]
     return zfs_dumps(datasets[0]) if datasets else {}
 
 
 def leaf_vdevs(dumps: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Devices and files that the pool's data lies on, as its status names them."""
-    told = zfs_inventory(dumps)
-    if told is None or told.pool is None:
+    """Return the devices and files with the pool's data, from its status."""
+    inventory = zfs_inventory(dumps)
+    if inventory is None or inventory.pool is None:
         return ()
-    return told.pool.data_leaves
+    return inventory.pool.data_leaves
 
 
 def zfs_layer(
     dataset: str, dumps: Mapping[str, bytes], devices: Sequence[str], implementation: str = ""
 ) -> Layer:
-    """The layer of a dataset; `devices` are its vdevs as /proc/diskstats names them."""
-    told = zfs_inventory(dumps)
+    """Return the layer of a dataset; `devices` are its vdevs as in /proc/diskstats."""
+    inventory = zfs_inventory(dumps)
     facts = {"pool": dataset.partition("/")[0]}
-    if told is not None:
-        facts |= {"implementation": implementation or told.implementation, "version": told.version}
-        if told.dataset is not None:
+    if inventory is not None:
+        facts |= {
+            "implementation": implementation or inventory.implementation,
+            "version": inventory.version,
+        }
+        if inventory.dataset is not None:
             values = {
-                key: next(filter(None, map(told.dataset.value, names)), "")
+                key: next(filter(None, map(inventory.dataset.value, names)), "")
                 for key, names in _PROPERTIES.items()
             }
             facts |= values
-        if told.pool is not None:
+        if inventory.pool is not None:
             facts |= {
-                "ashift": str(told.pool.ashift or ""),
-                "layout": told.pool.layout,
-                "pool_version": told.pool.version,
+                "ashift": str(inventory.pool.ashift or ""),
+                "layout": inventory.pool.layout,
+                "pool_version": inventory.pool.version,
             }
     return Layer(
         kind=LayerKind.ZFS,
@@ -112,7 +115,7 @@ def zfs_layer(
 
 
 def _of_module(module: Path) -> dict[str, bytes]:
-    """Version and parameters of the kernel's module; of zfs-fuse there is neither."""
+    """Return version and parameters of the kernel module; zfs-fuse has neither."""
     try:
         version = (module / "version").read_bytes().strip()
         names = sorted(path.name for path in (module / "parameters").iterdir())
@@ -121,14 +124,14 @@ def _of_module(module: Path) -> dict[str, bytes]:
         return {VERSION + ERROR: reason, PARAMETERS + ERROR: reason}
     lines = []
     for name in names:
-        with suppress(OSError):  # some may only be written
+        with suppress(OSError):  # some are write-only
             value = (module / "parameters" / name).read_bytes().strip().replace(b"\n", b" ")
             lines.append(name.encode() + b" " + value + b"\n")
     return {VERSION: b"zfs-kmod-" + version + b"\n", PARAMETERS: b"".join(lines)}
 
 
 def _answer(command: Sequence[str]) -> bytes:
-    """stdout. Raises _NoAnswer."""
+    """Return the stdout of a command. Raises _NoAnswer."""
     program = programs.find(command[0])
     if program is None:
         raise _NoAnswer(f"there is no {command[0]!r} on this machine")
@@ -138,32 +141,30 @@ def _answer(command: Sequence[str]) -> bytes:
             f"{' '.join(command)} gives no answer within {_PATIENCE_S:g} s", silent=True
         )
     if status:
-        said = err.strip().splitlines()
-        raise _NoAnswer(f"{' '.join(command)}: {said[0] if said else f'status {status}'}")
+        lines = err.strip().splitlines()
+        raise _NoAnswer(f"{' '.join(command)}: {lines[0] if lines else f'status {status}'}")
     return out.encode()
 
-
-# Paths in a pool of ZFS that is suspended: whoever touches one waits for ever, in the kernel.
 
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def suspended_below(path: Path) -> str:
-    """The suspended pool that a path lies in by the table of mounts, without touching the path;
-    empty where there is none. Links in the path are not followed."""
-    lost = programs.suspended_pools()
-    if not lost:
+    """Return the suspended pool of a path, or an empty text. The path is not accessed, since an
+    access would wait forever in the kernel; links in it are not followed."""
+    suspended = programs.suspended_pools()
+    if not suspended:
         return ""
-    rows = mount_rows(_MOUNTS.read_text("utf-8", "replace"))
-    mount = mount_at(rows, PurePosixPath(os.path.normpath(Path.cwd() / path)))
+    rows = parse_mountinfo(_MOUNTS.read_text("utf-8", "replace"))
+    mount = find_mount(rows, PurePosixPath(os.path.normpath(Path.cwd() / path)))
     if mount is None or mount.filesystem != "zfs":
         return ""
     pool = programs.pool_of(mount.source)
-    return pool if pool in lost else ""
+    return pool if pool in suspended else ""
 
 
 def refuse_suspended(path: Path, where: list[str]) -> None:
-    """Raises LeadlineError(`zpool-unfit`) for a path in a suspended pool."""
+    """Raise LeadlineError(`zpool-unfit`) for a path in a suspended pool."""
     pool = suspended_below(path)
     if pool:
         raise programs.suspended_error(pool, where)

@@ -1,14 +1,14 @@
-"""Latency and rate as lines: the percentile ladder, the distribution, IOPS over time.
+"""Line charts of latency percentiles, latency distribution, and rates over time.
 
-A row of a chart is (label, series, numbers): the label is the line's own name as it is shown,
-`series` is an index into the chart's `series`, which pick colour and dash. The texts of points
-leave the label out: it is the line's.
+A row of a chart is (label, series, numbers): the label names the line, `series` is an index into
+the chart's `series`, which sets colour and dash.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,12 @@ from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
 
-# As many lines as eyes tell apart by colour and dash.
+# Readers distinguish at most so many lines by colour and dash.
 MOST_SERIES = 8
 MOST_POINTS = 120
 _MOST_BINS = 60
-# Bins for each doubling of latency, the finest first. fio has 64: with eight of its bins in one of
-# ours, which of ours an edge falls into does not show.
+# Bins for each doubling of latency, the finest first. fio has 64: with eight of its bins in one bin
+# of the chart, rounding at the edges is invisible.
 _BINS_PER_OCTAVE = (8, 6, 4, 3, 2, 1)
 
 LadderRow = tuple[str, int, Mapping[Metric, float]]
@@ -35,8 +35,33 @@ RATE_UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}
 TimeRow = tuple[str, int, Sequence[Window]]
 
 
+def linear_scale(title: str, largest: float, text: Callable[[float], str]) -> Scale:
+    """Build a linear axis from zero, its ticks formatted by `text`."""
+    low, high, ticks = linear_axis(largest)
+    return Scale(
+        title=title, log=False, low=low, high=high, ticks=tuple((x, text(x)) for x in ticks)
+    )
+
+
+def latency_scale(latencies_s: Iterable[float]) -> Scale:
+    """Build a log axis of latencies in seconds."""
+    given = list(latencies_s)
+    low, high, ticks = log_axis(min(given), max(given))
+    return Scale(
+        title="latency",
+        log=True,
+        low=low,
+        high=high,
+        ticks=tuple((tick, format_latency(tick)) for tick in ticks),
+    )
+
+
+def share_tick(share: float) -> str:
+    return share_text(share) if share else "0"
+
+
 def percentiles_of(figure: CellFigure) -> Mapping[Metric, float]:
-    """The percentiles in seconds that a figure shows: those with I/Os enough."""
+    """Return the percentiles of a figure in seconds: those with enough I/Os."""
     values = {metric: figure.metric(metric).value for metric in PERCENTILES}
     return {metric: value for metric, value in values.items() if value is not None}
 
@@ -44,9 +69,9 @@ def percentiles_of(figure: CellFigure) -> Mapping[Metric, float]:
 def ladder_chart(
     anchor: str, heading: str, rows: Sequence[LadderRow], series: tuple[str, ...], choice: str = ""
 ) -> LineChart | None:
-    """Percentiles in seconds on a log axis, over how rare they are; None where no row has any.
+    """Draw percentiles in seconds on a log axis over their rank; None where no row has any.
 
-    x counts nines: -log10(1 - q), so that p99, p99.9 and p99.99 are equally far apart.
+    x is -log10(1 - q), so p99, p99.9 and p99.99 are equally spaced.
     """
     lines = [
         Line(
@@ -61,7 +86,6 @@ def ladder_chart(
     if not lines:
         return None
     found = [metric for metric in PERCENTILES if any(metric in values for _, _, values in rows)]
-    heights = [y for line in lines for _, y in line.points]
     return LineChart(
         id=anchor,
         title=heading,
@@ -73,17 +97,16 @@ def ladder_chart(
             high=nines(found[-1]) + 0.15,
             ticks=tuple((nines(metric), _short(metric)) for metric in found),
         ),
-        y=_latency_scale(min(heights), max(heights)),
+        y=latency_scale(y for line in lines for _, y in line.points),
         lines=tuple(lines),
         choice=choice,
     )
 
 
 def nines(metric: Metric) -> float:
-    """Where a percentile stands on the ladder: -log10(1 - q). Raises ValueError for a metric that
-    is none."""
+    """Return the position of a percentile: -log10(1 - q). Raises ValueError for other metrics."""
     if metric.quantile is None:
-        raise ValueError(f"{metric.value} is no percentile")
+        raise ValueError(f"{metric.value} is not a percentile")
     return -math.log10(1 - metric.quantile)
 
 
@@ -94,8 +117,8 @@ def distribution_chart(
     series: tuple[str, ...],
     choice: str = "",
 ) -> LineChart | None:
-    """The share of a row's I/Os in each bin of a log latency axis, in seconds; None where no row
-    has an I/O. All lines share their bins, and the shares of a line add to 1."""
+    """Draw the share of a row's I/Os in each bin of a log latency axis, in seconds; None where no
+    row has an I/O. All lines share their bins; the shares of a line add up to 1."""
     filled = [row for row in rows if row[2].count]
     if not filled:
         return None
@@ -103,20 +126,13 @@ def distribution_chart(
     high = max(int(histogram.values_ns[-1]) for _, _, histogram in filled)
     per_octave = _per_octave(low, high)
     lines = [_distribution(row, per_octave) for row in filled]
-    places = [x for line in lines for x, _ in line.points]
-    shares = [y for line in lines for _, y in line.points]
-    bottom, top, ticks = linear_axis(max(shares))
     return LineChart(
         id=anchor,
         title=heading,
         series=series,
-        x=_latency_scale(min(places), max(places)),
-        y=Scale(
-            title="share of I/Os",
-            log=False,
-            low=bottom,
-            high=top,
-            ticks=tuple((tick, share_text(tick) if tick else "0") for tick in ticks),
+        x=latency_scale(x for line in lines for x, _ in line.points),
+        y=linear_scale(
+            "share of I/Os", max(y for line in lines for _, y in line.points), share_tick
         ),
         lines=tuple(lines),
         choice=choice,
@@ -133,11 +149,11 @@ def rate_over_time_chart(
     most: int = MOST_POINTS,
     rate: Metric = Metric.IOPS,
 ) -> LineChart | None:
-    """IOPS, or another rate, over seconds since the job began, a line for each trial; None where no
-    row has two windows. Longer series are thinned to `most` means, each weighted by its windows'
-    time, so that a line's own mean stays."""
-    told = [row for row in rows if len(row[2]) > 1]
-    if not told:
+    """Draw a rate over the seconds since the job began, a line for each trial; None where no row
+    has two windows. Longer series are thinned to `most` means weighted by time, which keeps the
+    mean of a line."""
+    shown = [row for row in rows if len(row[2]) > 1]
+    if not shown:
         return None
     lines = [
         Line(
@@ -149,28 +165,22 @@ def rate_over_time_chart(
                 for begin, end, value in spans
             ),
         )
-        for label, number, windows in told
+        for label, number, windows in shown
         for spans in (thinned(windows, most),)
     ]
-    bottom, top, ticks = linear_axis(max(y for line in lines for _, y in line.points))
-    _, last, seconds = linear_axis(max(windows[-1].end_s for _, _, windows in told))
     return LineChart(
         id=anchor,
         title=heading,
         series=series,
-        x=Scale(
-            title="seconds",
-            log=False,
-            low=0.0,
-            high=last,
-            ticks=tuple((tick, f"{_second(tick)} s") for tick in seconds),
+        x=linear_scale(
+            "seconds",
+            max(windows[-1].end_s for _, _, windows in shown),
+            lambda second: f"{_second(second)} s",
         ),
-        y=Scale(
-            title=RATE_UNITS[rate],
-            log=False,
-            low=bottom,
-            high=top,
-            ticks=tuple((tick, value_text(rate, tick)) for tick in ticks),
+        y=linear_scale(
+            RATE_UNITS[rate],
+            max(y for line in lines for _, y in line.points),
+            partial(value_text, rate),
         ),
         lines=tuple(lines),
         choice=choice,
@@ -180,8 +190,8 @@ def rate_over_time_chart(
 def thinned(
     windows: Sequence[Window], most: int = MOST_POINTS
 ) -> tuple[tuple[float, float, float], ...]:
-    """(begin, end, mean) of at most `most` spans of neighbouring windows, in seconds and the
-    windows' own unit."""
+    """Return (begin, end, mean) of at most `most` spans of neighbouring windows, in seconds and the
+    unit of the windows."""
     together = math.ceil(len(windows) / most)
     begins = [0.0, *(window.end_s for window in windows[:-1])]
     spans = []
@@ -192,7 +202,7 @@ def thinned(
             for window, begin in zip(part, begins[first : first + together], strict=True)
         ]
         whole = sum(lengths)
-        # Windows that end together (a log cut by hand) have no length to weigh them by.
+        # Windows that end together (an edited log) have no length as a weight.
         weights = lengths if whole > 0 else [1.0] * len(part)
         total = sum(window.value * weight for window, weight in zip(part, weights, strict=True))
         spans.append((begins[first], part[-1].end_s, total / sum(weights)))
@@ -200,7 +210,7 @@ def thinned(
 
 
 def _rungs(values: Mapping[Metric, float]) -> list[Metric]:
-    # A latency of nothing, as from a file edited by hand, has no place on a log axis.
+    # A log axis has no zero, which edited files may contain.
     return [metric for metric in PERCENTILES if values.get(metric, 0.0) > 0]
 
 
@@ -213,25 +223,14 @@ def _short(metric: Metric) -> str:
     return title(metric).split()[0]
 
 
-def _latency_scale(smallest: float, largest: float) -> Scale:
-    low, high, ticks = log_axis(smallest, largest)
-    return Scale(
-        title="latency",
-        log=True,
-        low=low,
-        high=high,
-        ticks=tuple((tick, format_latency(tick)) for tick in ticks),
-    )
-
-
 def _per_octave(low_ns: int, high_ns: int) -> int:
     octaves = math.log2(max(high_ns, 1) / max(low_ns, 1)) + 1
     return next((one for one in _BINS_PER_OCTAVE if octaves * one <= _MOST_BINS), 1)
 
 
 def _distribution(row: DistributionRow, per_octave: int) -> Line:
-    """Bin k holds latencies from 2^(k/per_octave) ns on; empty bins at both ends let the line begin
-    and end at zero."""
+    """Bin k holds latencies from 2^(k/per_octave) ns on; empty bins at both ends make the line
+    begin and end at zero."""
     label, number, histogram = row
     places = np.maximum(histogram.values_ns, 1)
     bins = np.floor(np.log2(places) * per_octave).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Latency histograms: kept per trial, merged for a cell, and the only source of percentiles."""
+"""Latency histograms of trials, merged per cell: the only source of percentiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LatencyHistogram:
 
     @classmethod
     def from_bins(cls, bins: Mapping[int, int]) -> LatencyHistogram:
-        """From {nanoseconds: count}, in any order; raises ValueError on a negative entry."""
+        """Build from {nanoseconds: count}, in any order; raises ValueError on a negative entry."""
         return cls.from_arrays(
             np.fromiter(bins.keys(), dtype=np.int64, count=len(bins)),
             np.fromiter(bins.values(), dtype=np.int64, count=len(bins)),
@@ -32,8 +32,8 @@ class LatencyHistogram:
     def from_arrays(
         cls, values_ns: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
     ) -> LatencyHistogram:
-        """From different values in any order and the count of each; raises ValueError on a
-        negative entry. The arrays become the histogram's own."""
+        """Build from distinct values in any order and their counts; raises ValueError on a negative
+        entry. The histogram takes over the arrays."""
         if len(values_ns) and (values_ns.min() < 0 or counts.min() < 0):
             raise ValueError("a histogram cannot have negative values or counts")
         if not counts.all() or (values_ns[1:] <= values_ns[:-1]).any():
@@ -44,7 +44,7 @@ class LatencyHistogram:
 
     @classmethod
     def merged(cls, parts: Iterable[LatencyHistogram]) -> LatencyHistogram:
-        """The histogram of all the parts' I/Os together; exact, independent of order."""
+        """Merge the I/Os of all parts; exact, independent of order."""
         parts = list(parts)
         if not parts:
             return cls.from_bins({})
@@ -61,7 +61,7 @@ class LatencyHistogram:
         return int(self.counts.sum())
 
     def quantile_s(self, q: float) -> float:
-        """Seconds below which a share q in (0, 1] of the I/Os lies; fio's own definition:
+        """Compute the seconds below which a share q in (0, 1] of the I/Os lies, as fio does:
         the first bucket where the cumulated count reaches q x count. Raises ValueError if empty.
         """
         if not len(self.counts):
@@ -71,10 +71,10 @@ class LatencyHistogram:
         return float(self.values_ns[min(index, len(cumulated) - 1)]) / 1e9
 
     def mean_s(self) -> float:
-        """Mean in seconds, within the bucket error. Raises ValueError if empty."""
+        """Compute the mean in seconds, within the bucket error. Raises ValueError if empty."""
         if not len(self.counts):
             raise ValueError("an empty histogram has no mean")
-        # np.average does the same, in twice the time.
+        # np.average needs twice the time.
         weighted = np.multiply(self.values_ns, self.counts, dtype=np.float64).sum()
         return float(weighted / self.counts.sum(dtype=np.float64)) / 1e9
 
@@ -89,5 +89,5 @@ class LatencyHistogram:
 
 
 def samples_needed(q: float) -> int:
-    """I/Os that a percentile needs: ten beyond it, 10 / (1 - q)."""
+    """Compute the I/Os that a percentile needs: ten above it, 10 / (1 - q)."""
     return round(10 / (1 - q))

@@ -1,4 +1,4 @@
-"""The ratio of two samples of positive values: interval, p, and what its scatter hides."""
+"""Ratios of two samples of positive values: interval, p value, detectable difference, noise."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from statistics import NormalDist, fmean, median
 import numpy as np
 import numpy.typing as npt
 
-# Intervals for a ratio of two medians by bootstrap, exact where the samples are independent.
-#  The median of n draws with replacement from n values is one of the order statistics (or the
-# middle of two), with probabilities that depend on n alone. So the bootstrap's distribution,
-# which people estimate from thousands of resamples, can be written down.
+# --- bootstrap of the ratio of two medians ------------------------------------------------------
+
+# The median of n draws with replacement from n values is one of the order statistics (or the middle
+# of two), with probabilities that depend on n alone: the bootstrap distribution of independent
+# samples is computed exactly, without resamples.
 
 Values = npt.NDArray[np.float64]
 Bounds = tuple[Values, Values]
 Draws = npt.NDArray[np.int16]
 
 _TAIL = 0.025
-# Blocks drawn together give too narrow an interval when they are few: with 2.5 % at each end it
-# covered 93 % at six and seven (docs/adr/0013-verdicts.md). Found by simulation.
+# Few paired blocks give too narrow an interval: with 2.5 % at each end it covered 93 % at six and
+# seven (docs/adr/0013-verdicts.md). Found by simulation.
 _PAIRED_TAILS = {6: 0.01, 7: 0.01, 8: 0.02}
-# Points of the distribution that together weigh less are left out: they cannot move a bound of
-# 2.5 %, and an even n has mostly such points.
+# Points of the distribution with less weight together are omitted: they cannot move a bound of
+# 2.5 %, and most points of an even n are such.
 _NEGLIGIBLE = 1e-5
 _WRITTEN_DOWN = 20
 _RESAMPLES = 2_000
@@ -38,8 +39,8 @@ _AT_ONCE = 2_000_000
 def median_support(
     n: int,
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Values]:
-    """What the bootstrap's median of n values can be: places i <= j (from 0) in the sorted values,
-    whose middle (x_i + x_j) / 2 it is, and the probability of each.
+    """Return the support of the bootstrap median of n values: places i <= j (from 0) in the sorted
+    values, whose middle (x_i + x_j) / 2 it is, and the probability of each.
 
     Odd n: P(median <= x_k) = P(Bin(n, k/n) > n/2). Even n = 2m: with i < j exactly m draws end at
     x_i and m begin at x_j. Source: Maritz and Jarrett, JASA 73 (1978) 194, and its extension to
@@ -70,11 +71,11 @@ def median_support(
 
 
 def median_ratio_bounds(above: Values, below: Values, *, paired: bool) -> Bounds:
-    """The ends of a 95 % interval for median(above) / median(below), row by row.
+    """Compute the ends of a 95 % interval for median(above) / median(below), row by row.
 
-    Shapes (rows, n) and (rows, k), all values positive, at least six a side. `paired`: column i of
-    both belongs together (n = k) and is drawn together. Percentile bootstrap. The result depends
-    neither on the order of columns nor, but for inversion, on which side is which.
+    Shapes (rows, n) and (rows, k), all values positive, at least six per sample. `paired`: column
+    i of both is drawn together (n = k). Percentile bootstrap. The result does not depend on the
+    order of columns; exchanging the samples inverts it.
     """
     if paired:
         return _paired(above, below, _PAIRED_TAILS.get(above.shape[1], _TAIL))
@@ -84,7 +85,7 @@ def median_ratio_bounds(above: Values, below: Values, *, paired: bool) -> Bounds
 
 
 def _independent(above: Values, below: Values, tail: float) -> Bounds:
-    """Each side drawn alone, written down."""
+    """Samples resampled independently, by the exact distribution."""
     medians_above, weight_above = _possible_medians(above)
     medians_below, weight_below = _possible_medians(below)
     weights = np.outer(weight_above, weight_below).ravel()
@@ -111,8 +112,8 @@ def _possible_medians(values: Values) -> tuple[Values, Values]:
 
 
 def _paired(above: Values, below: Values, tail: float) -> Bounds:
-    """Columns drawn together, by a fixed set of resamples."""
-    # Sorted by what neither the order of columns nor an exchange of sides changes.
+    """Columns resampled together, by a fixed set of resamples."""
+    # Sorted by a key that depends neither on the order of columns nor on that of the samples.
     order = np.argsort(above * below, axis=1, kind="stable")
     above = np.take_along_axis(above, order, axis=1)
     below = np.take_along_axis(below, order, axis=1)
@@ -121,8 +122,8 @@ def _paired(above: Values, below: Values, tail: float) -> Bounds:
 
 
 def _drawn(above: Values, below: Values, tail: float) -> Bounds:
-    """Each side drawn alone, by a fixed set of resamples: many values, where writing down costs
-    more than it gives."""
+    """Samples resampled independently, by a fixed set of resamples: many values, where the exact
+    distribution costs more."""
     return _ends(
         np.sort(above, axis=1),
         np.sort(below, axis=1),
@@ -152,8 +153,8 @@ def _draws(n: int, seed: int) -> Draws:
 
 
 def _medians(values: Values, drawn: Draws) -> Values:
-    """The median of each resample of each row: (rows, resamples). It is found by counting along the
-    sorted row, which is much quicker than to sort every resample."""
+    """Compute the median of each resample of each row: (rows, resamples). Counting along the sorted
+    row is much faster than sorting every resample."""
     n = values.shape[1]
     order = np.argsort(values, axis=1)
     passed = np.zeros((len(drawn), len(values)), dtype=np.int16)
@@ -168,9 +169,9 @@ def _medians(values: Values, drawn: Draws) -> Values:
     return medians.T
 
 
-# Student's t for means and trimmed means, row by row.
+# --- Student's t for means and trimmed means, row by row ----------------------------------------
 
-# A share cut off at each end that keeps one wild value of five or more from ruling.
+# The share trimmed at each end: one outlier of five or more values has no influence.
 TRIM = 0.2
 
 
@@ -207,7 +208,7 @@ def independent_difference(
     mean_1, square_1, freedom_1 = _mean(first, trim, least_deviation)
     mean_2, square_2, freedom_2 = _mean(second, trim, least_deviation)
     square = square_1 + square_2
-    # As shares of the sum, lest squares of tiny variances vanish.
+    # Shares of the sum avoid underflow of squared tiny variances.
     share = square_1 / square
     return Estimates(
         difference=mean_1 - mean_2,
@@ -239,20 +240,19 @@ def _mean(values: Values, trim: float, least_deviation: float) -> tuple[Values, 
     return within.mean(axis=1), variance * (n - 1) / (kept * (kept - 1)), kept - 1
 
 
-# From here on a bootstrap of medians covers what it promises.
+# From this number on a bootstrap of medians has its nominal coverage.
 MANY = 6
-# Two blocks leave one degree of freedom; that they belong together is then worth less than it
-# costs.
+# Two pairs leave one degree of freedom: pairing then costs more than it gains.
 _PAIRS_FOR_T = 3
-# Equal values say more of rounding than of noise: a standard deviation of less than 0.1 % of the
-# value is taken for 0.1 %.
+# Equal values are rounding, not absence of noise: the standard deviation is at least 0.1 % of the
+# value.
 _LEAST_DEVIATION = 0.001
 _WIDEST = 700.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoSamples:
-    """`paired`: the i-th values of both belong together, so they are equally many."""
+    """Two samples; `paired`: the i-th values of both are a pair."""
 
     above: tuple[float, ...]
     below: tuple[float, ...]
@@ -263,7 +263,7 @@ class TwoSamples:
 class RatioEstimate:
     """`interval`: 95 %, of above / below. `p`: two-sided, of a ratio of one.
 
-    `scale` / sqrt(n) is the standard error of the ratio's logarithm with n values a side.
+    `scale` / sqrt(n) is the standard error of the ratio's logarithm with n values per sample.
     `separated`: every value above lies on one side of every value below; of pairs, of its partner.
     `paired`: whether it was estimated in pairs.
     """
@@ -276,11 +276,11 @@ class RatioEstimate:
 
 
 def estimate_ratios(samples: Sequence[TwoSamples]) -> tuple[RatioEstimate, ...]:
-    """An estimate for each, in order. Every sample has at least two values, all positive.
+    """Estimate each ratio, in order. Every sample has at least two values, all positive.
 
-    Six values a side and more: bootstrap of medians; p by t of the logarithms, plain and trimmed,
-    the smaller doubled. Fewer: interval and p by Student's t of the logarithms (Welch; paired from
-    three pairs on).
+    Six values per sample or more: bootstrap of medians; p by t of the logarithms, plain and
+    trimmed, the smaller doubled. Fewer: interval and p by Student's t of the logarithms (Welch;
+    paired from three pairs on).
     """
     found: dict[int, RatioEstimate] = {}
     for group in _alike(samples):
@@ -292,7 +292,7 @@ def estimate_ratios(samples: Sequence[TwoSamples]) -> tuple[RatioEstimate, ...]:
 
 
 def _alike(samples: Sequence[TwoSamples]) -> Iterable[list[int]]:
-    """Indices of samples of one shape, which are computed at once."""
+    """Indices of samples of equal shape, which are computed at once."""
     groups: dict[tuple[int, int, bool], list[int]] = {}
     for index, one in enumerate(samples):
         groups.setdefault((len(one.above), len(one.below), one.paired), []).append(index)
@@ -306,13 +306,13 @@ def _estimate(above: Values, below: Values, *, paired: bool) -> list[RatioEstima
     logs = _differences(above, below, paired=paired)
     p = logs.p()
     if many:
-        # The plain test is the stronger where noise is tame, the trimmed one where a value is
-        # wild. Both are asked; doubling the smaller p pays for that (Bonferroni).
+        # The plain test has more power without outliers, the trimmed one with outliers. Both are
+        # used; doubling the smaller p corrects for that (Bonferroni).
         logs = _differences(above, below, paired=paired, trim=TRIM)
         p = np.minimum(2 * np.minimum(p, logs.p()), 1.0)
         low, high = median_ratio_bounds(above, below, paired=paired)
     else:
-        # Two values a side may leave open anything: bounded, lest infinity come out.
+        # Two values per sample may give an unbounded interval: clip it to finite ends.
         low, high = (np.exp(np.clip(bound, -_WIDEST, _WIDEST)) for bound in logs.bounds())
     # Of unequal numbers the harmonic mean has the same standard error.
     number = 2 / (1 / above.shape[1] + 1 / below.shape[1])
@@ -349,7 +349,7 @@ def _differences(above: Values, below: Values, *, paired: bool, trim: float = 0.
     return independent_difference(first, second, trim=trim, least_deviation=_LEAST_DEVIATION)
 
 
-# How small a difference so many values find, and how many values a difference needs.
+# --- power: detectable difference, and trials that a difference needs ---------------------------
 
 POWER = 0.8
 MOST = 1_000
@@ -359,11 +359,11 @@ _MEDIAN = math.sqrt(math.pi / 2)
 
 @cache
 def _multipliers(paired: bool, level: float, power: float) -> npt.NDArray[np.float64]:
-    """By n = 2 ... MOST: the difference in units of `scale` that n values a side find.
+    """By n = 2 ... MOST: the difference in units of `scale` that n values per sample detect.
 
     (t(1 - level/2) + t(power)) / sqrt(n): the usual approximation, which for a power of 80 % has
-    76 to 86 % by the non-central t. That itself cannot be inverted at small levels: scipy's
-    inverse does not come back from 1e-7.
+    76 to 86 % by the non-central t. Its inverse in scipy does not return at
+    levels of 1e-7.
     """
     from scipy.special import stdtrit
 
@@ -374,8 +374,8 @@ def _multipliers(paired: bool, level: float, power: float) -> npt.NDArray[np.flo
 
 
 def detectable(scale: float, number: float, *, paired: bool = False) -> float:
-    """The difference that `number` values a side (>= 2) tell from none with 80 % power, two-sided
-    at 5 %; `scale` as in RatioEstimate, the difference in the same unit."""
+    """Compute the difference that `number` values per sample (>= 2) detect with 80 % power,
+    two-sided at 5 %; `scale` as in RatioEstimate, the difference in the same unit."""
     reach = _multipliers(paired, 0.05, POWER)
     return float(scale * reach[min(math.floor(number), MOST) - 2])
 
@@ -389,8 +389,9 @@ def trials_needed(
     level: float = 0.05,
     power: float = POWER,
 ) -> int | None:
-    """The least number a side, above `more_than`, with which a true `difference` is told from none
-    with `power`, two-sided at `level`. None where 1,000 do not suffice, or there is none."""
+    """Compute the least number of values per sample, above `more_than`, that detects a true
+    `difference` with `power`, two-sided at `level`. None where 1,000 do not suffice, or without a
+    difference."""
     if not (difference > 0 and math.isfinite(difference) and math.isfinite(scale)):
         return None
     first = max(more_than + 1, 2)
@@ -398,7 +399,7 @@ def trials_needed(
     return first + int(enough[0]) if len(enough) else None
 
 
-# How far two single measurements of one thing lie apart where its scatter is known as a whole.
+# --- two single measurements, with a known distribution of scatter ------------------------------
 
 _NORMAL = NormalDist()
 # Equal slices of probability; the answer is then exact to 0.0002.
@@ -407,22 +408,22 @@ _SLICES = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """Coefficients of variation of many things measured repeatedly: their median, their 90th
-    percentile and the worst (shares). Between them log-normal."""
+    """Coefficients of variation of many repeated measurements: median, 90th percentile and worst
+    (shares); log-normal between them."""
 
     median: float
     ninetieth: float
     worst: float
 
     def quantile(self, normal: float) -> float:
-        """The coefficient at a quantile of the standard normal distribution."""
+        """Compute the coefficient at a quantile of the standard normal distribution."""
         spread = math.log(self.ninetieth / self.median) / _NORMAL.inv_cdf(0.9)
         return min(self.median * math.exp(spread * normal), self.worst)
 
 
 def share_beyond(low: float, high: float, scatter: Scatter) -> float:
-    """The share of pairs of single measurements of one thing whose ratio lies below `low` or above
-    `high` (0 <= low <= 1 <= high).
+    """Compute the share of pairs of single measurements of one system whose ratio lies below `low`
+    or above `high` (0 <= low <= 1 <= high).
 
     log(ratio) of two measurements with a coefficient of variation c is normal with a deviation of
     c sqrt(2): P(c) = Phi(log(low) / (c sqrt 2)) + 1 - Phi(log(high) / (c sqrt 2)), averaged over
@@ -437,16 +438,16 @@ def share_beyond(low: float, high: float, scatter: Scatter) -> float:
     return total / _SLICES
 
 
-# How far two measurements of one and the same thing differ.
+# --- noise floor: difference between two measurements of one system -----------------------------
 
 
 def noise_floor(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """The difference, as a share, below which two measurements of one thing cannot be told from
-    one: the larger of what was seen between their medians and of what their scatter alone gives in
-    95 % of cases. None where a side is empty or a value is not positive.
+    """Compute the difference, as a share, below which two measurements of one system do not differ:
+    the larger of the difference of their medians and of the 95 % bound of their scatter. None where
+    a sample is empty or a value is not positive.
 
     Scatter: t(0.975) x pooled deviation of the logarithms x sqrt((1/n + 1/k) pi/2), the last factor
-    because medians are compared. With one value a side only what was seen is known.
+    because medians are compared. With one value per sample only the difference counts.
     """
     if not first or not second or not all(0 < one < math.inf for one in (*first, *second)):
         return None
@@ -466,12 +467,12 @@ def _scatter(first: Sequence[float], second: Sequence[float]) -> float:
     return float(stdtrit(freedom, 0.975)) * math.sqrt(pooled * math.pi / 2)
 
 
-# p values of many questions asked at once, adjusted so that 5 % means 5 % again.
+# --- p values adjusted for multiple tests -------------------------------------------------------
 
 
 def holm(p: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted so that in 1 - alpha of families no rejection at all is wrong, whatever the
-    dependence. Source: Holm, Scandinavian Journal of Statistics 6 (1979) 65."""
+    """Adjust p values so that in 1 - alpha of families no rejection is wrong, for any dependence.
+    Source: Holm, Scandinavian Journal of Statistics 6 (1979) 65."""
     values = np.asarray(p, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     stepped = values[order] * np.arange(len(values), 0, -1)
@@ -481,8 +482,8 @@ def holm(p: Sequence[float]) -> tuple[float, ...]:
 
 
 def benjamini_hochberg(p: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted so that on average a share alpha of the rejections at most is wrong, for values
-    that are independent or depend on each other positively. Source: Benjamini and Hochberg,
+    """Adjust p values so that on average at most a share alpha of the rejections is wrong, for
+    independent or positively dependent values. Source: Benjamini and Hochberg,
     Journal of the Royal Statistical Society B 57 (1995) 289."""
     values = np.asarray(p, dtype=np.float64)
     order = np.argsort(values, kind="stable")

@@ -1,4 +1,4 @@
-"""Is a series steady, and does its level jump? Numerics on plain arrays, one value per second."""
+"""Steadiness, change point and standard error of a series with one value per second."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class ChangePoint:
 
 
 def steadiness(values: npt.NDArray[np.float64]) -> Steadiness | None:
-    """Spread (max - min) and drift (|slope| x four round steps, least squares) of five rounds.
+    """Compute spread (max - min) and drift (|slope| x four round steps, least squares) of five
+    rounds.
 
-    Each round is the mean of floor(n / 5) values; what does not divide is left out at the start.
+    Each round is the mean of floor(n / 5) values; the remainder is omitted at the start.
     None with fewer than five values or a mean of zero.
     Source: SNIA Solid State Storage Performance Test Specification, steady state determination.
     """
@@ -63,11 +64,11 @@ def steadiness(values: npt.NDArray[np.float64]) -> Steadiness | None:
 
 
 def change_point(values: npt.NDArray[np.float64]) -> ChangePoint | None:
-    """The most likely single jump of the mean, if it stands out of the noise; else None.
+    """Find the most likely single jump of the mean, if it exceeds the noise; else None.
 
     CUSUM test: max |S_k| / (s sqrt(n)) against the supremum of a Brownian bridge, where s^2 is the
     long-run variance of what remains after the two segments' means are taken out (Bartlett kernel,
-    Newey and West 1987), so that correlated samples do not pass for a jump.
+    Newey and West 1987), so that correlated samples are not taken for a jump.
     None with fewer than 20 values; no segment is shorter than 5.
     """
     n = len(values)
@@ -91,7 +92,8 @@ def change_point(values: npt.NDArray[np.float64]) -> ChangePoint | None:
 
 
 def long_run_variance(residuals: npt.NDArray[np.float64]) -> float:
-    """Variance of a sum per term, correlation included; Bartlett weights up to lag n^(1/2)."""
+    """Compute the variance of a sum per term, with correlation; Bartlett weights up to lag
+    n^(1/2)."""
     n = len(residuals)
     lags = math.floor(math.sqrt(n))
     variance = float(residuals @ residuals) / n
@@ -101,15 +103,16 @@ def long_run_variance(residuals: npt.NDArray[np.float64]) -> float:
     return variance
 
 
-# What a series of neighbouring values, which resemble each other, says of its mean.
+# --- the mean of a correlated series ------------------------------------------------------------
 
-# Below it nothing can be said of the correlation.
+# Shorter series give no estimate of the correlation.
 SHORTEST = 10
 
 
 def effective_size(values: npt.NDArray[np.float64]) -> float | None:
-    """How many independent values would tell the mean as well: n x variance / long-run variance,
-    between 1 and n. None for fewer than ten values; n where all are equal.
+    """Compute the number of independent values with the same standard error of the mean: n x
+    variance / long-run variance, between 1 and n. None for fewer than ten values; n where all are
+    equal.
 
     n / effective size is called the statistical inefficiency (Chodera, JCTC 12 (2016) 1799).
     """
@@ -124,8 +127,8 @@ def effective_size(values: npt.NDArray[np.float64]) -> float | None:
 
 
 def mean_standard_error_share(values: npt.NDArray[np.float64]) -> float | None:
-    """The standard error of the mean as a share of it, correlation counted. None for fewer than
-    ten values or a mean that is not positive.
+    """Compute the standard error of the mean as a share of it, with correlation. None for fewer
+    than ten values or a mean that is not positive.
 
     Right within a few percent while the correlation dies out within a tenth of the series; too
     small by a quarter for 30 values of a first-order correlation of 0.6.
@@ -138,8 +141,8 @@ def mean_standard_error_share(values: npt.NDArray[np.float64]) -> float | None:
 
 
 def _long_run_variance(residuals: npt.NDArray[np.float64]) -> float:
-    """Corrected for the mean that was taken out: it takes from every covariance, the more so the
-    more lags are summed, whose weights sum to lags + 1 on both sides together."""
+    """Long-run variance, corrected for the subtracted mean, which lowers every covariance: the
+    weights of all lags sum to lags + 1."""
     n = len(residuals)
     lags = math.floor(math.sqrt(n))
     return long_run_variance(residuals) / (1 - (lags + 1) / n)

@@ -3,8 +3,7 @@
     X(N) = rate x N / (1 + contention x (N - 1) + coherence x N x (N - 1))
 
 Source: Gunther, Guerrilla Capacity Planning (2007), chapter 4; contention is his sigma (or alpha),
-coherence his kappa (or beta). N / X(N) is a quadratic in N, which makes the fit quick and its
-optimum easy to reach.
+coherence his kappa (or beta). N / X(N) is a quadratic in N, which makes the fit fast.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-# How uncertain the mean logarithm of each of several levels is, by what their trials say.
+# --- resampled means of levels ------------------------------------------------------------------
 
 Values = npt.NDArray[np.float64]
 
-# From here on the trials of a level tell their scatter well enough to be drawn by themselves.
+# From this number on the trials of a level are resampled by themselves.
 ENOUGH_TRIALS = 6
 RESAMPLES = 1_000
 _SEED = 20_261_121
-# A factor of 150: with one degree of freedom a resample may be anywhere, and no interval asks
-# where beyond that.
+# A factor of 150: with one degree of freedom a resample may be anywhere, and no interval needs
+# more.
 _FARTHEST = 5.0
 
 
 def drawn_means(logs: Sequence[Values]) -> Values | None:
-    """Resampled means of each level's values, shape (RESAMPLES, levels); None where no level has
-    two, so that nothing tells their scatter. Deterministic.
+    """Resample the mean of each level's values, shape (RESAMPLES, levels); None where no level has
+    two, so that the scatter is unknown. Deterministic.
 
-    Levels of six values and more are drawn from their own. Where one has fewer, all levels get
-    normal noise of their common variance, which is as uncertain as its degrees of freedom.
+    Levels with six values or more are resampled. Where one has fewer, all levels get normal noise
+    of their pooled variance, with the uncertainty of its degrees of freedom.
     """
     if logs and min(len(one) for one in logs) >= ENOUGH_TRIALS:
         generator = np.random.default_rng(_SEED)
@@ -50,8 +49,8 @@ def drawn_means(logs: Sequence[Values]) -> Values | None:
 
 
 def noisy(means: Values, variances: Values, freedom: int) -> Values:
-    """`means` (levels) with normal noise of `variances`, whose common scale is known with `freedom`
-    degrees of freedom: shape (RESAMPLES, levels)."""
+    """Add normal noise of `variances` to `means` (levels); their common scale has `freedom` degrees
+    of freedom. Shape (RESAMPLES, levels)."""
     generator = np.random.default_rng(_SEED)
     scale = np.sqrt(freedom / generator.chisquare(freedom, RESAMPLES))
     noise = generator.normal(size=(RESAMPLES, len(means))) * np.sqrt(variances)
@@ -62,26 +61,26 @@ def noisy(means: Values, variances: Values, freedom: int) -> Values:
 def _means_of(generator: np.random.Generator, values: Values) -> Values:
     n = len(values)
     drawn = generator.choice(values, (RESAMPLES, n)).mean(axis=1)
-    # The mean of n draws from n values scatters by (n - 1) / n too little.
+    # The variance of the mean of n draws from n values is too small by (n - 1) / n.
     means: Values = values.mean() + (drawn - values.mean()) * math.sqrt(n / (n - 1))
     return means
 
 
-# Three parameters, and one more to tell whether they fit.
+# Three parameters, and one level more to test the fit.
 LEAST_LEVELS = 4
 _STEPS = 8
 _TAIL = 0.025
 MISFIT_P = 0.05
-# A level that lies further off the curve than a factor of 2.5 pulls as if it lay there (Huber).
+# A level further off the curve than a factor of 2.5 has the weight of that distance (Huber).
 _OFF = 0.9
-# Keeps the arithmetic sound where two columns are nearly one; too small to show in a parameter.
+# Keeps the solution stable for nearly equal columns; too small to change a parameter.
 _RIDGE = 1e-12
 
 
 class Resampling(StrEnum):
-    """What the intervals were drawn from: the trials of each level, drawn again; or, where these
-    are few or lie off the curve as a whole, normal noise about the curve with the scatter that
-    trials and levels have, whose own uncertainty (degrees of freedom) is drawn with it."""
+    """The source of the intervals: resampled trials of each level; or, where these are few or lie
+    off the curve, normal noise about the curve with the scatter of trials and levels and the
+    uncertainty of its degrees of freedom."""
 
     TRIALS = "trials"
     SCATTER = "scatter"
@@ -96,20 +95,20 @@ class Usl:
     coherence: float
 
     def at(self, load: float) -> float:
-        """The rate at a load of one and more."""
+        """Compute the rate at a load of one or more."""
         below = 1 + (load - 1) * (self.contention + self.coherence * load)
         return self.rate * load / below
 
     @property
     def peak_load(self) -> float:
-        """Where the rate is highest: sqrt((1 - contention) / coherence); infinite without
+        """The load of the highest rate: sqrt((1 - contention) / coherence); infinite without
         coherence, 0 where the rate falls from the first load on."""
         return float(_peak_loads(np.array([self.contention]), np.array([self.coherence]))[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """95 %, by the bootstrap's percentiles; an end may be infinite."""
+    """A 95 % interval by the percentiles of the bootstrap; an end may be infinite."""
 
     low: float
     high: float
@@ -120,11 +119,10 @@ class UslFit:
     """`curve` and the intervals of its parameters.
 
     `residuals` are log(measured / fitted) of each level, in the order of `loads`; `r_squared` is of
-    the logarithms. `peak_load` is where the curve is highest, as it comes out of the formula, and
-    `peak_load_interval` likewise: beyond `loads[-1]` nothing was measured, so whoever shows them
-    asks `peak_measured`. `misfit_p` below 5 % says that the levels lie further off the curve than
-    their trials explain: the law does not hold here. `resampled` holds one curve for each resample:
-    shape (resamples, 3), its columns rate, contention, coherence.
+    the logarithms. `peak_load` and `peak_load_interval` are by the formula, without regard to the
+    measured loads: test `peak_measured` before showing them. `misfit_p` below 5 %: the levels lie
+    further off the curve than their trials explain, so the law does not hold. `resampled` holds one
+    curve for each resample: shape (resamples, 3), its columns rate, contention, coherence.
     """
 
     curve: Usl
@@ -142,12 +140,12 @@ class UslFit:
 
     @property
     def peak_measured(self) -> bool:
-        """The fitted peak lies within the loads measured."""
+        """Whether the fitted peak lies within the measured loads."""
         return self.loads[0] <= self.peak_load <= self.loads[-1]
 
     @property
     def worst_residual(self) -> float:
-        """By which share the worst level lies off the curve."""
+        """The largest distance of a level from the curve, as a share."""
         return max(abs(math.expm1(one)) for one in self.residuals)
 
 
@@ -168,10 +166,10 @@ class Unfitted:
 
 
 def fit_usl(levels: Sequence[tuple[float, Sequence[float]]]) -> UslFit | Unfitted:
-    """The law fitted to (load, rates of the trials at that load), loads of one and more.
+    """Fit the law to (load, rates of the trials at that load), loads of one or more.
 
-    Least squares of log X, each level counting the same; levels of equal load count as one level
-    with the trials of both. Rates that are not positive have no logarithm: no fit. Deterministic,
+    Least squares of log X with equal weights of the levels; levels of equal load are one level with
+    the trials of both. Rates that are not positive have no logarithm: no fit. Deterministic,
     and independent of the order of levels and trials.
     """
     merged: dict[float, list[float]] = {}
@@ -228,7 +226,8 @@ def _peak_loads(contention: Values, coherence: Values) -> Values:
 
 
 def _design(loads: Values) -> Values:
-    """Shape (levels, 3); columns scaled to at most one, lest squares of large loads rule."""
+    """Shape (levels, 3); columns scaled to at most one, so that squares of large loads
+    do not dominate."""
     top = loads[-1]
     return np.stack([np.ones_like(loads), (loads - 1) / top, loads * (loads - 1) / top**2], axis=1)
 
@@ -244,16 +243,15 @@ def _fit(loads: Values, logs: Values) -> Values:
     theta = np.empty((len(logs), 3))
     for _ in range(_STEPS):
         rows = design[None, :, :] * np.exp(-reached)[:, :, None]
-        # What is wanted stays positive, and with it a.
+        # The target stays positive, and with it a.
         theta = _constrained(rows, 1 + np.clip(measured - reached, -_OFF, _OFF))
         reached = np.log(theta @ design.T)
     return theta
 
 
 def _constrained(rows: Values, wanted: Values) -> Values:
-    """min |rows theta - wanted| with theta[1] and theta[2] >= 0, row by row: the four choices of
-    what is zero are tried, and the best that keeps the constraints is taken. Three unknowns are too
-    few for anything cleverer."""
+    """Minimise |rows theta - wanted| with theta[1] and theta[2] >= 0, row by row: try the four
+    choices of zeros and take the best that keeps the constraints."""
     best = np.zeros((len(rows), 3))
     least = np.full(len(rows), np.inf)
     size = np.sqrt(np.einsum("rki,rki->ri", rows, rows))
@@ -280,7 +278,7 @@ def _log_rates(loads: Values, theta: Values) -> Values:
 
 
 def _parameters(theta: Values, top: float) -> Values:
-    """(rows, 3) of rate, contention, coherence, the scale of the design taken out."""
+    """(rows, 3) of rate, contention, coherence, without the scale of the design."""
     a = theta[:, 0]
     return np.stack([1 / a, theta[:, 1] / (a * top), theta[:, 2] / (a * top**2)], axis=1)
 
@@ -330,24 +328,24 @@ def _drawn(logs: Sequence[Values], fitted: Values, scatter: _Scatter) -> tuple[R
     return Resampling.SCATTER, noisy(fitted, scatter.variances, scatter.freedom)
 
 
-# Where a curve of rates over loads bends. Loads rise and are positive; rates come as logarithms,
-# shape (..., levels), one row for each resample; what is found is an index of levels for each
-# row.
+# --- knees --------------------------------------------------------------------------------------
+
+# Loads are positive and rise; rates are logarithms of shape (..., levels), one row per resample.
+# The results are indices of levels, one per row.
 
 Places = npt.NDArray[np.intp]
 
 
 def growth_per_doubling(loads: Values, logs: Values) -> Values:
-    """Growth between neighbouring levels for each doubling of the load, as a share:
+    """Compute the growth between neighbouring levels per doubling of the load, as a share:
     (..., levels - 1)."""
     growth: Values = np.exp2(np.diff(logs) / np.log(2) / np.diff(np.log2(loads))) - 1
     return growth
 
 
 def first_without_growth(loads: Values, logs: Values, least: float) -> Places:
-    """The first level over which no later one has grown by `least` for each doubling; the last
-    where none is such. Held against all later levels, no single one decides where noise is large.
-    """
+    """Find the first level over which no later one grows by `least` per doubling; else the last.
+    All later levels count, so a single noisy one does not decide."""
     doublings = np.log2(loads)
     over = (logs[..., None, :] - logs[..., :, None]) / np.log(2)
     wanted = np.log2(1 + least) * (doublings[None, :] - doublings[:, None])
@@ -358,12 +356,12 @@ def first_without_growth(loads: Values, logs: Values, least: float) -> Places:
 
 
 def furthest_above_chord(loads: Values, logs: Values) -> Places:
-    """The level furthest above the straight line across the levels, from the lowest rate at the
-    first load to the highest at the last. Source: Satopaa, Albrecht, Irwin, Raghavan, Finding a
+    """Find the level furthest above the straight line across the levels, from the lowest rate at
+    the first load to the highest at the last. Source: Satopaa, Albrecht, Irwin, Raghavan, Finding a
     "Kneedle" in a Haystack, ICDCS workshops 2011, 166."""
     rates = np.exp(logs - logs.max(axis=-1, keepdims=True))
     lowest = rates.min(axis=-1, keepdims=True)
-    # The highest is 1; where the lowest is, too, no level is above another.
+    # The highest is 1; if the lowest is 1 as well, the curve is flat.
     up = (rates - lowest) / np.where(lowest < 1, 1 - lowest, 1.0)
     along = (loads - loads[0]) / (loads[-1] - loads[0])
     found: Places = np.argmax(up - along, axis=-1)
@@ -371,8 +369,8 @@ def furthest_above_chord(loads: Values, logs: Values) -> Places:
 
 
 def usl_doubling_loads(contention: Values, coherence: Values, least: float) -> Values:
-    """Where X(2N) / X(N) of the Universal Scalability Law falls to g = 1 + `least`, 0 < least < 1:
-    the positive root of
+    """Compute the load at which X(2N) / X(N) of the Universal Scalability Law falls to g = 1 +
+    `least`, 0 < least < 1: the positive root of
     coherence (2 - 4 g) N^2 + (coherence - contention) (2 g - 2) N + (2 - g) (1 - contention).
     Infinite where it never does, 0 where the rate does not grow at all."""
     g = 1 + least

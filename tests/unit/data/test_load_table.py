@@ -18,7 +18,6 @@ class Row:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
-    load_table.cache_clear()
     return tmp_path
 
 
@@ -30,10 +29,10 @@ def test_a_table_is_a_tuple_of_validated_rows(folder: Path) -> None:
 
 @pytest.mark.parametrize("row", ["{name: sda}", "{name: sda, size_bytes: 1, sizes: 2}"])
 def test_a_row_of_another_shape_is_refused(folder: Path, row: str) -> None:
-    (folder / "disks.yaml").write_text(f"- {row}\n", "utf-8")
+    (folder / "wrong.yaml").write_text(f"- {row}\n", "utf-8")
 
     with pytest.raises(ValidationError, match="size"):
-        load_table("disks", tuple[Row, ...])
+        load_table("wrong", tuple[Row, ...])
 
 
 def test_a_table_is_read_once() -> None:

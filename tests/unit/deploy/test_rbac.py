@@ -11,7 +11,7 @@ import yaml
 
 from leadline.connect.kubernetes import permissions
 from leadline.connect.kubernetes.permissions import Rule
-from leadline.inventory.kubernetes import kinds
+from leadline.inventory.kubernetes.kinds import ObjectKind, config_map_names
 from leadline.pools import rook as rook_pools
 from leadline.pools import rook_resources as rook_state
 from tests.conftest import ROOT
@@ -78,8 +78,8 @@ def test_a_run_in_virtual_machines() -> None:
 
 def test_the_inventory_reads_the_kinds_that_it_knows_and_no_others() -> None:
     (role,) = _roles("inventory.yaml")
-    by_name = {kinds.NAMESPACE, kinds.CONFIG_MAP}
-    listed = {(one.group, one.plural, "list") for one in kinds.KINDS if one not in by_name}
+    by_name = {ObjectKind.NAMESPACE, ObjectKind.CONFIG_MAP}
+    listed = {(one.group, one.plural, "list") for one in ObjectKind if one not in by_name}
     got = {(one.group, one.plural, "get") for one in by_name}
     assert _granted(role) == listed | got | SURVEYING
 
@@ -87,7 +87,7 @@ def test_the_inventory_reads_the_kinds_that_it_knows_and_no_others() -> None:
 def test_the_inventory_reads_config_maps_by_name_only() -> None:
     (role,) = _roles("inventory.yaml")
     named = {rule["resources"][0]: rule for rule in role["rules"] if rule["verbs"] == ["get"]}
-    assert set(named["configmaps"]["resourceNames"]) == set(kinds.CONFIG_MAP_NAMES)
+    assert set(named["configmaps"]["resourceNames"]) == set(config_map_names())
     assert named["namespaces"]["resourceNames"] == ["kube-system"]
 
 
@@ -104,7 +104,7 @@ def test_pools_are_made_from_what_is_read() -> None:
     listed = {(one.group, one.plural, "list") for one in read}
     made = {
         (group, plural, verb)
-        for plural, _, group in (name.partition(".") for name in rook_pools._CALLED.values())
+        for plural, _, group in (name.partition(".") for name in rook_pools._RESOURCES.values())
         for verb in ("create", "delete", "get")
     }
     # Who uses a pool, and why Rook does not get on.

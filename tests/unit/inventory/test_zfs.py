@@ -1,4 +1,4 @@
-"""ZFS from its dumps: what real programs printed, of OpenZFS 2.3 and of zfs-fuse."""
+"""ZFS inventories from recorded output of OpenZFS 2.3 and zfs-fuse."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.inventory.zfs import (
-    BY_NAME,
-    PARAMETERS_PARAMETERS,
-    PROPERTIES,
+    dataset_properties,
     version_key,
     zfs_inventory,
+    zfs_parameters,
 )
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "zfs"
@@ -57,7 +56,7 @@ def test_openzfs() -> None:
     assert dataset.value("no-such-property") == ""
 
 
-def test_zfs_fuse_is_told_by_what_it_lacks() -> None:
+def test_zfs_fuse_has_no_module_version() -> None:
     found = zfs_inventory(
         {
             "zpool-version.txt.error": b"/sys/module/zfs: No such file or directory",
@@ -114,12 +113,12 @@ errors: No known data errors
     assert len(found.pool.top_level) == 2
 
 
-def test_nothing_of_zfs_is_no_inventory() -> None:
+def test_dumps_without_zfs_have_no_inventory() -> None:
     assert zfs_inventory({}) is None
     assert zfs_inventory({"lab.json": b"{}"}) is None
 
 
-def test_what_cannot_be_understood_is_named() -> None:
+def test_a_dump_that_cannot_be_parsed_is_named() -> None:
     found = zfs_inventory({"zpool-get.txt": b"nonsense", "zfs-get.txt": b""})
     assert found is not None
     assert found.pool is None
@@ -136,6 +135,8 @@ _FILES = st.sampled_from(
 def test_no_content_breaks_the_reading(dumps: dict[str, bytes]) -> None:
     assert zfs_inventory(dumps) is not None
 
+
+PARAMETERS = {parameter.name: parameter for parameter in zfs_parameters()}
 
 # --- the table of parameters ---------------------------------------------------------------------
 
@@ -156,29 +157,34 @@ def test_no_content_breaks_the_reading(dumps: dict[str, bytes]) -> None:
     ],
 )
 def test_a_default_is_that_of_its_version(name: str, version: str, default: int | None) -> None:
-    assert BY_NAME[name].default(version) == default
+    assert PARAMETERS[name].default(version) == default
 
 
-def test_only_what_is_known_to_be_another_value_is_called_changed() -> None:
-    assert BY_NAME["zfs_txg_timeout"].changed("30", "2.3.2")
-    assert not BY_NAME["zfs_txg_timeout"].changed("5", "2.3.2")
-    assert not BY_NAME["zfs_dirty_data_max"].changed("1", "2.3.2")
-    assert not BY_NAME["zfs_dio_enabled"].changed("0", "2.2.0")
+def test_only_a_known_default_can_be_changed() -> None:
+    assert PARAMETERS["zfs_txg_timeout"].changed("30", "2.3.2")
+    assert not PARAMETERS["zfs_txg_timeout"].changed("5", "2.3.2")
+    assert not PARAMETERS["zfs_dirty_data_max"].changed("1", "2.3.2")
+    assert not PARAMETERS["zfs_dio_enabled"].changed("0", "2.2.0")
 
 
-def test_a_version_is_read_up_to_its_packaging() -> None:
+def test_a_version_ends_before_its_packaging() -> None:
     assert version_key("2.3.2-2~bpo12+2") == (2, 3, 2)
     assert version_key("0.8.6") < version_key("2.0") < version_key("2.10.1")
     assert version_key("") == version_key("unknown") == ()
 
 
-def test_every_row_says_what_it_does_and_what_shows_it() -> None:
-    assert len({one.name for one in PARAMETERS_PARAMETERS}) == len(PARAMETERS_PARAMETERS)
-    assert len({one.name for one in PROPERTIES}) == len(PROPERTIES)
-    for one in PARAMETERS_PARAMETERS:
-        assert bool(one.defaults) != bool(one.computed), one.name
-        assert not one.does.endswith("."), one.name
-        assert one.evidence, one.name
-        keys = [version_key(first) for first, _ in one.defaults]
-        assert keys == sorted(keys), one.name
-        assert all(keys), one.name
+def test_each_parameter_has_a_default_or_a_formula() -> None:
+    assert len({parameter.name for parameter in zfs_parameters()}) == len(zfs_parameters())
+    for parameter in zfs_parameters():
+        assert bool(parameter.defaults) != bool(parameter.computed), parameter.name
+        assert not parameter.does.endswith("."), parameter.name
+        assert parameter.evidence, parameter.name
+        keys = [version_key(first) for first in parameter.defaults]
+        assert keys == sorted(keys), parameter.name
+        assert all(keys), parameter.name
+
+
+def test_each_dataset_property_has_one_row() -> None:
+    names = [item.name for item in dataset_properties()]
+    assert len(set(names)) == len(names)
+    assert not any(item.does.endswith(".") for item in dataset_properties())

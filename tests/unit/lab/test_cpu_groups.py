@@ -9,10 +9,10 @@ import pytest
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.lab import processes
-from leadline.lab.cluster import _unbounded
+from leadline.lab import cpu_groups
+from leadline.lab.cluster import _unlimited
+from leadline.lab.cpu_groups import Controller
 from leadline.lab.daemons import require
-from leadline.lab.processes import Controller
 from leadline.lab.state import LabState, Phase, ProcessRecord
 from leadline.plan.lab import LabDescription
 
@@ -25,24 +25,24 @@ V1 = """\
 
 
 def test_version_1_is_the_mount_with_cpu_among_its_options() -> None:
-    assert processes.controllers(V1) == (
+    assert cpu_groups.controllers(V1) == (
         Controller(root=Path("/sys/fs/cgroup/cpu"), unified=False),
     )
     together = V1.replace("rw,cpu\n", "rw,cpu,cpuacct\n")
-    assert len(processes.controllers(together)) == 1
+    assert len(cpu_groups.controllers(together)) == 1
 
 
 def test_version_2_counts_where_it_has_the_controller(tmp_path: Path) -> None:
     line = f"30 23 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
-    assert processes.controllers(line) == ()
+    assert cpu_groups.controllers(line) == ()
     (tmp_path / "cgroup.controllers").write_text("cpuset memory pids\n")
-    assert processes.controllers(line) == ()
+    assert cpu_groups.controllers(line) == ()
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory\n")
-    assert processes.controllers(line) == (Controller(root=tmp_path, unified=True),)
+    assert cpu_groups.controllers(line) == (Controller(root=tmp_path, unified=True),)
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "reported"),
     [
         ({"cpu.max": "1500 10000\n"}, (1500, 10000)),
         ({"cpu.max": "max 100000\n"}, None),
@@ -52,20 +52,20 @@ def test_version_2_counts_where_it_has_the_controller(tmp_path: Path) -> None:
     ],
 )
 def test_a_quota_is_read_in_both_versions(
-    files: dict[str, str], told: tuple[int, int] | None, tmp_path: Path
+    files: dict[str, str], reported: tuple[int, int] | None, tmp_path: Path
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert processes.quota_of(tmp_path) == told
+    assert cpu_groups.read_quota(tmp_path) == reported
 
 
 def test_the_share_of_periods(tmp_path: Path) -> None:
-    assert processes.throttled_share(tmp_path) is None
+    assert cpu_groups.throttled_share(tmp_path) is None
     stat = tmp_path / "cpu.stat"
     stat.write_text("nr_periods 0\nnr_throttled 0\nthrottled_time 0\n")
-    assert processes.throttled_share(tmp_path) is None
+    assert cpu_groups.throttled_share(tmp_path) is None
     stat.write_text("usage_usec 12\nnr_periods 40\nnr_throttled 10\nthrottled_usec 9\n")
-    assert processes.throttled_share(tmp_path) == 0.25
+    assert cpu_groups.throttled_share(tmp_path) == 0.25
 
 
 def bounded(folder: Path, **members: str) -> LabState:
@@ -91,11 +91,11 @@ def bounded(folder: Path, **members: str) -> LabState:
 def test_an_osd_outside_of_its_groups_is_seen(tmp_path: Path) -> None:
     state = bounded(tmp_path, h1="10\n", h2="11\n12\n")
     assert state.osd_pids == {"osd.0": 10, "osd.1": 11}
-    assert _unbounded(state) == []
+    assert _unlimited(state) == []
     (tmp_path / "h1" / "cgroup.procs").write_text("")
-    assert _unbounded(state) == ["osd.0"]
+    assert _unlimited(state) == ["osd.0"]
     (tmp_path / "h2" / "cpu.max").write_text("max 10000\n")
-    assert _unbounded(state) == ["osd.0", "osd.1"]
+    assert _unlimited(state) == ["osd.0", "osd.1"]
 
 
 def refused(description: LabDescription, monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
@@ -111,22 +111,22 @@ def refused(description: LabDescription, monkeypatch: pytest.MonkeyPatch, folder
 
 def test_more_cores_than_there_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wanted = LabDescription(osd_size_bytes=512 << 20, cpu_per_host=4096.0)
-    told = refused(wanted, monkeypatch, tmp_path)
-    assert told == (
-        f"a host of the lab was to have 4096 cores, and this machine has {os.cpu_count()}"
+    reported = refused(wanted, monkeypatch, tmp_path)
+    assert reported == (
+        f"a host of the lab needs 4096 cores, and this machine has {os.cpu_count()}"
     )
 
 
 def test_no_controller_and_no_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wanted = LabDescription(osd_size_bytes=512 << 20, cpu_per_host=0.1)
-    monkeypatch.setattr("leadline.lab.processes._here", lambda: ())
+    monkeypatch.setattr("leadline.lab.cpu_groups._mounted_controllers", lambda: ())
     assert "not mounted" in refused(wanted, monkeypatch, tmp_path)
     here = (Controller(root=tmp_path, unified=False),)
-    monkeypatch.setattr("leadline.lab.processes._here", lambda: here)
-    monkeypatch.setattr("leadline.lab.processes.os.geteuid", lambda: 1000)
-    assert "by root only" in refused(wanted, monkeypatch, tmp_path)
-    monkeypatch.setattr("leadline.lab.processes.os.geteuid", lambda: 0)
-    monkeypatch.setattr("leadline.lab.processes.os.access", lambda path, mode: False)
+    monkeypatch.setattr("leadline.lab.cpu_groups._mounted_controllers", lambda: here)
+    monkeypatch.setattr("leadline.lab.cpu_groups.os.geteuid", lambda: 1000)
+    assert "only root" in refused(wanted, monkeypatch, tmp_path)
+    monkeypatch.setattr("leadline.lab.cpu_groups.os.geteuid", lambda: 0)
+    monkeypatch.setattr("leadline.lab.cpu_groups.os.access", lambda path, mode: False)
     assert "read-only" in refused(wanted, monkeypatch, tmp_path)
 
 
@@ -140,25 +140,25 @@ def test_groups_are_made_with_a_quota_that_the_kernel_takes(
     if unified:
         (tmp_path / "cgroup.subtree_control").write_text("")
     groups = {host: tmp_path / "leadline-lab-t" / host for host in ("h1", "h2")}
-    processes.make(groups, cores)
-    assert [processes.quota_of(folder) for folder in groups.values()] == [quota] * 2
+    cpu_groups.make(groups, cores)
+    assert [cpu_groups.read_quota(folder) for folder in groups.values()] == [quota] * 2
     assert (groups["h1"] / "cpu.max").exists() == unified
     if unified:
         for above in (tmp_path, tmp_path / "leadline-lab-t"):
             assert (above / "cgroup.subtree_control").read_text() == "+cpu"
 
 
-def test_what_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "leadline-lab-t").write_text("")
     with pytest.raises(LeadlineError) as caught:
-        processes.make({"h1": tmp_path / "leadline-lab-t" / "h1"}, 0.5)
+        cpu_groups.make({"h1": tmp_path / "leadline-lab-t" / "h1"}, 0.5)
     assert caught.value.kind is errors.LAB_FAILED
     assert "leadline-lab-t" in caught.value.context[0]
 
 
-def test_a_process_that_the_group_does_not_take_is_told(tmp_path: Path) -> None:
-    processes.put_in(tmp_path, [17])
+def test_a_process_that_the_group_does_not_take_is_reported(tmp_path: Path) -> None:
+    cpu_groups.assign(tmp_path, [17])
     # A plain file keeps what was written last, as a kernel that drops the first would.
     with pytest.raises(LeadlineError) as caught:
-        processes.put_in(tmp_path, [17, 18])
-    assert "has not taken process 17" in caught.value.context[0]
+        cpu_groups.assign(tmp_path, [17, 18])
+    assert "does not hold process 17" in caught.value.context[0]

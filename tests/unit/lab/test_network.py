@@ -1,4 +1,4 @@
-"""The lab's network, as far as it can be told without namespaces."""
+"""The lab's network, as far as it can be reported without namespaces."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_ping_without_a_reply_measures_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "no line tells how many"),
-        ("ping: unknown host\n", "no line tells how many"),
+        ("", "no line with the number"),
+        ("ping: unknown host\n", "no line with the number"),
         (PING.replace("4 received", "5 received"), "shows 4 replies and counts 5"),
     ],
 )
@@ -258,7 +258,7 @@ def test_the_forwarder_compiles_without_a_warning(tmp_path: Path) -> None:
         (["--ready", "r", "--delays", "d", *map(str, range(65))], "there are too many zones"),
     ],
 )
-def test_wrong_arguments_of_the_forwarder_are_told(
+def test_wrong_arguments_of_the_forwarder_are_reported(
     cache: Path, arguments: list[str], fault: str
 ) -> None:
     done = subprocess.run([build(), *arguments], capture_output=True, text=True, timeout=30)

@@ -18,14 +18,14 @@ from leadline.plan.target_url import GIB, RunnerKind, VolumeMode
 from leadline.planning.draft import (
     PREFILL_BPS,
     Draft,
+    DraftRequest,
     Load,
     Published,
     Quota,
     Survey,
-    Wish,
-    cost_of,
     draft,
-    total,
+    estimate_cost,
+    sum_costs,
 )
 from leadline.planning.text import Settings, plan_text
 
@@ -83,7 +83,7 @@ def left(found: Draft) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("provisioner", "said"),
+    ("provisioner", "reason"),
     [
         ("kubernetes.io/no-provisioner", "has no provisioner"),
         ("kubernetes.io/aws-ebs", "use a class of ebs.csi.aws.com"),
@@ -93,10 +93,10 @@ def left(found: Draft) -> dict[str, str]:
         ("absent.csi.example.com", "no node has its CSI driver absent.csi.example.com"),
     ],
 )
-def test_what_makes_no_volumes_is_left_out_with_the_reason(provisioner: str, said: str) -> None:
-    found = draft(seen([storage_class("odd", provisioner)]), Wish(), LOAD, frozenset())
+def test_what_makes_no_volumes_is_left_out_with_the_reason(provisioner: str, reason: str) -> None:
+    found = draft(seen([storage_class("odd", provisioner)]), DraftRequest(), LOAD, frozenset())
     assert found.targets == ()
-    assert said in left(found)["odd"]
+    assert reason in left(found)["odd"]
 
 
 def test_a_class_that_is_another_by_a_new_name_is_left_out_and_the_default_stays() -> None:
@@ -105,47 +105,47 @@ def test_a_class_that_is_another_by_a_new_name_is_left_out_and_the_default_stays
     same = storage_class("zzz", parameters={"pool": "p"}, metadata=default, reclaimPolicy="Retain")
     other = storage_class("other", parameters={"pool": "q"})
     mounted = storage_class("mounted", parameters={"pool": "p"}, mountOptions=["discard"])
-    found = draft(seen([one, same, other, mounted]), Wish(), LOAD, frozenset())
+    found = draft(seen([one, same, other, mounted]), DraftRequest(), LOAD, frozenset())
     assert [target.name for target in found.targets] == ["zzz", "mounted", "other"]
     assert left(found) == {
-        "aaa": "differs from 'zzz' by its name only: the same provisioner and parameters"
+        "aaa": "differs from 'zzz' only by name: the same provisioner and parameters"
     }
 
 
 def test_a_class_that_keeps_volumes_needs_the_right_to_let_them_go() -> None:
     survey = seen([storage_class("kept", reclaimPolicy="Retain")])
-    assert draft(survey, Wish(), LOAD, frozenset()).targets
-    refused = draft(replace(survey, patches_volumes=False), Wish(), LOAD, frozenset())
+    assert draft(survey, DraftRequest(), LOAD, frozenset()).targets
+    refused = draft(replace(survey, patches_volumes=False), DraftRequest(), LOAD, frozenset())
     assert "may not patch persistentvolumes" in left(refused)["kept"]
-    unknown = draft(replace(survey, patches_volumes=None), Wish(), LOAD, frozenset())
+    unknown = draft(replace(survey, patches_volumes=None), DraftRequest(), LOAD, frozenset())
     assert unknown.targets, "the run asks again"
 
 
 def test_folders_are_used_as_such_and_give_no_block_devices() -> None:
     survey = seen([storage_class("files", "cephfs.csi.ceph.com")], drivers=("cephfs.csi.ceph.com",))
     folders = frozenset({"files"})
-    (target,) = draft(survey, Wish(), LOAD, folders).targets
+    (target,) = draft(survey, DraftRequest(), LOAD, folders).targets
     assert target.mode is VolumeMode.FILESYSTEM
     assert "mode=filesystem" in target.url
-    block = draft(survey, Wish(mode=VolumeMode.BLOCK), LOAD, folders)
-    assert "raw block devices were asked for" in left(block)["files"]
-    vm = draft(survey, Wish(runner=RunnerKind.VM), LOAD, folders)
+    block = draft(survey, DraftRequest(mode=VolumeMode.BLOCK), LOAD, folders)
+    assert "raw block devices were requested" in left(block)["files"]
+    vm = draft(survey, DraftRequest(runner=RunnerKind.VM), LOAD, folders)
     assert "a virtual machine takes its data disk as a block device" in left(vm)["files"]
 
 
-def test_virtual_machines_need_kubevirt_unless_nobody_can_say() -> None:
+def test_virtual_machines_need_kubevirt_unless_it_is_unknown() -> None:
     survey = seen([storage_class("rbd")])
-    wish = Wish(runner=RunnerKind.VM)
-    assert draft(survey, wish, LOAD, frozenset()).targets[0].url.endswith("runner=vm&vm=small")
-    without = draft(replace(survey, kubevirt=False), wish, LOAD, frozenset())
+    request = DraftRequest(runner=RunnerKind.VM)
+    assert draft(survey, request, LOAD, frozenset()).targets[0].url.endswith("runner=vm&vm=small")
+    without = draft(replace(survey, kubevirt=False), request, LOAD, frozenset())
     assert "has no KubeVirt" in left(without)["rbd"]
-    assert draft(replace(survey, kubevirt=None), wish, LOAD, frozenset()).targets
+    assert draft(replace(survey, kubevirt=None), request, LOAD, frozenset()).targets
 
 
-def test_a_provisioner_that_is_no_csi_driver_is_doubted_not_left_out() -> None:
+def test_a_provisioner_that_is_no_csi_driver_is_unproven_not_left_out() -> None:
     survey = seen([storage_class("local", "rancher.io/local-path"), storage_class("rbd")])
-    found = draft(survey, Wish(), LOAD, frozenset({"local"}))
-    assert [(one.name, bool(one.doubt)) for one in found.targets] == [
+    found = draft(survey, DraftRequest(), LOAD, frozenset({"local"}))
+    assert [(one.name, bool(one.unproven)) for one in found.targets] == [
         ("rbd", False),
         ("local", True),
     ]
@@ -157,40 +157,42 @@ def test_a_provisioner_that_is_no_csi_driver_is_doubted_not_left_out() -> None:
 def test_the_usual_size_shrinks_to_what_is_published(largest: int, size: int | None) -> None:
     room = {"rbd": Published(largest=largest * GIB, total=100 * GIB)}
     survey = replace(seen([storage_class("rbd")]), published=room)
-    found = draft(survey, Wish(), LOAD, frozenset())
+    found = draft(survey, DraftRequest(), LOAD, frozenset())
     if size is None:
-        assert "publishes room for a volume of 0 B at most" in left(found)["rbd"]
+        assert "publishes capacity for a volume of 0 B at most" in left(found)["rbd"]
     else:
         assert [one.size_bytes for one in found.targets] == [size * GIB]
 
 
 def test_a_volume_is_never_smaller_than_the_data() -> None:
     large = replace(LOAD, span_bytes=25 * GIB + 1)
-    (target,) = draft(seen([storage_class("rbd")]), Wish(), large, frozenset()).targets
+    (target,) = draft(seen([storage_class("rbd")]), DraftRequest(), large, frozenset()).targets
     assert target.size_bytes == 26 * GIB
-    asked = draft(seen([storage_class("rbd")]), Wish(sizes=(20 * GIB,)), large, frozenset())
+    asked = draft(seen([storage_class("rbd")]), DraftRequest(sizes=(20 * GIB,)), large, frozenset())
     assert "the workloads need" in left(asked)["rbd"]
 
 
 def test_all_targets_share_a_quota() -> None:
     survey = seen([storage_class("a"), storage_class("b")])
     quota = Quota(name="team", left={"requests.storage": 30 * GIB})
-    found = draft(replace(survey, quotas=(quota,)), Wish(), LOAD, frozenset())
+    found = draft(replace(survey, quotas=(quota,)), DraftRequest(), LOAD, frozenset())
     assert [one.size_bytes for one in found.targets] == [10 * GIB, 10 * GIB]
-    asked = draft(replace(survey, quotas=(quota,)), Wish(sizes=(20 * GIB,)), LOAD, frozenset())
+    asked = draft(
+        replace(survey, quotas=(quota,)), DraftRequest(sizes=(20 * GIB,)), LOAD, frozenset()
+    )
     assert [one.name for one in asked.targets] == ["a"]
     assert "the quota 'team' leaves 10 GiB of requests.storage" in left(asked)["b"]
 
 
 def test_the_study_is_cut_to_what_the_nodes_hold_at_once_from_the_small_end() -> None:
     survey = seen([storage_class("a"), storage_class("b")])
-    wish = Wish(
+    request = DraftRequest(
         runner=RunnerKind.VM,
         vms=("large", "small", "medium"),
         sizes=(500 * GIB, 150 * GIB),
         counts=(5, 1),
     )
-    found = draft(survey, wish, LOAD, frozenset())
+    found = draft(survey, request, LOAD, frozenset())
     # 32 cores: 2 x 1, then no 5 of 2 cores each for both, and so on: never more than there are.
     assert sum(one.cpu * one.count for one in found.targets) <= 32
     assert [one.name for one in found.targets][:3] == [
@@ -211,16 +213,18 @@ def test_the_study_is_cut_to_what_the_nodes_hold_at_once_from_the_small_end() ->
         {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]},
     ],
 )
-def test_nodes_that_take_no_pods_have_no_room(spec: Manifest) -> None:
-    found = draft(seen([storage_class("a")], [node("a", **spec)]), Wish(), LOAD, frozenset())
-    assert "no room for a runner" in left(found)["a"]
+def test_nodes_that_take_no_pods_have_no_capacity(spec: Manifest) -> None:
+    found = draft(
+        seen([storage_class("a")], [node("a", **spec)]), DraftRequest(), LOAD, frozenset()
+    )
+    assert "no capacity for a runner" in left(found)["a"]
 
 
 def test_pods_get_one_processor_where_two_do_not_fit() -> None:
     survey = seen([storage_class("a"), storage_class("b")], [node("n", cpu="2")])
-    found = draft(survey, Wish(), LOAD, frozenset())
+    found = draft(survey, DraftRequest(), LOAD, frozenset())
     assert (len(found.targets), found.cpu) == (2, 1)
-    alone = draft(survey, Wish(classes=("a",)), LOAD, frozenset())
+    alone = draft(survey, DraftRequest(classes=("a",)), LOAD, frozenset())
     assert (len(alone.targets), alone.cpu) == (1, None)
 
 
@@ -229,22 +233,22 @@ def test_a_user_who_sees_no_nodes_gets_a_plan_all_the_same() -> None:
     survey = Survey(
         inventory=inventory, kubevirt=None, patches_volumes=None, unseen=("nodes; may not list",)
     )
-    found = draft(survey, Wish(counts=(50,)), LOAD, frozenset())
+    found = draft(survey, DraftRequest(counts=(50,)), LOAD, frozenset())
     assert [one.count for one in found.targets] == [50]
     assert found.notes == ("nodes; may not list",)
 
 
 def test_time_and_bytes_add_up_over_volumes_and_targets() -> None:
     survey = seen([storage_class("a"), storage_class("b")])
-    found = draft(survey, Wish(counts=(3,)), LOAD, frozenset({"b"}))
-    raw, files = (cost_of(one, LOAD) for one in found.targets)
+    found = draft(survey, DraftRequest(counts=(3,)), LOAD, frozenset({"b"}))
+    raw, files = (estimate_cost(one, LOAD) for one in found.targets)
     assert (raw.prefill_bytes, files.prefill_bytes) == (3 * GIB, 6 * GIB)
     assert raw.prefill_s == pytest.approx(3 * GIB / PREFILL_BPS)
-    whole = total([raw, files])
+    whole = sum_costs([raw, files])
     assert (whole.trials, whole.io_s, whole.volumes) == (24, 180.0, 6)
     assert whole.claimed_bytes == 6 * 20 * GIB
     assert whole.total_s == pytest.approx(raw.total_s + files.total_s)
-    without = cost_of(found.targets[0], replace(LOAD, prefill=False))
+    without = estimate_cost(found.targets[0], replace(LOAD, prefill=False))
     assert (without.prefill_bytes, without.prefill_s) == (0, 0.0)
 
 
@@ -256,7 +260,7 @@ def loaded(text: str, folder: Path) -> Any:
 
 def test_the_text_is_a_plan_that_says_what_was_found(tmp_path: Path) -> None:
     survey = seen([storage_class("a"), storage_class("none", "kubernetes.io/no-provisioner")])
-    found = draft(survey, Wish(counts=(1, 2)), LOAD, frozenset())
+    found = draft(survey, DraftRequest(counts=(1, 2)), LOAD, frozenset())
     settings = Settings(
         context="team/api.example:6443/kube:admin",
         namespace="bench",
@@ -281,7 +285,7 @@ def test_the_text_is_a_plan_that_says_what_was_found(tmp_path: Path) -> None:
 def test_no_name_of_a_context_breaks_the_text(context: str) -> None:
     import yaml
 
-    found = draft(seen([storage_class("a")]), Wish(), LOAD, frozenset())
+    found = draft(seen([storage_class("a")]), DraftRequest(), LOAD, frozenset())
     text = plan_text(found, LOAD, Settings(context=context, profiles=("quick",)))
     read = yaml.safe_load(text)
     kept = read["clusters"]["kubernetes"]["kubernetes"]["context"]
@@ -289,9 +293,9 @@ def test_no_name_of_a_context_breaks_the_text(context: str) -> None:
     assert json.dumps(read["targets"][0]["name"]) == '"a"'
 
 
-def test_what_does_not_fit_leaves_its_room_to_the_next() -> None:
+def test_what_does_not_fit_leaves_its_capacity_to_the_next() -> None:
     survey = seen([storage_class("a")], [node("n", cpu="8")])
-    wish = Wish(sizes=(GIB, 2 * GIB), counts=(1, 5), cpu=2.0)
-    found = draft(survey, wish, LOAD, frozenset())
-    # Five of two cores do not fit beside one; the next is placed where they were tried.
+    request = DraftRequest(sizes=(GIB, 2 * GIB), counts=(1, 5), cpu=2.0)
+    found = draft(survey, request, LOAD, frozenset())
+    # Five of two cores do not fit next to one; the next is placed where they were tried.
     assert [one.name for one in found.targets] == ["a-1gi-x1", "a-2gi-x1"]

@@ -15,7 +15,7 @@ from leadline.pools.recipes import PREFIX, PoolRecipe, decide, owner_of, pool_na
 
 
 def quiet(what: str) -> None:
-    """Nobody listens."""
+    """No user listens."""
 
 
 class Breaking:
@@ -70,9 +70,9 @@ class PoolContract:
                 place = state.place_of(name)
                 assert place is not None
                 assert place.failure_domain == domain
-            assert {our.name for our in state.ours} == {"rep2", "ec-2-1"}
+            assert {our.name for our in state.owned} == {"rep2", "ec-2-1"}
         finally:
-            remove_pools(commands, read_state(commands).ours, (), note=quiet, warn=quiet)
+            remove_pools(commands, read_state(commands).owned, (), note=quiet, warn=quiet)
         assert seen(commands) == before
 
     def test_making_them_again_changes_nothing(
@@ -84,7 +84,7 @@ class PoolContract:
             create_pools(commands, recipes, note=quiet, warn=quiet)
             assert seen(commands) == made
         finally:
-            remove_pools(commands, read_state(commands).ours, (), note=quiet, warn=quiet)
+            remove_pools(commands, read_state(commands).owned, (), note=quiet, warn=quiet)
 
     @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
     @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ class PoolContract:
         assert breaking.spent
         assert seen(commands) == before
 
-    def test_a_pool_that_somebody_made_meanwhile_stays(
+    def test_a_pool_that_another_user_made_meanwhile_stays(
         self, commands: Commands, recipes: tuple[PoolRecipe, ...]
     ) -> None:
         rule = next(iter(read_state(commands).rules))
@@ -117,7 +117,7 @@ class PoolContract:
         )
         try:
             before = seen(commands)
-            with pytest.raises(LeadlineError, match="somebody made a pool 'ec-2-1' meanwhile"):
+            with pytest.raises(LeadlineError, match="another pool 'ec-2-1' was created meanwhile"):
                 create_pools(commands, recipes, note=quiet, warn=quiet)
             assert seen(commands) == before
         finally:
@@ -138,7 +138,7 @@ class PoolContract:
         assert state.stray == ("leadline-ec-2-1",)
         create_pools(commands, recipes, note=quiet, warn=quiet)
         assert read_state(commands).marks.finished == {"rep2", "ec-2-1"}
-        remove_pools(commands, read_state(commands).ours, (), note=quiet, warn=quiet)
+        remove_pools(commands, read_state(commands).owned, (), note=quiet, warn=quiet)
         assert seen(commands) == before
 
     def test_traces_without_a_pool_are_removed(

@@ -12,12 +12,12 @@ from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.pools.recipes import pool_name
 from leadline.pools.rook import classes_on, volumes_of
 from leadline.pools.rook_resources import (
-    Ground,
+    Prerequisites,
     RookDecision,
     RookState,
     choose_cluster,
     decide,
-    ground_of,
+    find_prerequisites,
     require_usable,
 )
 
@@ -83,14 +83,14 @@ def seen(
     )
 
 
-def ground(state: RookState, **given: str | None) -> Ground:
+def prerequisites(state: RookState, **given: str | None) -> Prerequisites:
     cluster = choose_cluster(state.inventory, None)
     asked: dict[str, str | None] = {"failure_domain": None, "device_class": None, **given}
-    return ground_of(state.inventory, cluster, **asked)
+    return find_prerequisites(state.inventory, cluster, **asked)
 
 
 def decided(state: RookState, *names: str, **given: str | None) -> dict[str, RookDecision]:
-    found = decide([pool_name(name) for name in names], state, ground(state, **given))
+    found = decide([pool_name(name) for name in names], state, prerequisites(state, **given))
     return {entry.name: entry for entry in found}
 
 
@@ -108,15 +108,15 @@ def decided(state: RookState, *names: str, **given: str | None) -> dict[str, Roo
 def test_the_failure_domain_is_the_highest_with_three_buckets(
     nodes: list[Manifest], domain: str, buckets: int
 ) -> None:
-    found = ground(seen(nodes=nodes))
+    found = prerequisites(seen(nodes=nodes))
     assert (found.domain, found.buckets) == (domain, buckets)
     assert "counted over the nodes" in found.notes[0]
 
 
 def test_a_failure_domain_that_is_named_is_taken() -> None:
-    found = ground(seen(), failure_domain="host")
+    found = prerequisites(seen(), failure_domain="host")
     assert (found.domain, found.buckets, found.notes) == ("host", 6, ())
-    assert ground(seen(), failure_domain="chassis").buckets is None
+    assert prerequisites(seen(), failure_domain="chassis").buckets is None
 
 
 def test_what_needs_more_buckets_than_there_are_is_skipped_with_the_numbers() -> None:
@@ -146,20 +146,20 @@ def test_the_class_that_says_least_of_its_own_is_copied_without_what_it_says() -
     plain = rbd_class("zz", mounter="rbd-nbd", topologyConstrainedPools="[]")
     others = [rbd_class("aa", encrypted="true"), rbd_class("bb", mapOptions="krbd:rxbounce")]
     state = seen(classes=[*others, plain, rbd_class("cc", namespace="other")])
-    assert ground(state).template.name == "zz"
+    assert prerequisites(state).template.name == "zz"
     made = decided(state, "rep2")["rep2"].makes[1]["parameters"]
     assert made == {"clusterID": SPACE, "imageFeatures": "layering", "pool": "rep2"}
 
 
 def test_without_a_class_to_copy_from_nothing_is_made() -> None:
-    with pytest.raises(LeadlineError, match="no StorageClass makes RBD volumes"):
-        ground(seen(classes=[rbd_class("cc", namespace="other")]))
+    with pytest.raises(LeadlineError, match="no StorageClass creates RBD volumes"):
+        prerequisites(seen(classes=[rbd_class("cc", namespace="other")]))
 
 
 def test_the_device_class_of_other_pools_is_theirs_too() -> None:
     spec = {"failureDomain": "zone", "replicated": {"size": 3}, "deviceClass": "ssd"}
     state = seen(pools=[item(CEPH, "CephBlockPool", "replicapool", SPACE, spec=spec)])
-    assert ground(state).device_class == "ssd"
+    assert prerequisites(state).device_class == "ssd"
     assert decided(state, "rep2")["rep2"].makes[0]["spec"]["deviceClass"] == "ssd"
 
 
@@ -168,10 +168,10 @@ def test_of_several_device_classes_one_must_be_named() -> None:
     status = {"phase": "Ready", "storage": {"deviceClasses": classes}}
     state = seen(clusters=[item(CEPH, "CephCluster", "ceph", SPACE, spec={}, status=status)])
     with pytest.raises(LeadlineError, match="OSDs of 2 device classes"):
-        ground(state)
-    assert ground(state, device_class="ssd").device_class == "ssd"
+        prerequisites(state)
+    assert prerequisites(state, device_class="ssd").device_class == "ssd"
     with pytest.raises(LeadlineError, match="no OSDs of the device class 'nvme'"):
-        ground(state, device_class="nvme")
+        prerequisites(state, device_class="nvme")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_data_pool_that_the_filesystem_has_already_is_named() -> None:
     )
     found = decided(state, "cephfs-rep3", "cephfs-rep2")
     assert found["cephfs-rep3"].reason == (
-        "the data pool myfs-data0 is one: use storageclass:cephfs"
+        "the data pool myfs-data0 exists: use storageclass:cephfs"
     )
     assert found["cephfs-rep2"].act.value == "skipped"
 

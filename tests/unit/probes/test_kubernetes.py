@@ -18,9 +18,8 @@ from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import kinds
+from leadline.inventory.kubernetes.kinds import GAPS, VERSION, ObjectKind, config_map_names
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.probes import kubernetes as probe
 from leadline.probes.ceph import Toolbox
 from leadline.probes.kubernetes import capture
 from tests.conftest import RECORDED
@@ -119,7 +118,7 @@ def rook() -> Cluster:
 
 
 def gaps(dumps: Any) -> list[tuple[str, str]]:
-    return [(load["what"], load["reason"]) for load in json.loads(dumps.get(kinds.GAPS, "[]"))]
+    return [(load["what"], load["reason"]) for load in json.loads(dumps.get(GAPS, "[]"))]
 
 
 def test_what_a_cluster_answers_is_what_is_read() -> None:
@@ -133,7 +132,7 @@ def test_what_a_cluster_answers_is_what_is_read() -> None:
     assert b"hunter2" not in b"".join(dumps.values())
     assert b"images" not in dumps["nodes.json"]
     assert gaps(dumps) == [
-        ("Ceph", "no pod of rook-ceph-tools runs in rook-ceph: only what Rook is told to run")
+        ("Ceph", "no pod of rook-ceph-tools runs in rook-ceph: only the configuration in Rook")
     ]
 
 
@@ -144,10 +143,10 @@ def test_only_what_is_needed_is_asked_and_never_a_secret() -> None:
     assert verbs == {"get", "list"}
     assert not any("secret" in resource for _, resource, _ in cluster.asked)
     maps = {where for verb, resource, where in cluster.asked if resource == "configmaps"}
-    assert maps == {f"rook-ceph/{name}" for name in kinds.CONFIG_MAP_NAMES}
+    assert maps == {f"rook-ceph/{name}" for name in config_map_names()}
     where = {resource: namespace for verb, resource, namespace in cluster.asked if verb == "list"}
     assert where["nodes"] == ""
-    assert where["cephclusters.ceph.rook.io"] == "*"
+    assert where["cephclusters.ceph.rook.io"] == ""
 
 
 def test_the_newest_version_that_has_objects_counts() -> None:
@@ -158,18 +157,18 @@ def test_the_newest_version_that_has_objects_counts() -> None:
     assert item["apiVersion"] == "openebs.io/v1beta2"
 
 
-def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
+def test_what_is_forbidden_is_reported_and_the_rest_is_read() -> None:
     cluster = rook()
     for resource in ("nodes", "version", "namespaces", "configmaps", "pods"):
         cluster.refused[resource] = denied("list", resource)
     dumps = capture(cluster.connection)
-    told = dict(gaps(dumps))
-    assert told[kinds.NODE.purpose] == "this user may not list nodes; have a rule added"
-    assert set(told) == {
+    reported = dict(gaps(dumps))
+    assert reported[ObjectKind.NODE.purpose] == "this user may not list nodes; have a rule added"
+    assert set(reported) == {
         "the version of Kubernetes",
-        kinds.NODE.purpose,
-        kinds.NAMESPACE.purpose,
-        f"{kinds.CONFIG_MAP.purpose} in rook-ceph",
+        ObjectKind.NODE.purpose,
+        ObjectKind.NAMESPACE.purpose,
+        f"{ObjectKind.CONFIG_MAP.purpose} in rook-ceph",
         "Ceph",
     }
     found = kubernetes_inventory(dumps)
@@ -178,9 +177,7 @@ def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
 
 
 def test_a_user_who_may_see_nothing_is_refused() -> None:
-    cluster = Cluster(
-        refused={kind.resource: denied("list", kind.resource) for kind in kinds.KINDS}
-    )
+    cluster = Cluster(refused={kind.resource: denied("list", kind.resource) for kind in ObjectKind})
     with pytest.raises(LeadlineError) as caught:
         capture(cluster.connection)
     assert caught.value.kind is errors.KUBERNETES_DENIED
@@ -206,7 +203,7 @@ class CephShell:
 
     commands: list[str] = field(default_factory=list)
     status: int = 0
-    complaint: bytes = b""
+    error_line: bytes = b""
     only: str = ""
 
     name: str = "pod rook-ceph/rook-ceph-tools-1"
@@ -267,7 +264,7 @@ def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "complaint", "told"),
+    ("status", "error_line", "reported"),
     [
         (1, b"[errno 110] RADOS timed out (error connecting to the cluster)", "does not answer"),
         (13, b"[errno 13] RADOS permission denied", "refuses `ceph status`"),
@@ -275,13 +272,13 @@ def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
     ],
 )
 def test_a_toolbox_that_does_not_work(
-    shell: CephShell, status: int, complaint: bytes, told: str
+    shell: CephShell, status: int, error_line: bytes, reported: str
 ) -> None:
-    shell.status, shell.error_line = status, complaint
+    shell.status, shell.error_line = status, error_line
     dumps = capture(with_toolbox().connection)
     ((what, reason),) = gaps(dumps)
     assert what == "Ceph"
-    assert told in reason
+    assert reported in reason
     assert kubernetes_inventory(dumps).ceph is None
 
 
@@ -297,19 +294,18 @@ def test_of_two_clusters_the_second_is_a_gap(shell: CephShell) -> None:
 
 def test_the_probe_keeps_the_dumps_that_a_folder_gives() -> None:
     """The same names and forms, so that an archive's dumps and a folder's are one thing."""
-    from leadline.inventory.kubernetes.objects import read_folder
+    from leadline.inventory.kubernetes.folder import read_folder
 
     saved = read_folder(CLUSTERS / "rook").dumps
-    names = {kind.dump for kind in kinds.KINDS} | {kinds.GAPS, kinds.VERSION}
+    names = {kind.dump for kind in ObjectKind} | {GAPS, VERSION}
     assert set(saved) <= names
     assert set(capture(rook().connection)) <= names
-    assert probe.kinds is kinds
 
 
 def test_a_connection_that_is_lost_is_made_again(
     shell: CephShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is changed by what is asked; after three times it is told."""
+    """Nothing is changed by what is asked; after three times it is reported."""
     run, failures = shell.run, [2]
 
     def flaky(script: str, *arguments: str, **rest: Any) -> CommandResult:

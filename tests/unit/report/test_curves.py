@@ -108,7 +108,7 @@ def test_nines_are_as_far_apart_as_they_are_rare() -> None:
     assert nines(Metric.LATENCY_P99) == pytest.approx(2)
     assert nines(Metric.LATENCY_P999) == pytest.approx(3)
     assert nines(Metric.LATENCY_P9999) == pytest.approx(4)
-    with pytest.raises(ValueError, match="iops is no percentile"):
+    with pytest.raises(ValueError, match="iops is not a percentile"):
         nines(Metric.IOPS)
 
 

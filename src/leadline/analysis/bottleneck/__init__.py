@@ -1,1 +1,1 @@
-"""What a load level was held back by, named from evidence that stands beside it."""
+"""Bottlenecks: which resource limited a load level, by its evidence."""

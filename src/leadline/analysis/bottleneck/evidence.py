@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from leadline.analysis.explain.facts import PoolFacts, facts_of, legs
+from leadline.analysis.explain.round_trips import count_round_trips
+from leadline.analysis.explain.systems import PoolFacts, collect_facts
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
@@ -14,7 +15,7 @@ from leadline.formats.ceph.counters import MissedCounters, OsdRates, osd_rates
 from leadline.formats.host_rates import MachineRates, machine_rates
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
-from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Phase, Target
 from leadline.plan.target_url import TargetKind
@@ -31,8 +32,7 @@ class LevelEvidence:
     `machines` are the rates of all sampled machines, `processor` is the load generator's by the
     record, of which it used `engine_cores`. `job_core_share` is the share of one core that the
     busiest job used. `osds` exist only for a Ceph cluster (`on_ceph`); `on_lab`: the cluster runs
-    on the load generator. `client_link_bps` is the speed of the client's link in bytes per second
-    where the inventory or the user states it. `devices` are the disks of a target on the client
+    on the load generator. `devices` are the disks of a target on the client
     itself; `rotational`: all of them are.
 
     `asked` I/Os were requested in flight and `in_flight` were (Little's law); `offered_iops` is the
@@ -50,7 +50,6 @@ class LevelEvidence:
     osds: tuple[OsdRates, ...] = ()
     on_ceph: bool = False
     on_lab: bool = False
-    client_link_bps: float | None = None
     devices: frozenset[str] = field(default_factory=frozenset)
     rotational: bool | None = None
     asked: int | None = None
@@ -147,14 +146,14 @@ def _inventory(run: Run, target: Target) -> CephInventory | None:
 
 
 def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
-    pool = pool_of(inventory, target.parsed) if target.url else None
+    pool = find_pool(inventory, target.parsed) if target.url else None
     if pool is None:
         return None
     names = {target.name: (pool.name, pool.name)}
     policy = target.parsed.options.get("read_policy", "default")
     reads = {target.name: (policy, policy)}
     try:
-        facts = facts_of(inventory, inventory, names, None, None, reads=reads)
+        facts = collect_facts(inventory, inventory, names, None, None, reads=reads)
     except ValueError:
         return None  # a read policy of a newer release
     return facts.pools[target.name][0] if target.name in facts.pools else None
@@ -188,7 +187,7 @@ def trips_of(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: boo
     if pool.zones < 2 and not measured:
         return 0.0
     whole = sum(by_op.values())
-    expected = [(rate, legs(op, pool).expected) for op, rate in by_op.items()]
+    expected = [(rate, count_round_trips(op, pool).expected) for op, rate in by_op.items()]
     if not whole or any(one is None for _, one in expected):
         return None
     return sum(rate * (one or 0.0) for rate, one in expected) / whole
@@ -199,16 +198,7 @@ _STARTING_S = 0.5
 _SUMMED = (Metric.IOPS, Metric.BANDWIDTH)
 
 
-def level_evidence(
-    run: Run, target: str, workload: str, level: str, *, client_link_bps: float | None = None
-) -> LevelEvidence:
-    """Collect the evidence of one load level. Raises KeyError where the plan has no such cell."""
-    return levels_evidence(run, target, workload, client_link_bps=client_link_bps)[level]
-
-
-def levels_evidence(
-    run: Run, target: str, workload: str, *, client_link_bps: float | None = None
-) -> Mapping[str, LevelEvidence]:
+def levels_evidence(run: Run, target: str, workload: str) -> Mapping[str, LevelEvidence]:
     """Collect the evidence of all levels of a workload on a target, in the order of the plan.
 
     A level's evidence is from one completed trial, the one with the median throughput (of two the
@@ -237,9 +227,7 @@ def levels_evidence(
     found = {}
     for number, cell in cells:
         more = [rate for other, rate in rates.items() if _heavier(run.plan.cells[other], cell)]
-        found[cell.level] = _evidence(
-            cell, seen[number], system, max(more, default=None), client_link_bps
-        )
+        found[cell.level] = _evidence(cell, seen[number], system, max(more, default=None))
     return found
 
 
@@ -327,7 +315,6 @@ def _evidence(
     seen: Sequence[_Seen],
     system: TargetSystem,
     more_iops: float | None,
-    client_link_bps: float | None,
 ) -> LevelEvidence:
     load = cell.load
     if not seen:
@@ -338,7 +325,6 @@ def _evidence(
             on_lab=system.on_lab,
             devices=system.devices,
             rotational=system.rotational,
-            client_link_bps=client_link_bps,
         )
     middle = sorted(seen, key=lambda one: one.figures.iops)[(len(seen) - 1) // 2]
     trial, figures = middle.trial, middle.figures
@@ -354,7 +340,6 @@ def _evidence(
         osds=osds,
         on_ceph=system.on_ceph,
         on_lab=system.on_lab,
-        client_link_bps=client_link_bps,
         devices=system.devices,
         rotational=system.rotational,
         asked=figures.asked,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from leadline.analysis.bottleneck.evidence import LevelEvidence
 from leadline.formats.ceph.counters import OsdRates
-from leadline.formats.host_rates import DiskRates, GroupRates, InterfaceRates, MachineRates
+from leadline.formats.host_rates import DiskRates, GroupRates, MachineRates
 
 
 class Bottleneck(StrEnum):
@@ -68,6 +68,7 @@ class Reason(StrEnum):
     DISK_BUSY_WHERE_READ = "disk-busy-where-read"
     DISK_BUSY_PARALLEL = "disk-busy-parallel"
     DISK_FULL = "disk-full"
+    DISK_FULL_ROTATIONAL = "disk-full-rotational"
     # The load.
     OPEN_LOOP = "open-loop"
     IN_FLIGHT_UNKNOWN = "in-flight-unknown"
@@ -407,13 +408,10 @@ def client_network(level: LevelEvidence) -> Suspect:
     kind = Bottleneck.CLIENT_NETWORK
     if level.stays_here:
         return _local(kind, level)
-    link, rate = level.client_link_bps, level.bandwidth_bps
-    found = _fullest(kind, level.clients, link)
-    if found is not None:
-        return found
-    if link and rate is not None:
-        return _by_share(kind, rate / link, link)
-    return _suspect(kind, Strength.NOT_MEASURED, Reason.LINK_NOT_MEASURED, {"bandwidth_bps": rate})
+    numbers = {"bandwidth_bps": level.bandwidth_bps}
+    return _fullest(kind, level.clients) or _suspect(
+        kind, Strength.NOT_MEASURED, Reason.LINK_NOT_MEASURED, numbers
+    )
 
 
 def storage_network(level: LevelEvidence) -> Suspect:
@@ -421,7 +419,7 @@ def storage_network(level: LevelEvidence) -> Suspect:
     kind = Bottleneck.STORAGE_NETWORK
     if level.stays_here:
         return _local(kind, level)
-    found = _fullest(kind, level.storage, None)
+    found = _fullest(kind, level.storage)
     if found is None:
         return _suspect(kind, Strength.NOT_MEASURED, Reason.LINK_NOT_MEASURED)
     if found.strength is Strength.EXCLUDED and level.unreached_hosts != 0:
@@ -434,31 +432,24 @@ def _local(kind: Bottleneck, level: LevelEvidence) -> Suspect:
     return _suspect(kind, Strength.EXCLUDED, reason)
 
 
-def _fullest(
-    kind: Bottleneck, machines: Iterable[MachineRates], known_bps: float | None
-) -> Suspect | None:
+def _fullest(kind: Bottleneck, machines: Iterable[MachineRates]) -> Suspect | None:
     """The suspect of the link with the highest load; None where no link speed is known."""
-
-    def speed_bps(name: str, rates: InterfaceRates) -> float | None:
-        return rates.link_bps or (known_bps if name != "lo" else None)
-
     links = [
-        (max(rates.received_bps, rates.sent_bps) / speed, speed, machine.machine, name)
+        (max(rates.received_bps, rates.sent_bps) / rates.link_bps, rates.link_bps, machine, name)
         for machine in machines
         for name, rates in machine.interfaces.items()
-        if (speed := speed_bps(name, rates))
+        if rates.link_bps
     ]
     if not links:
         return None
-    share, speed, machine_name, interface = max(links, key=lambda link: link[0])
-    return replace(_by_share(kind, share, speed), machine=machine_name, device=interface)
-
-
-def _by_share(kind: Bottleneck, share: float, link_bps: float) -> Suspect:
+    share, link_bps, machine, interface = max(links, key=lambda link: link[0])
     strength = Strength.EXCLUDED
     if share >= NETWORKS_CROWDED:
         strength = Strength.NAMED if share >= FULL else Strength.SUSPECTED
-    return _suspect(kind, strength, Reason.LINK_LOAD, {"link_share": share, "link_bps": link_bps})
+    numbers = {"link_share": share, "link_bps": link_bps}
+    return _suspect(
+        kind, strength, Reason.LINK_LOAD, numbers, machine=machine.machine, device=interface
+    )
 
 
 # --- media: disks as the kernel counts them, and the time that OSDs wait for them ---------------
@@ -492,9 +483,10 @@ def media(level: LevelEvidence) -> Suspect:
     machine, name, disk = found
     strength, reason = Strength.EXCLUDED, Reason.DISK_BUSY
     if disk.utilisation >= ALWAYS_BUSY:
-        full = bool(level.rotational) or mostly_waiting
-        strength = Strength.NAMED if full else Strength.SUSPECTED
-        reason = Reason.DISK_FULL if full else Reason.DISK_BUSY_PARALLEL
+        strength, reason = Strength.SUSPECTED, Reason.DISK_BUSY_PARALLEL
+        if mostly_waiting or level.rotational:
+            strength = Strength.NAMED
+            reason = Reason.DISK_FULL if mostly_waiting else Reason.DISK_FULL_ROTATIONAL
     elif disk.utilisation >= OFTEN_IDLE:
         strength = Strength.SUSPECTED
     elif level.unreached_hosts != 0:

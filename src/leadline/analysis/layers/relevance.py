@@ -17,7 +17,7 @@ from leadline.analysis.layers.model import Flow, LayerFlow, find_layer
 from leadline.analysis.layers.trial import TrialLayers
 from leadline.analysis.layers.zfs import Queue, queues, vdev_devices, write_factor
 from leadline.inventory.layer import LayerKind
-from leadline.inventory.zfs import PARAMETERS_PARAMETERS
+from leadline.inventory.zfs import zfs_parameters
 from leadline.metrics import Op
 
 # Shares below this are noise.
@@ -47,7 +47,6 @@ _WAITS = ("dmu_tx_dirty_throttle", "dmu_tx_dirty_delay", "dmu_tx_dirty_over_max"
 _QUEUE_SAMPLES = 5
 # Requests queue if they wait for this share of their time at the device.
 _WAIT_SHARE = 0.5
-_PARAMETERS = {parameter.name: parameter for parameter in PARAMETERS_PARAMETERS}
 
 
 class _Load(Enum):
@@ -131,7 +130,7 @@ class _Dataset:
 
     def _default(self, name: str) -> int | None:
         """The default of the recorded version, otherwise of the newest known version."""
-        parameter = _PARAMETERS[name]
+        parameter = next(row for row in zfs_parameters() if row.name == name)
         default = parameter.default(self.zfs.facts.get("version", ""))
         return parameter.default("") if default is None else default
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -11,7 +11,7 @@ from leadline.analysis.scaling.limits import LimitPoint, Standing, check_level, 
 from leadline.analysis.verdicts import Judgement, Pair, Samples, judge
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import TrialStatus
-from leadline.formats.result import EngineOutput, JobResult, Operation, by_name
+from leadline.formats.result import EngineOutput, Operation, by_name
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Density, LatencyLimit, Workload
 from leadline.stats.histogram import LatencyHistogram, samples_needed
@@ -19,21 +19,6 @@ from leadline.stats.histogram import LatencyHistogram, samples_needed
 # --- fairness: the slowest client against the median client -------------------------------------
 
 _P99 = 0.99
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientFigures:
-    """One client's part in one trial: I/Os per second, seconds. None where not reported, and for a
-    percentile of too few I/Os. `client` is the engine's name of the client."""
-
-    trial: str
-    client: str
-    op: Op
-    iops: float | None
-    latency_mean_s: float | None
-    latency_p99_s: float | None
-    runtime_s: float | None
-    histogram: LatencyHistogram | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +56,6 @@ class Fairness:
         """The client with the lowest rate."""
         return self.clients[0] if self.iops_share is not None else None
 
-    @property
-    def latest(self) -> ClientSummary | None:
-        """The client with the highest p99."""
-        if self.p99_ratio is None:
-            return None
-        return max(self.clients, key=lambda one: one.latency_p99_s or 0.0)
-
 
 def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
     """Compute the fairness of a cell's completed trials; None for one client, or where the output
@@ -85,16 +63,16 @@ def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
     planned = {trial.id for trial in run.plan.trials if trial.cell == cell}
     workload = run.plan.cells[cell].workload
     trials = [
-        clients_of(stored, workload, op)
+        _clients(stored, workload, op)
         for stored in run.trials
         if stored.record.trial in planned and stored.record.status is TrialStatus.COMPLETED
     ]
     trials = [one for one in trials if one]
-    names = dict.fromkeys(one.client for figures in trials for one in figures)
+    names = dict.fromkeys(name for clients in trials for name in clients)
     if max(len(names), workload.clients) < 2 or not names:
         return None
     summaries = [_summary(name, trials) for name in names]
-    fewest = min(len(figures) for figures in trials)
+    fewest = min(map(len, trials))
     return Fairness(
         level=run.plan.cells[cell].level,
         op=op,
@@ -104,64 +82,45 @@ def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
         iops_share=_share([one.iops for one in summaries]),
         iops_shares=tuple(
             share
-            for figures in trials
-            if (share := _share([one.iops for one in figures])) is not None
+            for clients in trials
+            if (share := _share([part.iops for part in clients.values()])) is not None
         ),
         p99_ratio=_ratio([one.latency_p99_s for one in summaries]),
         lost=max(0, max(workload.clients, len(names)) - fewest),
     )
 
 
-def clients_of(stored: StoredTrial, workload: Workload, op: Op) -> tuple[ClientFigures, ...]:
-    """Collect each client's figures in a trial; empty where the output is unreadable or names no
+def _clients(stored: StoredTrial, workload: Workload, op: Op) -> dict[str, Operation]:
+    """Collect each client's operation in a trial; empty where the output is unreadable or names no
     clients. Jobs outside the workload's own phases are neighbours and do not count."""
     output = stored.output
     if not isinstance(output, EngineOutput):
-        return ()
+        return {}
     own = {phase.name for phase in workload.phases}
     jobs = [job for job in output.jobs if job.host and (not own or job.name in own)]
-    names = dict.fromkeys(job.host for job in jobs)
-    return tuple(
-        figures
-        for name in names
-        for figures in _figures(
-            stored.record.trial, name, op, [job for job in jobs if job.host == name]
-        )
-    )
+    found = {}
+    for name in dict.fromkeys(job.host for job in jobs):
+        parts = by_name([job for job in jobs if job.host == name]).values()
+        operation = next((one for part in parts for one in part if one.op is op), None)
+        if operation is not None:
+            found[name] = operation
+    return found
 
 
-def _figures(trial: str, client: str, op: Op, jobs: Sequence[JobResult]) -> Iterable[ClientFigures]:
-    found = [one for parts in by_name(jobs).values() for one in parts if one.op is op]
-    if not found:
-        return
-    operation: Operation = found[0]
-    metrics = operation.metrics()
-    yield ClientFigures(
-        trial=trial,
-        client=client,
-        op=op,
-        iops=operation.iops,
-        latency_mean_s=metrics[Metric.LATENCY_MEAN],
-        latency_p99_s=metrics[Metric.LATENCY_P99],
-        runtime_s=operation.runtime_s,
-        histogram=operation.histogram,
-    )
-
-
-def _summary(name: str, trials: Sequence[Sequence[ClientFigures]]) -> ClientSummary:
-    mine = [one for figures in trials for one in figures if one.client == name]
-    rates = [one.iops for one in mine if one.iops is not None]
-    histograms = [one.histogram for one in mine if one.histogram is not None]
-    p99_s = mine[0].latency_p99_s if len(mine) == 1 else None
-    if len(histograms) == len(mine):
+def _summary(name: str, trials: Sequence[Mapping[str, Operation]]) -> ClientSummary:
+    parts = [clients[name] for clients in trials if name in clients]
+    rates = [part.iops for part in parts if part.iops is not None]
+    histograms = [part.histogram for part in parts if part.histogram is not None]
+    p99_s = parts[0].metrics()[Metric.LATENCY_P99] if len(parts) == 1 else None
+    if len(histograms) == len(parts):
         merged = LatencyHistogram.merged(histograms)
         enough = merged.count >= samples_needed(_P99)
         p99_s = merged.quantile_s(_P99) if enough else None
     return ClientSummary(
         client=name,
-        iops=median(rates) if len(rates) == len(mine) else None,
+        iops=median(rates) if len(rates) == len(parts) else None,
         latency_p99_s=p99_s,
-        trials=len(mine),
+        trials=len(parts),
     )
 
 
@@ -374,13 +333,13 @@ def _rows(
         for point in driven
         for metric in METRICS
     ]
-    judged = iter(judge(pairs))
+    judgements = iter(judge(pairs))
     return tuple(
         DisturbedRow(
             neighbours=point.load.neighbours,
             point=point,
             effects=tuple(
-                Effect(metric=metric, value=point.usable(metric), judgement=next(judged))
+                Effect(metric=metric, value=point.usable(metric), judgement=next(judgements))
                 for metric in METRICS
             ),
         )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.archive.reader import Run
-from leadline.archive.records import Problem, TrialStatus
+from leadline.archive.records import TrialStatus
 from leadline.findings import Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import Metric, Op
@@ -147,15 +148,13 @@ class Axis(StrEnum):
 class LoadPoint:
     """One load level. `figure` holds its numbers, `cell` is the number of its cell in the plan.
 
-    `problem` is that of one of the `stopped` trials, which were ended early because they did not
-    reach their offered rate.
+    `stopped` trials were ended early because they did not reach their offered rate.
     """
 
     level: str
     cell: int
     load: PointLoad
     figure: CellFigure
-    problem: Problem | None = None
     stopped: int = 0
 
     @property
@@ -257,7 +256,7 @@ def load_curves(run: Run, figures: Sequence[CellFigure]) -> tuple[LoadCurve, ...
     A level of unknown depth (a user's job file, an import without options) is on no curve. A
     workload at one level is a curve of one point.
     """
-    problems = _problems(run)
+    stopped = _stopped(run)
     points: dict[tuple[str, str, str, Op], list[LoadPoint]] = {}
     for number, cell in enumerate(run.plan.cells):
         for figure in figures:
@@ -277,8 +276,7 @@ def load_curves(run: Run, figures: Sequence[CellFigure]) -> tuple[LoadCurve, ...
                     cell=number,
                     load=load,
                     figure=figure,
-                    problem=problems[number][0] if number in problems else None,
-                    stopped=len(problems.get(number, ())),
+                    stopped=stopped[number],
                 )
             )
     mixed = {key[:3] for key in points if key[3] is Op.TOTAL}
@@ -306,21 +304,18 @@ def _counted(run: Run, cell: Cell) -> Workload:
     return cell.workload.model_copy(update={"clients": target.parsed.request.count})
 
 
-def _problems(run: Run) -> Mapping[int, Sequence[Problem]]:
-    """Collect by cell the problems of trials that were stopped because they missed their rate."""
+def _stopped(run: Run) -> Counter[int]:
+    """Count by cell the trials that were stopped because they missed their rate."""
     cells = {trial.id: trial.cell for trial in run.plan.trials}
-    found: dict[int, list[Problem]] = {}
-    for stored in run.trials:
-        record = stored.record
-        problem = record.problem
-        if (
-            problem is not None
-            and problem.code == RATE_NOT_REACHED
-            and record.status is not TrialStatus.COMPLETED
-            and record.trial in cells
-        ):
-            found.setdefault(cells[record.trial], []).append(problem)
-    return found
+    records = (stored.record for stored in run.trials)
+    return Counter(
+        cells[record.trial]
+        for record in records
+        if record.problem is not None
+        and record.problem.code == RATE_NOT_REACHED
+        and record.status is not TrialStatus.COMPLETED
+        and record.trial in cells
+    )
 
 
 _Fixed = tuple[int, int] | None

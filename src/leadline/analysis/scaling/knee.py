@@ -1,5 +1,4 @@
-"""Peak and knee of a load curve: the highest throughput, and the load from which on it hardly
-grows."""
+"""Peak and knee of a load curve: the highest throughput, and the end of its growth."""
 
 from __future__ import annotations
 
@@ -225,8 +224,8 @@ def _peak(curve: LoadCurve, levels: _Levels, samples: Samples) -> Peak | None:
         interval=interval,
         ties=tuple(
             one.level
-            for one, judged in zip(others, verdicts, strict=True)
-            if judged.verdict is not Verdict.WORSE
+            for one, judgement in zip(others, verdicts, strict=True)
+            if judgement.verdict is not Verdict.WORSE
         ),
         last=bool(levels.loads[top] == levels.loads.max()),
     )

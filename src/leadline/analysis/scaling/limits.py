@@ -244,7 +244,10 @@ def no_latency(curve: LoadCurve, metric: Metric) -> NoThroughput | None:
         return None
     figures = [one.latency(metric) for one in points]
     codes = dict.fromkeys(
-        doubt.code for one in figures for doubt in one.doubts if doubt.severity is Severity.ERROR
+        finding.code
+        for figure in figures
+        for finding in figure.doubts
+        if finding.severity is Severity.ERROR
     )
     if codes:
         return NoThroughput(reason=NoThroughputReason.LATENCY_REFUSED, findings=tuple(codes))

@@ -22,9 +22,9 @@ from leadline.analysis.verdicts import Judgement, Pair, Sample, Samples, Verdict
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph.dumps import described_lab
-from leadline.inventory.ceph.model import CephInventory, Osd, pool_of
-from leadline.inventory.diff.ceph import serving
+from leadline.inventory.ceph.dumps import read_lab
+from leadline.inventory.ceph.model import CephInventory, Osd, find_pool
+from leadline.inventory.diff.ceph import serving_osds
 from leadline.inventory.host import HostInventory
 from leadline.inventory.kubernetes.classes import pool_of_class
 from leadline.inventory.kubernetes.models import KubernetesInventory, MayastorVolumes
@@ -82,7 +82,7 @@ class SystemFacts:
         name = clusters.pop() if len(clusters) == 1 else ""
         planned = plan.cluster(name).lab if name else None
         try:
-            described = described_lab(side.run.system_dumps("start", name)) if name else None
+            described = read_lab(side.run.system_dumps("start", name)) if name else None
         except LeadlineError:
             described = None  # the cluster section of the page reports it
         return cls(
@@ -132,8 +132,10 @@ def divisor(found: Sequence[Resource]) -> Resource | None:
 
 def osds_of(target: Target, ceph: CephInventory) -> tuple[Osd, ...]:
     """Return the OSDs that are up and in and may hold data of the target."""
-    pool = pool_of(ceph, target.parsed) if target.url else None
-    return tuple(osd for osd in serving(ceph, [pool.name] if pool else []) if osd.up and osd.is_in)
+    pool = find_pool(ceph, target.parsed) if target.url else None
+    return tuple(
+        osd for osd in serving_osds(ceph, [pool.name] if pool else []) if osd.up and osd.is_in
+    )
 
 
 def hosts_of(osds: Iterable[Osd]) -> tuple[str, ...]:
@@ -166,7 +168,7 @@ def _of_ceph(
     osds = osds_of(target, ceph)
     yield _Amount(name="hosts", kind=Kind.CAPACITY, value=len(hosts_of(osds)), told_by=by)
     yield _Amount(name="OSDs", kind=Kind.CAPACITY, value=len(osds), told_by=by)
-    pool = pool_of(ceph, target.parsed) if target.url else None
+    pool = find_pool(ceph, target.parsed) if target.url else None
     if pool is None and around is not None and target.kind is TargetKind.STORAGE_CLASS:
         pool = ceph.pool(pool_of_class(around, target.parsed.location))
     if pool is not None:
@@ -348,8 +350,8 @@ def speedup(
     peaks = baseline.shape.peak, candidate.shape.peak
     top = (peaks[0].point, peaks[1].point) if peaks[0] and peaks[1] else None
     points = [*pairs, top] if top else pairs
-    pairs_judged = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
-    judged = [_without_refused(one) for one in pairs_judged]
+    judgements = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
+    usable = [_without_refused(one) for one in judgements]
     levels = [
         LevelSpeedup(
             baseline=one,
@@ -357,7 +359,7 @@ def speedup(
             judgement=judgement,
             efficiency=efficiency(judgement, chosen),
         )
-        for (one, other), judgement in zip(points, judged, strict=True)
+        for (one, other), judgement in zip(points, usable, strict=True)
     ]
     return Speedup(
         subject=subject,

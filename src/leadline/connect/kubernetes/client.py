@@ -1,8 +1,7 @@
-"""Requests to a Kubernetes API server, with one error each for a refusal, an unusable answer and
-no answer.
+"""Requests to a Kubernetes API server.
 
-A repeated request is safe: the server reports that a created object exists, and every name that
-Leadline gives is unique.
+A refusal, an unusable answer and no answer are different errors. A repeated request is safe: the
+server reports that a created object exists, and every name that Leadline gives is unique.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Virtual machines that do a run's I/O in a Kubernetes cluster: one KubeVirt VirtualMachine per
-volume. It owns the claim of its data disk and the Secret of its first boot.
+"""Virtual machines that do a run's I/O in a Kubernetes cluster.
 
-The owner is created first, so every claim and Secret has one: deleting the VirtualMachine deletes
-everything. `kubevirt.io/v1` of KubeVirt 1.0 and later.
+Each volume has one KubeVirt VirtualMachine, which owns the claim of its data disk and the Secret of
+its first boot. The owner is created first, so every claim and Secret has one: deleting the
+VirtualMachine deletes everything. `kubevirt.io/v1` of KubeVirt 1.0 and later.
 """
 
 from __future__ import annotations

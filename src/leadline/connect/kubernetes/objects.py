@@ -1,5 +1,8 @@
-"""Objects that Leadline creates in a Kubernetes cluster: labels, lists, events, and the wait for
-the pods or virtual machines of a target."""
+"""Objects that Leadline creates in a Kubernetes cluster.
+
+Labels, lists and events of these objects, and the wait for the pods or virtual machines of a
+target.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from lightkube.resources.core_v1 import Event, PersistentVolumeClaim
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection, poll
 from leadline.errors import ErrorKind, LeadlineError
+from leadline.inventory.kubernetes.kinds import ObjectKind
 
 # Everything that Leadline creates carries these labels. Nothing else is ever removed.
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -141,6 +145,17 @@ def list_labelled(
         return list(client.list(kind, namespace=namespace, labels={TOKEN: token}))
 
     return connection.ask("list", resource, call, namespace=namespace)
+
+
+def list_kind(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
+    """List the raw objects of a kind in all namespaces, in the newest version with objects."""
+    for version in kind.versions:
+        found = connection.listed(kind.group, version, kind.plural, kind.kind)
+        if found:
+            # The items of a list may lack apiVersion and kind.
+            api_version = f"{kind.group}/{version}" if kind.group else version
+            return [{"apiVersion": api_version, "kind": kind.kind, **item} for item in found]
+    return []
 
 
 def claims_of(connection: Connection, namespace: str, token: str) -> list[PersistentVolumeClaim]:

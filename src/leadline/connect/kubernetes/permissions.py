@@ -1,5 +1,7 @@
-"""Permissions that a run needs in a Kubernetes cluster: RBAC rules as data, checked against the
-API server; the manifests of deploy/rbac hold the same rules."""
+"""Permissions that a run needs in a Kubernetes cluster: RBAC rules as data.
+
+The rules are checked against the API server; the manifests of deploy/rbac hold the same rules.
+"""
 
 from __future__ import annotations
 

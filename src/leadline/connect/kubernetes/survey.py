@@ -21,10 +21,10 @@ from lightkube.utils.quantity import parse_quantity as parse_decimal
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
+from leadline.connect.kubernetes.objects import list_kind
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import kinds
-from leadline.inventory.kubernetes.kinds import Kind, parse_quantity
+from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.plan.target_url import VolumeMode
@@ -32,7 +32,7 @@ from leadline.planning.draft import Published, Quota, Survey
 from leadline.units import format_size
 
 Seen = TypeVar("Seen")
-_KINDS = (kinds.NODE, kinds.CSI_DRIVER, kinds.CSI_NODE, kinds.KUBEVIRT)
+_KINDS = (ObjectKind.NODE, ObjectKind.CSI_DRIVER, ObjectKind.CSI_NODE, ObjectKind.KUBEVIRT)
 
 
 def survey(connection: Connection, namespace: str | None) -> Survey:
@@ -50,11 +50,11 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
             unseen.append(f"{what}; {error.fact}; {error.hint}")
             return without
 
-    found = {kinds.STORAGE_CLASS: _listed(connection, kinds.STORAGE_CLASS)}
+    found = {ObjectKind.STORAGE_CLASS: list_kind(connection, ObjectKind.STORAGE_CLASS)}
     refused = set()
     for kind in _KINDS:
         nothing: list[dict[str, Any]] | None = None
-        items = seen(kind.purpose, partial(_listed, connection, kind), nothing)
+        items = seen(kind.purpose, partial(list_kind, connection, kind), nothing)
         if items is None:
             refused.add(kind)
         else:
@@ -67,7 +67,7 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
     )
     return Survey(
         inventory=inventory,
-        kubevirt=None if kinds.KUBEVIRT in refused else inventory.kubevirt is not None,
+        kubevirt=None if ObjectKind.KUBEVIRT in refused else inventory.kubevirt is not None,
         patches_volumes=patches,
         published=seen("published capacities", lambda: _published(connection), {}),
         quotas=seen("quotas", lambda: _quotas(connection, namespace), ()),
@@ -76,16 +76,6 @@ def survey(connection: Connection, namespace: str | None) -> Survey:
             *(f"{gap.what}: {gap.reason}" for gap in inventory.gaps if gap.what != "Ceph"),
         ),
     )
-
-
-def _listed(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
-    for version in kind.versions:
-        items = connection.listed(kind.group, version, kind.plural, kind.kind)
-        if items:
-            # The items of a list may lack apiVersion and kind.
-            api_version = f"{kind.group}/{version}" if kind.group else version
-            return [{"apiVersion": api_version, "kind": kind.kind, **item} for item in items]
-    return []
 
 
 def _published(connection: Connection) -> dict[str, Published]:
@@ -132,8 +122,6 @@ FOLDERS_ONLY = (
     "driver.longhorn.io/nfs",
     "openebs.io/nfsrwx",
 )
-# Volumes of this class are created by hand.
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 def list_classes(connection: Connection) -> list[StorageClass]:

@@ -1,26 +1,26 @@
-"""How two load generators differ, and what local targets stand on."""
+"""Differences of two load generators, and of the layers and ZFS below their targets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.inventory.diff.model import Collector, Differing, Topic, merged
-from leadline.inventory.host import BlockDevice, HostInventory, TargetInventory
+from leadline.inventory.diff.model import Collector, Differing, Fact, Topic
+from leadline.inventory.host import HostInventory, TargetInventory
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
-    PARAMETERS_PARAMETERS,
-    PROPERTIES,
     DatasetProperty,
     Parameter,
     Unit,
     ZfsInventory,
     ZfsPool,
+    dataset_properties,
+    zfs_parameters,
 )
-from leadline.text import counted, percent, visible
+from leadline.text import counted, percent
 from leadline.units import format_size
 
-# Firmware and the kernel keep a little for themselves, not always the same.
+# Firmware and kernel reserve a little memory, which differs between boots.
 _MEMORY_SHARE = 0.02
 
 
@@ -29,264 +29,235 @@ def host_differences(
     candidate: HostInventory,
     targets: Mapping[str, tuple[str, str]] | None = None,
 ) -> Differing:
-    """The machines that generated the load. `targets` maps each subject to its target's name on
-    both sides; by default targets of the same name are compared."""
+    """Compare the load generators and what is below their targets.
+
+    `targets` maps each subject to its target's name in base and in candidate. By default targets
+    of the same name are compared.
+    """
     found = Collector()
-    facts = (
-        ("architecture", base.architecture, candidate.architecture),
-        ("cpu", base.cpu_model, candidate.cpu_model),
-        ("cores", counted(base.cores, "core"), counted(candidate.cores, "core")),
-        ("virtualization", base.virtualization, candidate.virtualization),
-        ("operating_system", base.operating_system, candidate.operating_system),
-        ("kernel", base.kernel, candidate.kernel),
-        ("fio", base.fio_version, candidate.fio_version),
-    )
-    for key, ours, theirs in facts:
-        found.compare(
-            f"client.{key}",
-            Topic.CLIENT,
-            visible(ours) or None,
-            visible(theirs) or None,
-            what=f"{key.replace('_', ' ')} of the load generator",
-            same="",
-        )
-    found.compare(
-        "client.memory",
-        Topic.CLIENT,
-        format_size(base.memory_bytes),
-        format_size(candidate.memory_bytes),
-        same="",
-        alike=lambda: (
-            abs(base.memory_bytes - candidate.memory_bytes)
-            <= _MEMORY_SHARE * max(base.memory_bytes, candidate.memory_bytes)
-        ),
-    )
+    found.compare_facts("client", base, candidate, _CLIENT)
     if not found.differences:
-        found.identical.append(_machine(base, candidate))
-    pairs = targets
-    if pairs is None:
-        names = {one.target for one in candidate.targets}
-        pairs = {
-            one.target: (one.target, one.target) for one in base.targets if one.target in names
-        }
-    for subject, (ours, theirs) in pairs.items():
-        _target(found, subject, base, candidate, ours, theirs)
+        same = base.hostname == candidate.hostname
+        which = "the same load generator" if same else "load generators"
+        cores, memory = counted(base.cores, "core"), format_size(base.memory_bytes)
+        found.identical.append(f"{which}: {base.cpu_model}, {cores}, {memory}")
+    ours = {target.target: target for target in base.targets}
+    theirs = {target.target: target for target in candidate.targets}
+    if targets is None:
+        targets = {name: (name, name) for name in ours if name in theirs}
+    for subject, (base_name, candidate_name) in targets.items():
+        if base_name in ours and candidate_name in theirs:
+            _compare_targets(
+                found, subject, (base, ours[base_name]), (candidate, theirs[candidate_name])
+            )
     return found.result()
 
 
-def _machine(base: HostInventory, candidate: HostInventory) -> str:
-    which = "the same load generator" if base.hostname == candidate.hostname else "load generators"
-    cores = counted(base.cores, "core")
-    return f"{which}: {visible(base.cpu_model)}, {cores}, {format_size(base.memory_bytes)}"
+def _memory_alike(base: HostInventory, candidate: HostInventory) -> bool:
+    ours, theirs = base.memory_bytes, candidate.memory_bytes
+    return abs(ours - theirs) <= _MEMORY_SHARE * max(ours, theirs)
 
 
-def _target(
+def _client(key: str, text: Callable[[HostInventory], str]) -> Fact[HostInventory]:
+    what = f"{key.replace('_', ' ')} of the load generator"
+    return Fact(key, Topic.CLIENT, text, what=what, same="")
+
+
+_CLIENT: tuple[Fact[HostInventory], ...] = (
+    _client("architecture", lambda host: host.architecture),
+    _client("cpu", lambda host: host.cpu_model),
+    _client("cores", lambda host: counted(host.cores, "core")),
+    _client("virtualization", lambda host: host.virtualization),
+    _client("operating_system", lambda host: host.operating_system),
+    _client("kernel", lambda host: host.kernel),
+    _client("fio", lambda host: host.fio_version),
+    Fact(
+        "memory",
+        Topic.CLIENT,
+        lambda host: format_size(host.memory_bytes),
+        same="",
+        alike=_memory_alike,
+    ),
+)
+
+
+def _compare_targets(
     found: Collector,
     subject: str,
-    base: HostInventory,
-    candidate: HostInventory,
-    base_name: str,
-    candidate_name: str,
+    base: tuple[HostInventory, TargetInventory],
+    candidate: tuple[HostInventory, TargetInventory],
 ) -> None:
-    ours, theirs = _of(base, base_name), _of(candidate, candidate_name)
-    if ours is None or theirs is None:
-        return
-    shown = visible(subject)
-    where = f"targets.{shown}"
+    where = f"targets.{subject}"
+    mounts = base[1].mount, candidate[1].mount
     found.compare(
         f"{where}.filesystem",
         Topic.MEDIA,
-        visible(ours.mount.filesystem) if ours.mount else None,
-        visible(theirs.mount.filesystem) if theirs.mount else None,
-        what=f"filesystem of {shown}",
+        mounts[0].filesystem if mounts[0] else None,
+        mounts[1].filesystem if mounts[1] else None,
+        what=f"filesystem of {subject}",
         target=subject,
     )
-    if ours.mount and theirs.mount and ours.mount.filesystem == theirs.mount.filesystem:
-        options = [set(one.mount.options.split(",")) for one in (ours, theirs) if one.mount]
+    if mounts[0] and mounts[1] and mounts[0].filesystem == mounts[1].filesystem:
+        ours, theirs = (set(mount.options.split(",")) for mount in mounts if mount)
         found.compare(
             f"{where}.mount_options",
             Topic.MEDIA,
-            visible(",".join(sorted(options[0] - options[1]))) or "not set",
-            visible(",".join(sorted(options[1] - options[0]))) or "not set",
+            ",".join(sorted(ours - theirs)) or "not set",
+            ",".join(sorted(theirs - ours)) or "not set",
             same="",
             target=subject,
         )
     found.compare(
         f"{where}.device",
         Topic.MEDIA,
-        _device(base, ours),
-        _device(candidate, theirs),
-        what=f"device under {shown}:",
+        _format_disk(*base),
+        _format_disk(*candidate),
+        what=f"device under {subject}:",
         target=subject,
     )
 
 
-def _of(host: HostInventory, target: str) -> TargetInventory | None:
-    return next((one for one in host.targets if one.target == target), None)
-
-
-def _device(host: HostInventory, target: TargetInventory) -> str | None:
-    """The disk below a target: what it is, not what it is called. None where there is none or it
-    is not known."""
+def _format_disk(host: HostInventory, target: TargetInventory) -> str | None:
+    """Return the kind of the disk below a target, without its name; None if it is unknown."""
     source = target.device or (target.mount.source if target.mount else "")
-    by_name = {one.name: one for one in host.block_devices}
+    by_name = {device.name: device for device in host.block_devices}
     device = by_name.get(source.rpartition("/")[2])
     seen = set()
     while device and device.parent in by_name and device.name not in seen:
         seen.add(device.name)
         device = by_name[device.parent]
-    return _kind(device) if device else None
-
-
-def _kind(device: BlockDevice) -> str:
+    if device is None:
+        return None
     medium = "rotating" if device.rotational else "solid state"
-    model = visible(device.model.strip()) or "no model told"
-    scheduler = f", scheduler {visible(device.scheduler)}" if device.scheduler else ""
+    scheduler = f", scheduler {device.scheduler}" if device.scheduler else ""
+    model = device.model.strip() or "unknown model"
     return f"{model}, {medium}, {format_size(device.size_bytes)}{scheduler}"
 
 
-# How what lies below two targets differs: the layers themselves, images, devices, mounts.
+# Layers below a target.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Below:
-    """What is known to lie below a target."""
+    """The layers below a target."""
 
     layers: tuple[Layer, ...]
     zfs: ZfsInventory | None = None
 
 
-# Subject -> what lies below it, (in base, in candidate).
+# Subject -> what is below it, (in base, in candidate).
 Pairs = Mapping[str, tuple[Below, Below]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BelowFact:
-    """What is compared of each pair at `GROUP.SUBJECT.KEY`. `text` is None where nobody tells, or
-    there is no such layer; `label` names it where it is the same and is worth telling."""
+    """A fact of each subject at `GROUP.SUBJECT.KEY`.
+
+    `text` is None if the fact is unknown or there is no such layer. `label` names the fact where it
+    is the same; empty: no label.
+    """
 
     group: str
     key: str
-    topic: Topic
     text: Callable[[Below], str | None]
+    topic: Topic = Topic.LAYERS
     label: str = ""
-    meaning: str = ""
 
 
 def layer_differences(pairs: Pairs) -> Differing:
-    """Of a subject whose layers one side does not tell nothing is compared."""
+    """Compare the layers of each subject; a subject with unknown layers is left out."""
     found = Collector()
-    for fact in _FACTS:
-        compare_below(found, pairs, fact)
+    _compare_below(found, pairs, _LAYERS)
     return found.result()
 
 
-def compare_below(found: Collector, pairs: Pairs, fact: BelowFact) -> None:
-    """One fact of all pairs; told once where all of several have the same difference."""
-    each = Collector()
-    told = 0
-    for subject, (base, candidate) in pairs.items():
-        ours, theirs = fact.text(base), fact.text(candidate)
-        # A layer that one side lacks altogether is what the layers' own difference says.
-        if ours is None or theirs is None:
-            continue
-        told += 1
-        each.compare(
-            f"{fact.group}.{visible(subject)}.{fact.key}",
-            fact.topic,
-            ours,
-            theirs,
-            same=ours,
-            target=subject,
-            meaning=fact.meaning,
-        )
-    found.differences += merged(each.differences, len(pairs), f"{fact.group}.*.{fact.key}")
-    if fact.label and told and len(each.identical) == told:
-        values = set(each.identical)
-        one = values.pop() if len(values) == 1 else f"of all {told} targets"
-        found.identical.append(f"{fact.label} {one}")
+def _compare_below(found: Collector, pairs: Pairs, facts: Sequence[BelowFact]) -> None:
+    for fact in facts:
+        texts = {
+            subject: (fact.text(base), fact.text(candidate))
+            for subject, (base, candidate) in pairs.items()
+        }
+        # A layer that only one system has is a difference of `stacks`.
+        known = {subject: pair for subject, pair in texts.items() if None not in pair}
+        equal = found.compare_subjects(fact.group, fact.key, fact.topic, known, subjects=len(pairs))
+        found.label_subjects(fact.label, equal, len(known), "targets")
 
 
-# --- layers in words -----------------------------------------------------------------------------
+def format_layers(layers: Sequence[Layer]) -> str:
+    """Return `ext4 on loop on rbd-fuse on an RBD image on a Ceph pool`; empty without layers."""
+    return " on ".join(map(format_layer, layers))
 
 
-def way(layers: Sequence[Layer]) -> str:
-    """`ext4 on loop on rbd-fuse on an RBD image on a Ceph pool`; empty of no layers."""
-    return " on ".join(layer_words(layer) for layer in layers)
+def format_layer(layer: Layer) -> str:
+    """Return the kind of a layer, without its name."""
+    facts = layer.facts
+    match layer.kind:
+        case LayerKind.FILESYSTEM:
+            return layer.name
+        case LayerKind.ZFS:
+            return "ZFS" if facts.get("implementation") != "fuse" else "zfs-fuse"
+        case LayerKind.FUSE:
+            return facts.get("program", "FUSE")
+        case LayerKind.NFS:
+            return f"NFS {facts.get('version', '')}".strip()
+        case LayerKind.IMAGE:
+            client = facts.get("client", "")
+            return f"RBD image ({client})" if client else "RBD image"
+        case LayerKind.POOL:
+            return "Ceph pool"
+    kind = facts.get("type", "device")
+    transport = facts.get("transport", "")
+    names = {
+        "dm": facts.get("mapping") or "dm",
+        "raid": facts.get("level") or "RAID",
+        "nvme": "NVMe" if transport in ("", "pcie") else f"NVMe over {transport}",
+    }
+    name = names.get(kind, kind)
+    return f"{len(layer.devices)} x {name}" if len(layer.devices) > 1 else name
 
 
-def layer_words(layer: Layer) -> str:
-    """What a layer is, in short: not which one."""
-    if layer.kind is LayerKind.FILESYSTEM:
-        return visible(layer.name)
-    if layer.kind is LayerKind.ZFS:
-        return "ZFS" if layer.facts.get("implementation") != "fuse" else "zfs-fuse"
-    if layer.kind is LayerKind.FUSE:
-        return visible(layer.facts.get("program", "FUSE"))
-    if layer.kind is LayerKind.NFS:
-        return visible(f"NFS {layer.facts.get('version', '')}".strip())
-    if layer.kind is LayerKind.IMAGE:
-        client = layer.facts.get("client", "")
-        return visible(f"RBD image ({client})" if client else "RBD image")
-    if layer.kind is LayerKind.POOL:
-        return "Ceph pool"
-    kind, count = layer.facts.get("type", "device"), len(layer.devices)
-    names = {"dm": layer.facts.get("mapping") or "dm", "raid": layer.facts.get("level") or "RAID"}
-    if kind == "nvme":
-        transport = layer.facts.get("transport", "")
-        over = f" over {transport}" if transport not in ("", "pcie") else ""
-        names["nvme"] = f"NVMe{over}"
-    shown = visible(names.get(kind, kind))
-    return f"{count} x {shown}" if count > 1 else shown
+def _layer_fact(kind: LayerKind, key: str) -> Callable[[Below], str | None]:
+    """Return a reader of a fact of the lowest layer of a kind."""
 
-
-# --- facts ---------------------------------------------------------------------------------------
-
-
-def _way(below: Below) -> str | None:
-    return way(below.layers) or None
-
-
-def _last(below: Below, kind: LayerKind) -> Layer | None:
-    return next((one for one in reversed(below.layers) if one.kind is kind), None)
-
-
-def _told(kind: LayerKind, key: str) -> Callable[[Below], str | None]:
-    """A fact of the lowest layer of a kind."""
-
-    def text(below: Below) -> str | None:
-        layer = _last(below, kind)
+    def read(below: Below) -> str | None:
+        layer = next((layer for layer in reversed(below.layers) if layer.kind is kind), None)
         value = layer.facts.get(key) if layer else None
-        if value is None:
-            return None
-        sized = key.endswith("_bytes") and value.isascii() and value.isdecimal()
-        return format_size(int(value)) if sized else visible(value)
+        return _format_bytes(value) if value and key.endswith("_bytes") else value
 
-    return text
+    return read
+
+
+def _format_bytes(value: str) -> str:
+    return format_size(int(value)) if value.isascii() and value.isdecimal() else value
 
 
 def _features(below: Below) -> str | None:
-    """In names: krbd has them as a number only."""
-    told = _told(LayerKind.IMAGE, "features")(below)
-    return None if told is None or told.startswith("0x") else told
+    """Return the names of an image's features; krbd reports a number only, which is unknown."""
+    text = _layer_fact(LayerKind.IMAGE, "features")(below)
+    return None if text is None or text.startswith("0x") else text
 
 
 def _loop_cache(below: Below) -> str | None:
-    loop = next((one for one in below.layers if one.facts.get("type") == "loop"), None)
-    return loop.facts.get("direct_io") if loop else None
+    loops = (layer for layer in below.layers if layer.facts.get("type") == "loop")
+    return next((loop.facts.get("direct_io") for loop in loops), None)
 
 
 def _fact(group: str, kind: LayerKind, key: str, label: str = "") -> BelowFact:
     name = key.removesuffix("_bytes")
-    return BelowFact(group=group, key=name, topic=Topic.LAYERS, text=_told(kind, key), label=label)
+    return BelowFact(group=group, key=name, text=_layer_fact(kind, key), label=label)
 
 
-_FACTS = (
-    BelowFact(group="stacks", key="way", topic=Topic.LAYERS, text=_way, label="layers:"),
+_LAYERS = (
+    BelowFact(
+        group="stacks",
+        key="way",
+        text=lambda below: format_layers(below.layers) or None,
+        label="layers:",
+    ),
     _fact("images", LayerKind.IMAGE, "object_size_bytes", "object size"),
     _fact("images", LayerKind.IMAGE, "client"),
     _fact("images", LayerKind.IMAGE, "stripe_count"),
-    BelowFact(group="images", key="features", topic=Topic.LAYERS, text=_features),
+    BelowFact(group="images", key="features", text=_features),
     _fact("blocks", LayerKind.BLOCK, "transport", "transport"),
     _fact("blocks", LayerKind.BLOCK, "queues"),
     _fact("blocks", LayerKind.BLOCK, "paths"),
@@ -295,152 +266,120 @@ _FACTS = (
     _fact("blocks", LayerKind.BLOCK, "max_request_bytes"),
     _fact("blocks", LayerKind.BLOCK, "read_ahead_bytes"),
     _fact("blocks", LayerKind.BLOCK, "logical_block_bytes"),
-    BelowFact(group="blocks", key="loop_direct_io", topic=Topic.LAYERS, text=_loop_cache),
+    BelowFact(group="blocks", key="loop_direct_io", text=_loop_cache),
     _fact("nfs", LayerKind.NFS, "version"),
     _fact("nfs", LayerKind.NFS, "rsize_bytes"),
     _fact("nfs", LayerKind.NFS, "wsize_bytes"),
     _fact("nfs", LayerKind.NFS, "connections"),
 )
 
+# ZFS below a target: release, module parameters, datasets, pools.
 
-# How ZFS below two targets differs: release, module parameters, pools, datasets.
-
-# What is worth telling where it is the same.
+# Properties that are labelled where they are the same.
 _LABELLED = ("recordsize", "volblocksize", "compression", "sync")
-# Below this a pool finds room as well as an empty one.
+# A pool that is less full allocates as fast as an empty one.
 _ROOMY = 0.5
-_STEP = 0.1
-# What is made of the memory as the module is loaded is never quite the same.
+_FILL_STEP = 0.1
+_FRAGMENTATION_STEP = 0.2
+# Values computed from the memory when the module is loaded are never exactly equal.
 _COMPUTED_SHARE = 0.05
+_IMPLEMENTATIONS = {"kernel": "OpenZFS in the kernel", "fuse": "zfs-fuse"}
 
 
 def zfs_differences(pairs: Pairs) -> Differing:
-    """Of a subject that has no ZFS on one side nothing is compared: its layers say so."""
+    """Compare ZFS below each subject; a subject without ZFS in one system is left out."""
     found = Collector()
     both = [
         (base.zfs, candidate.zfs)
         for base, candidate in pairs.values()
         if base.zfs is not None and candidate.zfs is not None
     ]
-    if not both:
-        return found.result()
-    # One machine has one ZFS: what any target tells of it is said of all.
-    _module(found, *both[0])
-    for fact in (*_DATASET, *_POOL):
-        compare_below(found, pairs, fact)
+    if both:
+        # A machine has one ZFS module: the first target reports it for all.
+        _compare_modules(found, *both[0])
+        properties = [_dataset_fact(item) for item in dataset_properties()]
+        _compare_below(found, pairs, (*properties, *_POOL))
     return found.result()
 
 
-def value_text(one: Parameter, value: str) -> str:
-    """A parameter's value as people read it."""
+def format_parameter(parameter: Parameter, value: str) -> str:
+    """Format a parameter's value with its unit."""
     if not (value.isascii() and value.isdecimal()):
-        return visible(value) or "not told"
+        return value or "unknown"
     number = int(value)
-    if one.unit is Unit.BYTES and number:
+    if parameter.unit is Unit.BYTES and number:
         return format_size(number)
-    if one.unit is Unit.SWITCH:
+    if parameter.unit is Unit.SWITCH:
         return {0: "off", 1: "on"}.get(number, value)
     units = {Unit.PERCENT: " %", Unit.SECONDS: " s", Unit.NANOSECONDS: " ns"}
-    return f"{value}{units.get(one.unit, '')}"
+    return f"{value}{units.get(parameter.unit, '')}"
 
 
-# --- the module ----------------------------------------------------------------------------------
-
-
-def _module(found: Collector, ours: ZfsInventory, theirs: ZfsInventory) -> None:
-    names = {"kernel": "OpenZFS in the kernel", "fuse": "zfs-fuse"}
-    found.compare(
-        "zfs.implementation",
-        Topic.SOFTWARE,
-        names[ours.implementation],
-        names[theirs.implementation],
-        same=names[ours.implementation],
-    )
-    found.compare(
-        "zfs.version",
-        Topic.SOFTWARE,
-        visible(ours.version) or None,
-        visible(theirs.version) or None,
-        what="ZFS",
-    )
-    for one in PARAMETERS_PARAMETERS:
-        left, right = ours.parameters.get(one.name), theirs.parameters.get(one.name)
-        # Another release may have no such parameter.
-        if left is not None and right is not None and not _alike(one, left, right):
+def _compare_modules(found: Collector, base: ZfsInventory, candidate: ZfsInventory) -> None:
+    implementations = [_IMPLEMENTATIONS[zfs.implementation] for zfs in (base, candidate)]
+    found.compare("zfs.implementation", Topic.SOFTWARE, *implementations)
+    found.compare("zfs.version", Topic.SOFTWARE, base.version, candidate.version, what="ZFS")
+    for parameter in zfs_parameters():
+        # Another release may lack the parameter.
+        ours = base.parameters.get(parameter.name)
+        theirs = candidate.parameters.get(parameter.name)
+        if ours is not None and theirs is not None and not _alike(parameter, ours, theirs):
             found.compare(
-                f"zfs.parameters.{one.name}",
+                f"zfs.parameters.{parameter.name}",
                 Topic.SETTINGS,
-                value_text(one, left),
-                value_text(one, right),
-                meaning=one.does,
-                alike=lambda: False,
+                format_parameter(parameter, ours),
+                format_parameter(parameter, theirs),
+                meaning=parameter.does,
+                alike=False,
             )
 
 
-def _alike(one: Parameter, left: str, right: str) -> bool:
-    if left == right or not one.computed or not (left.isdecimal() and right.isdecimal()):
+def _alike(parameter: Parameter, left: str, right: str) -> bool:
+    if left == right or not parameter.computed or not (left.isdecimal() and right.isdecimal()):
         return left == right
     ours, theirs = int(left), int(right)
     return abs(ours - theirs) <= _COMPUTED_SHARE * max(ours, theirs)
 
 
-# --- datasets and pools --------------------------------------------------------------------------
-
-
-def _property(one: DatasetProperty) -> BelowFact:
-    def text(below: Below) -> str | None:
+def _dataset_fact(item: DatasetProperty) -> BelowFact:
+    def read(below: Below) -> str | None:
         dataset = below.zfs.dataset if below.zfs else None
-        value = dataset.value(one.name) if dataset else ""
+        value = dataset.value(item.name) if dataset else ""
         if value in ("", "-"):
             return None
-        sized = one.size and value.isascii() and value.isdecimal() and int(value)
-        return format_size(int(value)) if sized else visible(value)
+        return _format_bytes(value) if item.size and value != "0" else value
 
-    return BelowFact(
-        group="datasets",
-        key=one.name,
-        topic=Topic.ZFS,
-        text=text,
-        label=one.label if one.name in _LABELLED else "",
-    )
+    label = item.label if item.name in _LABELLED else ""
+    return BelowFact(group="datasets", key=item.name, topic=Topic.ZFS, text=read, label=label)
 
 
-def _pool(
-    key: str, text: Callable[[ZfsPool], str], label: str = "", meaning: str = ""
-) -> BelowFact:
-    def told(below: Below) -> str | None:
+def _pool_fact(key: str, text: Callable[[ZfsPool], str], label: str = "") -> BelowFact:
+    def read(below: Below) -> str | None:
         pool = below.zfs.pool if below.zfs else None
         return (text(pool) or None) if pool else None
 
-    return BelowFact(
-        group="zpools", key=key, topic=Topic.ZFS, text=told, label=label, meaning=meaning
-    )
+    return BelowFact(group="zpools", key=key, topic=Topic.ZFS, text=read, label=label)
 
 
-def _fill(pool: ZfsPool) -> str:
-    """In steps, and none below half: how full a pool is matters once it looks for room."""
-    share = pool.capacity_share
+def _format_step(share: float | None, step: float, least: float) -> str:
+    """Return `below 50 %` or `from 70 % on`: a share rounded down to a step."""
     if share is None:
         return ""
-    if share < _ROOMY:
-        return f"below {percent(_ROOMY)}"
-    return f"from {percent(int(share / _STEP + 1e-9) * _STEP)} on"
+    if share < least:
+        return f"below {percent(least)}"
+    return f"from {percent(int(share / step + 1e-9) * step)} on"
 
 
 def _fragmentation(pool: ZfsPool) -> str:
-    share = pool.fragmentation_share
-    if share is None:
-        return ""
-    return "below 20 %" if share < 0.2 else f"from {percent(int(share * 5 + 1e-9) / 5)} on"
+    return _format_step(pool.fragmentation_share, _FRAGMENTATION_STEP, _FRAGMENTATION_STEP)
 
 
-_DATASET = tuple(_property(one) for one in PROPERTIES)
 _POOL = (
-    _pool("layout", lambda pool: visible(pool.layout), "vdevs"),
-    _pool("ashift", lambda pool: str(pool.ashift or ""), "ashift"),
-    _pool("health", lambda pool: visible(pool.health)),
-    _pool("version", lambda pool: visible(pool.version)),
-    _pool("fill", _fill),
-    _pool("fragmentation", _fragmentation),
-    _pool("autotrim", lambda pool: visible(pool.autotrim)),
+    _pool_fact("layout", lambda pool: pool.layout, "vdevs"),
+    _pool_fact("ashift", lambda pool: str(pool.ashift or ""), "ashift"),
+    _pool_fact("health", lambda pool: pool.health),
+    _pool_fact("version", lambda pool: pool.version),
+    _pool_fact("fill", lambda pool: _format_step(pool.capacity_share, _FILL_STEP, _ROOMY)),
+    _pool_fact("fragmentation", _fragmentation),
+    _pool_fact("autotrim", lambda pool: pool.autotrim),
 )

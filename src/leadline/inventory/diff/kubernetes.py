@@ -1,16 +1,17 @@
-"""How two Kubernetes clusters differ, as far as that concerns their storage."""
+"""Differences of two Kubernetes clusters that matter for their storage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
-from leadline.inventory.diff.model import Collector, Difference, Differing, Topic, merged
+from leadline.inventory.diff.model import Collector, Differing, Fact, Topic
 from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
     DeviceSet,
     IoEngine,
     KubernetesInventory,
+    Longhorn,
     LonghornVolumes,
     MayastorVolumes,
     Network,
@@ -22,19 +23,165 @@ from leadline.inventory.kubernetes.models import (
     StorageCluster,
     ZfsVolumes,
 )
-from leadline.text import counted, listed, visible
+from leadline.text import counted, listed
 from leadline.units import format_size
 
-# How the StorageClasses differ that two sides' volumes come from.
-
-# What a fact is called, what it is about, and its text.
-Facts = dict[str, tuple[Topic, str]]
+# Subject -> names of its StorageClass, (in base, in candidate).
+Classes = Mapping[str, tuple[str, str]]
+Inventories = tuple[KubernetesInventory, KubernetesInventory]
+Nodes = tuple[Node, ...]
 
 _UNSET = "not set"
-# What a reader looks for first; of all else only differences are told.
-_TOLD_IF_SAME = ("driver", "replicas", "mounter", "data_engine", "layout")
-# Parameters that are told as facts, or that name things that are called otherwise in each cluster.
-_SPOKEN_FOR = {
+# Firmware and kernel reserve a little memory, which differs between boots.
+_MEMORY_SHARE = 0.02
+_LONGEST_TAG = 60
+
+
+def kubernetes_differences(
+    base: KubernetesInventory, candidate: KubernetesInventory, classes: Classes
+) -> Differing:
+    """Compare two clusters, or one cluster at two times.
+
+    `classes` maps each subject to the names of its StorageClass. If both inventories hold Ceph's
+    own inventory, `ceph_differences` reports more than Rook's resources, which are then left out.
+    """
+    found = Collector()
+    both = base, candidate
+    if base.uid and base.uid == candidate.uid:
+        found.identical.append("the same Kubernetes cluster")
+    found.compare_facts("kubernetes", base, candidate, _SOFTWARE)
+    versions = [_driver_versions(inventory) for inventory in both]
+    for name in versions[0]:
+        if name in versions[1]:
+            texts = [images[name] for images in versions]
+            found.compare(f"drivers.{name}", Topic.SOFTWARE, *texts, what=name, same="")
+    if base.nodes and candidate.nodes:
+        found.compare_facts("kubernetes", base.nodes, candidate.nodes, _NODES)
+    _compare_classes(found, both, classes)
+    _compare_rook(found, both, classes)
+    if base.io_engines and candidate.io_engines:
+        found.compare_facts("mayastor", base.io_engines[0], candidate.io_engines[0], _IO_ENGINE)
+        if base.disk_pools and candidate.disk_pools:
+            _compare_disk_pools(found, both)
+    if base.zfs_pools and candidate.zfs_pools:
+        counts = [counted(len(inventory.zfs_pools), "ZFS pool") for inventory in both]
+        found.compare("zfs.pools", Topic.TOPOLOGY, *counts)
+    if base.longhorn and candidate.longhorn:
+        _compare_longhorn(found, base.longhorn, candidate.longhorn)
+    for system, inventory in (("baseline", base), ("candidate", candidate)):
+        found.unknown += [f"{gap.what} ({system}: {gap.reason})" for gap in inventory.gaps]
+    return found.result()
+
+
+def shared_classes(base: KubernetesInventory, candidate: KubernetesInventory) -> Classes:
+    """Return the StorageClasses of one name; without any, the only one of both clusters."""
+    ours = [item.name for item in base.storage_classes]
+    theirs = [item.name for item in candidate.storage_classes]
+    found = {name: (name, name) for name in ours if name in theirs}
+    if not found and len(ours) == len(theirs) == 1:
+        found = {ours[0]: (ours[0], theirs[0])}
+    return found
+
+
+# Software and nodes.
+
+
+def _operator_version(operator: Operator | None) -> str | None:
+    return operator.version if operator else None
+
+
+_SOFTWARE: tuple[Fact[KubernetesInventory], ...] = (
+    Fact("version", Topic.SOFTWARE, lambda item: item.version, what="Kubernetes"),
+    Fact("openshift", Topic.SOFTWARE, lambda item: item.openshift, what="OpenShift"),
+    Fact(
+        "kubevirt", Topic.SOFTWARE, lambda item: _operator_version(item.kubevirt), what="KubeVirt"
+    ),
+    Fact("cdi", Topic.SOFTWARE, lambda item: _operator_version(item.cdi), what="CDI"),
+)
+
+
+def _driver_versions(inventory: KubernetesInventory) -> dict[str, str]:
+    """Return the images of each storage workload, such as `cephcsi:v3.12.0`, by its name."""
+    return {
+        workload.name: listed(
+            sorted(
+                {
+                    image.rpartition("/")[2].replace("@sha256:", ":")[:_LONGEST_TAG]
+                    for image in workload.images
+                }
+            ),
+            limit=3,
+        )
+        for workload in inventory.workloads
+        if workload.images
+    }
+
+
+def _node_fact(
+    key: str, text: Callable[[Node], str | None], what: str, topic: Topic = Topic.CLIENT
+) -> Fact[Nodes]:
+    """Return a fact that lists the distinct values of nodes, not how many have each."""
+
+    def values(nodes: Nodes) -> str | None:
+        found = sorted({value for node in nodes if (value := text(node))})
+        return listed(found) if found else None
+
+    return Fact(key, topic, values, what=what, same="")
+
+
+def _zones(nodes: Nodes) -> str | None:
+    zones = {node.zone for node in nodes if node.zone}
+    return counted(len(zones), "zone") if zones else None
+
+
+def _mean_memory(nodes: Nodes) -> float | None:
+    sizes = [node.memory_bytes for node in nodes if node.memory_bytes]
+    return sum(sizes) / len(sizes) if sizes else None
+
+
+def _format_memory(nodes: Nodes) -> str | None:
+    mean = _mean_memory(nodes)
+    return None if mean is None else f"{format_size(int(mean))} per node"
+
+
+def _memory_alike(base: Nodes, candidate: Nodes) -> bool:
+    ours, theirs = _mean_memory(base) or 0.0, _mean_memory(candidate) or 0.0
+    return abs(ours - theirs) <= _MEMORY_SHARE * max(ours, theirs)
+
+
+def _format_optional_size(size: int | None) -> str | None:
+    return None if size is None else format_size(size)
+
+
+def _format_number(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"
+
+
+_NODES: tuple[Fact[Nodes], ...] = (
+    Fact("zones", Topic.TOPOLOGY, _zones, what="zones of nodes:"),
+    Fact("nodes", Topic.TOPOLOGY, lambda nodes: counted(len(nodes), "node")),
+    _node_fact("kernel", lambda node: node.kernel, "kernel of nodes", Topic.SOFTWARE),
+    _node_fact("os_image", lambda node: node.os_image, "system of nodes", Topic.SOFTWARE),
+    _node_fact("kubelet", lambda node: node.kubelet, "kubelet", Topic.SOFTWARE),
+    _node_fact("runtime", lambda node: node.runtime, "container runtime", Topic.SOFTWARE),
+    _node_fact("architecture", lambda node: node.architecture, "architecture"),
+    _node_fact("instance_type", lambda node: node.instance_type, "type of nodes"),
+    _node_fact("cpu", lambda node: _format_number(node.cpu), "processors of a node"),
+    _node_fact(
+        "hugepages",
+        lambda node: _format_optional_size(node.hugepages_bytes),
+        "huge pages of a node",
+    ),
+    Fact("memory", Topic.CLIENT, _format_memory, same="", alike=_memory_alike),
+)
+
+# StorageClasses of the compared volumes.
+
+Facts = dict[str, tuple[Topic, str]]
+# Facts that are reported also where they are the same.
+_LABELLED = ("driver", "replicas", "mounter", "data_engine", "layout")
+# Parameters that are facts of their own, or name objects, whose names differ in each cluster.
+_KNOWN_PARAMETERS = {
     "clusterID", "pool", "dataPool", "fsName", "imageFeatures", "mounter", "mapOptions",
     "kernelMountOptions", "fuseMountOptions", "encrypted", "encryptionType", "encryptionKMSID",
     "stripeUnit", "stripeCount", "objectSize", "repl", "protocol", "thin", "ioTimeout",
@@ -44,594 +191,390 @@ _SPOKEN_FOR = {
 }  # fmt: skip
 
 
-def compare_classes(
-    found: Collector,
-    base: KubernetesInventory,
-    candidate: KubernetesInventory,
-    classes: Mapping[str, tuple[str, str]],
-) -> None:
-    """Each subject's class on both sides, and which classes only one side has."""
-    each = Collector()
-    for subject, (ours, theirs) in classes.items():
-        left, right = base.storage_class(ours), candidate.storage_class(theirs)
-        if left is None or right is None:
-            found.unknown.append(f"StorageClass of {visible(subject)}, which an inventory lacks")
-        else:
-            _class(each, subject, left, right)
-    take_each(found, each, "storage_classes", len(classes))
-    _others(found, base, candidate, classes)
-
-
-def take_each(found: Collector, each: Collector, prefix: str, subjects: int) -> None:
-    """What was noted of subjects one by one; a difference that all of them have is told once, as
-    `PREFIX.*.FACT`."""
-    by_key: dict[str, list[Difference]] = {}
-    for one in each.differences:
-        key = one.path.removeprefix(f"{prefix}.{visible(one.target)}.")
-        by_key.setdefault(key, []).append(one)
-    for key, differences in by_key.items():
-        found.differences += merged(differences, subjects, f"{prefix}.*.{key}")
-    found.unknown += each.unknown
-    found.identical += each.identical
-
-
-def _class(found: Collector, subject: str, ours: StorageClass, theirs: StorageClass) -> None:
-    shown = visible(subject)
-    sides = _facts(ours), _facts(theirs)
-    if ours.volumes.kind != theirs.volumes.kind or ours.volumes.kind == "other":
-        sides[0]["driver"] = (Topic.VOLUMES, _driver(ours))
-        sides[1]["driver"] = (Topic.VOLUMES, _driver(theirs))
-    for key in dict.fromkeys((*sides[0], *sides[1])):
-        if key not in sides[0] or key not in sides[1]:
-            continue  # another driver has no word for it
-        (topic, left), (_, right) = sides[0][key], sides[1][key]
-        what = f"{key.replace('_', ' ')} of {shown}:"
-        found.compare(
-            f"storage_classes.{shown}.{key}",
-            topic,
-            left,
-            right,
-            what=what,
-            same=f"{what} {left}" if key in _TOLD_IF_SAME else "",
-            target=subject,
+def _compare_classes(found: Collector, both: Inventories, classes: Classes) -> None:
+    """Compare each subject's class, and list the classes that only one cluster has."""
+    facts: dict[str, tuple[Facts, Facts]] = {}
+    for subject, names in classes.items():
+        left, right = (
+            inventory.storage_class(name) for inventory, name in zip(both, names, strict=True)
         )
+        if left is None or right is None:
+            found.unknown.append(f"StorageClass of {subject}, which an inventory lacks")
+            continue
+        facts[subject] = ours, theirs = _class_facts(left), _class_facts(right)
+        if left.volumes.kind != right.volumes.kind or left.volumes.kind == "other":
+            for side, item in ((ours, left), (theirs, right)):
+                side["driver"] = Topic.VOLUMES, f"{item.volumes.kind} ({item.provisioner})"
+    _compare_each(found, "storage_classes", facts, len(classes), lambda key, _: key in _LABELLED)
+    if not both[0].uid or both[0].uid != both[1].uid:
+        texts = []
+        for at, inventory in enumerate(both):
+            present = {item.name for item in inventory.storage_classes}
+            texts.append(listed(sorted(present - {pair[at] for pair in classes.values()})))
+        found.compare("storage_classes.others", Topic.VOLUMES, *texts, same="")
 
 
-def _others(
+def _compare_each(
     found: Collector,
-    base: KubernetesInventory,
-    candidate: KubernetesInventory,
-    classes: Mapping[str, tuple[str, str]],
+    group: str,
+    facts: Mapping[str, tuple[Facts, Facts]],
+    subjects: int,
+    labelled: Callable[[str, Topic], bool],
 ) -> None:
-    """Classes that nobody compares have no effect, but tell how alike two clusters are."""
-    if base.uid and base.uid == candidate.uid:
-        return
-    names = [{one.name for one in side.storage_classes} for side in (base, candidate)]
-    compared = [{pair[0] for pair in classes.values()}, {pair[1] for pair in classes.values()}]
-    texts = [
-        listed(visible(name) for name in sorted(mine - used))
-        for mine, used in zip(names, compared, strict=True)
-    ]
-    found.compare("storage_classes.others", Topic.VOLUMES, texts[0], texts[1], same="")
+    """Compare the facts that both systems have of each subject."""
+    keys = dict.fromkeys(key for ours, theirs in facts.values() for key in (*ours, *theirs))
+    for key in keys:
+        both = {
+            subject: (ours[key], theirs[key])
+            for subject, (ours, theirs) in facts.items()
+            if key in ours and key in theirs
+        }
+        topics = [left[0] for left, _ in both.values()]
+        if not topics:
+            continue
+        texts = {subject: (left[1], right[1]) for subject, (left, right) in both.items()}
+        equal = found.compare_subjects(group, key, topics[0], texts, subjects=subjects)
+        if labelled(key, topics[0]):
+            name = key.replace("_", " ")
+            found.identical += [f"{name} of {subject}: {text}" for subject, text in equal.items()]
 
 
-def _driver(item: StorageClass) -> str:
-    return f"{item.volumes.kind} ({visible(item.provisioner)})"
-
-
-def _facts(item: StorageClass) -> Facts:
-    """What a class says, by name; alike for classes of one kind."""
+def _class_facts(item: StorageClass) -> Facts:
+    """Return the facts of a class by name; classes of one driver have the same names."""
     volumes = item.volumes
     facts: Facts = {}
-    if isinstance(volumes, CephVolumes):
-        facts = _ceph(volumes)
-    elif isinstance(volumes, MayastorVolumes):
-        facts = {
-            "replicas": (Topic.REDUNDANCY, _copies(volumes.replicas, 1)),
-            "protocol": (Topic.VOLUMES, visible(volumes.protocol) or _UNSET),
-            "thin": (Topic.VOLUMES, "thin" if volumes.thin else "thick"),
-            "encryption": (Topic.ENCRYPTION, "on" if volumes.encrypted else "off"),
-        }
-    elif isinstance(volumes, ZfsVolumes):
-        facts = {
-            "layout": (Topic.VOLUMES, volumes.layout),
-            "record_size": (Topic.VOLUMES, visible(volumes.record_size) or _UNSET),
-            "block_size": (Topic.VOLUMES, visible(volumes.block_size) or _UNSET),
-            "compression": (Topic.VOLUMES, visible(volumes.compression) or _UNSET),
-            "dedup": (Topic.VOLUMES, visible(volumes.dedup) or _UNSET),
-            "thin": (Topic.VOLUMES, "thin" if volumes.thin else "thick"),
-        }
-    elif isinstance(volumes, LonghornVolumes):
-        facts = {
-            "replicas": (Topic.REDUNDANCY, _copies(volumes.replicas, None)),
-            "data_engine": (Topic.VOLUMES, visible(volumes.data_engine)),
-            "data_locality": (Topic.VOLUMES, visible(volumes.data_locality) or _UNSET),
-            "encryption": (Topic.ENCRYPTION, "on" if volumes.encrypted else "off"),
-            "migratable": (Topic.VOLUMES, "yes" if volumes.migratable else "no"),
-            "disk_selector": (Topic.MEDIA, visible(volumes.disk_selector) or _UNSET),
-            "node_selector": (Topic.VOLUMES, visible(volumes.node_selector) or _UNSET),
-        }
-    fs_type = getattr(volumes, "fs_type", "")
-    facts["fs_type"] = (Topic.VOLUMES, visible(fs_type) or _UNSET)
-    options = visible(", ".join(item.mount_options))
-    facts["mount_options"] = (Topic.VOLUMES, options or _UNSET)
-    for one in item.parameters:
-        if one.name not in _SPOKEN_FOR and "secret" not in one.name.lower():
-            facts[f"parameters.{visible(one.name)}"] = (Topic.VOLUMES, visible(one.value) or _UNSET)
-    return facts
+    match volumes:
+        case CephVolumes():
+            facts = _ceph_facts(volumes)
+        case MayastorVolumes():
+            replicas = 1 if volumes.replicas is None else volumes.replicas
+            facts = {
+                "replicas": (Topic.REDUNDANCY, counted(replicas, "copy")),
+                "protocol": (Topic.VOLUMES, volumes.protocol),
+                "thin": (Topic.VOLUMES, "thin" if volumes.thin else "thick"),
+                "encryption": (Topic.ENCRYPTION, "on" if volumes.encrypted else "off"),
+            }
+        case ZfsVolumes():
+            facts = {
+                "layout": (Topic.VOLUMES, volumes.layout),
+                "record_size": (Topic.VOLUMES, volumes.record_size),
+                "block_size": (Topic.VOLUMES, volumes.block_size),
+                "compression": (Topic.VOLUMES, volumes.compression),
+                "dedup": (Topic.VOLUMES, volumes.dedup),
+                "thin": (Topic.VOLUMES, "thin" if volumes.thin else "thick"),
+            }
+        case LonghornVolumes():
+            count = "" if volumes.replicas is None else counted(volumes.replicas, "copy")
+            facts = {
+                "replicas": (Topic.REDUNDANCY, count),
+                "data_engine": (Topic.VOLUMES, volumes.data_engine),
+                "data_locality": (Topic.VOLUMES, volumes.data_locality),
+                "encryption": (Topic.ENCRYPTION, "on" if volumes.encrypted else "off"),
+                "migratable": (Topic.VOLUMES, "yes" if volumes.migratable else "no"),
+                "disk_selector": (Topic.MEDIA, volumes.disk_selector),
+                "node_selector": (Topic.VOLUMES, volumes.node_selector),
+            }
+    facts["fs_type"] = (Topic.VOLUMES, getattr(volumes, "fs_type", ""))
+    facts["mount_options"] = (Topic.VOLUMES, ", ".join(item.mount_options))
+    for parameter in item.parameters:
+        if parameter.name not in _KNOWN_PARAMETERS and "secret" not in parameter.name.lower():
+            facts[f"parameters.{parameter.name}"] = (Topic.VOLUMES, parameter.value)
+    return {key: (topic, text or _UNSET) for key, (topic, text) in facts.items()}
 
 
-def _ceph(volumes: CephVolumes) -> Facts:
-    affinity = volumes.read_affinity
-    near = "not told"
+def _ceph_facts(volumes: CephVolumes) -> Facts:
+    affinity, near = volumes.read_affinity, "unknown"
     if affinity is not None:
-        levels = [visible(label.rpartition("/")[2]) for label in affinity.labels]
+        levels = [label.rpartition("/")[2] for label in affinity.labels]
         near = f"on{f' ({listed(levels)})' if levels else ''}" if affinity.enabled else "off"
     encryption = "off"
     if volumes.encrypted:
-        kms = f", KMS {visible(volumes.kms_id)}" if volumes.kms_id else ""
+        kms = f", KMS {volumes.kms_id}" if volumes.kms_id else ""
         kind = "file" if volumes.kind == "cephfs" else "block"
-        encryption = f"{visible(volumes.encryption_type) or kind}{kms}"
+        encryption = f"{volumes.encryption_type or kind}{kms}"
     return {
         "mounter": (Topic.VOLUMES, volumes.mounter.value),
-        "map_options": (Topic.VOLUMES, visible(volumes.map_options) or _UNSET),
-        "image_features": (Topic.VOLUMES, visible(volumes.image_features) or _UNSET),
-        "stripe": (Topic.VOLUMES, visible(volumes.stripe) or _UNSET),
+        "map_options": (Topic.VOLUMES, volumes.map_options),
+        "image_features": (Topic.VOLUMES, volumes.image_features),
+        "stripe": (Topic.VOLUMES, volumes.stripe),
         "encryption": (Topic.ENCRYPTION, encryption),
         "read_affinity": (Topic.VOLUMES, near),
     }
 
 
-def _copies(count: int | None, default: int | None) -> str:
-    number = default if count is None else count
-    return _UNSET if number is None else counted(number, "copy")
+# Rook and OpenShift Data Foundation.
 
 
-# How two clusters differ in what Rook and OpenShift Data Foundation are told to run.
-
-
-def compare_rook(
-    found: Collector,
-    base: KubernetesInventory,
-    candidate: KubernetesInventory,
-    classes: Mapping[str, tuple[str, str]],
-) -> None:
-    """The clusters, and the pools behind the classes that are compared."""
-    told_by_ceph = base.ceph is not None and candidate.ceph is not None
+def _compare_rook(found: Collector, both: Inventories, classes: Classes) -> None:
+    """Compare the clusters, and the pools behind the compared classes."""
+    base, candidate = both
+    has_ceph = base.ceph is not None and candidate.ceph is not None
     if base.ceph_clusters and candidate.ceph_clusters:
-        _clusters(found, base.ceph_clusters[0], candidate.ceph_clusters[0], told_by_ceph)
+        ours, theirs = base.ceph_clusters[0], candidate.ceph_clusters[0]
+        if not has_ceph:
+            found.compare_facts("software", ours, theirs, _CEPH_SOFTWARE)
+            found.compare_facts("encryption", ours, theirs, _CEPH_ENCRYPTION)
+        found.compare_facts("rook", ours, theirs, _ROOK)
+        _compare_device_sets(found, "rook", ours, theirs)
+        limits = [
+            {item.daemon: format_resources(item) for item in cluster.resources}
+            for cluster in (ours, theirs)
+        ]
+        for daemon in dict.fromkeys((*limits[0], *limits[1])):
+            texts = [side.get(daemon, _UNSET) for side in limits]
+            what = f"resources of {daemon}:"
+            path = f"rook.resources.{daemon}"
+            found.compare(path, Topic.SERVICES, *texts, what=what, same="")
     if base.storage_clusters and candidate.storage_clusters:
-        _storage_clusters(found, base.storage_clusters[0], candidate.storage_clusters[0])
-    if told_by_ceph:
-        return
-    each = Collector()
-    for subject, (ours, theirs) in classes.items():
-        _pools(each, subject, pool_spec(base, ours), pool_spec(candidate, theirs))
-    take_each(found, each, "pools", len(classes))
+        odf = base.storage_clusters[0], candidate.storage_clusters[0]
+        found.compare_facts("odf", *odf, _ODF)
+        _compare_device_sets(found, "odf", *odf)
+    if not has_ceph:
+        pools: dict[str, tuple[Facts, Facts]] = {}
+        for subject, (base_name, candidate_name) in classes.items():
+            left, right = _pool_spec(base, base_name), _pool_spec(candidate, candidate_name)
+            if left and right:
+                pools[subject] = _pool_facts(left), _pool_facts(right)
+        _compare_each(
+            found, "pools", pools, len(classes), lambda _, topic: topic is Topic.REDUNDANCY
+        )
 
 
-def pool_spec(inventory: KubernetesInventory, name: str) -> PoolSpec | None:
-    """What Rook is told of the pool that holds the data of a class's volumes; None where it is not
-    Rook's."""
+def _pool_spec(inventory: KubernetesInventory, name: str) -> PoolSpec | None:
+    """Return Rook's specification of the pool that holds a class's data; None if there is none."""
     item = inventory.storage_class(name)
     if item is None or not isinstance(item.volumes, CephVolumes):
         return None
-    wanted = item.volumes.data_pool or item.volumes.pool
-    if item.volumes.kind == "cephfs":
-        pools = [
-            pool
-            for one in inventory.filesystems
-            if one.name == item.volumes.fs_name
-            for pool in one.data_pools
-        ]
-        chosen = [pool for pool in pools if not wanted or pool.name == wanted]
-        return chosen[0].spec if chosen else None
-    return next((one.spec for one in inventory.block_pools if one.name == wanted), None)
+    volumes = item.volumes
+    wanted = volumes.data_pool or volumes.pool
+    if volumes.kind == "cephfs":
+        specs = (
+            pool.spec
+            for filesystem in inventory.filesystems
+            if filesystem.name == volumes.fs_name
+            for pool in filesystem.data_pools
+            if not wanted or pool.name == wanted
+        )
+    else:
+        specs = (pool.spec for pool in inventory.block_pools if pool.name == wanted)
+    return next(specs, None)
 
 
-def _pools(found: Collector, subject: str, ours: PoolSpec | None, theirs: PoolSpec | None) -> None:
-    if ours is None or theirs is None:
-        return
-    facts: tuple[tuple[str, Topic, Callable[[PoolSpec], str]], ...] = (
-        ("failure_domain", Topic.REDUNDANCY, lambda one: visible(one.failure_domain)),
-        ("redundancy", Topic.REDUNDANCY, redundancy),
-        ("device_class", Topic.MEDIA, lambda one: visible(one.device_class) or "any"),
-        ("compression", Topic.SERVICES, lambda one: visible(one.compression) or "none"),
-    )
-    for key, topic, text in facts:
-        what = f"{key.replace('_', ' ')} of {visible(subject)}:"
-        path = f"pools.{visible(subject)}.{key}"
-        left, right = text(ours), text(theirs)
-        same = f"{what} {left}" if topic is Topic.REDUNDANCY else ""
-        found.compare(path, topic, left, right, what=what, same=same, target=subject)
+def _pool_facts(spec: PoolSpec) -> Facts:
+    return {
+        "failure_domain": (Topic.REDUNDANCY, spec.failure_domain),
+        "redundancy": (Topic.REDUNDANCY, format_redundancy(spec)),
+        "device_class": (Topic.MEDIA, spec.device_class or "any"),
+        "compression": (Topic.SERVICES, spec.compression or "none"),
+    }
 
 
-def redundancy(spec: PoolSpec) -> str:
-    """`3 copies`, `EC 2+1`, `4 copies, 2 in each failure domain`."""
+def format_redundancy(spec: PoolSpec) -> str:
+    """Return `3 copies`, `EC 2+1`, `4 copies, 2 in each failure domain`."""
     if spec.data_chunks:
         return f"EC {spec.data_chunks}+{spec.coding_chunks or 0}"
     if spec.size is None:
-        return "not set"
+        return _UNSET
     per = spec.per_domain or 1
     return counted(spec.size, "copy") + (f", {per} in each failure domain" if per > 1 else "")
 
 
-def _clusters(found: Collector, ours: CephCluster, theirs: CephCluster, by_ceph: bool) -> None:
-    if not by_ceph:
-        found.compare(
-            "software.ceph",
-            Topic.SOFTWARE,
-            visible(ours.version) or None,
-            visible(theirs.version) or None,
-            what="Ceph",
-        )
-        found.compare(
-            "encryption.wire",
-            Topic.ENCRYPTION,
-            _switch(ours.network.encrypted),
-            _switch(theirs.network.encrypted),
-            what="encryption on the wire",
-        )
-        found.compare(
-            "encryption.at_rest",
-            Topic.ENCRYPTION,
-            _switch(ours.encrypted),
-            _switch(theirs.encrypted),
-            what="encryption at rest",
-        )
-    found.compare(
-        "rook.network",
-        Topic.SERVICES,
-        network_text(ours.network),
-        network_text(theirs.network),
-        what="network of Ceph:",
+def format_resources(resources: Resources) -> str:
+    """Return `processors 1.5 to 3, memory 5 GiB`: the request, to the limit."""
+    cpu = format_range(_format_number(resources.cpu_request), _format_number(resources.cpu_limit))
+    memory = format_range(
+        _format_optional_size(resources.memory_request_bytes),
+        _format_optional_size(resources.memory_limit_bytes),
     )
-    found.compare(
-        "rook.wire_compression",
-        Topic.SERVICES,
-        _switch(ours.network.compressed),
-        _switch(theirs.network.compressed),
-        what="compression on the wire",
-        same="",
-    )
-    _device_sets(found, "rook", ours.device_sets, theirs.device_sets)
-    limits = [_rook_limits(one) for one in (ours, theirs)]
-    for daemon in dict.fromkeys((*limits[0], *limits[1])):
-        found.compare(
-            f"rook.resources.{visible(daemon)}",
-            Topic.SERVICES,
-            limits[0].get(daemon, "not set"),
-            limits[1].get(daemon, "not set"),
-            what=f"resources of {visible(daemon)}:",
-            same="",
-        )
-
-
-def _rook_limits(cluster: CephCluster) -> dict[str, str]:
-    return {one.daemon: resources_text(one) for one in cluster.resources}
-
-
-def resources_text(one: Resources) -> str:
-    """`processors 1.5 to 3, memory 5 GiB`: what is requested, to the limit."""
-    cpu = between(_plain(one.cpu_request), _plain(one.cpu_limit))
-    memory = between(_rook_size(one.memory_request_bytes), _rook_size(one.memory_limit_bytes))
     return f"processors {cpu}, memory {memory}"
 
 
-def between(requested: str, limit: str) -> str:
-    """Two texts, empty where nothing is set: `2 to 4`, `2 without limit`, `at most 4`."""
+def format_range(requested: str | None, limit: str | None) -> str:
+    """Return `2 to 4`, `2 without limit`, `at most 4`, or `not set`."""
     if requested == limit:
-        return requested or "not set"
+        return requested or _UNSET
     if not limit:
         return f"{requested} without limit"
     return f"{requested} to {limit}" if requested else f"at most {limit}"
 
 
-def _plain(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
-
-
-def _rook_size(value: int | None) -> str:
-    return "" if value is None else format_size(value)
-
-
-def network_text(network: Network) -> str:
-    """`pods' own`, `host`, `multus (public net-a)`."""
-    provider = visible(network.provider) or "the pods' own"
-    chosen = listed(visible(one) for one in network.selectors) if network.selectors else ""
-    return f"{provider}{f' ({chosen})' if chosen else ''}"
+def format_network(network: Network) -> str:
+    """Return `pod network`, `host`, `multus (public net-a)`."""
+    selectors = f" ({listed(network.selectors)})" if network.selectors else ""
+    return f"{network.provider or 'pod network'}{selectors}"
 
 
 def _switch(value: bool | None) -> str | None:
     return None if value is None else "on" if value else "off"
 
 
-def _storage_clusters(found: Collector, ours: StorageCluster, theirs: StorageCluster) -> None:
-    found.compare(
-        "odf.version",
-        Topic.SOFTWARE,
-        visible(ours.version) or None,
-        visible(theirs.version) or None,
-        what="OpenShift Data Foundation",
-    )
-    found.compare(
-        "odf.failure_domain",
-        Topic.TOPOLOGY,
-        failure_domain_text(ours),
-        failure_domain_text(theirs),
-        what="failure domain:",
-        # Names of zones are no difference.
-        alike=lambda: (
-            (ours.failure_domain, len(ours.failure_domain_values))
-            == (theirs.failure_domain, len(theirs.failure_domain_values))
-        ),
-    )
-    for key, topic, left, right in (
-        ("resource_profile", Topic.SERVICES, ours.resource_profile, theirs.resource_profile),
-        ("arbiter", Topic.TOPOLOGY, _switch(ours.arbiter), _switch(theirs.arbiter)),
-        ("encryption", Topic.ENCRYPTION, _switch(ours.encrypted), _switch(theirs.encrypted)),
-        ("host_network", Topic.SERVICES, _switch(ours.host_network), _switch(theirs.host_network)),
-    ):
-        found.compare(
-            f"odf.{key}",
-            topic,
-            visible(left or "") or "not set",
-            visible(right or "") or "not set",
-            what=f"{key.replace('_', ' ')} of OpenShift Data Foundation",
-            same="",
-        )
-    _device_sets(found, "odf", ours.device_sets, theirs.device_sets)
+_CEPH_SOFTWARE: tuple[Fact[CephCluster], ...] = (
+    Fact("ceph", Topic.SOFTWARE, lambda cluster: cluster.version, what="Ceph"),
+)
+_CEPH_ENCRYPTION: tuple[Fact[CephCluster], ...] = (
+    Fact(
+        "wire",
+        Topic.ENCRYPTION,
+        lambda cluster: _switch(cluster.network.encrypted),
+        what="encryption on the wire",
+    ),
+    Fact(
+        "at_rest",
+        Topic.ENCRYPTION,
+        lambda cluster: _switch(cluster.encrypted),
+        what="encryption at rest",
+    ),
+)
+_ROOK: tuple[Fact[CephCluster], ...] = (
+    Fact(
+        "network",
+        Topic.SERVICES,
+        lambda cluster: format_network(cluster.network),
+        what="network of Ceph:",
+    ),
+    Fact(
+        "wire_compression",
+        Topic.SERVICES,
+        lambda cluster: _switch(cluster.network.compressed),
+        what="compression on the wire",
+        same="",
+    ),
+)
 
 
-def failure_domain_text(cluster: StorageCluster) -> str | None:
-    """`zone: a, b and c`; None where it is not told."""
+def format_failure_domain(cluster: StorageCluster) -> str | None:
+    """Return `zone: a, b and c`; None if it is unknown."""
     if not cluster.failure_domain:
         return None
-    values = [visible(one) for one in cluster.failure_domain_values]
-    return f"{visible(cluster.failure_domain)}{f': {listed(values)}' if values else ''}"
+    values = cluster.failure_domain_values
+    return f"{cluster.failure_domain}{f': {listed(values)}' if values else ''}"
 
 
-def _device_sets(
-    found: Collector, prefix: str, ours: tuple[DeviceSet, ...], theirs: tuple[DeviceSet, ...]
+def _failure_domains_alike(base: StorageCluster, candidate: StorageCluster) -> bool:
+    """Return whether kind and number are equal: names of zones are not a difference."""
+    return base.failure_domain == candidate.failure_domain and len(
+        base.failure_domain_values
+    ) == len(candidate.failure_domain_values)
+
+
+def _odf_fact(
+    key: str, text: Callable[[StorageCluster], str | None], topic: Topic
+) -> Fact[StorageCluster]:
+    what = f"{key.replace('_', ' ')} of OpenShift Data Foundation"
+    return Fact(key, topic, lambda cluster: text(cluster) or _UNSET, what=what, same="")
+
+
+_ODF: tuple[Fact[StorageCluster], ...] = (
+    Fact(
+        "version",
+        Topic.SOFTWARE,
+        lambda cluster: cluster.version,
+        what="OpenShift Data Foundation",
+    ),
+    Fact(
+        "failure_domain",
+        Topic.TOPOLOGY,
+        format_failure_domain,
+        what="failure domain:",
+        alike=_failure_domains_alike,
+    ),
+    _odf_fact("resource_profile", lambda cluster: cluster.resource_profile, Topic.SERVICES),
+    _odf_fact("arbiter", lambda cluster: _switch(cluster.arbiter), Topic.TOPOLOGY),
+    _odf_fact("encryption", lambda cluster: _switch(cluster.encrypted), Topic.ENCRYPTION),
+    _odf_fact("host_network", lambda cluster: _switch(cluster.host_network), Topic.SERVICES),
+)
+
+
+def _compare_device_sets(
+    found: Collector,
+    prefix: str,
+    base: CephCluster | StorageCluster,
+    candidate: CephCluster | StorageCluster,
 ) -> None:
-    if not ours or not theirs:
-        return
-    texts = [device_sets_text(side) for side in (ours, theirs)]
-    found.compare(f"{prefix}.device_sets", Topic.MEDIA, texts[0], texts[1], what="device sets:")
-    limits = [
-        {resources_text(one.osd) for one in side if one.osd is not None} for side in (ours, theirs)
-    ]
-    found.compare(
-        f"{prefix}.resources.osd",
-        Topic.SERVICES,
-        listed(sorted(limits[0])) if limits[0] else "not set",
-        listed(sorted(limits[1])) if limits[1] else "not set",
-        what="resources of an OSD:",
-        same="",
-    )
+    if base.device_sets and candidate.device_sets:
+        found.compare_facts(prefix, base.device_sets, candidate.device_sets, _DEVICE_SETS)
 
 
-def device_sets_text(sets: tuple[DeviceSet, ...]) -> str:
-    """`6 x 2 TiB of gp3-csi, class ssd, portable`: sets that are alike are one."""
+def format_device_sets(sets: Iterable[DeviceSet]) -> str:
+    """Return `6 x 2 TiB of gp3-csi, class ssd, portable`; equal sets are added up."""
     counts: dict[str, int] = {}
-    for one in sets:
-        size = "unknown size" if one.size_bytes is None else format_size(one.size_bytes)
-        text = size + (f" of {visible(one.storage_class)}" if one.storage_class else "")
-        text += f", class {visible(one.device_class)}" if one.device_class else ""
-        text += ", portable" if one.portable else ""
-        counts[text] = counts.get(text, 0) + one.count * (one.replica or 1)
+    for item in sets:
+        text = "unknown size" if item.size_bytes is None else format_size(item.size_bytes)
+        text += f" of {item.storage_class}" if item.storage_class else ""
+        text += f", class {item.device_class}" if item.device_class else ""
+        text += ", portable" if item.portable else ""
+        counts[text] = counts.get(text, 0) + item.count * (item.replica or 1)
     return "; ".join(f"{count} x {text}" for text, count in counts.items())
 
 
-# Subject -> names of its StorageClass, (in base, in candidate).
-Classes = Mapping[str, tuple[str, str]]
-
-# Firmware and the kernel keep a little for themselves, not always the same.
-_MEMORY_SHARE = 0.02
+def _osd_resources(sets: tuple[DeviceSet, ...]) -> str:
+    limits = {format_resources(item.osd) for item in sets if item.osd is not None}
+    return listed(sorted(limits)) if limits else _UNSET
 
 
-def kubernetes_differences(
-    base: KubernetesInventory, candidate: KubernetesInventory, classes: Classes
-) -> Differing:
-    """Two clusters, or one at two moments. `classes` maps each subject to the names of the
-    StorageClasses that its volumes come from. Of a Ceph that both inventories know themselves,
-    `ceph_differences` says more than Rook's resources, which are then left out."""
-    found = Collector()
-    if base.uid and base.uid == candidate.uid:
-        found.identical.append("the same Kubernetes cluster")
-    _software(found, base, candidate)
-    _nodes(found, base.nodes, candidate.nodes)
-    compare_classes(found, base, candidate, classes)
-    compare_rook(found, base, candidate, classes)
-    _mayastor(found, base, candidate)
-    _zfs(found, base, candidate)
-    _longhorn(found, base, candidate)
-    for side, inventory in (("baseline", base), ("candidate", candidate)):
-        found.unknown += [f"{one.what} ({side}: {one.reason})" for one in inventory.gaps]
-    return found.result()
-
-
-def shared_classes(base: KubernetesInventory, candidate: KubernetesInventory) -> Classes:
-    """The StorageClasses of one name; where there is none, the only ones of both sides."""
-    theirs = {one.name for one in candidate.storage_classes}
-    found = {one.name: (one.name, one.name) for one in base.storage_classes if one.name in theirs}
-    if not found and len(base.storage_classes) == len(candidate.storage_classes) == 1:
-        ours, its = base.storage_classes[0].name, candidate.storage_classes[0].name
-        found = {ours: (ours, its)}
-    return found
-
-
-# --- software and nodes --------------------------------------------------------------------------
-
-
-def _software(found: Collector, base: KubernetesInventory, candidate: KubernetesInventory) -> None:
-    for key, what, text in (
-        ("version", "Kubernetes", lambda one: one.version or None),
-        ("openshift", "OpenShift", lambda one: one.openshift or None),
-        ("kubevirt", "KubeVirt", lambda one: _operator(one.kubevirt)),
-        ("cdi", "CDI", lambda one: _operator(one.cdi)),
-    ):
-        _compare(found, f"kubernetes.{key}", Topic.SOFTWARE, base, candidate, text, what)
-    drivers = [_drivers(one) for one in (base, candidate)]
-    for name in dict.fromkeys((*drivers[0], *drivers[1])):
-        ours, theirs = (one.get(name, "not there") for one in drivers)
-        if "not there" not in (ours, theirs):
-            found.compare(f"drivers.{name}", Topic.SOFTWARE, ours, theirs, what=name, same="")
-
-
-def _operator(operator: Operator | None) -> str | None:
-    return visible(operator.version) or None if operator else None
-
-
-def _drivers(inventory: KubernetesInventory) -> dict[str, str]:
-    """The image's version of each daemon that makes volumes, by its name."""
-    return {
-        visible(one.name): visible(listed(sorted({_tag(image) for image in one.images}), limit=3))
-        for one in inventory.workloads
-        if one.images
-    }
-
-
-def _tag(image: str) -> str:
-    """`cephcsi:v3.12.0` of `registry/cephcsi/cephcsi:v3.12.0`."""
-    return image.rpartition("/")[2].replace("@sha256:", ":")[:60]
-
-
-def _nodes(found: Collector, ours: Sequence[Node], theirs: Sequence[Node]) -> None:
-    if not ours or not theirs:
-        return
-    zones = [len({node.zone for node in side if node.zone}) for side in (ours, theirs)]
-    texts = [counted(count, "zone") if count else None for count in zones]
-    found.compare("kubernetes.zones", Topic.TOPOLOGY, *texts, what="zones of nodes:")
-    counts = [counted(len(side), "node") for side in (ours, theirs)]
-    found.compare("kubernetes.nodes", Topic.TOPOLOGY, counts[0], counts[1])
-    facts: tuple[tuple[str, Topic, str, Callable[[Node], str | None]], ...] = (
-        ("kernel", Topic.SOFTWARE, "kernel of nodes", lambda node: node.kernel),
-        ("os_image", Topic.SOFTWARE, "system of nodes", lambda node: node.os_image),
-        ("kubelet", Topic.SOFTWARE, "kubelet", lambda node: node.kubelet),
-        ("runtime", Topic.SOFTWARE, "container runtime", lambda node: node.runtime),
-        ("architecture", Topic.CLIENT, "architecture", lambda node: node.architecture),
-        ("instance_type", Topic.CLIENT, "type of nodes", lambda node: node.instance_type),
-        ("cpu", Topic.CLIENT, "processors of a node", _cpu),
-        ("hugepages", Topic.CLIENT, "huge pages of a node", _hugepages),
-    )
-    for key, topic, what, text in facts:
-        texts = [_values(side, text) for side in (ours, theirs)]
-        found.compare(f"kubernetes.{key}", topic, texts[0], texts[1], what=what, same="")
-    _memory(found, ours, theirs)
-
-
-def _values(nodes: Iterable[Node], text: Callable[[Node], str | None]) -> str | None:
-    """The different values of nodes; how many have each is no difference of a kind."""
-    values = sorted({visible(one) for node in nodes if (one := text(node))})
-    return listed(values) if values else None
-
-
-def _cpu(node: Node) -> str | None:
-    return None if node.cpu is None else f"{node.cpu:g}"
-
-
-def _hugepages(node: Node) -> str | None:
-    return None if node.hugepages_bytes is None else format_size(node.hugepages_bytes)
-
-
-def _memory(found: Collector, ours: Sequence[Node], theirs: Sequence[Node]) -> None:
-    sides = [[one.memory_bytes for one in side if one.memory_bytes] for side in (ours, theirs)]
-    if not sides[0] or not sides[1]:
-        return
-    means = [sum(side) / len(side) for side in sides]
-    found.compare(
-        "kubernetes.memory",
-        Topic.CLIENT,
-        f"{format_size(int(means[0]))} a node",
-        f"{format_size(int(means[1]))} a node",
+_DEVICE_SETS: tuple[Fact[tuple[DeviceSet, ...]], ...] = (
+    Fact("device_sets", Topic.MEDIA, format_device_sets, what="device sets:"),
+    Fact(
+        "resources.osd",
+        Topic.SERVICES,
+        _osd_resources,
+        what="resources of an OSD:",
         same="",
-        alike=lambda: abs(means[0] - means[1]) <= _MEMORY_SHARE * max(means),
-    )
+    ),
+)
+
+# Other storage: Mayastor, Longhorn.
 
 
-# --- storage beside Ceph -------------------------------------------------------------------------
-
-
-def _mayastor(found: Collector, base: KubernetesInventory, candidate: KubernetesInventory) -> None:
-    if not base.io_engines or not candidate.io_engines:
-        return
-    ours, theirs = base.io_engines[0], candidate.io_engines[0]
-    facts: tuple[tuple[str, Topic, Callable[[IoEngine], str | None]], ...] = (
-        (
-            "cores",
-            Topic.SERVICES,
-            lambda one: counted(len(one.cores), "core") if one.cores else None,
-        ),
-        ("cpu", Topic.SERVICES, _limits),
-        ("hugepages", Topic.SERVICES, lambda one: _size(one.hugepages_bytes)),
-        ("nodes", Topic.TOPOLOGY, lambda one: _count(one.wanted, "node")),
-    )
-    for key, topic, text in facts:
-        what = f"{key} of io-engine:"
-        found.compare(f"mayastor.{key}", topic, text(ours), text(theirs), what=what)
-    pools = [one.disk_pools for one in (base, candidate)]
-    if pools[0] and pools[1]:
-        counts = [counted(len(one), "disk pool") for one in pools]
-        found.compare("mayastor.disk_pools", Topic.TOPOLOGY, counts[0], counts[1])
-        encrypted = ["on" if all(one.encrypted for one in side) else "off" for side in pools]
-        what = "encryption of disk pools"
-        found.compare("encryption.disk_pools", Topic.ENCRYPTION, *encrypted, what=what)
-
-
-def _limits(engine: IoEngine) -> str | None:
+def _engine_processors(engine: IoEngine) -> str | None:
     if engine.cpu_request is None and engine.cpu_limit is None:
         return None
-    texts = ["–" if one is None else f"{one:g}" for one in (engine.cpu_request, engine.cpu_limit)]
-    return f"{texts[0]} requested, {texts[1]} at most"
-
-
-def _size(size: int | None) -> str | None:
-    return None if size is None else format_size(size)
-
-
-def _count(count: int | None, noun: str) -> str | None:
-    return None if count is None else counted(count, noun)
-
-
-def _zfs(found: Collector, base: KubernetesInventory, candidate: KubernetesInventory) -> None:
-    if base.zfs_pools and candidate.zfs_pools:
-        counts = [counted(len(one.zfs_pools), "ZFS pool") for one in (base, candidate)]
-        found.compare("zfs.pools", Topic.TOPOLOGY, counts[0], counts[1])
-
-
-def _longhorn(found: Collector, base: KubernetesInventory, candidate: KubernetesInventory) -> None:
-    ours, theirs = base.longhorn, candidate.longhorn
-    if ours is None or theirs is None:
-        return
-    found.compare(
-        "longhorn.version",
-        Topic.SOFTWARE,
-        visible(ours.version) or None,
-        visible(theirs.version) or None,
-        what="Longhorn",
+    request, limit = (
+        _format_number(value) or "–" for value in (engine.cpu_request, engine.cpu_limit)
     )
-    counts = [
-        f"{counted(one.disks, 'disk')} in {counted(one.nodes, 'node')}" for one in (ours, theirs)
+    return f"{request} requested, {limit} at most"
+
+
+def _engine_fact(
+    key: str, text: Callable[[IoEngine], str | None], topic: Topic = Topic.SERVICES
+) -> Fact[IoEngine]:
+    return Fact(key, topic, text, what=f"{key} of io-engine:")
+
+
+_IO_ENGINE = (
+    _engine_fact(
+        "cores", lambda engine: counted(len(engine.cores), "core") if engine.cores else None
+    ),
+    _engine_fact("cpu", _engine_processors),
+    _engine_fact("hugepages", lambda engine: _format_optional_size(engine.hugepages_bytes)),
+    _engine_fact(
+        "nodes",
+        lambda engine: None if engine.wanted is None else counted(engine.wanted, "node"),
+        Topic.TOPOLOGY,
+    ),
+)
+
+
+def _compare_disk_pools(found: Collector, both: Inventories) -> None:
+    pools = [inventory.disk_pools for inventory in both]
+    counts = [counted(len(side), "disk pool") for side in pools]
+    found.compare("mayastor.disk_pools", Topic.TOPOLOGY, *counts)
+    encrypted = [_switch(all(pool.encrypted for pool in side)) for side in pools]
+    what = "encryption of disk pools"
+    found.compare("encryption.disk_pools", Topic.ENCRYPTION, *encrypted, what=what)
+
+
+def _compare_longhorn(found: Collector, base: Longhorn, candidate: Longhorn) -> None:
+    both = base, candidate
+    found.compare(
+        "longhorn.version", Topic.SOFTWARE, base.version, candidate.version, what="Longhorn"
+    )
+    counts = [f"{counted(item.disks, 'disk')} in {counted(item.nodes, 'node')}" for item in both]
+    found.compare("longhorn.disks", Topic.TOPOLOGY, *counts)
+    settings = [
+        {setting.name: setting.value or _UNSET for setting in item.settings} for item in both
     ]
-    found.compare("longhorn.disks", Topic.TOPOLOGY, counts[0], counts[1])
-    settings = [{one.name: one.value for one in side.settings} for side in (ours, theirs)]
     for name in dict.fromkeys((*settings[0], *settings[1])):
-        values = [visible(one[name]) or "not set" if name in one else None for one in settings]
-        found.compare(
-            f"longhorn.{visible(name)}", Topic.SETTINGS, *values, what=f"Longhorn's {name}", same=""
-        )
-
-
-def _compare(
-    found: Collector,
-    path: str,
-    topic: Topic,
-    base: KubernetesInventory,
-    candidate: KubernetesInventory,
-    text: Callable[[KubernetesInventory], str | None],
-    what: str,
-) -> None:
-    values = [text(one) for one in (base, candidate)]
-    shown = [None if one is None else visible(one) for one in values]
-    found.compare(path, topic, shown[0], shown[1], what=what)
+        values = [side.get(name) for side in settings]
+        what = f"Longhorn's {name}"
+        found.compare(f"longhorn.{name}", Topic.SETTINGS, *values, what=what, same="")

@@ -1,16 +1,19 @@
-"""A difference as a record, and the collecting of them."""
+"""A configuration difference, and the collector that compares two systems fact by fact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from leadline.text import sentence
 
+System = TypeVar("System")
+
 
 class Topic(StrEnum):
-    """What a difference is about, the order in which people ask."""
+    """What a difference concerns, in the order of a report."""
 
     TOPOLOGY = "topology"
     REDUNDANCY = "redundancy"
@@ -29,12 +32,21 @@ class Topic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PossibleEffect:
+    """What a difference can do: a clause, and the verdicts of the cells where it applies."""
+
+    mechanism: str
+    verdicts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One fact that is not the same. `path` is stable and dotted, such as
-    `pools.rep3.failure_domain` or `network.inter_zone_rtt`; `baseline` and `candidate` are texts
-    as people read them. `target` names the subject (pool) that it concerns, empty for all.
-    `meaning` is a sentence, or empty; `explains` are sentences on what it can account for, empty
-    where nothing is known."""
+    """One fact with two values.
+
+    `path` is stable and dotted, such as `pools.rep3.failure_domain` or `network.inter_zone_rtt`.
+    `baseline` and `candidate` are readable texts. `target` names the subject (pool), empty for all.
+    `meaning` is a sentence, or empty; `explains` are its possible effects.
+    """
 
     path: str
     topic: Topic
@@ -42,22 +54,42 @@ class Difference:
     candidate: str
     target: str = ""
     meaning: str = ""
-    explains: tuple[str, ...] = ()
+    explains: tuple[PossibleEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """Two systems beside each other. `identical` names what is the same, in short
-    (`release 16.2.15 pacific`, `24 OSDs`); `unknown` what at least one side does not tell."""
+    """The comparison of two systems.
+
+    `identical` names equal facts in short (`release 16.2.15 pacific`, `24 OSDs`); `unknown` names
+    facts that at least one system does not report.
+    """
 
     differences: tuple[Difference, ...] = ()
     identical: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Fact(Generic[System]):
+    """A fact to compare: the last part of its path, its topic, and its text (None: unknown).
+
+    `what`, `same`, `alike` and `meaning` are those of `Collector.compare`.
+    """
+
+    key: str
+    topic: Topic
+    text: Callable[[System], str | None]
+    _: KW_ONLY
+    what: str = ""
+    same: str | None = None
+    alike: Callable[[System, System], bool] | None = None
+    meaning: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class Collector:
-    """Differences, likenesses and unknowns as they are come upon."""
+    """Collects differences, equal facts and unknown facts."""
 
     differences: list[Difference] = field(default_factory=list)
     identical: list[str] = field(default_factory=list)
@@ -74,16 +106,21 @@ class Collector:
         same: str | None = None,
         target: str = "",
         meaning: str = "",
-        alike: Callable[[], bool] | None = None,
+        alike: bool | None = None,
     ) -> None:
-        """Note two texts of one fact, None where a side does not tell. `what` names the fact;
-        `same` is its label where both agree, `WHAT VALUE` if None and no label if empty. `alike`
-        says whether the two count as the same, by default that their texts are equal. `meaning` is
-        a clause that becomes a sentence."""
-        if baseline is None or candidate is None:
-            if baseline is not None or candidate is not None:
+        """Compare two texts of one fact; None or an empty text is unknown.
+
+        Args:
+            what: The fact's name.
+            same: Its label if both agree; None: `WHAT VALUE`, empty: no label.
+            target: The subject that it concerns.
+            meaning: A clause on what the difference means.
+            alike: Whether both agree; None: whether the texts are equal.
+        """
+        if not baseline or not candidate:
+            if baseline or candidate:
                 self.unknown.append(what or path)
-        elif alike() if alike else baseline == candidate:
+        elif baseline == candidate if alike is None else alike:
             label = f"{what} {baseline}".strip() if same is None else same
             if label:
                 self.identical.append(label)
@@ -99,29 +136,88 @@ class Collector:
                 )
             )
 
+    def compare_facts(
+        self, prefix: str, base: System, candidate: System, facts: Sequence[Fact[System]]
+    ) -> None:
+        """Compare facts of two systems at `PREFIX.KEY`."""
+        for fact in facts:
+            self.compare(
+                f"{prefix}.{fact.key}",
+                fact.topic,
+                fact.text(base),
+                fact.text(candidate),
+                what=fact.what,
+                same=fact.same,
+                alike=fact.alike(base, candidate) if fact.alike else None,
+                meaning=fact.meaning,
+            )
+
+    def compare_subjects(
+        self,
+        group: str,
+        key: str,
+        topic: Topic,
+        texts: Mapping[str, tuple[str | None, str | None]],
+        *,
+        subjects: int,
+        meanings: Mapping[str, str] | str = "",
+    ) -> dict[str, str]:
+        """Compare one fact of several subjects (pools, targets) at `GROUP.SUBJECT.KEY`.
+
+        If all `subjects` (two or more) have the same difference, it is reported once, at
+        `GROUP.*.KEY`. `texts` are those of base and candidate by subject, `meanings` clauses by
+        subject, or one for all.
+
+        Returns:
+            The text of each subject without a difference.
+        """
+        found, equal = [], {}
+        for subject, (ours, theirs) in texts.items():
+            if ours is None or theirs is None:
+                if ours is not theirs:
+                    self.unknown.append(f"{key} of {subject}")
+            elif ours == theirs:
+                equal[subject] = ours
+            else:
+                meaning = meanings if isinstance(meanings, str) else meanings.get(subject, "")
+                difference = Difference(
+                    path=f"{group}.{subject}.{key}",
+                    topic=topic,
+                    baseline=ours,
+                    candidate=theirs,
+                    target=subject,
+                    meaning=sentence(meaning),
+                )
+                found.append(difference)
+        values = {(difference.baseline, difference.candidate) for difference in found}
+        if 2 <= subjects <= len(found) and len(values) == 1:
+            clauses = {difference.meaning for difference in found}
+            merged = replace(
+                found[0],
+                path=f"{group}.*.{key}",
+                target="",
+                meaning=clauses.pop() if len(clauses) == 1 else "",
+            )
+            found = [merged]
+        self.differences += found
+        return equal
+
+    def label_subjects(
+        self, label: str, equal: Mapping[str, str], subjects: int, noun: str
+    ) -> None:
+        """Note a fact that is equal for each of all subjects, with the value if it is the same."""
+        if label and equal and len(equal) == subjects:
+            values = set(equal.values())
+            value = values.pop() if len(values) == 1 else f"of all {subjects} {noun}"
+            self.identical.append(f"{label} {value}")
+
     def result(self) -> Differing:
-        """Everything noted, differences in the order of their topics."""
+        """Return the comparison, differences in the order of their topics."""
         order = list(Topic)
         return Differing(
-            differences=tuple(sorted(self.differences, key=lambda one: order.index(one.topic))),
+            differences=tuple(
+                sorted(self.differences, key=lambda difference: order.index(difference.topic))
+            ),
             identical=tuple(dict.fromkeys(self.identical)),
             unknown=tuple(dict.fromkeys(self.unknown)),
         )
-
-
-def merged(differences: list[Difference], subjects: int, path: str) -> list[Difference]:
-    """One difference at `path` where each of several subjects has the same one, else all."""
-    texts = {(one.baseline, one.candidate) for one in differences}
-    if subjects < 2 or len(differences) < subjects or len(texts) > 1:
-        return differences
-    ((baseline, candidate),) = texts
-    meanings = {one.meaning for one in differences}
-    return [
-        Difference(
-            path=path,
-            topic=differences[0].topic,
-            baseline=baseline,
-            candidate=candidate,
-            meaning=meanings.pop() if len(meanings) == 1 else "",
-        )
-    ]

@@ -1,243 +1,162 @@
-"""Which objects of a Kubernetes cluster the inventory reads, and the dump that each kind goes to.
+"""The kinds of Kubernetes objects that the inventory reads, and the dump file of each kind.
 
-As of Ceph, a capture is a mapping from a file's name to its bytes. There is one file a kind, with a
-`List` of objects in it, so that `kubectl get` makes the same file. What a live cluster answered,
-what an archive keeps and what somebody saved in a folder are the same thing.
+A capture maps file names to bytes: one `List` of objects for each kind, as `kubectl get` writes it.
+A live cluster, an archive and a folder of saved files are read as the same capture.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from enum import Enum
+
+from leadline.data import load_table
 
 VERSION = "kubernetes_version.json"
 GAPS = "kubernetes_gaps.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One kind of object. `versions` are those of its API, the newest first; `purpose` completes
-    "without it nothing is known of ..."."""
+class KindRow:
+    """A kind in `data/kubernetes_kinds.yaml`, where its keys are described."""
 
     kind: str
-    plural: str
     purpose: str
-    group: str = ""
     versions: tuple[str, ...] = ("v1",)
     namespaced: bool = False
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindTable:
+    """The content of `data/kubernetes_kinds.yaml`."""
+
+    kinds: dict[str, KindRow]
+    config_maps: tuple[str, ...]
+    storage_workloads: tuple[str, ...]
+
+
+def _table() -> KindTable:
+    return load_table("kubernetes_kinds", KindTable)
+
+
+class ObjectKind(Enum):
+    """A kind of object, named by its resource as RBAC and kubectl write it.
+
+    The order is that in which a live cluster is read.
+    """
+
+    NODE = "nodes"
+    NAMESPACE = "namespaces"
+    STORAGE_CLASS = "storageclasses.storage.k8s.io"
+    CSI_DRIVER = "csidrivers.storage.k8s.io"
+    CSI_NODE = "csinodes.storage.k8s.io"
+    CLUSTER_VERSION = "clusterversions.config.openshift.io"
+    CEPH_CLUSTER = "cephclusters.ceph.rook.io"
+    CEPH_BLOCK_POOL = "cephblockpools.ceph.rook.io"
+    CEPH_FILESYSTEM = "cephfilesystems.ceph.rook.io"
+    STORAGE_CLUSTER = "storageclusters.ocs.openshift.io"
+    CSI_CEPH_DRIVER = "drivers.csi.ceph.io"
+    CLIENT_PROFILE = "clientprofiles.csi.ceph.io"
+    CEPH_CONNECTION = "cephconnections.csi.ceph.io"
+    DISK_POOL = "diskpools.openebs.io"
+    ZFS_NODE = "zfsnodes.zfs.openebs.io"
+    LONGHORN_SETTING = "settings.longhorn.io"
+    LONGHORN_NODE = "nodes.longhorn.io"
+    KUBEVIRT = "kubevirts.kubevirt.io"
+    CDI = "cdis.cdi.kubevirt.io"
+    DAEMON_SET = "daemonsets.apps"
+    DEPLOYMENT = "deployments.apps"
+    CONFIG_MAP = "configmaps"
+
+    @property
+    def resource(self) -> str:
+        """Such as `cephclusters.ceph.rook.io`."""
+        return self.value
+
+    @property
+    def plural(self) -> str:
+        return self.value.partition(".")[0]
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.value.partition(".")[2]
+
+    @property
+    def kind(self) -> str:
+        return self._row.kind
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Versions of the API, newest first."""
+        return self._row.versions
+
+    @property
+    def purpose(self) -> str:
+        """What is unknown without the objects of this kind."""
+        return self._row.purpose
+
+    @property
+    def namespaced(self) -> bool:
+        return self._row.namespaced
+
     @property
     def dump(self) -> str:
-        """The name of its file, such as `cephclusters.json`; of two kinds called `nodes` and
-        `settings` Longhorn's has its name before it."""
+        """The dump's file name, such as `cephclusters.json`.
+
+        Longhorn's `nodes` and `settings` have a prefix: Kubernetes has nodes too.
+        """
         prefix = "longhorn_" if self.group == "longhorn.io" else ""
         return f"{prefix}{self.plural}.json"
 
     @property
-    def resource(self) -> str:
-        """As RBAC and kubectl write it: `cephclusters.ceph.rook.io`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+    def _row(self) -> KindRow:
+        return _table().kinds[self.value]
 
 
-NODE = Kind(kind="Node", plural="nodes", purpose="nodes: zones, kernel, processors, memory")
-NAMESPACE = Kind(kind="Namespace", plural="namespaces", purpose="which cluster it is")
-STORAGE_CLASS = Kind(
-    kind="StorageClass",
-    plural="storageclasses",
-    group="storage.k8s.io",
-    purpose="StorageClasses and their parameters",
-)
-CSI_DRIVER = Kind(
-    kind="CSIDriver", plural="csidrivers", group="storage.k8s.io", purpose="CSI drivers"
-)
-CSI_NODE = Kind(
-    kind="CSINode",
-    plural="csinodes",
-    group="storage.k8s.io",
-    purpose="which drivers run on which nodes",
-)
-DAEMON_SET = Kind(
-    kind="DaemonSet",
-    plural="daemonsets",
-    group="apps",
-    namespaced=True,
-    purpose="storage daemons on nodes: cores of io-engine, versions of drivers",
-)
-DEPLOYMENT = Kind(
-    kind="Deployment",
-    plural="deployments",
-    group="apps",
-    namespaced=True,
-    purpose="the versions of operators and provisioners, and Ceph's toolbox",
-)
-CONFIG_MAP = Kind(
-    kind="ConfigMap",
-    plural="configmaps",
-    namespaced=True,
-    purpose="settings of CSI drivers: read affinity, encryption",
-)
-CEPH_CLUSTER = Kind(
-    kind="CephCluster",
-    plural="cephclusters",
-    group="ceph.rook.io",
-    namespaced=True,
-    purpose="Rook's clusters: device sets, network, encryption, resources",
-)
-CEPH_BLOCK_POOL = Kind(
-    kind="CephBlockPool",
-    plural="cephblockpools",
-    group="ceph.rook.io",
-    namespaced=True,
-    purpose="Rook's pools: copies and failure domains",
-)
-CEPH_FILESYSTEM = Kind(
-    kind="CephFilesystem",
-    plural="cephfilesystems",
-    group="ceph.rook.io",
-    namespaced=True,
-    purpose="Rook's filesystems",
-)
-CSI_CEPH_DRIVER = Kind(
-    kind="Driver",
-    plural="drivers",
-    group="csi.ceph.io",
-    versions=("v1", "v1alpha1"),
-    namespaced=True,
-    purpose="settings of Ceph's CSI drivers",
-)
-CLIENT_PROFILE = Kind(
-    kind="ClientProfile",
-    plural="clientprofiles",
-    group="csi.ceph.io",
-    versions=("v1", "v1alpha1"),
-    namespaced=True,
-    purpose="how Ceph's CSI drivers mount",
-)
-CEPH_CONNECTION = Kind(
-    kind="CephConnection",
-    plural="cephconnections",
-    group="csi.ceph.io",
-    versions=("v1", "v1alpha1"),
-    namespaced=True,
-    purpose="read affinity of Ceph's CSI drivers",
-)
-STORAGE_CLUSTER = Kind(
-    kind="StorageCluster",
-    plural="storageclusters",
-    group="ocs.openshift.io",
-    namespaced=True,
-    purpose="OpenShift Data Foundation: failure domain, device sets, resource profile",
-)
-CLUSTER_VERSION = Kind(
-    kind="ClusterVersion",
-    plural="clusterversions",
-    group="config.openshift.io",
-    purpose="the version of OpenShift",
-)
-DISK_POOL = Kind(
-    kind="DiskPool",
-    plural="diskpools",
-    group="openebs.io",
-    versions=("v1beta3", "v1beta2", "v1beta1", "v1alpha1"),
-    namespaced=True,
-    purpose="disks of OpenEBS Mayastor",
-)
-ZFS_NODE = Kind(
-    kind="ZFSNode",
-    plural="zfsnodes",
-    group="zfs.openebs.io",
-    versions=("v1", "v1alpha1"),
-    namespaced=True,
-    purpose="ZFS pools on nodes",
-)
-LONGHORN_SETTING = Kind(
-    kind="Setting",
-    plural="settings",
-    group="longhorn.io",
-    versions=("v1beta2", "v1beta1"),
-    namespaced=True,
-    purpose="Longhorn's settings",
-)
-LONGHORN_NODE = Kind(
-    kind="Node",
-    plural="nodes",
-    group="longhorn.io",
-    versions=("v1beta2", "v1beta1"),
-    namespaced=True,
-    purpose="Longhorn's disks",
-)
-KUBEVIRT = Kind(
-    kind="KubeVirt",
-    plural="kubevirts",
-    group="kubevirt.io",
-    versions=("v1", "v1alpha3"),
-    namespaced=True,
-    purpose="the version of KubeVirt",
-)
-CDI = Kind(
-    kind="CDI",
-    plural="cdis",
-    group="cdi.kubevirt.io",
-    versions=("v1beta1",),
-    purpose="the version of the Containerized Data Importer",
-)
-
-# In the order in which a live cluster is asked.
-KINDS = (
-    NODE, NAMESPACE, STORAGE_CLASS, CSI_DRIVER, CSI_NODE, CLUSTER_VERSION, CEPH_CLUSTER,
-    CEPH_BLOCK_POOL, CEPH_FILESYSTEM, STORAGE_CLUSTER, CSI_CEPH_DRIVER, CLIENT_PROFILE,
-    CEPH_CONNECTION, DISK_POOL, ZFS_NODE, LONGHORN_SETTING, LONGHORN_NODE, KUBEVIRT, CDI,
-    DAEMON_SET, DEPLOYMENT, CONFIG_MAP,
-)  # fmt: skip
-_BY_NAME = {(one.group, one.kind): one for one in KINDS}
-DUMP_NAMES = frozenset({VERSION, GAPS, *(one.dump for one in KINDS)})
-
-# Of all config maps of a cluster only these are read: others may hold anything.
-CONFIG_MAP_NAMES = (
-    "rook-ceph-operator-config",
-    "rook-ceph-csi-config",
-    "ceph-csi-config",
-    "ocs-operator-config",
-    "local-path-config",
-)
-# Daemons that make volumes, by what their containers or images are called.
-_STORAGE_WORKLOADS = (
-    "cephcsi", "rook-ceph", "rook/ceph", "ocs-operator", "odf-operator", "io-engine", "mayastor",
-    "openebs", "zfs-driver", "longhorn", "local-path-provisioner", "virt-operator", "cdi-operator",
-)  # fmt: skip
+DUMP_NAMES = frozenset({VERSION, GAPS, *(kind.dump for kind in ObjectKind)})
 
 
-def kind_of(api_version: str, kind: str) -> Kind | None:
-    """The kind of an object by its `apiVersion` and `kind`; None of one that is not read."""
-    group = api_version.rpartition("/")[0]
-    return _BY_NAME.get((group, kind))
+def find_kind(api_version: str, kind: str) -> ObjectKind | None:
+    """Return the kind of an object by its `apiVersion` and `kind`; None if it is not read."""
+    return _kinds_by_name().get((api_version.rpartition("/")[0], kind))
+
+
+@functools.cache
+def _kinds_by_name() -> dict[tuple[str, str], ObjectKind]:
+    return {(kind.group, kind.kind): kind for kind in ObjectKind}
+
+
+def config_map_names() -> tuple[str, ...]:
+    """Return the names of the config maps that are read."""
+    return _table().config_maps
 
 
 def holds_kubernetes(names: Iterable[str]) -> bool:
-    """Whether dumps of these names are of a Kubernetes cluster, at least in part."""
+    """Return whether a dump with one of these names is of a Kubernetes cluster."""
     return not DUMP_NAMES.isdisjoint(names)
 
 
 def is_storage_workload(name: str, images: Iterable[str]) -> bool:
-    """Whether a DaemonSet or Deployment is one that makes volumes, so that it is worth keeping."""
-    said = " ".join((name, *images)).lower()
-    return any(word in said for word in _STORAGE_WORKLOADS)
+    """Return whether a DaemonSet or Deployment provides volumes."""
+    names = " ".join((name, *images)).lower()
+    return any(word in names for word in _table().storage_workloads)
 
 
-# Kubernetes' quantities: `500m`, `16Gi`, `4`, `1e3`.
-#  Source: the serialisation that k8s.io/apimachinery/pkg/api/resource describes.
+# Quantities such as `500m`, `16Gi`, `4`, `1e3`. Source: k8s.io/apimachinery/pkg/api/resource.
 
 _QUANTITY = re.compile(r"([+-]?[0-9.]+)(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]i?|Ki))?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-# Nothing of a cluster comes near this many bytes; what is larger is no quantity but a mistake.
+# No cluster has this many bytes: a larger number is a mistake.
 _LARGEST = Decimal(1 << 80)
 
 
 def parse_quantity(text: str) -> float | None:
-    """The number that a quantity stands for; None for text that is none."""
+    """Return the number of a quantity; None if the text is not a quantity."""
     matched = _QUANTITY.fullmatch(text.strip())
     if matched is None:
         return None

@@ -1,4 +1,4 @@
-"""What watches of a trial have in common, and several of them as one."""
+"""The base of all watches, which record samples in a trial's folder while the trial runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +18,10 @@ import orjson
 
 from leadline.errors import LeadlineError
 
-# A file of JSON lines that a watch writes while a trial goes on. Nothing here raises: what cannot
-# be written is told by the trial's own files, which lie beside.
-
 
 class Lines:
-    """Whole lines, from `open` to `close`; several threads may write."""
+    """A file of JSON lines; several threads may write. Nothing raises: the trial reports a folder
+    that cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,7 +30,7 @@ class Lines:
         self._began = 0.0
 
     def open(self) -> bool:
-        """Whether the file can be written; the time of its lines begins now."""
+        """Open the file and start its clock; return whether it can be written."""
         self._began = time.monotonic()
         try:
             self._stream = self._path.open("ab")
@@ -41,14 +39,14 @@ class Lines:
         return True
 
     def stamp(self) -> Mapping[str, Any]:
-        """What a line of this moment begins with."""
+        """Return the first fields of a line written now."""
         return {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_s": round(time.monotonic() - self._began, 3),
         }
 
     def write(self, line: Mapping[str, Any]) -> bool:
-        """Whether the line is in the file: a whole one, or nothing behind `close`."""
+        """Write a line; return whether it is in the file. After `close` nothing is written."""
         with self._writing:
             if self._stream is None:
                 return False
@@ -60,7 +58,7 @@ class Lines:
         return True
 
     def close(self) -> None:
-        """The folder is sealed next: what comes late finds no file."""
+        """Close the file before the folder is sealed."""
         with self._writing:
             stream, self._stream = self._stream, None
         if stream is not None:
@@ -72,15 +70,15 @@ Line = Mapping[str, Any]
 
 
 class Watch(ABC):
-    """Records in a trial's folder from `start` to `stop`; neither raises."""
+    """Records samples in a trial's folder from `start` to `stop`; neither raises."""
 
     @abstractmethod
     def start(self) -> None:
-        """Begin, without waiting for what is asked first. To be called once."""
+        """Start without waiting for the first sample. Called once."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask a last time and end. May be called twice, and without `start`."""
+        """Take the last sample and end. May be called twice, and without `start`."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -95,12 +93,10 @@ class Watch(ABC):
         self.stop()
 
 
-class AskingWatch(Watch):
-    """Asks for samples at `start`, at `stop`, and every `period_s` between, by a thread.
+class ThreadWatch(Watch):
+    """Writes lines to a file from threads.
 
-    Nothing that goes wrong is raised: it is a line. `stop` returns within `patience_s`; after it
-    nothing more is written. What is asked must be the watch's own connection: commands of others
-    would be waited for.
+    `stop` returns within `patience_s`; after it nothing more is written.
     """
 
     def __init__(self, path: Path, *, period_s: float, patience_s: float) -> None:
@@ -108,62 +104,90 @@ class AskingWatch(Watch):
         self._period_s = period_s
         self._patience_s = patience_s
         self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[tuple[Line, threading.Thread]] = []
 
     @abstractmethod
-    def _sample(self, *, end: bool) -> Line | Sequence[Line] | None:
-        """One sample, the first and the last of them with `end`: a line or several of one moment;
-        None where there is nothing to be kept. May raise anything."""
-
-    def _ended(self) -> None:
-        """Let go of what the samples needed, behind the last one. May raise nothing."""
+    def _tasks(self) -> Sequence[tuple[Line, Callable[[], None]]]:
+        """Return what each thread runs, with fields that identify it in an error line. A task ends
+        soon after `_ending` is set, and raises nothing."""
 
     def start(self) -> None:
         if not self._lines.open():
-            return  # the trial cannot write its own files either, and says so
-        # A daemon, so that a command that never comes back does not keep the program alive.
-        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
-        self._thread.start()
+            return  # the trial cannot write its files either, and reports it
+        for fields, task in self._tasks():
+            # A daemon: a command that never returns must not keep the program alive.
+            thread = threading.Thread(target=task, name=type(self).__name__, daemon=True)
+            self._threads.append((fields, thread))
+            thread.start()
 
     def stop(self) -> None:
-        if self._thread is None or self._ending.is_set():
+        if not self._threads or self._ending.is_set():
             return
-        asked = self._lines.stamp()
+        stamp = self._lines.stamp()
         self._ending.set()
-        self._thread.join(self._patience_s)
-        if self._thread.is_alive():
-            reason = f"no answer within {self._patience_s:g} s of the end of the watch"
-            self._lines.write({**asked, "error": reason})
+        deadline = time.monotonic() + self._patience_s
+        for fields, thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                reason = f"no answer within {self._patience_s:g} s of the end of the watch"
+                self._lines.write({**stamp, **fields, "error": reason})
         self._lines.close()
 
+
+class SamplingWatch(ThreadWatch):
+    """Takes samples at `start`, at `stop`, and every `period_s` between.
+
+    A failure is a line. A sample needs its own connection: it would wait for other commands.
+    """
+
+    @abstractmethod
+    def _sample(self, *, end: bool) -> Line | Sequence[Line] | None:
+        """Return one sample as a line or several, or None; `end` marks the first and the last. May
+        raise anything."""
+
+    def _release(self) -> None:
+        """Release what the samples needed, after the last one. Must not raise."""
+
+    def _tasks(self) -> Sequence[tuple[Line, Callable[[], None]]]:
+        return [({}, self._run)]
+
     def _run(self) -> None:
-        due = time.monotonic()
         first = True
-        while True:
-            last = self._ending.is_set()
+        for last in beats(self._period_s, self._ending):
             self._keep(end=first or last)
-            if last:
-                self._ended()
-                return
             first = False
-            # On the beat of the clock, leaving out beats that a slow answer passed.
-            due = max(due + self._period_s, time.monotonic())
-            self._ending.wait(due - time.monotonic())
+        self._release()
 
     def _keep(self, *, end: bool) -> None:
         stamp = self._lines.stamp()
-        line: Line | Sequence[Line] | None
+        found: Line | Sequence[Line] | None
         try:
-            line = self._sample(end=end)
-        # Whatever it is, it must not reach the trial; readers take it for a missed sample.
+            found = self._sample(end=end)
+        # No failure may reach the trial; readers see a missed sample.
         except Exception as error:
-            line = {"error": error.fact if isinstance(error, LeadlineError) else repr(error)}
-        for item in (line,) if isinstance(line, Mapping) else line or ():
-            self._lines.write({**stamp, **item})
+            found = {"error": describe_error(error)}
+        for line in (found,) if isinstance(found, Mapping) else found or ():
+            self._lines.write({**stamp, **line})
+
+
+def beats(period_s: float, ending: threading.Event) -> Iterator[bool]:
+    """Yield False now and every `period_s`, and True once after `ending` is set. Beats that a slow
+    answer missed are skipped."""
+    due = time.monotonic()
+    while not ending.is_set():
+        yield False
+        due = max(due + period_s, time.monotonic())
+        ending.wait(due - time.monotonic())
+    yield True
+
+
+def describe_error(error: Exception) -> str:
+    """Return the text of a failure for a line."""
+    return error.fact if isinstance(error, LeadlineError) else repr(error)
 
 
 class Watches:
-    """Begun in their order, ended the other way round."""
+    """Several watches, started in order and stopped in reverse order."""
 
     def __init__(self, *watches: Watch) -> None:
         self._watches = watches
@@ -175,29 +199,30 @@ class Watches:
             watch.stop()
 
 
-# Files of the kernel's own file systems (tracefs, fusectl), mounted for everybody or not.
-#  Where nobody has mounted one, it is mounted in a mount namespace of a short child only: nothing
-# changes for the system, and an open file stays readable when the namespace is gone.
-
-# A mount and an open take milliseconds; a machine that cannot do that must not hold a trial up.
+# A mount and an open take milliseconds; a slow machine must not delay a trial.
 _PATIENCE_S = 5.0
-# Tells that it has mounted, and stays until its input ends.
+# Reports the mount, and stays until its input ends.
 _SCRIPT = 'mount -t "$1" leadline "$2" && echo mounted && exec cat'
 
 
 def open_kernel_file(filesystem: str, mount_point: Path, name: str) -> int:
-    """A descriptor of `mount_point/name` for `read_kernel_file`. Raises OSError."""
+    """Open a file of a kernel file system (tracefs, fusectl) for `read_kernel_file`. Raises
+    OSError.
+
+    A file system that is not mounted is mounted in the mount namespace of a short-lived child only:
+    the system does not change, and the open file stays readable.
+    """
     try:
         return os.open(mount_point / name, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        # An empty folder: nobody has mounted it. One that holds something lacks the file.
+        # An empty folder is not mounted. A folder with content lacks the file.
         if not mount_point.is_dir() or any(os.scandir(mount_point)):
             raise
-    return _open_apart(filesystem, mount_point, name)
+    return _open_in_namespace(filesystem, mount_point, name)
 
 
-def _open_apart(filesystem: str, mount_point: Path, name: str) -> int:
-    """As above, mounted where only this process can see it."""
+def _open_in_namespace(filesystem: str, mount_point: Path, name: str) -> int:
+    """Open a file of a file system mounted in a child's mount namespace."""
     command = ("unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh")
     child = subprocess.Popen(
         (*command, filesystem, str(mount_point)),
@@ -209,10 +234,10 @@ def _open_apart(filesystem: str, mount_point: Path, name: str) -> int:
     assert child.stdout is not None
     try:
         if child.stdout.readline() != b"mounted\n":
-            said = child.communicate(timeout=_PATIENCE_S)[1].decode("utf-8", "replace").strip()
-            raise PermissionError(1, f"{filesystem} cannot be mounted: {said or 'no reason told'}")
-        seen = Path(f"/proc/{child.pid}/root") / mount_point.relative_to("/")
-        return os.open(seen / name, os.O_RDONLY | os.O_CLOEXEC)
+            reason = child.communicate(timeout=_PATIENCE_S)[1].decode("utf-8", "replace").strip()
+            raise PermissionError(1, f"{filesystem} cannot be mounted: {reason or 'no reason'}")
+        root = Path(f"/proc/{child.pid}/root") / mount_point.relative_to("/")
+        return os.open(root / name, os.O_RDONLY | os.O_CLOEXEC)
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(110, f"{filesystem} is not mounted in time") from error
     finally:
@@ -225,8 +250,8 @@ def _open_apart(filesystem: str, mount_point: Path, name: str) -> int:
 
 
 def read_kernel_file(handle: int) -> bytes:
-    """The whole of a small file as it is now. Raises OSError."""
-    # Not all of them can be sought, so that each reading opens it anew.
+    """Return the current content of a small file. Raises OSError."""
+    # Some of these files cannot seek, so each read opens the file again.
     again = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []

@@ -1,12 +1,12 @@
 """Sizes of requests to block devices during a trial, written to `block-requests.jsonl`.
 
 Each line is JSON: `{"at", "elapsed_s", "device", "seconds", "lost", "reads", "writes", "discards",
-"flushes"}`, the requests that were issued to a device in a window of that many seconds, counted by
-their size in bytes; `{"at", "elapsed_s", "device", "error"}` where a device has none to be seen,
-and `{"at", "elapsed_s", "error"}` where nothing can be sampled. `leadline.formats.watch_records`
-reads it; what it costs stands in docs/internals/performance.md.
+"flushes"}`, the requests issued to a device in a window of that many seconds, counted by size in
+bytes; `{"at", "elapsed_s", "device", "error"}` for a device without requests of its own, and
+`{"at", "elapsed_s", "error"}` where sampling is impossible. `leadline.formats.watch_records` reads
+it; its cost is in docs/internals/performance.md.
 
-The tracepoint block_rq_issue tells each request as it goes to the driver: behind merging and
+The tracepoint block_rq_issue reports each request on its way to the driver, after merging and
 splitting. /proc/diskstats counts the same requests and their bytes, but not by size.
 """
 
@@ -20,10 +20,9 @@ import os
 import platform
 import re
 import struct
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,17 +30,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.archive import layout
-from leadline.probes.watches.base import Line, Lines, Watch, open_kernel_file, read_kernel_file
-
-# Events of a kernel tracepoint on all processors, by perf_event_open(2).
-#  Events of perf belong to the process: the kernel takes them away when it ends, however it ends,
-# where what is set in tracefs would stay behind. They are counted only between `enable` and
-# `disable`, into one ring for each processor (Documentation/userspace-api/perf_ring_buffer.rst).
-# What finds no room is only counted.
+from leadline.probes.watches.base import (
+    Line,
+    ThreadWatch,
+    open_kernel_file,
+    read_kernel_file,
+)
 
 _TRACEFS: Final = Path("/sys/kernel/tracing")
 _OLD_TRACEFS: Final = Path("/sys/kernel/debug/tracing")
-# Of perf_event_open in arch/*/entry/syscalls; newer architectures share one table.
+# perf_event_open in arch/*/entry/syscalls; newer architectures share one table.
 _NUMBERS: Final = {"x86_64": 298, "ppc64le": 319, "s390x": 331}
 _NUMBER_OF_OTHERS: Final = 241
 # include/uapi/linux/perf_event.h
@@ -54,13 +52,13 @@ _ENABLE: Final = 0x2400
 _DISABLE: Final = 0x2401
 _SET_FILTER: Final = 0x40082406
 _RECORD_SAMPLE: Final = 9
-# Behind a sample's head stands the u32 size of the event, then the event.
+# After a sample's head: the u32 size of the event, then the event.
 _EVENT_AT: Final = 12
 _DATA_HEAD: Final = 1024
 _DATA_TAIL: Final = 1032
 _RECORD = struct.Struct("=IHH")
 _U64 = struct.Struct("=Q")
-# Rings of all processors together, and of each: memory that the kernel keeps while a trial runs.
+# The memory of all rings, and of each ring, that the kernel holds while a trial runs.
 _RINGS_BYTES: Final = 32 << 20
 _RING_BYTES: Final = 512 << 10
 _LEAST_RING_BYTES: Final = 64 << 10
@@ -68,7 +66,7 @@ _LEAST_RING_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracepoint:
-    """A tracepoint's number in this kernel, and where its fields lie in an event's bytes."""
+    """A tracepoint's number in this kernel, and the position of its fields in an event."""
 
     number: int
     fields: Mapping[str, slice]
@@ -76,8 +74,8 @@ class Tracepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many events there were of each content of the columns asked for (their bytes, one behind
-    the other), and how many more found no room."""
+    """The number of events by the concatenated bytes of their columns, and the number of lost
+    events."""
 
     counts: Mapping[bytes, int]
     lost: int
@@ -85,13 +83,13 @@ class Tally:
 
 @cache
 def tracepoint(group: str, name: str) -> Tracepoint:
-    """Raises OSError where the kernel has none of that name or does not tell, ValueError where
-    what it tells is not understood."""
+    """Return a tracepoint. Raises OSError where it is unavailable, ValueError for an unknown
+    format."""
     path = f"events/{group}/{name}/format"
     try:
         handle = open_kernel_file("tracefs", _TRACEFS, path)
     except OSError as error:
-        # Before Linux 4.1, and where the other must not be mounted.
+        # Before Linux 4.1, and where tracefs must not be mounted.
         try:
             handle = os.open(_OLD_TRACEFS / path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -107,10 +105,11 @@ _FIELD = re.compile(r"field:[^;]*?(\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+
 
 
 def parse_format(text: str) -> Tracepoint:
-    """The `format` file of a tracepoint (Documentation/trace/events.rst). Raises ValueError."""
+    """Parse the `format` file of a tracepoint (Documentation/trace/events.rst). Raises
+    ValueError."""
     number = _ID.search(text)
     if number is None:
-        raise ValueError("the tracepoint's format tells no ID")
+        raise ValueError("the tracepoint's format has no ID")
     fields = {
         found[1]: slice(int(found[2]), int(found[2]) + int(found[3]))
         for found in _FIELD.finditer(text)
@@ -119,21 +118,25 @@ def parse_format(text: str) -> Tracepoint:
 
 
 class TracepointEvents:
-    """Events of one tracepoint that pass a filter, of all processes and processors. To be closed;
-    used by one thread."""
+    """Events of one tracepoint that pass a filter, of all processes and CPUs (perf_event_open(2)).
+    To be closed; used by one thread.
+
+    The kernel removes perf events with their process, unlike settings of tracefs. Events go to one
+    ring per CPU (Documentation/userspace-api/perf_ring_buffer.rst); a full ring only counts them.
+    """
 
     def __init__(self, point: Tracepoint, filter_: str) -> None:
-        """`filter_` is in the words of Documentation/trace/events.rst. Raises OSError: EPERM or
-        EACCES where this user may not, EINVAL for a filter that the kernel does not take."""
+        """`filter_` has the syntax of Documentation/trace/events.rst. Raises OSError: EPERM or
+        EACCES for this user, EINVAL for an invalid filter."""
         with ExitStack() as opened:
             self._handles: list[int] = []
             self._rings: list[_Ring] = []
             self._seen = 0
-            processors = _processors_online()
-            each = max(_LEAST_RING_BYTES, min(_RING_BYTES, _RINGS_BYTES // len(processors)))
+            cpus = _online_cpus()
+            each = max(_LEAST_RING_BYTES, min(_RING_BYTES, _RINGS_BYTES // len(cpus)))
             size = 1 << (each.bit_length() - 1)
-            for processor in processors:
-                handle = _open(point.number, processor)
+            for cpu in cpus:
+                handle = _open(point.number, cpu)
                 opened.callback(os.close, handle)
                 _control(handle, _SET_FILTER, filter_.encode() + b"\0")
                 ring = _Ring(handle, size)
@@ -143,35 +146,34 @@ class TracepointEvents:
             self._opened = opened.pop_all()
 
     def enable(self) -> None:
-        """Raises OSError."""
+        """Count events from now on. Raises OSError."""
         for handle in self._handles:
             fcntl.ioctl(handle, _ENABLE, 0)
 
     def disable(self) -> None:
-        """Raises OSError."""
+        """Stop counting. Raises OSError."""
         for handle in self._handles:
             fcntl.ioctl(handle, _DISABLE, 0)
 
     def take(self, columns: Sequence[slice]) -> Tally:
-        """What came since the last call, to be called while disabled. `columns` are stretches of an
-        event's bytes."""
+        """Return the events since the last call, while disabled. `columns` are parts of an event's
+        bytes."""
         counts: Counter[bytes] = Counter()
         taken = sum(tally(ring.take(), columns, counts) for ring in self._rings)
-        # Events are counted whether or not there was room; records of lost ones come only with the
-        # next that finds some.
+        # The counter includes lost events; a record of a loss comes only with the next stored
+        # event.
         seen = sum(_U64.unpack(os.read(handle, _U64.size))[0] for handle in self._handles)
         lost, self._seen = max(0, seen - self._seen - taken), seen
         return Tally(counts=counts, lost=lost)
 
     def close(self) -> None:
-        """End; may be called twice."""
+        """Close the events; may be called twice."""
         self._opened.close()
         self._handles, self._rings = [], []
 
 
 class _Ring:
-    """What one processor's events are written into: a page of positions, and behind it the
-    records."""
+    """The ring buffer of one CPU: a page of positions, then the records."""
 
     def __init__(self, handle: int, size: int) -> None:
         page = mmap.PAGESIZE
@@ -180,7 +182,7 @@ class _Ring:
         self._size = size
 
     def take(self) -> bytes:
-        """The records that have not been taken."""
+        """Return the new records."""
         head = _U64.unpack_from(self._map, _DATA_HEAD)[0]
         tail = _U64.unpack_from(self._map, _DATA_TAIL)[0]
         start, end = tail % self._size, head % self._size
@@ -199,12 +201,12 @@ class _Ring:
 
 
 def tally(records: bytes, columns: Sequence[slice], counts: Counter[bytes]) -> int:
-    """Add the samples among a ring's records to `counts`; how many they are."""
+    """Add the samples in a ring's records to `counts`; return their number."""
     if not records:
         return 0
     length = _RECORD.unpack_from(records)[2]
     size, rest = divmod(len(records), length)
-    # Nearly always all are samples of one length: told by their heads, which then are the same.
+    # Nearly always all records are samples of one length: then their heads are equal.
     alike = not rest and all(
         records[at::length] == records[at : at + 1] * size for at in range(_RECORD.size)
     )
@@ -225,8 +227,8 @@ def _cut(records: bytes, start: int, columns: Sequence[slice]) -> bytes:
     return b"".join([records[start + column.start : start + column.stop] for column in columns])
 
 
-def _open(number: int, processor: int) -> int:
-    """perf_event_open(2) of all processes on one processor. Raises OSError."""
+def _open(number: int, cpu: int) -> int:
+    """Call perf_event_open(2) for all processes on one CPU. Raises OSError."""
     attributes = bytearray(_ATTR_BYTES)
     # type, size, config, sample_period, sample_type, read_format, flags
     struct.pack_into(
@@ -240,7 +242,7 @@ def _open(number: int, processor: int) -> int:
         ctypes.c_long(_NUMBERS.get(platform.machine(), _NUMBER_OF_OTHERS)),
         (ctypes.c_char * _ATTR_BYTES).from_buffer(attributes),
         ctypes.c_int(-1),
-        ctypes.c_int(processor),
+        ctypes.c_int(cpu),
         ctypes.c_int(-1),
         ctypes.c_ulong(_FLAG_CLOEXEC),
     )
@@ -251,15 +253,15 @@ def _open(number: int, processor: int) -> int:
 
 
 def _control(handle: int, request: int, argument: bytes) -> None:
-    """ioctl(2) with a pointer to text: fcntl.ioctl would copy it into a buffer of its own size."""
+    """Call ioctl(2) with a pointer to text: fcntl.ioctl would copy it into another buffer."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.ioctl(handle, ctypes.c_ulong(request), ctypes.c_char_p(argument)) < 0:
         failed = ctypes.get_errno()
         raise OSError(failed, os.strerror(failed))
 
 
-def _processors_online() -> list[int]:
-    """`0-3,8` of the kernel's list. Raises OSError, ValueError."""
+def _online_cpus() -> list[int]:
+    """Parse the kernel's list of CPUs, such as `0-3,8`. Raises OSError, ValueError."""
     found: list[int] = []
     for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
         first, _, last = part.partition("-")
@@ -272,18 +274,18 @@ _CLASSES: Final = Path("/sys/class/block")
 _COUNTERS: Final = Path("/proc/diskstats")
 # The kernel's own numbers of devices: major << 20 | minor (include/linux/kdev_t.h).
 _MINOR_BITS: Final = 20
-# An engine starts and connects first.
+# An engine needs this time to start.
 _FIRST_S: Final = 0.5
 _PERIOD_S: Final = 2.0
-# Each request seen costs about a microsecond. Windows are made so long that about so many are
-# seen, as long as that is between these bounds: a thousandth of the time is what it costs then,
-# and a slow device is watched for half of it.
+# A request costs about a microsecond. A window is long enough for about _WANTED requests, within
+# these limits: the cost is then a thousandth of the time, and a slow device is watched half of the
+# time.
 _WINDOW_S: Final = 0.05
 _LEAST_WINDOW_S: Final = 0.01
 _LONGEST_WINDOW_S: Final = 1.0
 _WANTED: Final = 2000
-# Where in its period each window lies: multiples of the golden ratio modulo 1 leave no rhythm of
-# the load (a journal, a transaction group every 5 s) that windows would always or never meet.
+# The position of a window in its period: multiples of the golden ratio modulo 1 avoid any rhythm of
+# the load (a journal, a transaction group every 5 s).
 _GOLDEN: Final = 0.6180339887498949
 _FIELDS: Final = ("dev", "nr_sector", "rwbs")
 _HEAD: Final = struct.Struct("=II")
@@ -292,7 +294,7 @@ _KINDS: Final = {"R": "reads", "W": "writes", "D": "discards"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Disk:
-    """A whole block device, and the kernel's number of it."""
+    """A whole block device and its number in the kernel."""
 
     name: str
     number: int
@@ -300,7 +302,7 @@ class _Disk:
 
 @dataclass(slots=True, kw_only=True)
 class Sizes:
-    """Requests to one device by size in bytes; `flushes` have none."""
+    """Requests to one device by size in bytes; flushes have no size."""
 
     reads: Counter[int] = field(default_factory=Counter)
     writes: Counter[int] = field(default_factory=Counter)
@@ -309,18 +311,17 @@ class Sizes:
 
     def line(self) -> Line:
         counted = {"reads": self.reads, "writes": self.writes, "discards": self.discards}
-        told: dict[str, Any] = {
-            key: {str(size): item for size, item in sorted(sizes.items())}
+        fields: dict[str, Any] = {
+            key: {str(size): count for size, count in sorted(sizes.items())}
             for key, sizes in counted.items()
         }
-        return {**told, "flushes": self.flushes}
+        return {**fields, "flushes": self.flushes}
 
 
-class BlockWatch(Watch):
-    """Samples requests to `devices`, named as in /proc/diskstats, in short windows by a thread.
+class BlockWatch(ThreadWatch):
+    """Samples requests to `devices`, named as in /proc/diskstats, in short windows.
 
-    Partitions are watched as the device that they are on. Nothing is raised: what cannot be had is
-    a line.
+    A partition is watched as its whole device. A failure is a line.
     """
 
     def __init__(
@@ -332,46 +333,31 @@ class BlockWatch(Watch):
         period_s: float = _PERIOD_S,
         patience_s: float = 5.0,
     ) -> None:
+        path = folder / layout.BLOCK_REQUESTS
+        super().__init__(path, period_s=period_s, patience_s=patience_s)
         self._devices = tuple(devices)
-        self._lines = Lines(folder / layout.BLOCK_REQUESTS)
         self._first_s = first_s
-        self._period_s = period_s
-        self._patience_s = patience_s
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        if not self._lines.open():
-            return  # the trial cannot write its own files either, and says so
-        self._thread = threading.Thread(target=self._run, name="BlockWatch", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        if self._thread is None or self._ending.is_set():
-            return
-        self._ending.set()
-        self._thread.join(self._patience_s)
-        if self._thread.is_alive():
-            self._write({"error": f"no answer within {self._patience_s:g} s of the end"})
-        self._lines.close()
+    def _tasks(self) -> Sequence[tuple[Line, Callable[[], None]]]:
+        return [({}, self._run)]
 
     def _run(self) -> None:
         try:
             disks = self._disks()
             if disks:
                 self._windows(disks)
-        # Whatever it is, it must not reach the trial; readers take it for a missed sample.
+        # No failure may reach the trial; readers see a missed sample.
         except Exception as error:
-            self._write({"error": _why(error)})
+            self._write({"error": _describe(error)})
 
     def _disks(self) -> tuple[_Disk, ...]:
-        """The devices that make requests; of the others a line each."""
+        """Return the devices with requests of their own; write a line for each other device."""
         found: dict[str, _Disk] = {}
         for device in self._devices:
             try:
                 disk = _disk(device)
             except (OSError, ValueError) as error:
-                self._write({"device": device, "error": _why(error)})
+                self._write({"device": device, "error": _describe(error)})
             else:
                 found[disk.name] = disk
         return tuple(found.values())
@@ -384,11 +370,11 @@ class BlockWatch(Watch):
             due = began + number * self._period_s + number * _GOLDEN % 1.0 * free_s
             if self._ending.wait(max(0.0, due - time.monotonic())):
                 return
-            window_s = next_window_s(window_s, self._window(point, disks, window_s))
+            window_s = compute_next_window_s(window_s, self._window(point, disks, window_s))
 
     def _window(self, point: Tracepoint, disks: Sequence[_Disk], window_s: float) -> int:
-        """One window, a line for each device; how many requests there were."""
-        # Opened for each window: in between the kernel does nothing for it.
+        """Sample one window, write a line per device, return the number of requests."""
+        # Opened per window: in between the kernel has no work.
         events = TracepointEvents(point, " || ".join(f"dev == {disk.number}" for disk in disks))
         try:
             stamp = self._lines.stamp()
@@ -400,16 +386,16 @@ class BlockWatch(Watch):
             tally = events.take([point.fields[name] for name in _FIELDS])
         finally:
             events.close()
-        sizes = sizes_by_device(tally.counts)
+        sizes = count_by_device(tally.counts)
         for disk in disks:
-            told = sizes.get(disk.number, Sizes())
+            found = sizes.get(disk.number, Sizes())
             self._lines.write(
                 {
                     **stamp,
                     "device": disk.name,
                     "seconds": seconds,
                     "lost": tally.lost,
-                    **told.line(),
+                    **found.line(),
                 }
             )
         return tally.lost + sum(tally.counts.values())
@@ -418,20 +404,21 @@ class BlockWatch(Watch):
         self._lines.write({**self._lines.stamp(), **line})
 
 
-def next_window_s(window_s: float, seen: int) -> float:
-    """How long the window behind one of `window_s` is, which saw so many requests. One that saw few
-    says little of how many come, so that it grows by steps."""
+def compute_next_window_s(window_s: float, seen: int) -> float:
+    """Return the length of the window after one of `window_s` with so many requests. It grows in
+    steps, since few requests are a poor estimate."""
     wanted_s = window_s * min(2.0, _WANTED / max(1, seen))
     return min(_LONGEST_WINDOW_S, max(_LEAST_WINDOW_S, wanted_s))
 
 
-def sizes_by_device(counts: Mapping[bytes, int]) -> Mapping[int, Sizes]:
-    """Requests by the kernel's number of their device; keys of `counts` are `_FIELDS` as bytes."""
+def count_by_device(counts: Mapping[bytes, int]) -> Mapping[int, Sizes]:
+    """Count requests by the kernel's number of their device; keys of `counts` are `_FIELDS` as
+    bytes."""
     found: dict[int, Sizes] = {}
     for key, count in counts.items():
         device, sectors = _HEAD.unpack_from(key)
         sizes = found.setdefault(device, Sizes())
-        kind = kind_of(key[_HEAD.size :].partition(b"\0")[0].decode("ascii", "replace"))
+        kind = read_kind(key[_HEAD.size :].partition(b"\0")[0].decode("ascii", "replace"))
         if kind == "F":
             sizes.flushes += count
         elif kind in _KINDS:
@@ -440,27 +427,27 @@ def sizes_by_device(counts: Mapping[bytes, int]) -> Mapping[int, Sizes]:
     return found
 
 
-def kind_of(rwbs: str) -> str:
-    """What a request does, of the letters that blk_fill_rwbs (kernel/trace/blktrace.c) makes: R
-    read, W write, D discard, E secure erase, F flush, N another. A flush before the request itself
-    puts an F in front (`FWFS`), and `FF` or `F` is a flush alone."""
+def read_kind(rwbs: str) -> str:
+    """Return the kind of a request from the letters of blk_fill_rwbs (kernel/trace/blktrace.c): R
+    read, W write, D discard, E secure erase, F flush, N other. A flush before the request adds a
+    leading F (`FWFS`); `FF` or `F` is only a flush."""
     return rwbs[1:2] if rwbs[:1] == "F" and len(rwbs) > 1 else rwbs[:1]
 
 
 def _disk(device: str) -> _Disk:
-    """The whole device that `device` is, or is a part of. Raises OSError, ValueError."""
+    """Return the whole device of a device or partition. Raises OSError, ValueError."""
     folder = (_CLASSES / device).resolve(strict=True)
     if (folder / "partition").exists():
         folder = folder.parent
     if not (folder / "mq").exists():
-        raise ValueError("it makes no requests of its own, but hands on what it is given")
+        raise ValueError("it issues no requests of its own, but passes them on")
     major, minor = _number(folder)
     return _Disk(name=folder.name, number=major << _MINOR_BITS | minor)
 
 
 def _number(folder: Path) -> tuple[int, int]:
-    """Major and minor number. A path of native multipath of NVMe is hidden and has no `dev`, but
-    the kernel counts and traces it by a number all the same."""
+    """Return the major and minor number. A hidden path of NVMe native multipath has no `dev`, but
+    the kernel counts and traces it by a number."""
     try:
         major, _, minor = (folder / "dev").read_text().strip().partition(":")
         return int(major), int(minor)
@@ -472,7 +459,7 @@ def _number(folder: Path) -> tuple[int, int]:
         raise
 
 
-def _why(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or repr(error)}"

@@ -1,17 +1,23 @@
-"""Counters of a cluster's OSDs during a trial, written to `ceph-counters.jsonl`.
+"""Watches of a Ceph cluster during a trial: OSD counters, cluster health, RBD client counters.
 
-Each line is JSON: `{"at", "elapsed_s", "hosts", "osds", "sizes", "failed"}` at the start and the
-end, with those counters of `perf dump` that tell where an operation waits, by OSD (a pair is a
+`ceph-counters.jsonl`: `{"at", "elapsed_s", "hosts", "osds", "sizes", "failed"}` at the start and
+the end, with the counters of `perf dump` that show where an operation waits, by OSD (a pair is a
 count and a sum of seconds), and the sizes of clients' operations from `perf histogram dump`;
-`{"at", "elapsed_s", "perf"}` in between, commit and apply latency in nanoseconds by OSD as `osd
-perf` has them; `{"at", "elapsed_s", "error"}` where no answer came.
-`leadline.formats.ceph.counters` reads it; what it costs stands in docs/internals/performance.md.
+`{"at", "elapsed_s", "perf"}` in between, commit and apply latency in nanoseconds by OSD from `osd
+perf`; `{"at", "elapsed_s", "error"}` without an answer.
+
+`cluster.jsonl`: `{"at", "elapsed_s", "status"}` after a change of the status; `{"at", "elapsed_s",
+"same": true, "io"}` where only client I/O and usage changed; `{"at", "elapsed_s", "error"}`.
+
+`image-counters.jsonl`: `{"at", "elapsed_s", "image", "client", "counters"}`, the counters since the
+client started (a latency is a pair of a count and a sum of seconds), added up over its processes;
+`{"at", "elapsed_s", "image", "error"}`.
+
+`leadline.formats.ceph.counters` reads them; their cost is in docs/internals/performance.md.
 """
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,18 +28,17 @@ from typing import Any, Final, Protocol
 import orjson
 
 from leadline.archive import layout
-from leadline.errors import LeadlineError
+from leadline.connect.ceph import ask_admin_socket
 from leadline.formats.ceph.counters import COUNTS, KEPT, LATENCIES, OBJECTER, SIZES
-from leadline.probes.watches.base import AskingWatch, Line
+from leadline.probes.watches.base import Line, SamplingWatch, describe_error
 
-# Each OSD is asked over a connection of its own; with the answer that takes milliseconds. So many
-# can be asked while a trial waits for it to end; the others are told as not asked. Histograms are
-# asked for behind all counters, in what is left of that time.
+# Each OSD has its own connection and answers within milliseconds. A trial waits this long for all
+# of them; the others are reported as not asked. Histograms follow in the remaining time.
 _DUMPS_S = 4.0
 
 
 class Daemons(Protocol):
-    """What the watch needs of a `leadline.connect.ceph.Connection`."""
+    """The part of `leadline.connect.ceph.Connection` that the counters need."""
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes: ...
 
@@ -42,9 +47,9 @@ class Daemons(Protocol):
     def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes: ...
 
 
-class CephCountersWatch(AskingWatch):
-    """Dumps counters at `start` and `stop`, and asks for `osd perf` between. `patience_s` should be
-    the connection's timeout and `_DUMPS_S`."""
+class CephCountersWatch(SamplingWatch):
+    """Dumps counters at `start` and `stop`, and reads `osd perf` in between. `patience_s` should be
+    the connection's timeout plus `_DUMPS_S`."""
 
     def __init__(
         self,
@@ -61,7 +66,7 @@ class CephCountersWatch(AskingWatch):
         return self._dumps() if end else self._perf()
 
     def _dumps(self) -> Mapping[str, Any]:
-        """`perf dump` of every OSD that is up."""
+        """Read `perf dump` of every OSD that is up."""
         tree = orjson.loads(self._daemons.mon("osd tree", states=["up"], format="json"))
         nodes = tree["nodes"]
         hosts = {
@@ -77,14 +82,13 @@ class CephCountersWatch(AskingWatch):
             if time.monotonic() > deadline:
                 failed[str(number)] = f"not asked: the others took {_DUMPS_S:g} s"
                 continue
-            # One OSD that is silent must not keep the counters of the others back.
+            # A silent OSD must not delay the counters of the others.
             try:
-                dumps[str(number)] = _lean(
+                dumps[str(number)] = _select_counters(
                     orjson.loads(self._daemons.osd(number, "perf dump", format="json"))
                 )
             except Exception as error:
-                said = error.fact if isinstance(error, LeadlineError) else repr(error)
-                failed[str(number)] = said
+                failed[str(number)] = describe_error(error)
         return {
             "hosts": {number: hosts[number] for number in dumps if number in hosts},
             "osds": dumps,
@@ -93,23 +97,23 @@ class CephCountersWatch(AskingWatch):
         }
 
     def _sizes(self, osds: Sequence[str], deadline: float) -> Mapping[str, Any]:
-        """Of those OSDs that tell it before time.monotonic() is `deadline`: what is missing is
-        missing in the first dump or the last one, and nothing is said of that OSD then."""
+        """Return the sizes from the OSDs that answer before the time.monotonic() `deadline`. An OSD
+        that is missing in the first or the last dump has no sizes."""
         found: dict[str, Any] = {}
         for number in osds:
             if time.monotonic() > deadline:
                 break
-            # A release that has no histograms, or an OSD that fell silent: the counters stand.
+            # A release without histograms, or a silent OSD: the counters stay.
             with suppress(Exception):
                 answer = self._daemons.osd(
                     int(number), "perf histogram dump", logger="osd", format="json"
                 )
-                found[number] = sizes_of_operations(orjson.loads(answer))
+                found[number] = count_sizes(orjson.loads(answer))
         return found
 
     def _perf(self) -> Mapping[str, Any]:
         answer = orjson.loads(self._daemons.mgr("osd perf", format="json"))
-        # Nautilus and later have it below `osdstats`.
+        # Nautilus and later: below `osdstats`.
         infos = answer.get("osdstats", answer)["osd_perf_infos"]
         return {
             "perf": {
@@ -122,9 +126,9 @@ class CephCountersWatch(AskingWatch):
         }
 
 
-def sizes_of_operations(dump: Any) -> Mapping[str, Mapping[str, int]]:
-    """By kind of operation how many there were of each size, told by the least bytes of its bucket;
-    sizes that never were are left out. Raises for what is no dump of histograms.
+def count_sizes(dump: Any) -> Mapping[str, Mapping[str, int]]:
+    """Count operations by kind and size (the lower bound of its bucket), without empty buckets.
+    Raises for anything but a dump of histograms.
 
     The histograms have two axes, latency and size (`op_hist_x_axis_config` and `_y_` in
     src/osd/osd_perf_counters.cc); they are projected on the size.
@@ -134,18 +138,18 @@ def sizes_of_operations(dump: Any) -> Mapping[str, Mapping[str, int]]:
         histogram = dump["osd"].get(name)
         if histogram is None:
             continue
-        bounds = [max(0, item.get("min", 0)) for item in histogram["axes"][1]["ranges"]]
+        bounds = [max(0, bucket.get("min", 0)) for bucket in histogram["axes"][1]["ranges"]]
         total: Counter[int] = Counter()
         for row in histogram["values"]:
             for bound, operations in zip(bounds, row, strict=True):
                 total[bound] += operations
-        found[kind] = {str(bound): item for bound, item in sorted(total.items()) if item}
+        found[kind] = {str(bound): count for bound, count in sorted(total.items()) if count}
     return found
 
 
-def _lean(dump: Any) -> Mapping[str, Any]:
-    """The counters that are kept, a few of the 600 of `perf dump`; a latency as a pair of the
-    operations and their seconds added up."""
+def _select_counters(dump: Any) -> Mapping[str, Any]:
+    """Return the recorded counters, a few of the 600 of `perf dump`; a latency is a pair of
+    operations and total seconds."""
     found: dict[str, Any] = {}
     for section, names in KEPT.items():
         counters = dump.get(section, {})
@@ -156,20 +160,11 @@ def _lean(dump: Any) -> Mapping[str, Any]:
             elif value is not None:
                 found[f"{section}.{name}"] = value
     if not found:
-        raise ValueError("it tells none of the counters of an OSD")
+        raise ValueError("the dump has no counters of an OSD")
     return found
 
 
-# The health of a Ceph cluster during a trial, written to `cluster.jsonl` as it goes.
-#  Each line is JSON: `{"at", "elapsed_s", "status"}` with the status document where something of
-# meaning changed; `{"at", "elapsed_s", "same": true, "io"}` where only client I/O and usage did;
-# `{"at", "elapsed_s", "error"}` where no answer came. `leadline.formats.ceph.counters` reads it.
-#  Measured on a Ceph 16.2 of five OSDs, whose status is 1 KB, on two shared cores: a sample takes
-# 0.9 ms (90 % within 1.3 ms), 0.9 ms of CPU here and 3 ms of the monitor's, the open connection 2
-# ms of CPU per second; so 0.25 % of one core with a sample every 2 s, and 1 KB of archive for
-# each sample that changed, 0.1 KB for others.
-
-# What a moment's usage and client I/O change without anything having happened to the cluster.
+# Usage and client I/O change all the time: they are no event of the cluster.
 _IO = ("read_bytes_sec", "write_bytes_sec", "read_op_per_sec", "write_op_per_sec")
 _VOLATILE_TOP = ("quorum_age", "servicemap")
 _VOLATILE_PGMAP = (
@@ -180,12 +175,12 @@ _VOLATILE_PGMAP = (
 
 
 class Monitors(Protocol):
-    """What the watch needs of a `leadline.connect.ceph.Connection`."""
+    """The part of `leadline.connect.ceph.Connection` that the status needs."""
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes: ...
 
 
-class ClusterWatch(AskingWatch):
+class ClusterWatch(SamplingWatch):
     """Samples the cluster's status. `patience_s` should be the connection's timeout."""
 
     def __init__(
@@ -201,8 +196,8 @@ class ClusterWatch(AskingWatch):
         self._last: object = None
 
     def _sample(self, *, end: bool) -> Line:
-        status = _ceph_watch_lean(orjson.loads(self._monitors.mon("status", format="json")))
-        seen = _meaning(status)
+        status = _drop_modules(orjson.loads(self._monitors.mon("status", format="json")))
+        seen = _stable_part(status)
         if seen == self._last:
             pgmap = status["pgmap"]
             return {"same": True, "io": {key: pgmap[key] for key in _IO if key in pgmap}}
@@ -210,48 +205,36 @@ class ClusterWatch(AskingWatch):
         return {"status": status}
 
 
-def _ceph_watch_lean(status: Any) -> Any:
-    """The document without the catalogue of modules that a manager could load, which makes 95 of
-    the 100 KB that Nautilus writes. Raises for what is no status."""
+def _drop_modules(status: Any) -> Any:
+    """Return the status without the catalogue of manager modules, 95 of 100 KB with Nautilus.
+    Raises for anything but a status."""
     manager = status.get("mgrmap", {})
     for standby in (manager, *manager.get("standbys", ())):
         standby.pop("available_modules", None)
     return status
 
 
-def _meaning(status: Any) -> object:
-    """The document without what changes while nothing happens. Raises for what is no status."""
+def _stable_part(status: Any) -> object:
+    """Return the status without volatile values. Raises for anything but a status."""
     pgmap = {key: value for key, value in status["pgmap"].items() if key not in _VOLATILE_PGMAP}
     rest = {key: value for key, value in status.items() if key not in _VOLATILE_TOP}
     return {**rest, "pgmap": pgmap}
 
 
-# What a client of an RBD image did during a trial, written to `image-counters.jsonl`.
-#  Each line is JSON: `{"at", "elapsed_s", "image", "client", "counters"}`, the counters since the
-# client began (a latency is a pair of a count and a sum of seconds), added up over its processes;
-# `{"at", "elapsed_s", "image", "error"}` where none came. `leadline.formats.ceph.counters` reads
-# it; what it costs stands in docs/internals/performance.md.
-#  librbd tells its counters at the admin socket of its process: a command as JSON with a NUL
-# behind it, and the answer behind its length in four bytes, the highest first (Ceph's
-# src/common/admin_socket.cc). A process that ends takes them with it. So they are asked for four
-# times a second (of more than four processes less often) and kept once a second, the last answer
-# in any case, and what a process told last counts for it from then on.
+# The counters of librbd end with its process. So they are read four times a second (less often with
+# more than four processes) and recorded once a second; the last answer of a process stays valid.
+_RECORD_PERIOD_S: Final = 1.0
+# A read costs a client about 0.2 ms; many clients are read less often.
+_READS_PER_S: Final = 16
 
-# A process answers within a millisecond or two; one that is stuck is asked again next time.
+# A process answers within a millisecond or two; a blocked one is read again later.
 _ANSWER_S: Final = 2.0
-_LENGTH: Final = struct.Struct(">I")
-# Of `perf dump` of one client: 10 to 30 KB.
-_LONGEST: Final = 16 << 20
-
-_KEPT_EACH_S: Final = 1.0
-# Each asking costs a client about 0.2 ms; of many clients each is asked less often.
-_ASKED_PER_S: Final = 16
 
 Counters = Mapping[str, int | Sequence[float]]
 
 
-class ImageWatch(AskingWatch):
-    """Asks the processes that serve `image` (`POOL/IMAGE`) at `place`: an admin socket, or a
+class ImageWatch(SamplingWatch):
+    """Reads the processes that serve `image` (`POOL/IMAGE`) at `place`: an admin socket, or a
     folder of sockets that come and go with their processes."""
 
     def __init__(
@@ -270,8 +253,8 @@ class ImageWatch(AskingWatch):
         self._client = client
         self._place = place
         self._last: dict[str, Counters] = {}
-        self._kept_at_s = -_KEPT_EACH_S
-        self._unkept: Line | None = None
+        self._recorded_at_s = -_RECORD_PERIOD_S
+        self._unrecorded: Line | None = None
         self._pause_until_s = 0.0
 
     def _sample(self, *, end: bool) -> Line | None:
@@ -280,44 +263,46 @@ class ImageWatch(AskingWatch):
             return None
         who = {"image": self._image, "client": self._client}
         sockets = self._sockets()
-        self._pause_until_s = stamp["elapsed_s"] + len(sockets) / _ASKED_PER_S - self._period_s / 2
+        self._pause_until_s = stamp["elapsed_s"] + len(sockets) / _READS_PER_S - self._period_s / 2
         unknown = not self._last
         answered, failed = self._ask(sockets)
         there = self._place.is_dir()
         first = answered and unknown
-        due = end or first or stamp["elapsed_s"] >= self._kept_at_s + _KEPT_EACH_S
+        due = end or first or stamp["elapsed_s"] >= self._recorded_at_s + _RECORD_PERIOD_S
         line: Line | None
         if answered or (end and there and not self._last and not failed):
-            line = {**stamp, **who, "counters": total(list(self._last.values()))}
+            line = {**stamp, **who, "counters": add_up(list(self._last.values()))}
         elif failed or not there:
             line = {**who, "error": failed or f"there is no socket at {self._place}"}
         else:
-            # Its processes are not there yet, or have ended: then what they told last is kept.
-            line, self._unkept = self._unkept, None
+            # No process runs yet, or all have ended: then record their last answer.
+            line, self._unrecorded = self._unrecorded, None
             return line
         if due:
-            self._kept_at_s, self._unkept = stamp["elapsed_s"], None
+            self._recorded_at_s, self._unrecorded = stamp["elapsed_s"], None
             return line
         if answered:
-            self._unkept = line
+            self._unrecorded = line
         return None
 
     def _ask(self, sockets: Sequence[Path]) -> tuple[bool, str]:
-        """Whether any process of the image told its counters, and why one did not."""
+        """Return whether any process of the image answered, and the reason of a failure."""
         answered, failed = False, ""
-        # Where processes come and go, one may end in the middle of an answer.
+        # In a folder of sockets a process may end in the middle of an answer.
         ended = ConnectionError if self._place.is_dir() else ConnectionRefusedError
         for path in sockets:
             try:
-                told = counters_of(orjson.loads(perf_dump(path)), self._image)
+                counters = read_image_counters(
+                    orjson.loads(ask_admin_socket(path, "perf dump", _ANSWER_S)), self._image
+                )
             except (ended, FileNotFoundError):
-                continue  # its process has ended, by force if the socket is still there
+                continue  # its process has ended, killed if the socket still exists
             except (OSError, ValueError) as error:
                 failed = f"{path.name}: {error}"
                 continue
-            # A process that has not opened the image yet, or another's.
-            if told is not None:
-                self._last[path.name] = told
+            # None: the process has not opened this image.
+            if counters is not None:
+                self._last[path.name] = counters
                 answered = True
         return answered, failed
 
@@ -326,32 +311,10 @@ class ImageWatch(AskingWatch):
         return [path for path in paths if path.is_socket()]
 
 
-def perf_dump(path: Path) -> bytes:
-    """All counters of the process behind an admin socket. Raises OSError, ValueError."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(_ANSWER_S)
-        asking.connect(str(path))
-        asking.sendall(orjson.dumps({"prefix": "perf dump", "format": "json"}) + b"\0")
-        (length,) = _LENGTH.unpack(_received(asking, _LENGTH.size))
-        if length > _LONGEST:
-            raise ValueError(f"an answer of {length} bytes")
-        return _received(asking, length)
-
-
-def _received(asking: socket.socket, length: int) -> bytes:
-    parts = []
-    while length:
-        part = asking.recv(length)
-        if not part:
-            raise ConnectionError("the answer ends early")
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
-
-
-def counters_of(dump: Any, image: str) -> Counters | None:
-    """Those of an image that are kept, from a `perf dump`: of its section `librbd-ID-POOL-IMAGE`,
-    and of the client's own operations on objects. None where the process has not opened it."""
+def read_image_counters(dump: Any, image: str) -> Counters | None:
+    """Return the recorded counters of an image from a `perf dump`: its section
+    `librbd-ID-POOL-IMAGE` and the client's object operations. None where the process has not opened
+    it."""
     ending = "-" + image.replace("/", "-")
     sections = [
         section
@@ -361,10 +324,10 @@ def counters_of(dump: Any, image: str) -> Counters | None:
     if not sections:
         return None
     objecter = {f"objecter.{name}": dump.get("objecter", {}).get(name, 0) for name in OBJECTER}
-    return total([*(_kept(section) for section in sections), objecter])
+    return add_up([*(_image_counters(section) for section in sections), objecter])
 
 
-def _kept(section: Mapping[str, Any]) -> Counters:
+def _image_counters(section: Mapping[str, Any]) -> Counters:
     found: dict[str, int | Sequence[float]] = {
         name: section[name] for name in COUNTS if isinstance(section.get(name), int)
     }
@@ -375,11 +338,11 @@ def _kept(section: Mapping[str, Any]) -> Counters:
     return found
 
 
-def total(several: Sequence[Counters]) -> Counters:
-    """The counters of several processes added up."""
+def add_up(processes: Sequence[Counters]) -> Counters:
+    """Add up the counters of several processes."""
     added: dict[str, Any] = {}
-    for item in several:
-        for name, value in item.items():
+    for counters in processes:
+        for name, value in counters.items():
             if isinstance(value, int):
                 added[name] = added.get(name, 0) + value
             else:

@@ -1,11 +1,11 @@
 """Counters of machines during a trial, written to `resources.jsonl` about once a second.
 
 Each line is JSON: `{"at", "elapsed_s", "machine", "roles", "clock_s", "cores", "hz", "cpu",
-"disks", "interfaces", "links_bps", "groups", "processes", "unread"}` with the kernel's own
-counters since boot, so that any rate can be worked out later, or `{"at", "elapsed_s", "machine",
-"roles", "error"}` where none came. Devices and interfaces whose counters are those of the
-machine's line before are left out of a line. `leadline.formats.watch_records` reads it; what it
-costs stands in docs/internals/performance.md.
+"disks", "interfaces", "links_bps", "groups", "processes", "unread"}` with the kernel's
+counters since boot, from which any rate can be computed later, or `{"at", "elapsed_s", "machine",
+"roles", "error"}` for a failure. A line omits devices and interfaces whose counters did not change
+since the machine's last line. `leadline.formats.watch_records` reads it; its cost is in
+docs/internals/performance.md.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from leadline.connect.shell import Shell
 from leadline.errors import LeadlineError
 from leadline.formats.watch_records import Role
 from leadline.probes import host
-from leadline.probes.watches.base import Lines, Watch
+from leadline.probes.watches.base import Line, ThreadWatch, beats, describe_error
 
 Counters = Mapping[str, Any]
-# What did not change is left out of a line.
+# A line omits unchanged entries of these.
 _SPARSE = ("disks", "interfaces")
 _PAUSE_S = 5.0
 
 
 class Machine(Protocol):
-    """A machine whose counters can be read, over and over, until it is to end."""
+    """A machine whose counters can be read repeatedly."""
 
     @property
     def name(self) -> str: ...
@@ -43,19 +43,19 @@ class Machine(Protocol):
     @property
     def roles(self) -> Sequence[Role]: ...
 
-    def follow(self, period_s: float, ending: threading.Event, tell: Tell) -> None:
-        """Tell the counters now, every `period_s`, and once more after `ending` is set; then
-        return. Raises LeadlineError or OSError where they cannot be had."""
+    def follow(self, period_s: float, ending: threading.Event, report: Report) -> None:
+        """Report the counters now, every `period_s`, and once more after `ending` is set. Raises
+        LeadlineError or OSError."""
 
 
-Tell = Callable[[Counters], None]
+Report = Callable[[Counters], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalMachine:
-    """This machine. `groups` are folders of control groups by the name of what they hold
-    (`/sys/fs/cgroup/cpu/leadline/osd.0`), `processes` pids by name (`osd.0`), `partitions` those
-    whose counters are wanted beside those of all whole devices."""
+    """This machine. `groups` are folders of control groups by name
+    (`/sys/fs/cgroup/cpu/leadline/osd.0`), `processes` are pids by name (`osd.0`), `partitions` are
+    reported in addition to all whole devices."""
 
     name: str = field(default_factory=lambda: os.uname().nodename)
     roles: Sequence[Role] = (Role.CLIENT,)
@@ -63,60 +63,54 @@ class LocalMachine:
     processes: Mapping[str, int] = field(default_factory=dict)
     partitions: frozenset[str] = frozenset()
 
-    def follow(self, period_s: float, ending: threading.Event, tell: Tell) -> None:
-        due = time.monotonic()
-        while True:
-            last = ending.is_set()
-            tell(self.counters())
-            if last:
-                return
-            # On the beat of the clock, leaving out beats that a busy machine passed.
-            due = max(due + period_s, time.monotonic())
-            ending.wait(due - time.monotonic())
+    def follow(self, period_s: float, ending: threading.Event, report: Report) -> None:
+        for _ in beats(period_s, ending):
+            report(self.counters())
 
     def counters(self) -> Counters:
-        """The counters now. Never raises: what cannot be read is named in `unread`."""
+        """Return the counters now. Never raises: `unread` names what cannot be read."""
         unread: list[str] = []
 
-        def asked(what: str, read: Callable[[], Any]) -> Any:
+        def attempt(what: str, read: Callable[[], Any]) -> Any:
             try:
                 return read()
             except (OSError, ValueError, IndexError) as error:
-                said = error.strerror if isinstance(error, OSError) else str(error)
-                unread.append(f"{what}: {said}")
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                unread.append(f"{what}: {reason}")
                 return None
 
-        disks = asked(
-            "/proc/diskstats",
-            lambda: host.disk_counters(
-                _text("/proc/diskstats"), _whole_devices() | self.partitions
-            ),
+        def disk_counters() -> Counters:
+            whole = {entry.name for entry in os.scandir("/sys/block")}
+            return host.parse_disk_counters(_text("/proc/diskstats"), whole | self.partitions)
+
+        disks = attempt("/proc/diskstats", disk_counters)
+        interfaces = attempt(
+            "/proc/net/dev", lambda: host.parse_interface_counters(_text("/proc/net/dev"))
         )
-        interfaces = asked("/proc/net/dev", lambda: host.interface_counters(_text("/proc/net/dev")))
         groups = {
-            name: asked(f"group {name}", partial(_group, folder))
+            name: attempt(f"group {name}", partial(_group, folder))
             for name, folder in self.groups.items()
         }
         processes = {
-            name: asked(f"process {name}", partial(_process, pid))
+            name: attempt(f"process {name}", partial(_process, pid))
             for name, pid in self.processes.items()
         }
         return {
             "clock_s": round(time.monotonic(), 3),
             "cores": os.cpu_count() or 1,
             "hz": os.sysconf("SC_CLK_TCK"),
-            "cpu": asked("/proc/stat", lambda: host.cpu_ticks(_first_line("/proc/stat"))),
+            "cpu": attempt("/proc/stat", lambda: host.parse_cpu_ticks(_first_line("/proc/stat"))),
             "disks": disks or {},
             "interfaces": interfaces or {},
             "links_bps": _links(interfaces or {}),
-            "groups": {name: item for name, item in groups.items() if item is not None},
-            "processes": {name: item for name, item in processes.items() if item is not None},
+            "groups": {name: group for name, group in groups.items() if group is not None},
+            "processes": {name: ticks for name, ticks in processes.items() if ticks is not None},
             "unread": unread,
         }
 
 
 def _text(path: str | Path) -> str:
-    """A small file of the kernel's, by few calls: this is done each second of a trial."""
+    """Read a small file of the kernel with few calls: it happens each second of a trial."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []
@@ -128,16 +122,12 @@ def _text(path: str | Path) -> str:
 
 
 def _first_line(path: str) -> str:
-    """Of a file whose other lines are many and not wanted."""
+    """Read the first line of a long file."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(handle, 512).decode("ascii", "replace").partition("\n")[0]
     finally:
         os.close(handle)
-
-
-def _whole_devices() -> set[str]:
-    return {entry.name for entry in os.scandir("/sys/block")}
 
 
 def _group(folder: Path) -> Mapping[str, int | None]:
@@ -147,19 +137,19 @@ def _group(folder: Path) -> Mapping[str, int | None]:
     except OSError:
         limit = [_text(folder / f"cpu.cfs_{word}_us").strip() for word in ("quota", "period")]
         lines.append(f"quota {' '.join(limit)}")
-        # Version 1 counts it in another hierarchy, which need not have the group.
+        # Version 1 counts it in another hierarchy, which may lack the group.
         with suppress(OSError):
             lines.append(f"usage_ns {_text(folder / 'cpuacct.usage')}")
-    return host.group_counters("\n".join(lines))
+    return host.parse_group_counters("\n".join(lines))
 
 
 def _process(pid: int) -> list[int]:
-    return [pid, *host.process_ticks(_text(f"/proc/{pid}/stat"))]
+    return [pid, *host.parse_process_ticks(_text(f"/proc/{pid}/stat"))]
 
 
 def _links(interfaces: Mapping[str, Any]) -> dict[str, float]:
-    """Speeds that interfaces tell, in bytes per second. Virtual ones tell none, or -1, or like a
-    TUN device a number that limits nothing: only those of a device or a bond are asked."""
+    """Return the speeds of interfaces in bytes per second. Only those of a device or a bond are
+    read: virtual interfaces report none, -1, or (TUN) a number that limits nothing."""
     found = {}
     for name in interfaces:
         folder = Path("/sys/class/net") / name
@@ -174,12 +164,10 @@ def _links(interfaces: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-class ResourceWatch(Watch):
-    """Samples machines from `start` to `stop`, at both and every `period_s` between, a thread
-    each.
+class ResourceWatch(ThreadWatch):
+    """Samples machines at `start`, at `stop` and every `period_s` between, a thread each.
 
-    Nothing that goes wrong is raised: a machine that does not answer is a line, and is asked again
-    some seconds later. `stop` returns within `patience_s`; after it nothing more is written.
+    A machine that does not answer is a line, and is tried again some seconds later.
     """
 
     def __init__(
@@ -190,85 +178,66 @@ class ResourceWatch(Watch):
         period_s: float = 1.0,
         patience_s: float = 5.0,
     ) -> None:
+        super().__init__(folder / layout.RESOURCES, period_s=period_s, patience_s=patience_s)
         self._machines = tuple(machines)
-        self._lines = Lines(folder / layout.RESOURCES)
-        self._period_s = period_s
-        self._patience_s = patience_s
-        self._ending = threading.Event()
-        self._threads: list[tuple[Machine, threading.Thread]] = []
 
-    def start(self) -> None:
-        """Begin, without waiting for the first sample. To be called once."""
-        if not self._lines.open():
-            return  # the trial cannot write its own files either, and says so
-        for machine in self._machines:
-            # A daemon, so that a machine that never answers does not keep the program alive.
-            thread = threading.Thread(
-                target=self._run, args=(machine,), name=f"resources {machine.name}", daemon=True
-            )
-            self._threads.append((machine, thread))
-            thread.start()
-
-    def stop(self) -> None:
-        """Take the last samples and end. May be called twice, and without `start`."""
-        if self._ending.is_set():
-            return
-        self._ending.set()
-        deadline = time.monotonic() + self._patience_s
-        for machine, thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-            if thread.is_alive():
-                reason = f"no sample within {self._patience_s:g} s of the end of the watch"
-                self._lines.write({**self._stamp(machine), "error": reason})
-        self._lines.close()
+    def _tasks(self) -> Sequence[tuple[Line, Callable[[], None]]]:
+        return [(_fields(machine), partial(self._run, machine)) for machine in self._machines]
 
     def _run(self, machine: Machine) -> None:
-        told: dict[str, Counters] = {}
+        last: dict[str, Counters] = {}
 
-        def tell(counters: Counters) -> None:
+        def report(counters: Counters) -> None:
             sparse = {
-                key: {name: item for name, item in counters[key].items() if seen.get(name) != item}
+                key: {
+                    name: values
+                    for name, values in counters[key].items()
+                    if last.get(key, {}).get(name) != values
+                }
                 for key in _SPARSE
-                for seen in (told.get(key, {}),)
             }
             # Speeds of links do not change in a trial.
-            links = counters["links_bps"] if not told else {}
-            line = {**self._stamp(machine), **counters, **sparse, "links_bps": links}
+            links = counters["links_bps"] if not last else {}
+            line = {
+                **self._lines.stamp(),
+                **_fields(machine),
+                **counters,
+                **sparse,
+                "links_bps": links,
+            }
             if self._lines.write(
-                {key: item for key, item in line.items() if item not in ({}, [], None)}
+                {key: value for key, value in line.items() if value not in ({}, [], None)}
             ):
-                told.update({key: counters[key] for key in _SPARSE})
+                last.update({key: counters[key] for key in _SPARSE})
 
         while True:
             try:
-                machine.follow(self._period_s, self._ending, tell)
-                why = "it ended before it was to"
-            # Whatever it is, it must not reach the trial.
+                machine.follow(self._period_s, self._ending, report)
+                reason = "the sampler ended early"
+            # No failure may reach the trial.
             except Exception as error:
-                why = error.fact if isinstance(error, LeadlineError) else repr(error)
+                reason = describe_error(error)
             else:
                 if self._ending.is_set():
                     return
-            self._lines.write({**self._stamp(machine), "error": why})
+            self._lines.write({**self._lines.stamp(), **_fields(machine), "error": reason})
             if self._ending.wait(_PAUSE_S):
                 return
 
-    def _stamp(self, machine: Machine) -> Counters:
-        roles = [role.value for role in machine.roles]
-        return {**self._lines.stamp(), "machine": machine.name, "roles": roles}
+
+def _fields(machine: Machine) -> Line:
+    """Return the fields that identify a machine in its lines."""
+    return {"machine": machine.name, "roles": [role.value for role in machine.roles]}
 
 
-# Counters of a machine that is reached through a shell: one loop there prints them, and ends with
-# the connection.
-#  The loop reads small files by the shell's own `read` and all others by one `cat`, so that a
-# sample costs the machine two short processes.
-
-# More than any trial takes: a loop whose end nobody noticed does not stay for ever.
+# The loop ends after this time, longer than any trial, where the end of its connection is missed.
 LONGEST_S = 24 * 3600.0
-# What a machine may print between two ends of samples; more is none of ours.
+# The longest output between two ends of samples.
 _LONGEST_SAMPLE = 4 << 20
 _SECTION, _END = "=leadline= ", "=leadline= end"
 
+# The loop on a remote machine ends with its connection. It reads small files with the shell's
+# `read` and others with one `cat`: two short processes per sample.
 LOOP = """
 period=$1 left=$2; shift 2
 say() { printf '%s\\n' "$1" || exit 0; }
@@ -312,9 +281,8 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteMachine:
-    """A machine behind a shell of the watch's own: other commands through it would wait for the
-    watch, or the watch for them. `groups` and `processes` as in LocalMachine; their names have no
-    colon."""
+    """A machine behind a shell that only the watch uses: other commands would wait for it. `groups`
+    and `processes` as in LocalMachine; their names have no colon."""
 
     name: str
     shell: Shell
@@ -322,38 +290,38 @@ class RemoteMachine:
     groups: Mapping[str, str] = field(default_factory=dict)
     processes: Mapping[str, int] = field(default_factory=dict)
 
-    def follow(self, period_s: float, ending: threading.Event, tell: Tell) -> None:
-        asked = (
+    def follow(self, period_s: float, ending: threading.Event, report: Report) -> None:
+        watched = (
             *(f"group:{name}:{folder}" for name, folder in self.groups.items()),
             *(f"process:{name}:{pid}" for name, pid in self.processes.items()),
         )
-        reader = _Reader(tell, ending)
+        reader = _Reader(report, ending)
         try:
-            said = self.shell.run(
+            result = self.shell.run(
                 LOOP,
                 f"{period_s:g}",
                 str(max(1, int(LONGEST_S / period_s))),
-                *asked,
+                *watched,
                 bound_s=LONGEST_S,
                 output=reader.take,
             )
-        except _Enough:
+        except _Finished:
             return
         raise LeadlineError(
-            errors.SHELL_LOST, f"the sampler on {self.name} ended: {said.error_line}"
+            errors.SHELL_LOST, f"the sampler on {self.name} ended: {result.error_line}"
         )
 
 
-class _Enough(Exception):
-    """The last sample is there: ends the shell's command by ending its connection."""
+class _Finished(Exception):
+    """The last sample arrived: the connection ends, and with it the shell's command."""
 
 
 class _Reader:
-    """Puts what comes in pieces together to samples, and ends the loop behind the first that came
-    after `ending`."""
+    """Assembles samples from pieces of output, and ends the loop after the first sample that
+    follows `ending`."""
 
-    def __init__(self, tell: Tell, ending: threading.Event) -> None:
-        self._tell = tell
+    def __init__(self, report: Report, ending: threading.Event) -> None:
+        self._report = report
         self._ending = ending
         self._pending = bytearray()
         self._head: dict[str, str] = {}
@@ -368,11 +336,11 @@ class _Reader:
             for key in ("cores", "hz", "links"):
                 if key in sections:
                     self._head[key] = sections[key]
-            self._tell(counters_of({**sections, **self._head}))
+            self._report(parse_sample({**sections, **self._head}))
             if self._ending.is_set():
-                raise _Enough
+                raise _Finished
         if len(self._pending) > _LONGEST_SAMPLE:
-            raise ValueError("what comes is no sample")
+            raise ValueError("the output is not a sample")
 
 
 def _sections(text: str) -> dict[str, str]:
@@ -383,9 +351,9 @@ def _sections(text: str) -> dict[str, str]:
     return found
 
 
-def counters_of(sections: Mapping[str, str]) -> Counters:
-    """One sample from what the loop printed, by section. What is missing or none of the kernel's is
-    named in `unread`. Raises ValueError or KeyError where there is no sample at all."""
+def parse_sample(sections: Mapping[str, str]) -> Counters:
+    """Parse one sample of the loop's output by section; `unread` names missing or invalid parts.
+    Raises ValueError or KeyError without a sample."""
     uptime, _, stat = sections["sample"].partition("\n")
     unread: list[str] = []
     groups: dict[str, Mapping[str, int | None]] = {}
@@ -395,13 +363,13 @@ def counters_of(sections: Mapping[str, str]) -> Counters:
         try:
             if kind == "group":
                 if not body.strip():
-                    raise ValueError("there is none of that name")
-                groups[rest] = host.group_counters(body)
+                    raise ValueError("it does not exist")
+                groups[rest] = host.parse_group_counters(body)
             elif kind == "process":
                 name, _, pid = rest.rpartition(" ")
                 if not body.strip():
-                    raise ValueError("there is none of that pid")
-                processes[name] = [int(pid), *host.process_ticks(body)]
+                    raise ValueError("it does not exist")
+                processes[name] = [int(pid), *host.parse_process_ticks(body)]
         except (ValueError, IndexError) as error:
             unread.append(f"{title}: {error}")
     both = sections.get("disks and interfaces", "")
@@ -412,14 +380,14 @@ def counters_of(sections: Mapping[str, str]) -> Counters:
         if speed.isdecimal() and int(speed) > 0:
             links[name] = int(speed) * 1e6 / 8
     if not inter:
-        unread.append("/proc/net/dev: it is not there")
+        unread.append("/proc/net/dev: it is missing")
     return {
         "clock_s": float(uptime.split()[0]),
         "cores": int(sections["cores"]),
         "hz": int(sections["hz"]),
-        "cpu": host.cpu_ticks(stat.partition("\n")[0]),
-        "disks": host.disk_counters(disks, set(sections.get("blocks", "").split())),
-        "interfaces": host.interface_counters(interfaces),
+        "cpu": host.parse_cpu_ticks(stat.partition("\n")[0]),
+        "disks": host.parse_disk_counters(disks, set(sections.get("blocks", "").split())),
+        "interfaces": host.parse_interface_counters(interfaces),
         "links_bps": links,
         "groups": groups,
         "processes": processes,

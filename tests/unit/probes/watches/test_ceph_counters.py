@@ -16,7 +16,7 @@ from leadline.archive.reader import StoredTrial
 from leadline.errors import CEPH_UNREACHABLE, LeadlineError
 from leadline.formats.ceph.counters import MissedCounters, OsdPerf, operation_sizes, osd_rates
 from leadline.probes.watches import ceph
-from leadline.probes.watches.ceph import CephCountersWatch, sizes_of_operations
+from leadline.probes.watches.ceph import CephCountersWatch, count_sizes
 from tests.awaiting import wait_for
 
 PERIOD_S = 0.02
@@ -113,7 +113,7 @@ def test_dumps_at_start_and_end_and_latencies_between(tmp_path: Path) -> None:
     assert rates[0].means_s["osd.op_latency"] == pytest.approx(0.002)
 
 
-def test_sizes_of_operations_at_start_and_end(tmp_path: Path) -> None:
+def test_count_sizes_at_start_and_end(tmp_path: Path) -> None:
     cluster = Cluster()
     with CephCountersWatch(cluster, tmp_path, period_s=3600):
         time.sleep(0.05)
@@ -131,13 +131,13 @@ def test_sizes_of_a_real_osd() -> None:
     dump = json.loads(
         Path("tests/recorded/layers/osd-perf-histogram-dump-pacific.json").read_bytes()
     )
-    sizes = sizes_of_operations(dump)
+    sizes = count_sizes(dump)
     assert sizes["op_w"]["16384"] == 798
     assert sizes["op_w"]["1048576"] == 27
     assert set(sizes) == {"op_r", "op_w", "op_rw"}
 
 
-def test_an_osd_without_histograms_still_tells_its_counters(tmp_path: Path) -> None:
+def test_an_osd_without_histograms_still_reports_its_counters(tmp_path: Path) -> None:
     class Old(Cluster):
         def histogram(self, number: int) -> bytes:
             raise LeadlineError(CEPH_UNREACHABLE, "no such command")
@@ -176,7 +176,7 @@ def test_osds_are_asked_for_a_bounded_time(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b'{"osd": 1}', b"{}", b"\xff"])
-def test_an_answer_that_is_no_dump_is_told(tmp_path: Path, answer: bytes) -> None:
+def test_an_answer_that_is_no_dump_is_reported(tmp_path: Path, answer: bytes) -> None:
     class Odd(Cluster):
         def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes:
             return answer

@@ -84,7 +84,7 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
                         vm=None,
                         cpu=2.0,
                         memory_bytes=1 << 30,
-                        doubt="",
+                        unproven="",
                         labels={},
                         why="the default class",
                     ),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from leadline.analysis.figures import MetricFigure
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import Knee, KneeMethod, Shape
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit
+from leadline.report.curves import latency_scale, linear_scale
 from leadline.report.document import (
     Line,
     LineChart,
@@ -19,12 +21,10 @@ from leadline.report.document import (
     Scale,
     Stroke,
     linear_axis,
-    log_axis,
 )
 from leadline.report.pages.scaling.words import level_text, load_text, short_title
 from leadline.report.words import count_text, value_text, value_with_unit
 from leadline.stats.usl import UslFit
-from leadline.units import format_latency
 
 # Points of a computed curve.
 _STEPS = 24
@@ -95,19 +95,12 @@ def response_chart(
     series, lines = _numbered(made)
     points = [point for one in made for point in one.line.points]
     heights = [y for _, y in points] + ([limit.below_s] if limit else [])
-    low, high, ticks = log_axis(min(heights), max(heights))
     return LineChart(
         id=anchor,
         title=heading,
         series=tuple(one.name for one in series),
         x=_rates(x for x, _ in points),
-        y=Scale(
-            title="latency",
-            log=True,
-            low=low,
-            high=high,
-            ticks=tuple((tick, format_latency(tick)) for tick in ticks),
-        ),
+        y=latency_scale(heights),
         lines=lines,
         choice=choice,
         looks=tuple(one.look for one in series),
@@ -365,11 +358,4 @@ def _named_once(series: Sequence[_Series]) -> tuple[str, ...]:
 
 
 def _rates(rates: Iterable[float]) -> Scale:
-    low, high, ticks = linear_axis(max(rates))
-    return Scale(
-        title="IOPS",
-        log=False,
-        low=low,
-        high=high,
-        ticks=tuple((tick, value_text(Metric.IOPS, tick)) for tick in ticks),
-    )
+    return linear_scale("IOPS", max(rates), partial(value_text, Metric.IOPS))

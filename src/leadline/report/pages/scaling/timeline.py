@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck
 from leadline.archive.reader import Run
 from leadline.formats.fio.logs import Window
 from leadline.formats.host_rates import MachineRates, rate_series
 from leadline.formats.result import FormatError
-from leadline.report.curves import MOST_SERIES, thinned
+from leadline.report.curves import MOST_SERIES, linear_scale, thinned
 from leadline.report.document import (
     Block,
     Choices,
     Line,
     LineChart,
     PageBudget,
-    Scale,
     Section,
-    linear_axis,
 )
 from leadline.report.pages.scaling.words import level_text
 from leadline.report.words import chart_labels, share_text
@@ -121,28 +119,19 @@ def _chart(
         return None
     labels = chart_labels(kept)
     most = max(one.value for name in kept for one in lines[name])
-    low, high, ticks = linear_axis(1.0 if kind.share else most)
     begin = min(begins[name] for name in kept)
     end = max(lines[name][-1].end_s for name in kept)
-    _, _, seconds = linear_axis(end - begin)
+    seconds = linear_scale("seconds", end - begin, lambda second: f"{second:g} s")
     left_out = len(lines) - len(kept)
     return LineChart(
         id=anchor,
         title=kind.title + (f", the {len(kept)} highest of {len(lines)}" if left_out else ""),
         series=tuple(labels[name] for name in kept),
-        x=Scale(
-            title="seconds",
-            log=False,
-            low=0.0,
-            high=end - begin,
-            ticks=tuple((tick, f"{tick:g} s") for tick in seconds),
-        ),
-        y=Scale(
-            title=kind.unit,
-            log=False,
-            low=low,
-            high=high,
-            ticks=tuple((tick, _text(kind, tick) if tick else "0") for tick in ticks),
+        x=replace(seconds, high=end - begin),
+        y=linear_scale(
+            kind.unit,
+            1.0 if kind.share else most,
+            lambda tick: _text(kind, tick) if tick else "0",
         ),
         lines=tuple(
             _line(kind, labels[name], number, lines[name], begin)

@@ -181,6 +181,7 @@ SUSPECTS = {
     Reason.DISK_BUSY_PARALLEL: f"{_DISK}. A device that serves several I/Os at once may still have "
     "capacity.",
     Reason.DISK_FULL: f"{_DISK}{_AT_MEDIUM}.",
+    Reason.DISK_FULL_ROTATIONAL: f"{_DISK}. It is rotational and serves one I/O at a time.",
     Reason.OPEN_LOOP: "The load is an offered rate, not a number of I/Os in flight.",
     Reason.IN_FLIGHT_UNKNOWN: "The requested or the actual number of I/Os in flight is unknown.",
     Reason.IN_FLIGHT: "{asked} I/Os in flight were requested, {in_flight} were reached.",
@@ -214,6 +215,8 @@ def suspect_text(suspect: Suspect) -> str:
         "device": suspect.device,
         "missing": ", ".join(NAMES[one] for one in suspect.not_measured),
     }
+    if "round_trips" in numbers:
+        values["round_trips"] = f"{numbers['round_trips']:.3g}"
     if "utilisation" in numbers:
         values["utilisation"] = share_text(numbers["utilisation"])
     if "least_throttled_share" in numbers:
@@ -221,12 +224,12 @@ def suspect_text(suspect: Suspect) -> str:
         values["throttled"] = " to ".join(ends)
     if "iops_at_more_load" in numbers and numbers.get("iops"):
         values["gain"] = f"{numbers['iops_at_more_load'] / numbers['iops']:.2f}"
-    said = fill(SUSPECTS[suspect.reason], values)
+    sentence = fill(SUSPECTS[suspect.reason], values)
     if suspect.overruled_by is None:
-        return said
+        return sentence
     if suspect.overruled_by.bottleneck is Bottleneck.NOT_SATURATED:
-        return f"{said} But the level was not saturated. {suspect_text(suspect.overruled_by)}"
-    return f"{said} But another resource was used up."
+        return f"{sentence} But the level was not saturated. {suspect_text(suspect.overruled_by)}"
+    return f"{sentence} But another resource was used up."
 
 
 # --- why a value is absent ----------------------------------------------------------------------

@@ -18,7 +18,7 @@ from leadline.inventory.ceph.model import (
     Setting,
 )
 from leadline.inventory.ceph.reading import cluster_inventory
-from leadline.pools.ceph import _is_ours
+from leadline.pools.ceph import _is_owned
 from leadline.pools.ceph_state import steps
 from leadline.pools.recipes import (
     STUDY,
@@ -118,16 +118,16 @@ def test_names_say_what_a_pool_is(text: str, kind: Kind, size: int) -> None:
      "cephfs-rep3-enc", "cephfs-ec-2-1", "Rep3", "rep3 ", "rep3\n", "rbd", "ec-٢-1"],
 )  # fmt: skip
 def test_other_names_are_refused_with_the_forms(text: str) -> None:
-    with pytest.raises(LeadlineError) as told:
+    with pytest.raises(LeadlineError) as reported:
         pool_name(text)
-    assert told.value.kind is errors.USAGE
-    assert any("ec-K-M" in line for line in told.value.context)
+    assert reported.value.kind is errors.USAGE
+    assert any("ec-K-M" in line for line in reported.value.context)
 
 
 def test_the_nearest_name_is_offered() -> None:
-    with pytest.raises(LeadlineError) as told:
+    with pytest.raises(LeadlineError) as reported:
         pool_name("cephfs-rpe3")
-    assert told.value.hint == "did you mean 'cephfs-rep3'?"
+    assert reported.value.hint == "did you mean 'cephfs-rep3'?"
 
 
 # --- failure domains
@@ -137,12 +137,12 @@ def test_three_zones_give_zones(multi_az: CephInventory) -> None:
     answer = asked(multi_az, *STUDY)
     recipes = {recipe.name.text: recipe for recipe in answer.recipes}
     assert recipes.keys() == {"rep3", "rep2", "cephfs-rep3", "cephfs-rep2", "ec-2-1"}
-    assert {recipe.ground.domain for recipe in recipes.values()} == {"zone"}
+    assert {recipe.placement.domain for recipe in recipes.values()} == {"zone"}
     assert recipes["cephfs-rep2"].filesystem == "labfs"
 
 
 def test_three_racks_of_one_zone_give_racks(single_az: CephInventory) -> None:
-    assert made(asked(single_az, "rep2"), "rep2").ground.domain == "rack"
+    assert made(asked(single_az, "rep2"), "rep2").placement.domain == "rack"
 
 
 @pytest.mark.parametrize("name", ["ec-3-1", "ec-2-2", "ec-4-2", "rep4"])
@@ -174,7 +174,7 @@ def test_the_domain_is_the_highest_level_with_three_buckets_else_two(
     multi_az: CephInventory, locations: list[str], domain: str
 ) -> None:
     inventory = built(multi_az, places(*locations))
-    assert made(asked(inventory, "rep2"), "rep2").ground.domain == domain
+    assert made(asked(inventory, "rep2"), "rep2").placement.domain == domain
 
 
 @pytest.mark.parametrize("change", [{"up": False}, {"is_in": False}, {"weight": 0.0}])
@@ -190,7 +190,7 @@ def test_buckets_whose_osds_are_down_or_out_do_not_count(
 def test_one_host_takes_copies_but_no_erasure_coding(multi_az: CephInventory) -> None:
     inventory = built(multi_az, places("host=1", "host=1", "host=1"))
     answer = asked(inventory, "rep3", "rep4", "ec-2-1")
-    assert made(answer, "rep3").ground.domain == "osd"
+    assert made(answer, "rep3").placement.domain == "osd"
     assert of(answer, "rep4").reason == (
         "rep4 needs 4 failure domains; the cluster has 1 host, 3 OSDs"
     )
@@ -211,8 +211,8 @@ def test_of_several_classes_the_largest_is_taken_and_said(multi_az: CephInventor
         multi_az, spots, lambda osd: {"device_class": "hdd", "weight": 9.0} if osd.id > 2 else {}
     )
     answer = asked(inventory, "rep3", "ec-2-1")
-    ground = made(answer, "rep3").ground
-    assert (ground.device_class, ground.buckets) == ("hdd", 3)
+    placement = made(answer, "rep3").placement
+    assert (placement.device_class, placement.buckets) == ("hdd", 3)
     assert answer.notes == (
         "of the device classes hdd, ssd pools are made on hdd, which has the most capacity",
     )
@@ -224,20 +224,20 @@ def test_of_several_classes_the_largest_is_taken_and_said(multi_az: CephInventor
 def test_the_only_class_is_named_where_all_rules_name_it(multi_az: CephInventory) -> None:
     """Else the rules would overlap, and the autoscaler stop for both."""
     inventory = built(multi_az, places("host=1", "host=2", "host=3"))
-    assert made(asked(inventory, "rep2"), "rep2").ground.device_class is None
+    assert made(asked(inventory, "rep2"), "rep2").placement.device_class is None
     rule = CrushRule(
         id=0, name="r", root="default", device_class="ssd", failure_domain="host", takes=1
     )
     pool = multi_az.pools[0].model_copy(update={"rule": rule})
     inventory = inventory.model_copy(update={"pools": (pool,)})
-    assert made(asked(inventory, "rep2"), "rep2").ground.device_class == "ssd"
+    assert made(asked(inventory, "rep2"), "rep2").placement.device_class == "ssd"
 
 
 def test_of_several_roots_the_largest_is_taken_and_said(multi_az: CephInventory) -> None:
     spots = places("host=1", "host=2", "host=3")
     spots += [(Place(level="root", name="fast"), Place(level="host", name="f1"))]
     answer = asked(built(multi_az, spots), "rep2")
-    assert made(answer, "rep2").ground.root == "default"
+    assert made(answer, "rep2").placement.root == "default"
     assert answer.notes == ("of the roots default, fast pools are made below default, the largest",)
 
 
@@ -253,7 +253,7 @@ def test_without_dm_crypt_an_encrypted_pool_is_skipped(multi_az: CephInventory) 
 def test_on_an_encrypted_cluster_it_is_a_pool_like_others(multi_az: CephInventory) -> None:
     spots = places("host=1", "host=2", "host=3")
     inventory = built(multi_az, spots, lambda osd: {"dm_crypt": Crypt.YES})
-    assert made(asked(inventory, "rep3-enc"), "rep3-enc").ground.device_class is None
+    assert made(asked(inventory, "rep3-enc"), "rep3-enc").placement.device_class is None
 
 
 def test_a_class_of_encrypted_osds_gets_a_rule(multi_az: CephInventory) -> None:
@@ -264,8 +264,8 @@ def test_a_class_of_encrypted_osds_gets_a_rule(multi_az: CephInventory) -> None:
         return secret if osd.id > 2 else {}
 
     answer = asked(built(multi_az, spots, change), "rep3", "rep3-enc")
-    assert made(answer, "rep3").ground.device_class == "ssd"
-    assert made(answer, "rep3-enc").ground.device_class == "secret"
+    assert made(answer, "rep3").placement.device_class == "ssd"
+    assert made(answer, "rep3-enc").placement.device_class == "secret"
 
 
 @pytest.mark.parametrize("up", [True, False])
@@ -297,8 +297,8 @@ def test_a_pool_of_others_is_used_as_it_is(multi_az: CephInventory) -> None:
     )
     inventory = multi_az.model_copy(update={"pools": pools})
     assert of(asked(inventory, "rep3"), "rep3").act is Act.FOREIGN
-    ours = Marks(finished=frozenset({"rep3"}))
-    assert of(asked(inventory, "rep3", marks=ours), "rep3").act is Act.EXISTS
+    marks = Marks(finished=frozenset({"rep3"}))
+    assert of(asked(inventory, "rep3", marks=marks), "rep3").act is Act.EXISTS
     half = Marks(unfinished=frozenset({"rep3"}))
     assert of(asked(inventory, "rep3", marks=half), "rep3").act is Act.CREATE
 
@@ -339,9 +339,9 @@ def test_cephfs_pools_need_one_filesystem(multi_az: CephInventory) -> None:
     assert of(asked(two, "cephfs-rep3"), "cephfs-rep3").act is Act.SKIP
     named = decide([pool_name("cephfs-rep3")], two, Marks(), filesystem="other")
     assert made(named, "cephfs-rep3").filesystem == "other"
-    with pytest.raises(LeadlineError) as told:
+    with pytest.raises(LeadlineError) as reported:
         decide([], two, Marks(), filesystem="third")
-    assert told.value.kind is errors.USAGE
+    assert reported.value.kind is errors.USAGE
 
 
 # --- placement groups
@@ -374,9 +374,9 @@ def test_without_it_a_pool_gets_a_part_of_what_is_left(multi_az: CephInventory) 
 @pytest.mark.parametrize(
     ("name", "min_size"), [("rep2", 1), ("rep3", 2), ("ec-2-1", 2), ("cephfs-rep3", 2)]
 )
-def test_min_size_is_said_aloud(multi_az: CephInventory, name: str, min_size: int) -> None:
+def test_min_size_is_set_explicitly(multi_az: CephInventory, name: str, min_size: int) -> None:
     recipe = made(asked(multi_az, name), name)
-    assert recipe.min_size == min_size
+    assert recipe.name.min_size == min_size
     assert any(
         str(step) == f"osd pool set pool={name} var=min_size val={min_size}"
         for step in steps(recipe, "token")
@@ -385,14 +385,14 @@ def test_min_size_is_said_aloud(multi_az: CephInventory, name: str, min_size: in
 
 def test_min_size_of_two_coding_chunks_is_one_more_than_k(multi_az: CephInventory) -> None:
     spots = places(*[f"host={number}" for number in range(6)])
-    assert made(asked(built(multi_az, spots), "ec-4-2"), "ec-4-2").min_size == 5
+    assert made(asked(built(multi_az, spots), "ec-4-2"), "ec-4-2").name.min_size == 5
 
 
 # --- what a pool holds
 
 
 @pytest.mark.parametrize(
-    ("name", "ours"),
+    ("name", "owned"),
     [
         ("rbd_directory", True),
         ("rbd_info", True),
@@ -411,5 +411,5 @@ def test_min_size_of_two_coding_chunks_is_one_more_than_k(multi_az: CephInventor
         ("", False),
     ],
 )
-def test_objects_that_are_ours(name: str, ours: bool) -> None:
-    assert _is_ours(name, {"leadline-a"}, {"10ab"}) is ours
+def test_objects_that_leadline_created(name: str, owned: bool) -> None:
+    assert _is_owned(name, {"leadline-a"}, {"10ab"}) is owned

@@ -1,4 +1,4 @@
-"""Which watches a target's layers call for: each writes a file of its own in a trial's folder."""
+"""Selection of the watches for a target's layers; each writes its own file in a trial's folder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from leadline.probes.watches.mounts import FuseMount, MountWatch
 from leadline.probes.watches.zfs import ZfsWatch
 
 
-def watches_of(layers: Sequence[Layer], folder: Path) -> tuple[Watch, ...]:
-    """Watches of all layers, not begun yet; none for what no probe can see."""
+def select_watches(layers: Sequence[Layer], folder: Path) -> tuple[Watch, ...]:
+    """Return the watches of all layers, not started yet."""
     found: list[Watch] = []
     devices = tuple(dict.fromkeys(name for layer in layers for name in layer.devices))
     if devices:
@@ -27,7 +27,7 @@ def watches_of(layers: Sequence[Layer], folder: Path) -> tuple[Watch, ...]:
     nfs = [layer.name for layer in layers if layer.kind is LayerKind.NFS]
     if fuse or nfs:
         found.append(MountWatch(fuse, nfs, folder))
-    # A file of the trial holds one pool and one image: a stack has no more.
+    # A trial's file holds one pool and one image: a stack has at most one of each.
     pools = [pool for layer in layers if layer.kind is LayerKind.ZFS and (pool := _pool(layer))]
     found += [ZfsWatch(pool, folder) for pool in pools[:1]]
     sockets = [

@@ -8,12 +8,12 @@ from leadline.inventory.layer import Layer, LayerKind
 from leadline.probes.watches.block import BlockWatch
 from leadline.probes.watches.ceph import ImageWatch
 from leadline.probes.watches.mounts import MountWatch
-from leadline.probes.watches.of_target import watches_of
+from leadline.probes.watches.selection import select_watches
 from leadline.probes.watches.zfs import ZfsWatch
 
 
 def kinds(folder: Path, *layers: Layer) -> list[type]:
-    return [type(watch) for watch in watches_of(layers, folder)]
+    return [type(watch) for watch in select_watches(layers, folder)]
 
 
 def test_zfs_on_an_image_that_is_a_file_of_fuse(tmp_path: Path) -> None:
@@ -42,5 +42,5 @@ def test_what_cannot_be_seen_has_no_watch(tmp_path: Path) -> None:
 
 
 def test_nothing_is_begun(tmp_path: Path) -> None:
-    watches_of([Layer(kind=LayerKind.NFS, name="/mnt")], tmp_path)
+    select_watches([Layer(kind=LayerKind.NFS, name="/mnt")], tmp_path)
     assert not list(tmp_path.iterdir())
