@@ -47,9 +47,7 @@ def a_state(name: str, phase: Phase = Phase.UP, owner: ProcessRecord = DEAD) -> 
     )
 
 
-def a_lab(
-    labs: Path, name: str, phase: Phase = Phase.UP, owner: ProcessRecord = DEAD
-) -> Path:
+def a_lab(labs: Path, name: str, phase: Phase = Phase.UP, owner: ProcessRecord = DEAD) -> Path:
     folder = labs / name
     folder.mkdir(parents=True)
     write_state(folder, a_state(name, phase, owner))
