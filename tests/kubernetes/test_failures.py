@@ -1,4 +1,4 @@
-"""What goes wrong in clusters: each is told by its cause, in bounded time, and cleaned up."""
+"""What goes wrong in clusters: each is reported by its cause, in bounded time, and cleaned up."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def test_a_claim_that_stays_pending_reports_its_events(leadline: Leadline) -> No
 
 
 def test_an_image_that_no_user_has(leadline: Leadline) -> None:
-    # A registry that is not there, which this machine tells at once.
+    # A registry that is not there, which this machine reports at once.
     image = "127.0.0.1:9/leadline/runner:1"
     with nothing_left(leadline.cluster):
         ended = leadline("run", leadline.plan(FILES), "--runner-image", image)
@@ -467,7 +467,7 @@ def test_a_node_that_falls_silent_is_reported_and_cleaned_when_it_is_back(
         assert ended.status == 4, ended.err
         says(ended, f"on the node {NODE!r}", "was lost", "still has: pod leadline-")
         assert ours(cluster)
-        # Nothing can be removed as long as it is silent, and that is told.
+        # Nothing can be removed as long as it is silent, and that is reported.
         dry = leadline("clean", "--dry-run").went_well()
         assert "would remove kubernetes:" in dry.out
     finally:

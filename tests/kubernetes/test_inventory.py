@@ -16,8 +16,8 @@ from leadline import errors
 from leadline.cli.main import main
 from leadline.connect.kubernetes.client import Connection, KubernetesAccess
 from leadline.errors import LeadlineError
+from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.kubernetes.models import KubernetesInventory
-from leadline.inventory.kubernetes.objects import read_folder
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.probes.kubernetes import capture
 from tests.conftest import RECORDED

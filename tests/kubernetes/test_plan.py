@@ -36,7 +36,7 @@ def storage_class(name: str, provisioner: str, **fields: Any) -> Manifest:
 
 @pytest.fixture(scope="module")
 def odd(api_server: Cluster) -> Iterator[Cluster]:
-    """Classes of every kind that cannot be measured, or not so, beside those of the lab."""
+    """Classes of every kind that cannot be measured, or not so, next to those of the lab."""
     made = [
         storage_class("odd-hand", "kubernetes.io/no-provisioner"),
         storage_class("odd-tree", "kubernetes.io/gce-pd"),
@@ -113,11 +113,11 @@ def test_what_cannot_be_measured_is_left_out_with_the_reason(plan: Plan) -> None
     told = answer(said)
     left = reasons(told)
     for name, words in {
-        "odd-hand": "somebody makes its volumes by hand",
+        "odd-hand": "its volumes are made by hand",
         "odd-tree": "pd.csi.storage.gke.io",
         "odd-noobaa": "object buckets",
         "odd-bucket": "object buckets",
-        "slow": "differs from 'fast' by its name only",
+        "slow": "differs from 'fast' only by name",
     }.items():
         assert words in left[name]
         assert f"left out: {name}: {left[name]}" in said.err

@@ -44,7 +44,7 @@ BOOT = {"boot": {"container_disk": "registry.example/boot:1"}}
 
 @pytest.fixture(scope="module", autouse=True)
 def lists(api_server: Cluster) -> None:
-    """The server says of a kind that nobody has listed yet that it is not ready."""
+    """The server says of a kind that no user has listed yet that it is not ready."""
 
     def listed() -> bool:
         try:
@@ -371,7 +371,7 @@ class TestShell:
     def test_output_comes_while_another_command_is_asked(
         self, target: VirtualMachineTarget
     ) -> None:
-        """As a trial is followed and told to stop."""
+        """As a trial is followed and asked to stop."""
         (volume,) = target.location.volumes
         come: list[bytes] = []
         first = threading.Event()
@@ -408,7 +408,7 @@ class TestShell:
 
         def move() -> None:
             kubevirt.patch(*key, {"nodeName": "other"})
-            with contextlib.suppress(LeadlineError):  # it is told of the same, if it takes long
+            with contextlib.suppress(LeadlineError):  # the same report, if it takes long
                 volume.shell.run(": >/run/moved", bound_s=30)
 
         mover = threading.Timer(1, move)

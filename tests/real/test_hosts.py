@@ -398,7 +398,8 @@ def test_a_target_on_two_hosts_is_used_and_left_as_it_was(hosts: SshHosts) -> No
     hosts.stop("b")
     # Nothing is forgotten that could not be undone.
     shutil.rmtree(next(hosts.root("a").iterdir()))
-    # A connection that is seen to be lost is made again, in vain: once, however long that takes.
+    # A connection that is seen to be lost is made again, without effect: once, however long that
+    # takes.
     wait_for(lambda: not connected(target, "b"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leadline.connect.ssh._PAUSE_S", 3600.0)

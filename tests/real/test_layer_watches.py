@@ -1,4 +1,4 @@
-"""What watches see of real layers, beside what was really done: a loop device, ext4 on it, an
+"""What watches see of real layers, next to what was really done: a loop device, ext4 on it, an
 image by librbd and a mount of ceph-fuse."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def fio(folder: Path, enough: Callable[[], bool], *options: str) -> None:
 
 
 def requests(folder: Path) -> tuple[BlockSample | MissedBlock, ...]:
-    """What a watch told up to now, in whole lines."""
+    """What a watch reported up to now, in whole lines."""
     content = (folder / layout.BLOCK_REQUESTS).read_bytes()
     return parse_block_requests(content[: content.rfind(b"\n") + 1])
 

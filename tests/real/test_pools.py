@@ -161,7 +161,8 @@ def test_the_pools_of_the_study_come_and_go(process: Process, multi_zone: Lab) -
         "cephfs-rep2": "skipped",
         "ec-2-1": "made",
     }
-    # Placement groups are clean when they are told to be made; a busy cluster's health comes later.
+    # Placement groups are clean when they are reported to be made; a busy cluster's health comes
+    # later.
     wait_for(lambda: run(multi_zone, "ceph", "health").startswith("HEALTH_OK"), 120)
     again = pools(process, multi_zone, "create", "--format", "json")
     assert outcomes(again)["rep2"] == outcomes(again)["ec-2-1"] == "exists"

@@ -1,5 +1,5 @@
 """Targets of ZFS: in a pool of the user's on a file, and on an RBD image of a real cluster, which
-they share with ext4 and librbd. Whatever happens, nothing of ours is left and nothing of the
+they share with ext4 and librbd. Whatever happens, nothing of Leadline is left and nothing of the
 user's is touched."""
 
 from __future__ import annotations

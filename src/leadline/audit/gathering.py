@@ -21,8 +21,8 @@ from leadline.audit.evidence import (
 from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError
 from leadline.formats.result import EngineOutput, FormatError
-from leadline.inventory.ceph.dumps import described_lab
-from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.dumps import read_lab
+from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.plan.models import Target
@@ -97,7 +97,7 @@ def _cpu_budgets(run: Run) -> Mapping[str, float]:
         lab = cluster.lab
         if isinstance(lab, str):
             try:
-                lab = described_lab(run.system_dumps("start", cluster.name))
+                lab = read_lab(run.system_dumps("start", cluster.name))
             except LeadlineError:
                 continue  # as above
         if lab is not None and lab.cpu_per_host is not None:
@@ -121,7 +121,7 @@ def _pool(target: Target | None, clusters: Mapping[str, CephInventory]) -> PoolM
 def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
     """Return the OSDs behind a pool; None if the pool, its CRUSH rule or the class of one of its
     OSDs is unknown."""
-    pool = pool_of(inventory, target)
+    pool = find_pool(inventory, target)
     if pool is None or pool.rule is None or pool.rule.root is None:
         return None
     root, wanted = pool.rule.root, pool.rule.device_class

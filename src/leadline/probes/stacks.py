@@ -221,15 +221,6 @@ def layers_of_path(path: Path, roots: Roots = _HERE) -> tuple[Layer, ...]:
     return _collect(lambda walk: walk.path(path), roots)
 
 
-def layers_of_file(path: Path, roots: Roots = _HERE) -> tuple[Layer, ...]:
-    """Return the layers of a file: of the device where it is one, else of its file system."""
-    try:
-        device = path.is_block_device()
-    except OSError:
-        device = False
-    return layers_of_device(path.resolve().name, roots) if device else layers_of_path(path, roots)
-
-
 def layers_of_device(name: str, roots: Roots = _HERE) -> tuple[Layer, ...]:
     """Return the layers of a block device by its name in /proc/diskstats."""
     return _collect(lambda walk: walk.devices([name]), roots)

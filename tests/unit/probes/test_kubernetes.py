@@ -294,7 +294,7 @@ def test_of_two_clusters_the_second_is_a_gap(shell: CephShell) -> None:
 
 def test_the_probe_keeps_the_dumps_that_a_folder_gives() -> None:
     """The same names and forms, so that an archive's dumps and a folder's are one thing."""
-    from leadline.inventory.kubernetes.objects import read_folder
+    from leadline.inventory.kubernetes.folder import read_folder
 
     saved = read_folder(CLUSTERS / "rook").dumps
     names = {kind.dump for kind in ObjectKind} | {GAPS, VERSION}

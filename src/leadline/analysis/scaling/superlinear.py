@@ -17,7 +17,7 @@ from leadline.analysis.scaling.speedup import (
     osds_of,
 )
 from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence, Judgement, Verdict
-from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
 from leadline.plan.footprint import footprint_of
@@ -158,7 +158,7 @@ class _Storage:
         """Bytes of the workload's data on each OSD, with all copies."""
         if self.ceph is None or not self.osds or not self.target.url:
             return None
-        pool = pool_of(self.ceph, self.target.parsed)
+        pool = find_pool(self.ceph, self.target.parsed)
         data = footprint_of([self.plan.cells[cell].workload]).total_bytes
         return data * pool.raw_rate / self.osds if pool and data else None
 

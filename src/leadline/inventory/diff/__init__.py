@@ -1,6 +1,6 @@
-"""What differs between two systems in meaning: ids, addresses, names and times are no difference.
+"""Compare the configuration of two systems; ids, addresses, names and times are not compared.
 
-Of a fact that one side does not tell nothing is said but that it is unknown.
+A fact that one system does not report is unknown.
 """
 
 from leadline.inventory.diff.ceph import (
@@ -10,12 +10,13 @@ from leadline.inventory.diff.ceph import (
 )
 from leadline.inventory.diff.host import Below, host_differences, layer_differences, zfs_differences
 from leadline.inventory.diff.kubernetes import kubernetes_differences, shared_classes
-from leadline.inventory.diff.model import Difference, Differing, Topic
+from leadline.inventory.diff.model import Difference, Differing, PossibleEffect, Topic
 
 __all__ = [
     "Below",
     "Difference",
     "Differing",
+    "PossibleEffect",
     "Topic",
     "ceph_differences",
     "cpu_budget_difference",

@@ -10,14 +10,15 @@ from leadline.inventory.ceph.model import CephInventory, notes, unfit
 from leadline.inventory.ceph.placement import (
     Disagreement,
     RootPlacement,
-    explained,
-    placement_of,
+    compute_placement,
+    format_advice,
 )
 from leadline.inventory.diff import Differing
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.plan.target_url import RunnerKind, VolumeMode
 from leadline.planning.draft import PREFILL_BPS, Draft, LeftOut, Load, estimate_cost, sum_costs
 from leadline.report.answers.base import Output
+from leadline.report.pages.comparison.explanations import effect_texts
 
 
 class PoolPlacementOutput(Output):
@@ -123,9 +124,9 @@ def kubernetes_output(inventory: KubernetesInventory, source: str) -> InventoryO
 
 
 def _placement(inventory: CephInventory) -> PlacementOutput:
-    placement = placement_of(inventory)
+    placement = compute_placement(inventory)
     return PlacementOutput.from_records(
-        placement, roots=[_root(root) for root in placement.roots], doubts=placement.doubts
+        placement, roots=[_root(root) for root in placement.roots], doubts=placement.caveats
     )
 
 
@@ -135,7 +136,7 @@ def _root(root: RootPlacement) -> RootPlacementOutput:
             advice,
             advice.pool,
             pool=advice.pool.name,
-            explanation=explained(advice, root.settings),
+            explanation=format_advice(advice, root.settings),
         )
         for advice in root.advice
     ]
@@ -147,7 +148,10 @@ def against_output(baseline: str, differing: Differing) -> AgainstOutput:
     differences = [
         InventoryDifferenceOutput.from_records(
             difference,
-            explains=(*([difference.meaning] if difference.meaning else []), *difference.explains),
+            explains=(
+                *([difference.meaning] if difference.meaning else []),
+                *effect_texts(difference),
+            ),
         )
         for difference in differing.differences
     ]

@@ -7,9 +7,9 @@ from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, Wire, Wire
 from leadline.inventory.ceph.placement import (
     Placement,
     RootPlacement,
-    explained,
-    placement_of,
-    uneven,
+    compute_placement,
+    explain_uneven,
+    format_advice,
 )
 from leadline.inventory.diff import Differing
 from leadline.report.cells import number_column, table
@@ -23,6 +23,7 @@ from leadline.report.document import (
     Section,
     Table,
 )
+from leadline.report.pages.comparison.explanations import effect_texts
 from leadline.report.words import count_text, listed, share_text
 from leadline.text import counted
 from leadline.units import format_bandwidth, format_iops, format_size
@@ -157,10 +158,10 @@ def _root(root: RootPlacement) -> list[Block]:
         "an OSD."
     )
     advice_table = table(f"advice-{root.name}", _ADVICE_COLUMNS, map(_advice, root.advice))
-    reason = uneven(root)
+    reason = explain_uneven(root)
     notes = [f"{reason}."] if reason else []
     notes += [
-        f"{advice.pool.name}: {explained(advice, settings)}."
+        f"{advice.pool.name}: {format_advice(advice, settings)}."
         for advice in root.advice
         if advice.acts
     ]
@@ -203,7 +204,7 @@ _UNKNOWN = "not captured"
 
 def inventory_document(inventory: CephInventory, source: str) -> Document:
     """Build the inventory, the most important first; `source` names the origin of the dumps."""
-    placement = placement_of(inventory)
+    placement = compute_placement(inventory)
     sections = [
         pools_section(inventory),
         placement_section(inventory, placement),
@@ -212,7 +213,7 @@ def inventory_document(inventory: CephInventory, source: str) -> Document:
         _daemons(inventory),
         *_configuration(inventory),
     ]
-    gaps = [*placement.doubts, *_gaps(inventory)]
+    gaps = [*placement.caveats, *_gaps(inventory)]
     if gaps:
         items = tuple(f"{_capital(gap)}." for gap in gaps)
         sections.append(Section(heading="Unknown", id="unknown", blocks=(Bullets(items=items),)))
@@ -481,7 +482,7 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
     )
     sections = [Section(heading="Configuration differences", id="differences", blocks=blocks)]
     explained = tuple(
-        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *one.explains))}"
+        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *effect_texts(one)))}"
         for one in differing.differences
         if one.meaning or one.explains
     )

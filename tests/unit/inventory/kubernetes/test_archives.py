@@ -12,7 +12,7 @@ from leadline.analysis.explain.conditions import conditions
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.audit.gathering import run_evidence
-from leadline.inventory.kubernetes.objects import read_folder
+from leadline.inventory.kubernetes.folder import read_folder
 from leadline.plan.models import Cluster
 from leadline.plan.target_url import KubernetesCluster
 from leadline.report.document import Bullets, Section
