@@ -107,7 +107,7 @@ class TestOneCommand:
         assert "storageclass:block" in page.read_text()
         measured.leadline("verify", page).went_well()
 
-    def test_each_trial_tells_its_pod_and_its_volume(self, measured: Measured) -> None:
+    def test_each_trial_reports_its_pod_and_its_volume(self, measured: Measured) -> None:
         for path in (measured.path / "trials").iterdir():
             target = json.loads((path / "trial.json").read_text())["target"]
             (runner,) = json.loads((path / "runners.json").read_text())["runners"]

@@ -144,7 +144,7 @@ def benchmark_runs(access: CephAccess) -> bool:
     return False
 
 
-def test_both_tell_the_version_of_ceph() -> None:
+def test_both_report_the_version_of_ceph() -> None:
     assert RadosBenchEngine().version.startswith("ceph version ")
     assert RbdBenchEngine().version.startswith("ceph version ")
 
@@ -230,7 +230,7 @@ def test_rbd_bench_mixes(image: RbdImage, tmp_path: Path) -> None:
     assert abs(read.total_ios / ios - 0.7) < max(0.05, 5 * (0.7 * 0.3 / ios) ** 0.5)
 
 
-def test_io_that_does_not_come_back_is_told_as_hung(
+def test_io_that_does_not_come_back_is_reported_as_hung(
     image: RbdImage, pool: RadosPool, tmp_path: Path
 ) -> None:
     rbd, rados = RbdBenchEngine(), RadosBenchEngine()

@@ -118,7 +118,7 @@ def every_latency_ns(folder: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @pytest.mark.slow
-def test_a_fleet_of_four_tells_the_percentiles_that_one_fio_with_four_jobs_does(
+def test_a_fleet_of_four_reports_the_percentiles_that_one_fio_with_four_jobs_does(
     location: Folder, trial: Path, tmp_path: Path
 ) -> None:
     """Two executions never have the same latencies, least of all on a shared machine, so that
@@ -452,7 +452,9 @@ def test_one_that_falls_short_in_too_little_time_to_be_stopped_has_failed_too(
 
 
 @pytest.mark.slow
-def test_it_tells_of_its_progress_all_along(location: Folder, trial: Path, tmp_path: Path) -> None:
+def test_it_reports_of_its_progress_all_along(
+    location: Folder, trial: Path, tmp_path: Path
+) -> None:
     """fio's client says nothing of it where it is to write JSON."""
     work = workload(phase(), clients=2, runtime_s=8.0)
     laid_out(location, work, tmp_path / "prefill")

@@ -354,7 +354,7 @@ def marked(mark: str) -> list[str]:
     return found
 
 
-def test_the_forwarder_that_ends_at_once_tells_why(
+def test_the_forwarder_that_ends_at_once_reports_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "DELAYS", "no/such/folder")

@@ -137,7 +137,7 @@ def test_large_writes_through_ext4_are_split_at_what_the_device_takes(
     )
 
 
-def test_what_nobody_has_mounted_is_read_and_still_not_mounted() -> None:
+def test_what_no_user_has_mounted_is_read_and_still_not_mounted() -> None:
     def mounts() -> list[str]:
         """Others may mount something here meanwhile, but no tracefs."""
         lines = Path("/proc/self/mounts").read_text().splitlines()

@@ -156,7 +156,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_old_pool_is_told_what_it_does_not_have(
+def test_an_old_pool_is_reported_what_it_does_not_have(
     users: Users, leadline: Callable[..., Said], tmp_path: Path
 ) -> None:
     if Path("/dev/zfs").exists():

@@ -37,9 +37,9 @@ def test_standard_error_is_the_scatter_of_means(
     n: int, phi: float, least: float, most: float
 ) -> None:
     series = correlated(np.random.default_rng(n), n, phi, 1500)
-    told = [mean_standard_error_share(one) for one in series]
-    assert None not in told
-    rms = math.sqrt(sum((one or 0) ** 2 for one in told) / len(told))
+    shown = [mean_standard_error_share(one) for one in series]
+    assert None not in shown
+    rms = math.sqrt(sum((one or 0) ** 2 for one in shown) / len(shown))
     assert least <= rms / float(series.mean(axis=1).std()) <= most
 
 

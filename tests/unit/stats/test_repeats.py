@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.report.pages.comparison.takeaways import REPEATS, called_by_chance
+from leadline.report.pages.comparison.takeaways import REPEATS, false_positive_rate
 from leadline.stats.ratios import Scatter, share_beyond
 
 ROUNDS = 200_000
@@ -24,12 +24,14 @@ def test_as_simulated(band: float) -> None:
     logs = deviation * (generator.normal(size=ROUNDS) - generator.normal(size=ROUNDS))
     ratios = np.exp(logs)
     share = float(np.mean((ratios < 1 - band) | (ratios > 1 + band)))
-    assert called_by_chance(band) == pytest.approx(share, abs=4 * math.sqrt(0.25 / ROUNDS))
+    assert false_positive_rate(band) == pytest.approx(share, abs=4 * math.sqrt(0.25 / ROUNDS))
 
 
 def test_as_the_page_on_comparing_tells() -> None:
     """docs/concepts/comparing.md: 23.6 % of 2,000 simulated comparisons."""
-    assert called_by_chance(0.05) == pytest.approx(0.236, abs=3 * math.sqrt(0.236 * 0.764 / 2000))
+    assert false_positive_rate(0.05) == pytest.approx(
+        0.236, abs=3 * math.sqrt(0.236 * 0.764 / 2000)
+    )
 
 
 def test_one_deviation_is_the_normal_distribution() -> None:
@@ -42,7 +44,7 @@ def test_one_deviation_is_the_normal_distribution() -> None:
 @given(st.floats(0.001, 0.9), st.floats(0.001, 0.9))
 def test_a_wider_band_calls_less(one: float, other: float) -> None:
     near, far = sorted((one, other))
-    assert 0 <= called_by_chance(far) <= called_by_chance(near) <= 1
+    assert 0 <= false_positive_rate(far) <= false_positive_rate(near) <= 1
 
 
 def test_no_lower_edge() -> None:

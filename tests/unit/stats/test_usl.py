@@ -155,7 +155,7 @@ def test_no_fit_has_a_reason(given: Levels, reason: NoFit, count: int) -> None:
     assert fit_usl(given) == Unfitted(reason=reason, levels=count)
 
 
-def test_a_curve_that_the_law_does_not_describe_is_told() -> None:
+def test_a_curve_that_the_law_does_not_describe_is_reported() -> None:
     """A limit reached at once: rising in proportion, then flat from one level to the next."""
     generator = np.random.default_rng(SEED)
     given = [

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from leadline.analysis.explain.facts import PoolFacts, facts_of, legs
+from leadline.analysis.explain.round_trips import count_round_trips
+from leadline.analysis.explain.systems import PoolFacts, collect_facts
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
@@ -152,7 +153,7 @@ def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
     policy = target.parsed.options.get("read_policy", "default")
     reads = {target.name: (policy, policy)}
     try:
-        facts = facts_of(inventory, inventory, names, None, None, reads=reads)
+        facts = collect_facts(inventory, inventory, names, None, None, reads=reads)
     except ValueError:
         return None  # a read policy of a newer release
     return facts.pools[target.name][0] if target.name in facts.pools else None
@@ -186,7 +187,7 @@ def trips_of(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: boo
     if pool.zones < 2 and not measured:
         return 0.0
     whole = sum(by_op.values())
-    expected = [(rate, legs(op, pool).expected) for op, rate in by_op.items()]
+    expected = [(rate, count_round_trips(op, pool).expected) for op, rate in by_op.items()]
     if not whole or any(one is None for _, one in expected):
         return None
     return sum(rate * (one or 0.0) for rate, one in expected) / whole

@@ -1,5 +1,4 @@
-"""Peak and knee of a load curve: the highest throughput, and the load from which on it hardly
-grows."""
+"""Peak and knee of a load curve: the highest throughput, and the end of its growth."""
 
 from __future__ import annotations
 

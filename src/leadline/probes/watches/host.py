@@ -296,7 +296,7 @@ class RemoteMachine:
     processes: Mapping[str, int] = field(default_factory=dict)
 
     def follow(self, period_s: float, ending: threading.Event, report: Report) -> None:
-        asked = (
+        watched = (
             *(f"group:{name}:{folder}" for name, folder in self.groups.items()),
             *(f"process:{name}:{pid}" for name, pid in self.processes.items()),
         )
@@ -306,7 +306,7 @@ class RemoteMachine:
                 LOOP,
                 f"{period_s:g}",
                 str(max(1, int(LONGEST_S / period_s))),
-                *asked,
+                *watched,
                 bound_s=LONGEST_S,
                 output=reader.take,
             )

@@ -23,6 +23,7 @@ from leadline.report.document import (
     Section,
     Table,
 )
+from leadline.report.pages.comparison.explanations import effect_texts
 from leadline.report.words import count_text, listed, share_text
 from leadline.text import counted
 from leadline.units import format_bandwidth, format_iops, format_size
@@ -481,7 +482,7 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
     )
     sections = [Section(heading="Configuration differences", id="differences", blocks=blocks)]
     explained = tuple(
-        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *one.explains))}"
+        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *effect_texts(one)))}"
         for one in differing.differences
         if one.meaning or one.explains
     )

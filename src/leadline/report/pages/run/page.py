@@ -31,7 +31,11 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
-from leadline.report.pages.comparison.takeaways import CODE, key_finding, one_of_each_job
+from leadline.report.pages.comparison.takeaways import (
+    DEPTH_NOT_REACHED,
+    key_finding,
+    one_of_each_job,
+)
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.run.conditions import (
     condition_blocks,
@@ -89,7 +93,7 @@ def remaining_sentence(run: Run, findings: Sequence[Finding]) -> list[str]:
         trial
         for trial, found in errors.items()
         if all(
-            finding.code == CODE
+            finding.code == DEPTH_NOT_REACHED
             and one_of_each_job(finding.evidence.get("in_flight"), jobs.get(trial))
             for finding in found
         )

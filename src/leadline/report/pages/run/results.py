@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.scaling.curves import load_curves
 from leadline.analysis.scaling.study import ScalingStudy, study
-from leadline.analysis.workloads import rate_told, usual_rate
+from leadline.analysis.workloads import reported_rate, usual_rate
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import TrialStatus
 from leadline.findings import Finding, Severity
@@ -340,7 +340,7 @@ def _over_time(run: Run, figure: CellFigure) -> bool:
 
 def _rate(figures: Sequence[CellFigure]) -> Metric:
     """The rate over time: IOPS, or bytes/s of streams."""
-    return rate_told(
+    return reported_rate(
         Metric.IOPS, lambda metric: any(row.metric(metric).value is not None for row in figures)
     )
 
@@ -529,7 +529,7 @@ def results_table(
 
 def shown_rate(figure: CellFigure) -> Metric:
     """IOPS, or bandwidth where a figure has nothing else, such as a stream."""
-    return rate_told(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
+    return reported_rate(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
 
 
 def _range(metric: MetricFigure) -> Cell:

@@ -46,18 +46,20 @@ from leadline.report.pages.scaling.sentences import (
     named_curves,
     run_name,
 )
-from leadline.report.pages.scaling.tables import (
-    bottleneck_table,
+from leadline.report.pages.scaling.systems import (
     causes_table,
     density_table,
     disturbance_table,
     fairness_table,
+    resources_table,
+    speedup_table,
+)
+from leadline.report.pages.scaling.tables import (
+    bottleneck_table,
     law_table,
     levels_table,
     limits_table,
-    resources_table,
     shapes_table,
-    speedup_table,
     suspects_table,
 )
 from leadline.report.pages.scaling.timeline import timeline_sections
