@@ -213,8 +213,7 @@ def label_targets(runs: Sequence[TargetLabels], given: Sequence[GivenLabel]) -> 
         if label.target is None and label.key in names:
             raise LeadlineError(
                 errors.USAGE,
-                f"--label says {label.value!r} of the target {label.key!r}, "
-                "which is no KEY=VALUE",
+                f"--label says {label.value!r} of the target {label.key!r}, which is no KEY=VALUE",
                 hint=f"write it as TARGET=KEY=VALUE, like '{label.key}=cores=2'; "
                 "nothing was imported",
             )
@@ -233,8 +232,7 @@ def label_targets(runs: Sequence[TargetLabels], given: Sequence[GivenLabel]) -> 
 def _otherwise(target: str, key: str, before: str, now: str, who: str) -> LeadlineError:
     return LeadlineError(
         errors.USAGE,
-        f"target {target!r} has two values of the label {key!r}: "
-        f"{before} and {now}",
+        f"target {target!r} has two values of the label {key!r}: {before} and {now}",
         context=[f"{who} {key}={now}"],
         hint="a label is a target's: what differs in it are two targets, with a name each; nothing "
         "was imported",
