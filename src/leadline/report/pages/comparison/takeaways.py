@@ -170,11 +170,11 @@ def one_of_each_job(in_flight: float | None, jobs: int | None) -> bool:
 def _only_depth(cell: ComparedCell) -> bool:
     figures = (cell.baseline, cell.candidate)
     codes = {
-        doubt.code
+        mark.code
         for one in figures
         if one is not None
-        for doubt in one.doubts
-        if doubt.severity is Severity.ERROR
+        for mark in one.finding_marks
+        if mark.severity is Severity.ERROR
     }
     return codes == {DEPTH_NOT_REACHED}
 
@@ -446,8 +446,8 @@ def _false_positives(cells: Sequence[ComparedCell]) -> list[str]:
     expected = round(sum(map(false_positive_rate, bands)))
     text = (
         f"Without any real change, a margin of {band_text(min(bands))} alone flags about "
-        f"{expected:,} of {count_text(len(conclusive), 'rate')} ({chance * 100:.0f} %, with the scatter "
-        f"of 180 published groups of runs); here it flags {len(changed(conclusive)):,}."
+        f"{expected:,} of {count_text(len(conclusive), 'rate')} ({chance * 100:.0f} %, with the "
+        f"scatter of 180 published groups of runs); here it flags {len(changed(conclusive)):,}."
     )
     return [text]
 
@@ -514,7 +514,11 @@ def _latency(metric: Metric, cells: Sequence[ComparedCell]) -> str:
     parts = []
     for op, group in by_op(cells):
         conclusive = judged(group)
-        what = f"is {span_text(ratios(conclusive), 'lower', 'higher')}" if conclusive else "is inconclusive"
+        what = (
+            f"is {span_text(ratios(conclusive), 'lower', 'higher')}"
+            if conclusive
+            else "is inconclusive"
+        )
         parts.append(f"of {OP_NOUNS[op]} {what} ({counts_text(group)})")
     return f"{latency_name(metric)} latency {', '.join(parts)}"
 

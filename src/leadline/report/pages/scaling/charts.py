@@ -187,7 +187,7 @@ def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
 
 def _refusing(figure: MetricFigure) -> tuple[str, ...]:
     """Codes of the most severe findings on a figure."""
-    codes = (one.code for one in figure.doubts if one.severity is figure.severity)
+    codes = (one.code for one in figure.finding_marks if one.severity is figure.severity)
     return tuple(dict.fromkeys(codes))
 
 
