@@ -164,7 +164,7 @@ def test_a_damaged_file_beside_dumps_of_ceph(leadline: Leadline, tmp_path: Path)
     (tmp_path / "cut.yaml").write_text("kind: StorageClass\nmetadata: [\n")
     said = leadline("inventory", "--from-dir", tmp_path)
     assert said.status == 0
-    assert said.err.startswith("warning: cut.yaml:3: no YAML")
+    assert said.err.startswith("warning: cut.yaml:3: not YAML")
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])

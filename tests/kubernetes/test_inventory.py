@@ -16,8 +16,8 @@ from leadline import errors
 from leadline.cli.main import main
 from leadline.connect.kubernetes.client import Connection, KubernetesAccess
 from leadline.errors import LeadlineError
+from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.kubernetes.models import KubernetesInventory
-from leadline.inventory.kubernetes.objects import read_folder
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.probes.kubernetes import capture
 from tests.conftest import RECORDED
@@ -228,7 +228,7 @@ def may_list(cluster: Cluster, user: str) -> bool:
         return False
 
 
-def test_what_a_user_may_not_see_is_told_with_the_rule(api_server: Cluster) -> None:
+def test_what_a_user_may_not_see_is_reported_with_the_rule(api_server: Cluster) -> None:
     rules = [{"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": ["list"]}]
     with allowed(api_server, "viewer", rules):
         found = asked(api_server, "viewer")

@@ -13,7 +13,7 @@ import pytest
 
 from leadline.connect.ceph import CephAccess, Connection
 from leadline.inventory.ceph.model import CephInventory, unfit
-from leadline.inventory.ceph.placement import placement_of
+from leadline.inventory.ceph.placement import compute_placement
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.lab.state import lab_access
 from leadline.probes.ceph import Answer, capture
@@ -88,7 +88,7 @@ def test_versions_and_health(cluster: CephInventory, ceph: Callable[..., Any]) -
 
 
 def test_placement_groups_are_what_the_manager_says(cluster: CephInventory) -> None:
-    placement = placement_of(cluster)
+    placement = compute_placement(cluster)
     assert placement.compared == len(cluster.pools)
     assert placement.disagreements == ()
 

@@ -237,7 +237,7 @@ def test_pools_without_application_or_overwrites_and_a_paused_cluster_are_refuse
     try:
         none = process("run", plan(lab, "rbd:rep3?data_pool=bare"), "--quiet")
         assert "error[pool-unsuitable]" in none.err
-        assert "does not take overwrites" in none.err
+        assert "does not allow overwrites" in none.err
         writing = plan(lab, "rados:bare", workload="{name: w, pattern: write}")
         bare = process("run", writing, "--quiet")
         assert "error[pool-unsuitable]" in bare.err
@@ -295,7 +295,7 @@ def test_a_delay_is_put_in_force_for_its_trials_and_then_undone(
 
 
 @pytest.mark.slow
-def test_a_cluster_that_is_not_there_is_told_within_its_time(
+def test_a_cluster_that_is_not_there_is_reported_within_its_time(
     process: Callable[..., Ended], tmp_path: Path
 ) -> None:
     conf = tmp_path / "ceph.conf"

@@ -16,7 +16,7 @@ from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
-from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, pool_of
+from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, find_pool
 from leadline.inventory.host import HostInventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
@@ -85,7 +85,7 @@ def _protection(
     target: Target, inventory: CephInventory | None, host: HostInventory | None
 ) -> Protection:
     access = _access(target, host)
-    pool = pool_of(inventory, target.parsed) if inventory and target.url else None
+    pool = find_pool(inventory, target.parsed) if inventory and target.url else None
     if pool is None or inventory is None:
         return Protection(access=access)
     code = pool.erasure

@@ -150,8 +150,8 @@ def _asked(kubeconfig: Path | None, context: str | None) -> tuple[Mapping[str, b
 
 def _saved(folder: Path, option: str) -> Mapping[str, bytes]:
     """The dumps in a folder. Missing dumps are reported as gaps, except those of Kubernetes."""
+    from leadline.inventory.kubernetes.folder import read_folder
     from leadline.inventory.kubernetes.kinds import holds_kubernetes
-    from leadline.inventory.kubernetes.objects import read_folder
 
     saved = read_folder(folder, option)
     if not holds_kubernetes(saved.dumps):

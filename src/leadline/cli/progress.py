@@ -19,7 +19,6 @@ from leadline.archive.records import Derived, TrialRecord, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Plan
-from leadline.report.words import count_text, filled
 from leadline.runner.events import (
     Event,
     Noted,
@@ -31,7 +30,7 @@ from leadline.runner.events import (
     TrialProgress,
     TrialStarted,
 )
-from leadline.text import visible
+from leadline.text import count_text, visible
 from leadline.units import (
     format_bandwidth,
     format_duration,
@@ -123,6 +122,8 @@ class Sweeps:
         """A line for each level by rising load: its name, throughput as a bar and as a number,
         latency, and how many trials that is of; `…` for what is to come. Empty without a sweep. No
         line is longer than `width`."""
+        from leadline.report.words import filled
+
         levels = self._sweep(cell)
         if not levels:
             return ()
@@ -185,8 +186,8 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
     ops = cell.workload.phases[0].pattern.ops if cell.workload.phases else tuple(Op)
     parts = [one for one in derived.operations if one.op in ops and one.op is not Op.TOTAL]
     rates = [one.metrics.get(Metric.IOPS) for one in parts]
-    known = [rate for rate in rates if rate is not None]
-    if not known or len(known) < len(rates):
+    known_rates = [rate for rate in rates if rate is not None]
+    if not known_rates or len(known_rates) < len(rates):
         return None
     latencies: dict[Metric, float | None] = {}
     for metric, _ in _LATENCIES:
@@ -194,7 +195,7 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
         known = [value for value in values if value is not None]
         # Of reads and writes the worse; a part of them would pass for all.
         latencies[metric] = max(known) if len(known) == len(values) else None
-    return _Result(iops=sum(known), latencies=latencies)
+    return _Result(iops=sum(known_rates), latencies=latencies)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
-from leadline.report.words import count_text
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
 from leadline.runner.ports import Engines, Job
 from leadline.runner.prepared import (
@@ -37,12 +36,13 @@ from leadline.runner.prepared import (
     prepare_targets,
 )
 from leadline.runner.session import Outcome, needed_targets, run_session
-from leadline.targets.clusters import needed, opened
+from leadline.targets.ceph_cluster import open_clusters, used_clusters
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.preview import preview_location
+from leadline.text import count_text
 
 if TYPE_CHECKING:
-    from leadline.targets.clusters import OpenKubernetes
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 _FAILURES_TOLD = 4
 
@@ -147,8 +147,8 @@ def command(
     with (
         stop_on_signals() as stop,
         progress(quiet=quiet) as observe,
-        opened(
-            [one for one in needed(loaded) if one.kubernetes is None],
+        open_clusters(
+            [cluster for cluster in used_clusters(loaded) if cluster.kubernetes is None],
             note=note,
             brought_up=brought_up.append,
         ) as clusters,
@@ -211,11 +211,11 @@ def _kubernetes(
     plan: Plan, stop: StopRequest, observe: Observer
 ) -> Iterator[Mapping[str, OpenKubernetes]]:
     """The Kubernetes clusters that the plan's targets lie on; without any nothing is imported."""
-    clusters = [one for one in needed(plan) if one.kubernetes is not None]
+    clusters = [cluster for cluster in used_clusters(plan) if cluster.kubernetes is not None]
     if not clusters:
         yield {}
         return
-    from leadline.targets.clusters import OpenKubernetes
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
 
     def go_on() -> None:
         if stop.requested:

@@ -99,7 +99,8 @@ class ReplayEngine:
                 exit_status=1,
                 wall_s=0.0,
                 problem=Problem(
-                    code=errors.ENGINE_FAILED.code, fact=f"the recording holds no output of {names}"
+                    code=errors.ENGINE_FAILED.code,
+                    fact=f"the recording holds no output of {', '.join(names)}",
                 ),
             )
         for path in recorded.iterdir():

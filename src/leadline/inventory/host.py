@@ -16,7 +16,7 @@ class Snapshot(BaseModel):
 
 
 class BlockDevice(Snapshot):
-    """A block device as lsblk shows it. `rotational` is the kernel's word, often wrong in VMs."""
+    """A block device as lsblk shows it. `rotational` is from the kernel, often wrong in VMs."""
 
     name: str
     kind: str
@@ -29,9 +29,11 @@ class BlockDevice(Snapshot):
 
 
 class NvmeNamespace(Snapshot):
-    """A namespace of NVMe as a block device. `max_transfer_bytes` is the most that one command may
-    carry (MDTS and the kernel's own limit), with several paths the least of theirs. What is not
-    told is 0."""
+    """An NVMe namespace as a block device. Unknown values are 0.
+
+    `max_transfer_bytes` is the maximum of one command (MDTS and the kernel's limit), the minimum
+    over several paths.
+    """
 
     name: str
     size_bytes: int = 0
@@ -41,16 +43,18 @@ class NvmeNamespace(Snapshot):
 
     @property
     def has_no_limit(self) -> bool:
-        """Whether the kernel says so: its limit then is 2^32 - 1 sectors (block/blk-settings.c,
-        blk_set_stacking_limits), in whole KiB."""
+        """Whether there is no limit: the kernel then reports 2^32 - 1 sectors in whole KiB
+        (block/blk-settings.c, blk_set_stacking_limits)."""
         return self.max_transfer_bytes >= ((1 << 31) - 1) * 1024
 
 
 class NvmeController(Snapshot):
-    """A controller, which is a way to its namespaces: in the machine (`transport` pcie) or over a
-    network (tcp, rdma, fc, loop). `queues` counts the one for administration, too, `queue_depth`
-    is the length of each; what is not told is 0 or empty. With native multipath several
-    controllers of one subsystem lead to the same namespaces, by `multipath_policy`."""
+    """An NVMe controller: local (`transport` pcie) or over a network (tcp, rdma, fc, loop).
+
+    `queues` includes the admin queue, `queue_depth` is the length of each. Unknown values are 0 or
+    empty. With native multipath, several controllers of a subsystem serve the same namespaces, by
+    `multipath_policy`.
+    """
 
     name: str
     model: str = ""
@@ -75,7 +79,7 @@ class Mount(Snapshot):
 
 
 class TargetInventory(Snapshot):
-    """What a target stands on: a mount for a directory, a device for a block device."""
+    """The mount of a directory target, the device of a block device target."""
 
     target: str
     url: str
@@ -84,7 +88,7 @@ class TargetInventory(Snapshot):
 
 
 class HostInventory(Snapshot):
-    """The machine that generated the load, and on which local targets lie."""
+    """The load generator, which also holds local targets."""
 
     schema_: Literal["leadline/inventory/1"] = Field(default="leadline/inventory/1", alias="schema")
     taken_at: str
@@ -102,37 +106,36 @@ class HostInventory(Snapshot):
     fio_version: str = ""
 
 
-# What nvme-cli adds to what the kernel tells of NVMe.
+def add_nvme_list(controllers: Sequence[NvmeController], listed: str) -> tuple[NvmeController, ...]:
+    """Add used bytes, models and sizes of `nvme list -o json` to what the kernel reports.
 
-
-def with_list(controllers: Sequence[NvmeController], listed: str) -> tuple[NvmeController, ...]:
-    """Controllers with what `nvme list -o json` tells besides: bytes used, and models and sizes
-    that the kernel did not tell. A text that is no such list adds nothing."""
+    Other text adds nothing.
+    """
     try:
-        known = {one.name: one for one in parse_nvme_list(listed)}
+        known = {namespace.name: namespace for namespace in parse_nvme_list(listed)}
     except FormatError:
         return tuple(controllers)
-    return tuple(_completed(one, known) for one in controllers)
+    return tuple(_complete(controller, known) for controller in controllers)
 
 
-def _completed(controller: NvmeController, known: dict[str, Namespace]) -> NvmeController:
-    models = (known[one.name].model for one in controller.namespaces if one.name in known)
+def _complete(controller: NvmeController, known: dict[str, Namespace]) -> NvmeController:
+    models = (known[item.name].model for item in controller.namespaces if item.name in known)
     return controller.model_copy(
         update={
             "model": controller.model or next(filter(None, models), ""),
             "namespaces": tuple(
-                _with(one, known[one.name]) if one.name in known else one
-                for one in controller.namespaces
+                _complete_namespace(item, known[item.name]) if item.name in known else item
+                for item in controller.namespaces
             ),
         }
     )
 
 
-def _with(one: NvmeNamespace, told: Namespace) -> NvmeNamespace:
-    return one.model_copy(
+def _complete_namespace(item: NvmeNamespace, listed: Namespace) -> NvmeNamespace:
+    return item.model_copy(
         update={
-            "size_bytes": one.size_bytes or told.size_bytes,
-            "logical_block_bytes": one.logical_block_bytes or told.sector_bytes,
-            "used_bytes": told.used_bytes,
+            "size_bytes": item.size_bytes or listed.size_bytes,
+            "logical_block_bytes": item.logical_block_bytes or listed.sector_bytes,
+            "used_bytes": listed.used_bytes,
         }
     )

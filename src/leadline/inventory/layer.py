@@ -10,9 +10,11 @@ from leadline.inventory.record import Record
 
 
 class LayerKind(StrEnum):
-    """What a layer of a target's stack is: a file system, ZFS (file system and volumes in one), a
-    file system of a process (FUSE), a mount over the network, a block device, an image that
-    librbd or a client of its kind serves, a pool of Ceph."""
+    """The kind of a layer.
+
+    `zfs` is file system and volumes in one, `fuse` a file system of a process, `nfs` a network
+    mount, `image` an RBD image of librbd or another client, `pool` a Ceph pool.
+    """
 
     FILESYSTEM = "filesystem"
     ZFS = "zfs"
@@ -24,10 +26,13 @@ class LayerKind(StrEnum):
 
 
 class Layer(Record):
-    """One layer of what lies below a target. `name` is what its kind calls it: `ext4`, a dataset,
-    a mount point, `loop1`, `POOL/IMAGE`, a pool. `devices` are its block devices as
-    /proc/diskstats names them: one of a block layer, the vdevs of a pool of ZFS, the parts of a
-    RAID. `facts` are words by key, sizes in bytes (`object_size_bytes`)."""
+    """A layer below a target.
+
+    `name` depends on the kind: `ext4`, a dataset, a mount point, `loop1`, `POOL/IMAGE`, a pool.
+    `devices` are its block devices as named in /proc/diskstats: that of a block layer, the vdevs of
+    a ZFS pool, the members of a RAID. `facts` are texts by key, sizes in bytes
+    (`object_size_bytes`).
+    """
 
     kind: LayerKind
     name: str

@@ -18,9 +18,10 @@ from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.objects import get_object, list_kind
 from leadline.errors import LeadlineError
+from leadline.inventory.kubernetes.cleaning import clean_object, is_kept
 from leadline.inventory.kubernetes.kinds import GAPS, VERSION, ObjectKind, config_map_names
 from leadline.inventory.kubernetes.models import Gap
-from leadline.inventory.kubernetes.objects import cleaned, dump_of, gaps_dump, worth_keeping
+from leadline.inventory.kubernetes.objects import dump_of, gaps_dump
 from leadline.probes.ceph import TOOLBOX, Answer, Toolbox
 from leadline.probes.ceph import capture as capture_ceph
 
@@ -95,11 +96,11 @@ def _kind(found: _Capture, connection: Connection, kind: ObjectKind) -> None:
     except LeadlineError as error:
         found.refuse(kind.purpose, error)
         return
-    kept = [item for item in items if worth_keeping(kind, item)]
+    kept = [item for item in items if is_kept(kind, item)]
     for item in kept:
         if kind.namespaced:
             found.namespaces.setdefault(str(item.get("metadata", {}).get("namespace", "")))
-    found.keep(kind, [cleaned(item) for item in kept])
+    found.keep(kind, [clean_object(item) for item in kept])
 
 
 def _namespace(found: _Capture, connection: Connection) -> None:
@@ -131,7 +132,7 @@ def _object(
     found = get_object(connection, resource, kind.resource, name, namespace)
     if found is None:
         return None
-    return cleaned({**found.to_dict(), "apiVersion": kind.versions[0], "kind": kind.kind})
+    return clean_object({**found.to_dict(), "apiVersion": kind.versions[0], "kind": kind.kind})
 
 
 def _ceph(found: _Capture, connection: Connection) -> None:

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from leadline.inventory.host import NvmeController, NvmeNamespace, with_list
+from leadline.inventory.host import NvmeController, NvmeNamespace, add_nvme_list
 
 _SYS = Path("/sys")
 _CONTROLLER = re.compile(r"nvme\d+", re.ASCII)
@@ -44,7 +44,7 @@ def nvme_inventory() -> tuple[NvmeController, ...]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return found
-    return with_list(found, listed.decode("utf-8", "replace"))
+    return add_nvme_list(found, listed.decode("utf-8", "replace"))
 
 
 def namespace_facts(name: str, sys: Path = _SYS) -> dict[str, str]:

@@ -15,7 +15,7 @@ from leadline.formats.ceph.counters import MissedCounters, OsdRates, osd_rates
 from leadline.formats.host_rates import MachineRates, machine_rates
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
-from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Phase, Target
 from leadline.plan.target_url import TargetKind
@@ -146,7 +146,7 @@ def _inventory(run: Run, target: Target) -> CephInventory | None:
 
 
 def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
-    pool = pool_of(inventory, target.parsed) if target.url else None
+    pool = find_pool(inventory, target.parsed) if target.url else None
     if pool is None:
         return None
     names = {target.name: (pool.name, pool.name)}
@@ -165,7 +165,7 @@ def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
     host = run.inventory("start")
     if host is None or target.kind not in (TargetKind.DIR, TargetKind.DEVICE):
         return frozenset(), None
-    known = {one.name: one for one in host.block_devices}
+    known = {device.name: device for device in host.block_devices}
     mine = next((one for one in host.targets if one.target == target.name), None)
     source = "" if mine is None else mine.device or (mine.mount.source if mine.mount else "")
     name = source.rpartition("/")[2]
@@ -330,7 +330,7 @@ def _evidence(
     trial, figures = middle.trial, middle.figures
     machines, of_machines = _machines(trial, cell)
     osds, of_osds = _osds(trial)
-    trips = [one.median_s for one in trial.record.round_trips]
+    trips = [trip.median_s for trip in trial.record.round_trips]
     return LevelEvidence(
         trial=trial.record.label,
         machines=machines,
@@ -367,9 +367,9 @@ def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...],
         begin_s = work.ramp_s + _STARTING_S
         end_s = begin_s + work.runtime_s
     notes = [
-        f"{one.machine}: {what}"
-        for one in samples
-        for what in ((one.reason,) if isinstance(one, MissedHostSample) else one.unread)
+        f"{sample.machine}: {what}"
+        for sample in samples
+        for what in ((sample.reason,) if isinstance(sample, MissedHostSample) else sample.unread)
     ]
     return machine_rates(samples, begin_s, end_s), _once(notes)
 
@@ -379,7 +379,7 @@ def _osds(trial: StoredTrial) -> tuple[tuple[OsdRates, ...], tuple[str, ...]]:
         samples = trial.ceph_counters
     except FormatError as error:
         return (), (error.fact,)
-    missed = (one.reason for one in samples if isinstance(one, MissedCounters))
+    missed = (sample.reason for sample in samples if isinstance(sample, MissedCounters))
     return osd_rates(samples), _once(f"OSDs: {reason}" for reason in missed)
 
 

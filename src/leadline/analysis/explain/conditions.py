@@ -14,8 +14,8 @@ from leadline.analysis.explain.facts import Explanation
 from leadline.analysis.explain.systems import ReadFrom, collect_facts
 from leadline.analysis.workloads import extent, unlike
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph.dumps import described_lab
-from leadline.inventory.ceph.model import CephInventory, pool_of
+from leadline.inventory.ceph.dumps import read_lab
+from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.diff import (
     Below,
@@ -147,7 +147,7 @@ def cpu_budget(side: Side) -> float | None:
     """Return the CPU quota of each host of the lab in cores; None without one."""
     name = _only_cluster(side)
     try:
-        lab = described_lab(side.run.system_dumps("start", name)) if name else None
+        lab = read_lab(side.run.system_dumps("start", name)) if name else None
     except LeadlineError:
         return None  # as in `system`
     return lab.cpu_per_host if lab is not None else None
@@ -190,7 +190,7 @@ def _pool_name(
     name = _class_name(target)
     if name:
         return (pool_of_class(around, name) if around else "") or None
-    pool = pool_of(inventory, target.parsed)
+    pool = find_pool(inventory, target.parsed)
     return pool.name if pool else None
 
 

@@ -22,8 +22,8 @@ from leadline.analysis.verdicts import Judgement, Pair, Sample, Samples, Verdict
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph.dumps import described_lab
-from leadline.inventory.ceph.model import CephInventory, Osd, pool_of
+from leadline.inventory.ceph.dumps import read_lab
+from leadline.inventory.ceph.model import CephInventory, Osd, find_pool
 from leadline.inventory.diff.ceph import serving_osds
 from leadline.inventory.host import HostInventory
 from leadline.inventory.kubernetes.classes import pool_of_class
@@ -82,7 +82,7 @@ class SystemFacts:
         name = clusters.pop() if len(clusters) == 1 else ""
         planned = plan.cluster(name).lab if name else None
         try:
-            described = described_lab(side.run.system_dumps("start", name)) if name else None
+            described = read_lab(side.run.system_dumps("start", name)) if name else None
         except LeadlineError:
             described = None  # the cluster section of the page reports it
         return cls(
@@ -132,7 +132,7 @@ def divisor(found: Sequence[Resource]) -> Resource | None:
 
 def osds_of(target: Target, ceph: CephInventory) -> tuple[Osd, ...]:
     """Return the OSDs that are up and in and may hold data of the target."""
-    pool = pool_of(ceph, target.parsed) if target.url else None
+    pool = find_pool(ceph, target.parsed) if target.url else None
     return tuple(
         osd for osd in serving_osds(ceph, [pool.name] if pool else []) if osd.up and osd.is_in
     )
@@ -168,7 +168,7 @@ def _of_ceph(
     osds = osds_of(target, ceph)
     yield _Amount(name="hosts", kind=Kind.CAPACITY, value=len(hosts_of(osds)), told_by=by)
     yield _Amount(name="OSDs", kind=Kind.CAPACITY, value=len(osds), told_by=by)
-    pool = pool_of(ceph, target.parsed) if target.url else None
+    pool = find_pool(ceph, target.parsed) if target.url else None
     if pool is None and around is not None and target.kind is TargetKind.STORAGE_CLASS:
         pool = ceph.pool(pool_of_class(around, target.parsed.location))
     if pool is not None:
@@ -200,7 +200,7 @@ def _of_kubernetes(target: Target, around: KubernetesInventory) -> Iterable[_Amo
     item = around.storage_class(target.parsed.location)
     if item is None or not isinstance(item.volumes, MayastorVolumes):
         return
-    engines = [(one.ready, len(one.cores)) for one in around.io_engines]
+    engines = [(engine.ready, len(engine.cores)) for engine in around.io_engines]
     cores = sum(count * each for count, each in engines if count is not None)
     yield _Amount(name="I/O engine cores", kind=Kind.CAPACITY, value=cores, told_by=by)
     yield _Amount(name="disk pools", kind=Kind.CAPACITY, value=len(around.disk_pools), told_by=by)

@@ -1,7 +1,7 @@
-"""Ceph's PG autoscaler, recomputed: why a pool has the placement groups that it has.
+"""Recompute Ceph's PG autoscaler: the number of placement groups of each pool.
 
-Source of the rules: src/pybind/mgr/pg_autoscaler/module.py of the releases named at each; that of
-16.2.15 is compared with by an oracle test (tests/unit/inventory/ceph/test_autoscaler_oracle.py).
+Source of the rules: src/pybind/mgr/pg_autoscaler/module.py of the releases named at each. An oracle
+test compares with that of 16.2.15 (tests/unit/inventory/ceph/test_autoscaler_oracle.py).
 
 For the pools of one CRUSH root, with `osds` below it:
 
@@ -13,15 +13,15 @@ For the pools of one CRUSH root, with `osds` below it:
     raw    = share / size x bias                               size is k + m of erasure-coded pools
     pg_num = max(pg_num_min or 32, power of two nearest to raw, the upper one in a tie)
 
-A pool with the `bulk` flag is served after the others: with its own ratio where that is more than
-an even part of what is left, else with an even part. pg_num is changed only where the result is
-more than `threshold` times, or less than 1/threshold of, what the pool has.
+A pool with the `bulk` flag is served after the others: with its own ratio if that is more than an
+even part of what is left, otherwise with an even part. pg_num is changed only if the result is more
+than `threshold` times, or less than 1/threshold of, the current value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 DEFAULT_TARGET_PG_PER_OSD = 100
@@ -47,7 +47,7 @@ class Mode(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a pool would be left as it is, or not."""
+    """Why a pool is changed, or not."""
 
     WOULD_CHANGE = "would change"
     WITHIN_THRESHOLD = "within threshold"
@@ -59,8 +59,11 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolDemand:
-    """What the autoscaler looks at of one pool. `raw_rate` is raw bytes per stored byte (the
-    size, or (k + m) / k); `raw_used_bytes` as `used_of` reckons it."""
+    """The autoscaler's input for one pool.
+
+    `raw_rate` is raw bytes per stored byte (the size, or (k + m) / k); `raw_used_bytes` is the
+    result of `compute_used`.
+    """
 
     pool_id: int
     name: str
@@ -79,7 +82,7 @@ class PoolDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What holds for all pools of a root."""
+    """The settings of all pools of a root."""
 
     rule: Rule
     osds: int
@@ -96,8 +99,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolAdvice:
-    """One pool's arithmetic. `budget` is what `ratio` was taken of: all, or what was left;
-    `share` PG replicas, `raw` PGs before rounding, `final` after it."""
+    """The computation for one pool.
+
+    `budget` is the whole budget or what is left of it, `share` is `ratio` of it in PG replicas,
+    `raw` are PGs before rounding, `final` after it.
+    """
 
     pool: PoolDemand
     effective_target_ratio: float
@@ -117,8 +123,8 @@ class PoolAdvice:
         return int(self.raw)
 
 
-def rule_of(version: tuple[int, ...]) -> Rule:
-    """The rule of a release, from its version number (`(16, 2, 15)`)."""
+def find_rule(version: tuple[int, ...]) -> Rule:
+    """Return the rule of a release by its version number (`(16, 2, 15)`)."""
     padded = (*version, 0, 0, 0)[:3]
     if (14, 2, 10) <= padded < (16,):
         return Rule.WHOLE_BUDGET
@@ -129,15 +135,22 @@ def rule_of(version: tuple[int, ...]) -> Rule:
     return Rule.UNKNOWN
 
 
-def used_of(version: tuple[int, ...], stored_bytes: int, used_bytes: int, raw_rate: float) -> float:
-    """Raw bytes that the autoscaler counts as used: what is stored times the rate, up to Pacific;
-    what lies on the OSDs (`bytes_used` of `df`), with compression and padding, later."""
+def compute_used(
+    version: tuple[int, ...], stored_bytes: int, used_bytes: int, raw_rate: float
+) -> float:
+    """Return the raw bytes that the autoscaler counts as used.
+
+    Up to Pacific these are stored bytes times the rate; later, the bytes on the OSDs (`bytes_used`
+    of `df`), with compression and padding.
+    """
     return float(used_bytes) if version[:1] >= (17,) else stored_bytes * raw_rate
 
 
 def nearest_power_of_two(raw: float) -> int:
-    """The power of two nearest to `raw`, the upper one in a tie; 0 below 1, 1 below 2 (as Ceph:
-    the fraction is cut off before powers are looked for)."""
+    """Return the power of two nearest to `raw`, the upper one in a tie; 0 below 1, 1 below 2.
+
+    Like Ceph, the fraction is cut off before powers are compared.
+    """
     whole = int(raw)
     if whole < 1:
         return 0
@@ -150,7 +163,7 @@ def nearest_power_of_two(raw: float) -> int:
 def effective_target_ratio(
     pool: PoolDemand, total_ratio: float, total_bytes: float, capacity_bytes: int
 ) -> float:
-    """A target ratio as part of all target ratios, of what pools with target bytes leave."""
+    """Return a target ratio as a share of all, after pools with target bytes."""
     ratio = pool.target_ratio / total_ratio if total_ratio else pool.target_ratio
     if total_bytes and capacity_bytes:
         ratio *= 1.0 - min(1.0, total_bytes / capacity_bytes)
@@ -158,9 +171,9 @@ def effective_target_ratio(
 
 
 def advise(pools: Iterable[PoolDemand], settings: Settings) -> tuple[PoolAdvice, ...]:
-    """What the autoscaler makes of the pools of one root, in the order of their ids.
+    """Compute the pools of one root, in the order of their ids.
 
-    Empty for an unknown rule and for a root without capacity: nothing is guessed.
+    Empty for an unknown rule and for a root without capacity.
     """
     in_order = sorted(pools, key=lambda pool: pool.pool_id)
     if settings.rule is Rule.UNKNOWN or settings.capacity_bytes <= 0 or not in_order:
@@ -180,7 +193,7 @@ def advise(pools: Iterable[PoolDemand], settings: Settings) -> tuple[PoolAdvice,
 
 
 def _wanted(pool: PoolDemand, target: float, settings: Settings) -> float:
-    """The part of the root that a pool uses or is meant to use."""
+    """Return the share of the root that a pool uses or is intended to use."""
     meant = 0.0 if pool.target_ratio else pool.target_bytes * pool.raw_rate
     return max(max(pool.raw_used_bytes, meant) / settings.capacity_bytes, target)
 
@@ -188,14 +201,15 @@ def _wanted(pool: PoolDemand, target: float, settings: Settings) -> float:
 def _shared(
     pools: Sequence[PoolDemand], targets: Mapping[int, float], settings: Settings
 ) -> dict[int, PoolAdvice]:
-    """The budget given out: to pools without the bulk flag, to large bulk pools, to the others."""
+    """Share the budget: pools without the bulk flag, then large bulk pools, then the others."""
     left = settings.budget
     advice: dict[int, PoolAdvice] = {}
 
     def give(pool: PoolDemand, ratio: float) -> float:
         target = targets[pool.pool_id]
-        advice[pool.pool_id] = one = _advice(pool, target, ratio, float(left), settings)
-        return one.share
+        result = _advice(pool, target, ratio, float(left), settings)
+        advice[pool.pool_id] = result
+        return result.share
 
     if settings.rule is Rule.WHOLE_BUDGET:
         for pool in pools:
@@ -212,7 +226,7 @@ def _shared(
                 left -= int(give(pool, ratio))
             else:
                 even.append(pool)
-    # All of these get the same part of the same rest.
+    # These pools get equal shares of the rest.
     for pool in even:
         give(pool, 1 / len(even))
     return advice
@@ -245,8 +259,8 @@ def _advice(
 
 
 def _threshold(pool: PoolDemand, final: int, settings: Settings) -> float:
-    """The factor by which a pool may be off. 20.2.1 grows to 512 and 1024 at once and to 2048
-    from a half (ceph pull request 66871; facts, not checked against its source)."""
+    """Return the tolerated factor. 20.2.1 grows to 512 and 1024 at once and to 2048 from a half
+    (ceph pull request 66871, not checked against its source)."""
     if settings.rule is Rule.EAGER_LARGE and final > pool.pg_num:
         return {512: 1.0, 1024: 1.0, 2048: 2.0}.get(final, settings.threshold)
     return settings.threshold
@@ -264,18 +278,3 @@ def _reason(
     if settings.no_autoscale:
         return Reason.NO_AUTOSCALE
     return Reason.WOULD_CHANGE if pool.mode is Mode.ON else Reason.MODE
-
-
-def settle(pools: Iterable[PoolDemand], settings: Settings) -> tuple[PoolDemand, ...]:
-    """The pools as repeated passes of the autoscaler leave them.
-
-    History counts: what a pool has decides whether it is touched, so growing in steps and growing
-    at once end differently. Call it once per step.
-    """
-    current = tuple(sorted(pools, key=lambda pool: pool.pool_id))
-    # A pass does not depend on pg_num, only acting does: the second pass changes nothing.
-    final = {one.pool.pool_id: one for one in advise(current, settings) if one.acts}
-    return tuple(
-        replace(pool, pg_num=final[pool.pool_id].final) if pool.pool_id in final else pool
-        for pool in current
-    )

@@ -1,9 +1,7 @@
-"""Saved answers of a Ceph cluster: which there are, and how they are read without guessing.
+"""The dumps of a Ceph cluster: their commands, and typed access to their JSON.
 
-A capture is a mapping from a file's name to its bytes; the name is the command with underscores
-for blanks and hyphens, and `.json`. What a live cluster answered, what an archive keeps and what
-somebody saved in a folder are the same thing, and the model (leadline.inventory.ceph.model) is a
-function of it.
+A capture maps file names to bytes. The name is the command with underscores for blanks and hyphens,
+and `.json`. A live cluster, an archive and a folder of saved files are read as the same capture.
 """
 
 from __future__ import annotations
@@ -33,8 +31,10 @@ class Asked(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """One answer of a cluster. `purpose` completes "it is needed for ..."; `arguments` are what
-    the command takes besides its prefix."""
+    """One answer of a cluster.
+
+    `purpose` completes "it is needed for ..."; `arguments` are those of the command's prefix.
+    """
 
     name: str
     command: str
@@ -54,7 +54,7 @@ def _dump(command: str, purpose: str, **rest: Any) -> Dump:
 
 
 def dump_name(command: str) -> str:
-    """`osd pool autoscale-status` -> `osd_pool_autoscale_status.json`."""
+    """Return `osd_pool_autoscale_status.json` for `osd pool autoscale-status`."""
     return re.sub(r"[ -]", "_", command) + ".json"
 
 
@@ -67,9 +67,9 @@ HEALTH = _dump(
     required=True,
 )
 OSD_DUMP = _dump("osd dump", "OSDs, pools, flags and full ratios", required=True)
-OSD_TREE = _dump("osd tree", "where every OSD stands", required=True)
+OSD_TREE = _dump("osd tree", "the location of every OSD", required=True)
 CRUSH = _dump("osd crush dump", "CRUSH rules: failure domain, root and device class of pools")
-CRUSH_RULES = _dump("osd crush rule dump", "CRUSH rules where there is no crush dump")
+CRUSH_RULES = _dump("osd crush rule dump", "CRUSH rules without a crush dump")
 OSD_DF = _dump(
     "osd df tree",
     "size, use and placement groups of every OSD",
@@ -78,10 +78,10 @@ OSD_DF = _dump(
     arguments=(("output_method", "tree"),),
 )
 OSD_METADATA = _dump("osd metadata", "hosts, media and stores of OSDs")
-AUTOSCALE = _dump("osd pool autoscale-status", "what the autoscaler itself says", asked=Asked.MGR)
-DF = _dump("df detail", "what pools store", prefix="df", arguments=(("detail", "detail"),))
+AUTOSCALE = _dump("osd pool autoscale-status", "the numbers of the autoscaler", asked=Asked.MGR)
+DF = _dump("df detail", "the stored bytes of pools", prefix="df", arguments=(("detail", "detail"),))
 FS = _dump("fs dump", "filesystems and their MDS")
-QUORUM = _dump("quorum_status", "monitors and who of them leads")
+QUORUM = _dump("quorum_status", "monitors and their leader")
 MGR = _dump("mgr dump", "the active manager, its standbys and modules")
 VERSIONS = _dump("versions", "the release of every daemon")
 CONFIG = _dump("config dump", "the configuration database")
@@ -89,14 +89,13 @@ BALANCER = _dump("balancer status", "whether placement groups are kept balanced"
 CRYPT_KEYS = _dump("config-key ls", "names of the dm-crypt keys that the monitors keep")
 TARGET_PGS = _dump(
     "config get mgr mon_target_pg_per_osd",
-    "the placement groups that the autoscaler aims at per OSD",
+    "the target of placement groups per OSD",
     prefix="config get",
     arguments=(("who", "mgr"), ("key", "mon_target_pg_per_osd")),
 )
 
-# In the order in which they are asked. `pg dump` is not among them: its size grows with the
-# placement groups (some 200 bytes each, 100 MB of a large cluster), and status and osd df hold
-# the states and the count of each OSD.
+# In the order of their capture. `pg dump` is left out: it has about 200 bytes for each placement
+# group (100 MB in a large cluster), and status and osd df hold the states and counts.
 DUMPS = (
     STATUS, HEALTH, OSD_DUMP, OSD_TREE, CRUSH, OSD_DF, OSD_METADATA, AUTOSCALE, DF, FS, QUORUM,
     MGR, VERSIONS, CONFIG, BALANCER, CRYPT_KEYS, TARGET_PGS,
@@ -104,13 +103,13 @@ DUMPS = (
 BY_NAME = {dump.name: dump for dump in (*DUMPS, CRUSH_RULES)}
 
 _CONFIG_SHOW = re.compile(r"config_show_(mon|mgr|osd|mds)\.?([\w.-]+)\.json")
-# What the `ceph` program says on stderr, in case it was saved with the answer.
-_SAID = re.compile(rb"\s*(dumped (all|fsmap epoch \d+|monmap epoch \d+|pgs_brief|osds|pools)"
+# Messages of the `ceph` program on stderr, if they were saved with the answer.
+_MESSAGE = re.compile(rb"\s*(dumped (all|fsmap epoch \d+|monmap epoch \d+|pgs_brief|osds|pools)"
                    rb"[^\n]*)\n")  # fmt: skip
 
 
 def config_show(daemon: str) -> Dump:
-    """The settings with which a daemon (`osd.0`, `mon.a`) runs, where they are not defaults."""
+    """Return the dump of the non-default settings of a running daemon (`osd.0`, `mon.a`)."""
     return _dump(
         f"config show {daemon}",
         "settings from configuration files, which override the database",
@@ -121,7 +120,7 @@ def config_show(daemon: str) -> Dump:
 
 
 def shown_daemons(dumps: Dumps) -> dict[str, str]:
-    """Daemon -> name of the dump that holds its running configuration."""
+    """Return the name of the dump with the running configuration, by daemon."""
     found = {}
     for name in sorted(dumps):
         matched = _CONFIG_SHOW.fullmatch(name)
@@ -135,17 +134,17 @@ def is_dump(name: str) -> bool:
 
 
 def load(dumps: Dumps, dump: Dump) -> Node | None:
-    """A dump decoded; None where an optional one is missing.
+    """Decode a dump; return None if an optional dump is missing.
 
-    Raises LeadlineError(`dumps-invalid`) for a required one that is missing, and for any that
-    is no JSON.
+    Raises:
+        LeadlineError: `dumps-invalid`: a required dump is missing, or a dump is not JSON.
     """
     if dump.name not in dumps:
         if not dump.required:
             return None
         raise LeadlineError(
             errors.DUMPS_INVALID,
-            f"there is no {dump.name}",
+            f"{dump.name} is missing",
             context=[f"it is needed for {dump.purpose}"],
             hint=f"save it: ceph {dump.command} --format json > {dump.name}",
         )
@@ -153,9 +152,9 @@ def load(dumps: Dumps, dump: Dump) -> Node | None:
 
 
 def parse(name: str, content: bytes) -> Node:
-    """The JSON of a dump. Raises LeadlineError(`dumps-invalid`) with the position."""
-    said = _SAID.match(content)
-    text = content[said.end() :] if said else content
+    """Decode the JSON of a dump; raise LeadlineError(`dumps-invalid`) with the position."""
+    message = _MESSAGE.match(content)
+    text = content[message.end() :] if message else content
     try:
         return Node(name, "", json.loads(text))
     except (ValueError, RecursionError) as error:
@@ -164,7 +163,7 @@ def parse(name: str, content: bytes) -> Node:
         command = dump.command if dump else name.removesuffix(".json").replace("_", " ")
         raise LeadlineError(
             errors.DUMPS_INVALID,
-            f"{name} is no JSON: {error if text.strip() else 'it is empty'}",
+            f"{name} is not JSON: {error if text.strip() else 'it is empty'}",
             context=[f"{name}, {where}"],
             hint=f"save it again: ceph {command} --format json > {name}",
         ) from error
@@ -172,8 +171,11 @@ def parse(name: str, content: bytes) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of a dump that knows where it is. Every method raises LeadlineError
-    (`dumps-invalid`) with the position where the dump is not as Ceph writes it."""
+    """A part of a dump, with its path.
+
+    Every method raises LeadlineError(`dumps-invalid`) with the position if the part has another
+    type.
+    """
 
     file: str
     path: str
@@ -199,7 +201,7 @@ class Node:
         return found
 
     def get(self, key: str) -> Node | None:
-        """The member of an object; None where there is none."""
+        """Return a member of an object; None if it is missing."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         if key not in self.value:
@@ -207,14 +209,14 @@ class Node:
         return Node(self.file, f"{self.path}.{key}" if self.path else key, self.value[key])
 
     def items(self) -> Iterator[tuple[str, Node]]:
-        """Members of an object."""
+        """Yield the members of an object."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         for key in self.value:
             yield key, self[key]
 
     def __iter__(self) -> Iterator[Node]:
-        """Elements of a list."""
+        """Yield the elements of a list."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
         for number, value in enumerate(self.value):
@@ -228,7 +230,7 @@ class Node:
 
     @property
     def integer(self) -> int:
-        """A whole number; Ceph writes some as text and some with a fraction of zero."""
+        """A whole number; Ceph writes some as text, and some with a fraction of zero."""
         number = self.number
         if not number.is_integer():
             raise self.wrong("a whole number")
@@ -236,7 +238,7 @@ class Node:
 
     @property
     def count(self) -> int:
-        """A whole number that is not negative."""
+        """A whole number of zero or more."""
         number = self.integer
         if number < 0:
             raise self.wrong("a number of zero or more")
@@ -244,7 +246,7 @@ class Node:
 
     @property
     def number(self) -> float:
-        """A finite number, or text that is one."""
+        """A finite number, also as text."""
         value = self.value
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise self.wrong("a number")
@@ -258,7 +260,7 @@ class Node:
 
     @property
     def flag(self) -> bool:
-        """true and false, which Ceph also writes as 1 and 0, or as text."""
+        """A boolean, which Ceph also writes as 1 and 0, or as text."""
         known = {True: True, False: False, "true": True, "false": False, "1": True, "0": False}
         try:
             return known[self.value]
@@ -278,23 +280,25 @@ class Node:
         return default if found is None else found.text
 
 
-# What a lab tells of itself among the dumps of its cluster.
+# The description of a lab among the dumps of its cluster.
 
 LAB = "lab.json"
 
 
-def described_lab(dumps: Dumps) -> LabDescription | None:
-    """The description of the lab that the dumps are of; None for a cluster that is none. Raises
-    LeadlineError(`dumps-invalid`)."""
+def read_lab(dumps: Dumps) -> LabDescription | None:
+    """Return the description of the lab; None for another cluster.
+
+    Raises:
+        LeadlineError: `dumps-invalid`.
+    """
     content = dumps.get(LAB)
     if content is None:
         return None
     try:
-        told = json.loads(content)
-        return LabDescription.model_validate(told["description"])
+        return LabDescription.model_validate(json.loads(content)["description"])
     except (ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
         raise LeadlineError(
             errors.DUMPS_INVALID,
-            f"{LAB} is not what this version of Leadline writes of a lab",
-            hint="it was changed, or comes of a newer version",
+            f"{LAB} is not a lab description of this version of Leadline",
+            hint="it was edited, or a newer version wrote it",
         ) from error

@@ -1,7 +1,7 @@
-"""What a Ceph cluster is: a model built from its dumps alone (`ceph_reading.cluster_inventory`).
+"""The inventory of a Ceph cluster, built from its dumps (`reading.cluster_inventory`).
 
-Sizes in bytes, shares between 0 and 1. None means that the dump which would tell was not captured
-or does not tell; `not_captured` names the dumps.
+Sizes in bytes, shares between 0 and 1. None: unknown, often because a dump was not captured
+(`not_captured`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Health(StrEnum):
 
 
 class HealthCheck(Snapshot):
-    """`muted` checks do not count towards the status."""
+    """A health check. `muted` checks do not affect the status."""
 
     code: str
     severity: Health
@@ -33,7 +33,7 @@ class HealthCheck(Snapshot):
 
 
 class DaemonVersion(Snapshot):
-    """`version` is the number (`16.2.15`), `release` the name (`pacific`)."""
+    """Daemons of one kind and version: the number (`16.2.15`) and the name (`pacific`)."""
 
     kind: str
     version: str
@@ -42,7 +42,7 @@ class DaemonVersion(Snapshot):
 
 
 class Monitors(Snapshot):
-    """`v1`: some monitor also listens with the old messenger, which never encrypts."""
+    """The monitors. `v1`: at least one also uses the old messenger, which never encrypts."""
 
     names: tuple[str, ...]
     in_quorum: tuple[str, ...]
@@ -58,7 +58,7 @@ class Managers(Snapshot):
 
 
 class MdsRank(Snapshot):
-    """One MDS at work; `state` is Ceph's, such as `up:active`."""
+    """An active MDS; `state` is Ceph's, such as `up:active`."""
 
     rank: int
     name: str
@@ -66,7 +66,7 @@ class MdsRank(Snapshot):
 
 
 class Filesystem(Snapshot):
-    """Pools by name. `standbys_wanted` as configured; standbys belong to all filesystems."""
+    """A CephFS with its pools by name. Standbys belong to all file systems."""
 
     name: str
     metadata_pool: str
@@ -86,16 +86,18 @@ class Place(Snapshot):
 
 
 class Crypt(StrEnum):
-    """Whether data is encrypted on the medium, as far as the cluster itself knows."""
+    """Whether data is encrypted at rest, by the cluster's own knowledge."""
 
     YES = "yes"
     UNKNOWN = "unknown"
 
 
 class Osd(Snapshot):
-    """`location` from the root down, without the OSD. `weight` is CRUSH's (TiB by custom),
-    `reweight` the override from 0 to 1. `dm_crypt` is only known where the monitors keep the key
-    or the device is named so; an operator such as Rook keeps keys elsewhere."""
+    """An OSD. `location` is from the root down, without the OSD.
+
+    `weight` is CRUSH's (usually TiB), `reweight` the override from 0 to 1. `dm_crypt` is known only
+    if the monitors keep the key or the device's name shows it; Rook keeps keys elsewhere.
+    """
 
     id: int
     uuid: str
@@ -116,12 +118,12 @@ class Osd(Snapshot):
     dm_crypt: Crypt
 
     def at(self, level: str) -> str | None:
-        """The name of the bucket of a level in which the OSD stands."""
+        """Return the name of the OSD's bucket of a level."""
         return next((place.name for place in self.location if place.level == level), None)
 
 
 class Spread(Snapshot):
-    """Placement groups per OSD that is in; `deviation` is that of the whole population."""
+    """Placement groups per OSD that is in; `deviation` is the population standard deviation."""
 
     lowest: int
     highest: int
@@ -149,8 +151,8 @@ class ErasureCode(Snapshot):
 
 
 class CrushRule(Snapshot):
-    """What a rule chooses: copies in different buckets of `failure_domain`, below `root`, on
-    OSDs of `device_class` (None: of any). None where the rule does something else."""
+    """A rule: copies in different buckets of `failure_domain`, below `root`, on OSDs of
+    `device_class` (None: any). Other rules have None."""
 
     id: int
     name: str
@@ -161,9 +163,11 @@ class CrushRule(Snapshot):
 
 
 class Pool(Snapshot):
-    """`pg_num` is what the pool has, `pg_num_target` where it is going. `size` is k + m of
-    erasure-coded pools. `stored_bytes` is what clients wrote, `used_bytes` what it takes on OSDs.
-    Of `target_ratio`, `target_bytes` 0 is unset."""
+    """A pool. `pg_num` is the current number, `pg_num_target` the target of a change.
+
+    `size` is k + m of erasure-coded pools. `stored_bytes` are the clients' bytes, `used_bytes`
+    those on OSDs. A `target_ratio` or `target_bytes` of 0 is unset.
+    """
 
     id: int
     name: str
@@ -209,7 +213,7 @@ class PgState(Snapshot):
 
 
 class Activity(Snapshot):
-    """What goes on besides clients: placement groups by activity, objects, bytes per second."""
+    """Background work and client load: placement groups, objects, bytes per second."""
 
     recovering_pgs: int
     backfilling_pgs: int
@@ -226,8 +230,7 @@ class Activity(Snapshot):
 
 
 class Capacity(Snapshot):
-    """Raw bytes of all OSDs, and the ratios at which an OSD is nearly full, no target of
-    backfill, and full."""
+    """Raw bytes of all OSDs, and the ratios of a nearly full, backfill-full and full OSD."""
 
     total_bytes: int
     used_bytes: int
@@ -238,7 +241,7 @@ class Capacity(Snapshot):
 
 
 class CrushLevel(Snapshot):
-    """A level that has OSDs below, and how many buckets of it do."""
+    """A level, and its number of buckets with OSDs."""
 
     level: str
     count: int
@@ -252,8 +255,8 @@ class CrushRoot(Snapshot):
 
 
 class Wire(StrEnum):
-    """What a messenger mode means. The first mode of a list is preferred, but the other side may
-    insist on another."""
+    """The meaning of a messenger mode. The first mode of a list is preferred; the peer may require
+    another."""
 
     SECURE = "secure"
     CRC = "crc"
@@ -263,8 +266,11 @@ class Wire(StrEnum):
 
 
 class WireMode(Snapshot):
-    """One connection kind. `wire` is what a running daemon has; without its word it is unknown,
-    since configuration files override the database, where `configured` stands."""
+    """The mode of one kind of connection.
+
+    `wire` is that of a running daemon (`told_by`), otherwise unknown: configuration files override
+    the database's value `configured`.
+    """
 
     option: str
     wire: Wire
@@ -283,7 +289,7 @@ class Encryption(Snapshot):
 
 
 class Setting(Snapshot):
-    """A setting that is not the default. `section` is whom it is for, `mask` narrows that."""
+    """A non-default setting of the daemons in `section`, narrowed by `mask`."""
 
     section: str
     name: str
@@ -292,7 +298,7 @@ class Setting(Snapshot):
 
 
 class FileSetting(Snapshot):
-    """A setting that a running daemon has from elsewhere than the database."""
+    """A setting of a running daemon that is not from the database."""
 
     daemon: str
     name: str
@@ -301,7 +307,7 @@ class FileSetting(Snapshot):
 
 
 class AutoscaleWord(Snapshot):
-    """What the autoscaler itself says of a pool; `ideal` before rounding, `final` after."""
+    """The autoscaler's own numbers of a pool; `ideal` before rounding, `final` after."""
 
     pool_id: int
     pool: str
@@ -313,7 +319,7 @@ class AutoscaleWord(Snapshot):
 
 
 class AutoscalerSettings(Snapshot):
-    """`target_told_by` None: the target is Ceph's default, assumed. `on`: None where unknown."""
+    """The autoscaler's settings. `target_told_by` None: the target is assumed, Ceph's default."""
 
     target_pg_per_osd: int
     target_told_by: str | None
@@ -322,14 +328,14 @@ class AutoscalerSettings(Snapshot):
 
 
 class NotCaptured(Snapshot):
-    """A dump that is missing, and what is unknown for that."""
+    """A missing dump, and what is unknown without it."""
 
     dump: str
     purpose: str
 
 
 class CephInventory(Snapshot):
-    """A cluster at one moment. `created` is the day on which it began, as `2026-11-21`."""
+    """A cluster at one time. `created` is the day of its creation, such as `2026-11-21`."""
 
     fsid: str
     created: str | None = None
@@ -360,11 +366,11 @@ class CephInventory(Snapshot):
 
     @property
     def mixed_versions(self) -> bool:
-        return len({one.version for one in self.versions or ()}) > 1
+        return len({daemons.version for daemons in self.versions or ()}) > 1
 
     @property
     def version_number(self) -> tuple[int, ...]:
-        """(16, 2, 15); empty where the version is unknown."""
+        """The version as numbers, such as (16, 2, 15); empty: unknown."""
         parts = (self.version or "").split(".")
         return tuple(int(part) for part in parts if part.isdecimal())
 
@@ -372,30 +378,30 @@ class CephInventory(Snapshot):
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def buckets(self, level: str) -> tuple[str, ...]:
-        """Names of the buckets of a level that have OSDs below."""
+        """Return the names of the buckets of a level with OSDs."""
         return tuple(sorted({name for osd in self.osds if (name := osd.at(level))}))
 
 
-# Which pool of a cluster a target's data lies in.
+def find_pool(inventory: CephInventory, target: TargetUrl) -> Pool | None:
+    """Return the pool that holds a target's data.
 
-
-def pool_of(inventory: CephInventory, target: TargetUrl) -> Pool | None:
-    """The pool that holds the data; None where the target does not tell, as a path in a cluster
-    with several filesystems or a StorageClass, or the pool is not in the inventory."""
+    None: unknown for a path in a cluster with several file systems and for a StorageClass, or not
+    in the inventory.
+    """
     if target.kind.on_kubernetes:
         return None
     if target.kind is not TargetKind.CEPHFS:
         return inventory.pool(target.options.get("data_pool", target.pool))
-    pools = [pool for one in inventory.filesystems or () for pool in one.data_pools]
+    pools = [pool for filesystem in inventory.filesystems or () for pool in filesystem.data_pools]
     if not target.location.startswith("/") and target.pool in pools:
-        # A lab lays out one folder for each data pool, and names it so.
+        # A lab has a folder of the same name for each data pool.
         return inventory.pool(target.pool)
     return inventory.pool(pools[0]) if len(pools) == 1 else None
 
 
-# Whether a cluster is fit to be measured.
+# Fitness of a cluster for a measurement.
 
-# Checks that mean "writing more would do harm, or is refused already", at any severity.
+# Checks of a full cluster, whatever their severity.
 _FULL = ("OSD_FULL", "POOL_FULL", "FULL", "MON_DISK_CRIT")
 _NEARLY_FULL = ("OSD_NEARFULL", "POOL_NEARFULL", "OSD_BACKFILLFULL", "POOL_BACKFILLFULL")
 _FULL_FLAGS = ("full", "pauserd", "pausewr")
@@ -403,19 +409,19 @@ _FULL_FLAGS = ("full", "pauserd", "pausewr")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfit:
-    """Why a cluster must not be measured: a fact, and what the cluster says in detail."""
+    """Why a cluster must not be measured: a fact, and the cluster's details."""
 
     fact: str
     context: tuple[str, ...]
     hint: str
 
     def error(self) -> LeadlineError:
-        """`cluster-unfit`, ready to be raised."""
+        """Return the error `cluster-unfit`."""
         return LeadlineError(errors.CLUSTER_UNFIT, self.fact, context=self.context, hint=self.hint)
 
 
 def unfit(inventory: CephInventory) -> Unfit | None:
-    """None where the cluster may be measured; a warning, or being nearly full, is no hindrance."""
+    """Return None if the cluster may be measured, also with warnings or nearly full."""
     full = [check for check in inventory.checks if check.code in _FULL]
     paused = [flag for flag in inventory.flags if flag in _FULL_FLAGS]
     pools = [pool.name for pool in inventory.pools if pool.full]
@@ -431,20 +437,20 @@ def unfit(inventory: CephInventory) -> Unfit | None:
         return Unfit(
             fact=f"the cluster has paused I/O: the flag {paused[0]} is set",
             context=(),
-            hint="`ceph osd unpause` when the reason is gone",
+            hint="run `ceph osd unpause` after the reason is removed",
         )
     if inventory.health is Health.ERR:
         grave = [check for check in inventory.checks if check.severity is Health.ERR]
         return Unfit(
             fact="the cluster is in HEALTH_ERR",
             context=tuple(f"{check.code}: {check.message}" for check in grave),
-            hint="`ceph health detail` says more; measure when it is healthy again",
+            hint="see `ceph health detail`; measure when the cluster is healthy",
         )
     return None
 
 
 def notes(inventory: CephInventory) -> tuple[str, ...]:
-    """What may bend a measurement without forbidding it, each as a sentence without full stop."""
+    """Return clauses on what may affect a measurement."""
     found = [
         f"{check.code}: {check.message}" + (" (muted)" if check.muted else "")
         for check in inventory.checks
@@ -453,15 +459,15 @@ def notes(inventory: CephInventory) -> tuple[str, ...]:
     found += [f"pool {pool.name} is nearly full" for pool in inventory.pools if pool.near_full]
     capacity = inventory.capacity
     used = capacity.used_bytes / capacity.total_bytes if capacity.total_bytes else 0.0
-    told = any(check.code in _NEARLY_FULL for check in inventory.checks)
-    if used >= capacity.near_full_ratio and not told:
+    reported = any(check.code in _NEARLY_FULL for check in inventory.checks)
+    if used >= capacity.near_full_ratio and not reported:
         found.append(f"{used:.0%} of the capacity is used")
-    found += _goings_on(inventory)
+    found += _background_work(inventory)
     held = [flag for flag in inventory.flags if flag.startswith("no") and flag in _HOLDING]
     if held:
-        found.append(f"flags hold back what the cluster does by itself: {', '.join(held)}")
+        found.append(f"flags stop the cluster's own work: {', '.join(held)}")
     if inventory.mixed_versions:
-        versions = sorted({one.version for one in inventory.versions or ()})
+        versions = sorted({daemons.version for daemons in inventory.versions or ()})
         found.append(f"daemons run different versions: {', '.join(versions)}")
     return tuple(found)
 
@@ -472,7 +478,7 @@ _HOLDING = {
 }  # fmt: skip
 
 
-def _goings_on(inventory: CephInventory) -> list[str]:
+def _background_work(inventory: CephInventory) -> list[str]:
     activity = inventory.activity
     counts = (
         ("recovering", activity.recovering_pgs),

@@ -1,4 +1,4 @@
-"""The autoscaler's arithmetic for the pools of a captured cluster, root by root, in words."""
+"""Recompute the placement groups of the pools of a captured Ceph cluster, by CRUSH root."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from leadline.inventory.ceph.autoscaler import (
     Rule,
     Settings,
     advise,
-    rule_of,
-    used_of,
+    compute_used,
+    find_rule,
 )
 from leadline.inventory.ceph.model import AutoscaleWord, CephInventory, Osd, Pool
 
-# The oldest release of Pacific whose source was compared with ours.
+# The oldest release of Pacific whose source was compared.
 _PACIFIC_CHECKED = (16, 2, 15)
 
 Root = tuple[str, str | None]
@@ -26,7 +26,7 @@ Root = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootPlacement:
-    """Pools of one root (and device class). `advice` is empty where `unknown` says why."""
+    """Pools of one root and device class. `unknown` is the reason for an empty `advice`."""
 
     root: str
     device_class: str | None
@@ -41,13 +41,13 @@ class RootPlacement:
 
     @property
     def pg_replicas(self) -> int:
-        """PGs times size of all pools: what OSDs hold."""
+        """PGs times size of all pools."""
         return sum(pool.pg_num * pool.size for pool in self.pools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Where the manager's own answer is another than ours."""
+    """A pool whose number of the manager (`theirs`) differs from the computed one (`ours`)."""
 
     pool: str
     ours: int
@@ -56,22 +56,18 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """All roots with pools, what the arithmetic rests on, and whether the manager agrees."""
+    """All roots with pools, the assumptions, and the comparison with the manager's numbers."""
 
     rule: Rule
     roots: tuple[RootPlacement, ...]
     compared: int
     disagreements: tuple[Disagreement, ...]
-    doubts: tuple[str, ...]
-
-    def advice_of(self, pool: str) -> PoolAdvice | None:
-        found = (one for root in self.roots for one in root.advice if one.pool.name == pool)
-        return next(found, None)
+    caveats: tuple[str, ...]
 
 
-def placement_of(inventory: CephInventory) -> Placement:
+def compute_placement(inventory: CephInventory) -> Placement:
     """Recompute the autoscaler for a captured cluster."""
-    rule = rule_of(inventory.version_number)
+    rule = find_rule(inventory.version_number)
     gathered: dict[Root, list[Pool]] = {}
     homeless = []
     for pool in inventory.pools:
@@ -86,15 +82,15 @@ def placement_of(inventory: CephInventory) -> Placement:
         _root(inventory, rule, root, pools, osds[root], root in overlapping, words)
         for root, pools in gathered.items()
     )
-    doubts = _doubts(inventory, rule, homeless)
+    caveats = _caveats(inventory, rule, homeless)
     compared, disagreements = _compared(roots, words)
     return Placement(
-        rule=rule, roots=roots, compared=compared, disagreements=disagreements, doubts=doubts
+        rule=rule, roots=roots, compared=compared, disagreements=disagreements, caveats=caveats
     )
 
 
 def _below(osds: Iterable[Osd], root: Root) -> tuple[Osd, ...]:
-    """OSDs below a root, of its class; the autoscaler counts those that are out or down too."""
+    """Return the OSDs below a root, of its class; also OSDs that are out or down."""
     name, device_class = root
     return tuple(
         osd
@@ -105,7 +101,7 @@ def _below(osds: Iterable[Osd], root: Root) -> tuple[Osd, ...]:
 
 
 def _overlapping(osds: Mapping[Root, Sequence[Osd]]) -> frozenset[Root]:
-    """Roots that share OSDs with another: the autoscaler leaves their pools alone."""
+    """Return roots that share OSDs with another: the autoscaler skips their pools."""
     ids = {root: {osd.id for osd in below} for root, below in osds.items()}
     return frozenset(
         root for root in ids if any(ids[root] & ids[other] for other in ids if other != root)
@@ -134,7 +130,7 @@ def _root(
     known = [demand for demand in demands if demand is not None]
     unknown = None
     if rule is Rule.UNKNOWN:
-        unknown = f"the rule of Ceph {inventory.version or 'of unknown release'} is not known"
+        unknown = f"the rule of Ceph {inventory.version or 'of unknown release'} is unknown"
     elif overlaps:
         unknown = "its OSDs also belong to another root with pools: the autoscaler skips both"
     elif capacity is None:
@@ -142,7 +138,7 @@ def _root(
     elif capacity == 0:
         unknown = "there are no OSDs below it, so these pools cannot store anything"
     elif len(known) < len(demands):
-        unknown = "what pools store was not captured (df_detail.json)"
+        unknown = "the stored bytes of pools were not captured (df_detail.json)"
     name, device_class = root
     return RootPlacement(
         root=name,
@@ -157,23 +153,22 @@ def _root(
 def _capacity(
     pools: Sequence[Pool], osds: Sequence[Osd], words: Mapping[int, AutoscaleWord]
 ) -> int | None:
-    """Bytes of the OSDs; the manager's word where there is one, since it was taken together with
-    what it says of the pools."""
-    told = [words[pool.id].capacity_bytes for pool in pools if pool.id in words]
-    if told:
-        return told[0]
+    """Return the bytes of the OSDs; preferably the manager's number, as it is of one instant."""
+    for pool in pools:
+        if pool.id in words:
+            return words[pool.id].capacity_bytes
     sizes = [osd.size_bytes for osd in osds]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 
 
 def _demand(pool: Pool, inventory: CephInventory, word: AutoscaleWord | None) -> PoolDemand | None:
-    """None where it is unknown what the pool stores."""
+    """Return None if the stored bytes of the pool are unknown."""
     if word is not None:
         used = word.raw_used_bytes
     elif pool.stored_bytes is not None and pool.used_bytes is not None:
         version = inventory.version_number
-        used = used_of(version, pool.stored_bytes, pool.used_bytes, pool.raw_rate)
+        used = compute_used(version, pool.stored_bytes, pool.used_bytes, pool.raw_rate)
     else:
         return None
     return PoolDemand(
@@ -196,93 +191,92 @@ def _demand(pool: Pool, inventory: CephInventory, word: AutoscaleWord | None) ->
 def _compared(
     roots: Iterable[RootPlacement], words: Mapping[int, AutoscaleWord]
 ) -> tuple[int, tuple[Disagreement, ...]]:
-    """(pools of which the manager told a number, those where it is another than ours)."""
+    """Return the number of pools with a number of the manager, and those that differ."""
     pairs = [
-        (one, words[one.pool.pool_id])
+        (advice, words[advice.pool.pool_id])
         for root in roots
-        for one in root.advice
-        if one.pool.pool_id in words
+        for advice in root.advice
+        if advice.pool.pool_id in words
     ]
     return len(pairs), tuple(
-        Disagreement(pool=one.pool.name, ours=one.final, theirs=word.final)
-        for one, word in pairs
-        if one.final != word.final
+        Disagreement(pool=advice.pool.name, ours=advice.final, theirs=word.final)
+        for advice, word in pairs
+        if advice.final != word.final
     )
 
 
-def _doubts(inventory: CephInventory, rule: Rule, homeless: Sequence[str]) -> tuple[str, ...]:
+def _caveats(inventory: CephInventory, rule: Rule, homeless: Sequence[str]) -> tuple[str, ...]:
     found = []
     version, settings = inventory.version_number, inventory.autoscaler
     if settings.target_told_by is None:
         found.append(
-            f"mon_target_pg_per_osd was not captured; {settings.target_pg_per_osd} is Ceph's "
-            "long-standing default, assumed"
+            "mon_target_pg_per_osd was not captured; Ceph's default is assumed: "
+            f"{settings.target_pg_per_osd}"
         )
     if rule is Rule.WHAT_IS_LEFT and (16,) <= version < _PACIFIC_CHECKED:
         found.append(
-            f"the rule was checked against 16.2.15; that of {inventory.version} may be older"
+            f"the rule was compared with 16.2.15; that of {inventory.version} may be older"
         )
     if homeless:
-        found.append(f"the CRUSH rules of {', '.join(homeless)} are not known")
+        found.append(f"the CRUSH rules of {', '.join(homeless)} are unknown")
     several = [pool.name for pool in inventory.pools if pool.rule and pool.rule.takes > 1]
     if several:
         found.append(
-            f"{', '.join(several)}: the rule takes from several roots, the autoscaler sees the "
-            "first only"
+            f"{', '.join(several)}: the rule takes from several roots; the autoscaler uses only "
+            "the first"
         )
     return tuple(found)
 
 
-# --- in words -----------------------------------------------------------------------------------
-
-
-def explained(advice: PoolAdvice, settings: Settings) -> str:
-    """One pool's arithmetic as one sentence, with its numbers."""
+def format_advice(advice: PoolAdvice, settings: Settings) -> str:
+    """Return the computation for one pool as a sentence with its numbers."""
     pool = advice.pool
     whole = settings.rule is Rule.WHOLE_BUDGET
     budget = f"{settings.osds} OSDs x {settings.target_pg_per_osd} = {settings.budget:,}"
-    of = budget if whole or advice.budget == settings.budget else f"{advice.budget:,.0f} left"
+    is_whole = whole or advice.budget == settings.budget
+    available = budget if is_whole else f"{advice.budget:,.0f} left"
     bias = f" x bias {pool.bias:g}" if pool.bias != 1 else ""
     rounded = f"{advice.final}"
     if advice.final != advice.nearest:
-        bound = "most" if advice.final < advice.nearest else "least"
-        allowed = f"its {bound} is" if pool.pg_num_min or bound == "most" else "the least is"
-        rounded = f"nearest power {advice.nearest}, {allowed} {advice.final}"
+        bound = "maximum" if advice.final < advice.nearest else "minimum"
+        rounded = f"nearest power {advice.nearest}, {bound} {advice.final}"
     raw = f"{advice.raw:.4g}" if advice.raw < 1000 else f"{advice.raw:,.0f}"
     computed = f"/ size {pool.size}{bias} = {raw} -> {rounded}"
-    return f"{_ratio(advice)} of {of}: {computed}; {_act(advice)}"
+    return f"{_format_ratio(advice)} of {available}: {computed}; {_format_action(advice)}"
 
 
-def _ratio(advice: PoolAdvice) -> str:
+def _format_ratio(advice: PoolAdvice) -> str:
     pool = advice.pool
     share = f"{advice.ratio:.3g}"
     if advice.effective_target_ratio and advice.ratio == advice.effective_target_ratio:
-        return f"target ratio {pool.target_ratio:g}, as part of all {share},"
+        return f"target ratio {pool.target_ratio:g} (effective {share})"
     if pool.bulk:
         return f"bulk, {share}"
-    return f"used or promised {share}"
+    return f"used or reserved {share}"
 
 
-def _act(advice: PoolAdvice) -> str:
+def _format_action(advice: PoolAdvice) -> str:
     has = advice.pool.pg_num
     match advice.reason:
         case Reason.AS_WANTED:
             return f"it has {has}"
         case Reason.WITHIN_THRESHOLD:
-            return f"it keeps {has}, which is not more than {advice.threshold:g} times off"
+            return f"it keeps {has}, within a factor of {advice.threshold:g}"
         case Reason.MODE:
-            return f"it keeps {has}, its mode being {advice.pool.mode.value}"
+            return f"it keeps {has}: its mode is {advice.pool.mode.value}"
         case Reason.NO_AUTOSCALE:
-            return f"it keeps {has}, noautoscale being set"
+            return f"it keeps {has}: noautoscale is set"
         case Reason.OVERCOMMITTED:
-            return f"it keeps {has}, since a ratio above 1 is not acted on"
+            return f"it keeps {has}: its ratio is above 1"
         case Reason.WOULD_CHANGE:
             return f"{has} would become {advice.final}"
 
 
-def uneven(root: RootPlacement) -> str | None:
-    """Why pools of equal target ratio and size have, or would get, unequal PGs; None where there
-    are none such."""
+def explain_uneven(root: RootPlacement) -> str | None:
+    """Return why pools of equal target ratio and size have, or would get, different PGs.
+
+    None: there are no such pools.
+    """
     for first in root.advice:
         if not first.pool.target_ratio:
             continue
@@ -293,7 +287,7 @@ def uneven(root: RootPlacement) -> str | None:
                 other.pool.bias,
             )
             if other.pool.pool_id > first.pool.pool_id and alike and _differ(first, other):
-                return _why(first, other, root.settings)
+                return _explain_pair(first, other, root.settings)
     return None
 
 
@@ -301,19 +295,19 @@ def _differ(first: PoolAdvice, other: PoolAdvice) -> bool:
     return (first.pool.pg_num, first.final) != (other.pool.pg_num, other.final)
 
 
-def _why(first: PoolAdvice, other: PoolAdvice, settings: Settings) -> str:
+def _explain_pair(first: PoolAdvice, other: PoolAdvice, settings: Settings) -> str:
     ratio = f"{first.pool.target_ratio:g}"
     one, two = first.pool.name, other.pool.name
     if settings.rule is Rule.WHOLE_BUDGET or first.final == other.final:
         return (
-            f"{one} and {two} have the same target ratio ({ratio}) and are meant to have "
-            f"{first.final} and {other.final} PGs; that they have {first.pool.pg_num} and "
-            f"{other.pool.pg_num} is history: a pool is only changed when it is more than "
-            f"{settings.threshold:g} times off"
+            f"{one} and {two} have the same target ratio ({ratio}) and computed PGs of "
+            f"{first.final} and {other.final}; they keep {first.pool.pg_num} and "
+            f"{other.pool.pg_num}: a pool is changed only above a factor of "
+            f"{settings.threshold:g}"
         )
     return (
-        f"{one} and {two} have the same target ratio ({ratio}), yet {first.final} and "
-        f"{other.final} PGs come out: pools are served in the order of their ids, {one} "
+        f"{one} and {two} have the same target ratio ({ratio}), but computed PGs of "
+        f"{first.final} and {other.final}: pools are served in the order of their ids, {one} "
         f"(id {first.pool.pool_id}) from a budget of {first.budget:,.0f} PG replicas and {two} "
         f"(id {other.pool.pool_id}) from the {other.budget:,.0f} that are left"
     )

@@ -1,4 +1,4 @@
-"""Builds the model of a Ceph cluster from its dumps. Pure: no cluster is asked."""
+"""Build the inventory of a Ceph cluster from its dumps."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from leadline.inventory.ceph.model import (
     WireMode,
 )
 from leadline.inventory.ceph.topology import (
+    compute_spread,
     crush_roots,
     read_autoscale,
     read_filesystems,
@@ -37,29 +38,26 @@ from leadline.inventory.ceph.topology import (
     read_pools,
     read_rules,
     read_tree,
-    spread,
 )
 from leadline.inventory.redaction import redact_text
-
-# Reads versions, configuration and what follows from it: messenger modes, autoscaler settings.
 
 _VERSION = re.compile(
     r"ceph version (?P<number>\d+(?:\.\d+)*)\S*(?: \([0-9a-f]*\))? *(?P<name>\w*)"
 )
-# Sources of a running value that neither the database nor Ceph's defaults explain.
+# Sources of a running value other than the database and Ceph's defaults.
 _ELSEWHERE = {"file", "env", "cmdline", "override"}
 
 
 def read_versions(versions: Node | None) -> tuple[DaemonVersion, ...] | None:
-    """`versions`, one entry per kind of daemon and release."""
+    """Read `versions`: an entry for each kind of daemon and release."""
     if versions is None:
         return None
     found = []
     for kind, counts in versions.items():
         if kind == "overall":
             continue
-        for told, count in counts.items():
-            matched = _VERSION.match(told)
+        for text, count in counts.items():
+            matched = _VERSION.match(text)
             if not matched:
                 raise counts.wrong("a version of Ceph")
             found.append(
@@ -74,7 +72,7 @@ def read_versions(versions: Node | None) -> tuple[DaemonVersion, ...] | None:
 
 
 def read_settings(config: Node | None) -> tuple[Setting, ...] | None:
-    """`config dump`."""
+    """Read `config dump`."""
     if config is None:
         return None
     return tuple(
@@ -89,7 +87,7 @@ def read_settings(config: Node | None) -> tuple[Setting, ...] | None:
 
 
 def read_shown(shown: Mapping[str, Node]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Daemon -> option -> (value, source), from `config show`."""
+    """Read `config show`: (value, source) by daemon and option."""
     return {
         daemon: {
             node["name"].text: (node["value"].text, node.text_or("source", "default"))
@@ -100,7 +98,7 @@ def read_shown(shown: Mapping[str, Node]) -> dict[str, dict[str, tuple[str, str]
 
 
 def file_settings(shown: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[FileSetting, ...]:
-    """What daemons have from files, the environment or commands, by daemon and name."""
+    """Return settings from files, the environment or commands, by daemon and name."""
     return tuple(
         FileSetting(daemon=daemon, name=name, value=redact_text(value), source=source)
         for daemon, settings in sorted(shown.items())
@@ -112,7 +110,7 @@ def file_settings(shown: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[F
 def _configured(
     settings: Iterable[Setting] | None, name: str, kinds: tuple[str, ...]
 ) -> str | None:
-    """The database's value for daemons of `kinds`; that of a kind wins over that of all."""
+    """Return the database's value for daemons of `kinds`; a kind overrides `global`."""
     found: dict[str, str] = {}
     for setting in settings or ():
         if setting.name == name and not setting.mask and setting.section in ("global", *kinds):
@@ -120,15 +118,12 @@ def _configured(
     return next((found[kind] for kind in (*kinds, "global") if kind in found), None)
 
 
-# --- encryption ---------------------------------------------------------------------------------
-
-
 def read_encryption(
     settings: tuple[Setting, ...] | None,
     shown: Mapping[str, Mapping[str, tuple[str, str]]],
     osds: Iterable[Osd],
 ) -> Encryption:
-    """Modes of the messengers (protocol 2), and encryption of the media."""
+    """Read the modes of the messengers (protocol 2), and encryption at rest."""
     crypts = [osd.dm_crypt for osd in osds]
     return Encryption(
         between_daemons=_mode("ms_cluster_mode", ("osd",), settings, shown),
@@ -153,7 +148,7 @@ def _mode(
     asked = sorted(daemon for daemon in shown if daemon.partition(".")[0] in kinds)
     if not asked:
         return WireMode(option=option, wire=Wire.UNKNOWN, configured=configured, told_by=None)
-    # `config show` leaves out what is at its default.
+    # `config show` omits defaults.
     value, _ = shown[asked[0]].get(option, (_DEFAULT_MODE, "default"))
     return WireMode(option=option, wire=_wire(value), configured=configured, told_by=asked[0])
 
@@ -167,16 +162,13 @@ def _wire(value: str) -> Wire:
     return Wire.SECURE_PREFERRED if modes[0] == "secure" else Wire.CRC_PREFERRED
 
 
-# --- autoscaler ---------------------------------------------------------------------------------
-
-
 def read_autoscaler(
     settings: tuple[Setting, ...] | None,
     shown: Mapping[str, Mapping[str, tuple[str, str]]],
     asked: Node | None,
     flags: Iterable[str],
 ) -> AutoscalerSettings:
-    """The autoscaler's settings: the manager's running ones before the database's."""
+    """Read the autoscaler's settings; the manager's running ones override the database."""
     target, told_by = _target(settings, shown, asked)
     threshold = _configured(settings, "mgr/pg_autoscaler/threshold", ("mgr",))
     off = _configured(settings, "mgr/pg_autoscaler/noautoscale", ("mgr",))
@@ -193,7 +185,7 @@ def _target(
     shown: Mapping[str, Mapping[str, tuple[str, str]]],
     asked: Node | None,
 ) -> tuple[int, str | None]:
-    """(mon_target_pg_per_osd, who told it)."""
+    """Return mon_target_pg_per_osd and its source."""
     for daemon in sorted(shown):
         running = shown[daemon].get("mon_target_pg_per_osd")
         if daemon.startswith("mgr.") and running and _number(running[0]):
@@ -214,17 +206,20 @@ def _number(text: str | None) -> float | None:
 
 
 def cluster_inventory(dumps: Dumps) -> CephInventory:
-    """The cluster that `dumps` (file name -> content) describe.
+    """Build the inventory of the cluster that `dumps` (file name -> content) describe.
 
-    Raises LeadlineError(`dumps-invalid`) with file and position for a required dump that is
-    missing, and for any that is damaged or not as Ceph writes it.
+    Raises:
+        LeadlineError: `dumps-invalid` with file and position: a required dump is missing, or a dump
+            is damaged.
     """
     status = _required(dumps, names.STATUS)
     health = _required(dumps, names.HEALTH)
     osd_dump = _required(dumps, names.OSD_DUMP)
     tree = read_tree(_required(dumps, names.OSD_TREE))
     df = load(dumps, names.DF)
-    shown = read_shown({daemon: parse(name, dumps[name]) for daemon, name in _shown(dumps)})
+    shown = read_shown(
+        {daemon: parse(name, dumps[name]) for daemon, name in shown_daemons(dumps).items()}
+    )
     settings = read_settings(load(dumps, names.CONFIG))
     versions = read_versions(load(dumps, names.VERSIONS))
     flags = tuple(sorted(osd_dump["flags"].text.split(",")))
@@ -252,7 +247,7 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
         filesystems=filesystems,
         mds_standbys=standbys,
         osds=osds,
-        pgs_per_osd=spread(osds),
+        pgs_per_osd=compute_spread(osds),
         pools=pools,
         pg_states=_pg_states(status["pgmap"]),
         activity=_activity(status["pgmap"]),
@@ -270,22 +265,18 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
 
 
 def _created(osd_dump: Node) -> str | None:
-    """`2026-11-21T06:51:29.4+0000`, before Octopus with a blank for the T: the day is enough."""
+    """Return the day of `2026-11-21T06:51:29.4+0000` (before Octopus: a blank for the T)."""
     found = osd_dump.get("created")
     try:
         return date.fromisoformat(found.text[:10]).isoformat() if found is not None else None
-    except ValueError:  # nothing that is a day, such as the zero of what was never set
+    except ValueError:  # not a day, such as the zero of an unset time
         return None
 
 
 def _required(dumps: Dumps, dump: names.Dump) -> Node:
     found = load(dumps, dump)
-    assert found is not None, "a required dump is there or has been complained of"
+    assert found is not None, "load() raises for a missing required dump"
     return found
-
-
-def _shown(dumps: Dumps) -> list[tuple[str, str]]:
-    return list(shown_daemons(dumps).items())
 
 
 def _not_captured(dumps: Dumps) -> tuple[NotCaptured, ...]:
@@ -300,11 +291,11 @@ def _not_captured(dumps: Dumps) -> tuple[NotCaptured, ...]:
 
 
 def _leading(versions: tuple[DaemonVersion, ...] | None) -> tuple[str | None, str | None]:
-    """(version, release) that the most OSDs have, for they do the I/O; else the most daemons."""
+    """Return version and release of most OSDs, which serve the I/O; otherwise of most daemons."""
     if not versions:
         return None, None
-    of_osds = [one for one in versions if one.kind == "osd"] or list(versions)
-    leading = max(of_osds, key=lambda one: one.daemons)
+    of_osds = [item for item in versions if item.kind == "osd"] or list(versions)
+    leading = max(of_osds, key=lambda item: item.daemons)
     return leading.version, leading.release or None
 
 
@@ -324,7 +315,7 @@ def _checks(checks: Node) -> tuple[HealthCheck, ...]:
                 code=code,
                 severity=_health(node["severity"]),
                 message=node["summary"]["message"].text,
-                detail=tuple(one["message"].text for one in detail or ()),
+                detail=tuple(line["message"].text for line in detail or ()),
                 muted=muted.flag if muted else False,
             )
         )
@@ -366,20 +357,22 @@ def _pg_states(pgmap: Node) -> tuple[PgState, ...]:
         PgState(state=node["state_name"].text, count=node["count"].count)
         for node in pgmap["pgs_by_state"]
     ]
-    return tuple(sorted(states, key=lambda one: (-one.count, one.state)))
+    return tuple(sorted(states, key=lambda item: (-item.count, item.state)))
 
 
 def _activity(pgmap: Node) -> Activity:
-    """Ceph leaves out of `status` what is zero."""
+    """Read the activity; `status` omits zeros."""
 
-    def doing(*words: str) -> int:
-        return sum(one.count for one in _pg_states(pgmap) if set(words) & set(one.state.split("+")))
+    states = _pg_states(pgmap)
 
-    deep = doing("deep")
+    def count(*words: str) -> int:
+        return sum(item.count for item in states if set(words) & set(item.state.split("+")))
+
+    deep = count("deep")
     return Activity(
-        recovering_pgs=doing("recovering", "recovery_wait", "forced_recovery"),
-        backfilling_pgs=doing("backfilling", "backfill_wait", "backfill_toofull"),
-        scrubbing_pgs=doing("scrubbing") - deep,
+        recovering_pgs=count("recovering", "recovery_wait", "forced_recovery"),
+        backfilling_pgs=count("backfilling", "backfill_wait", "backfill_toofull"),
+        scrubbing_pgs=count("scrubbing") - deep,
         deep_scrubbing_pgs=deep,
         degraded_objects=pgmap.count_or("degraded_objects", 0),
         misplaced_objects=pgmap.count_or("misplaced_objects", 0),
@@ -404,7 +397,7 @@ def _capacity(pgmap: Node, osd_dump: Node) -> Capacity:
 
 
 def _balancer(balancer: Node | None) -> str | None:
-    """`upmap`, `off`; None where unknown."""
+    """Return `upmap`, `off`; None: unknown."""
     if balancer is None:
         return None
     return balancer["mode"].text if balancer["active"].flag else "off"

@@ -1,4 +1,4 @@
-"""Reads pools, filesystems and what the autoscaler says from dumps."""
+"""Read pools, file systems, the CRUSH tree and OSDs from the dumps of a Ceph cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Stored:
 def read_pools(
     osd_dump: Node, rules: Mapping[int, CrushRule] | None, df: Node | None
 ) -> tuple[Pool, ...]:
-    """Pools by id."""
+    """Read the pools, by id."""
     profiles = osd_dump.get("erasure_code_profiles")
     stored = _stored(df)
     pools = (_pool(node, rules, profiles, stored) for node in osd_dump["pools"])
@@ -103,7 +103,7 @@ def _positive(node: Node) -> int:
 
 
 def _mode(node: Node | None) -> Mode | None:
-    """None before Nautilus, which had no autoscaler."""
+    """Return None before Nautilus, which has no autoscaler."""
     if node is None:
         return None
     try:
@@ -120,7 +120,7 @@ def _erasure(node: Node, kind: PoolType, profiles: Node | None) -> ErasureCode |
         raise node["erasure_code_profile"].wrong("a profile that the dump describes")
     profile = profiles[name]
     plugin = profile.text_or("plugin", "jerasure")
-    # lrc and shec of old profiles may leave k and m to the plugin; then they are not guessed.
+    # Old profiles of lrc and shec may omit k and m: an error, not a guess.
     return ErasureCode(
         profile=name, k=_positive(profile["k"]), m=_positive(profile["m"]), plugin=plugin
     )
@@ -136,7 +136,7 @@ def _cephfs(applications: Node) -> tuple[CephfsRole | None, str | None]:
 
 
 def _stored(df: Node | None) -> dict[int, _Stored]:
-    """`df detail`. Before Nautilus `stored` was called bytes_used; such dumps are not read."""
+    """Read `df detail` since Nautilus; before, `stored` was called bytes_used."""
     if df is None:
         return {}
     return {
@@ -152,7 +152,7 @@ def _stored(df: Node | None) -> dict[int, _Stored]:
 def read_filesystems(
     fs: Node | None, pools: tuple[Pool, ...]
 ) -> tuple[tuple[Filesystem, ...] | None, tuple[str, ...] | None]:
-    """(filesystems, names of the MDS standing by); (None, None) where there is no dump."""
+    """Return the file systems and the names of standby MDS; (None, None) without a dump."""
     if fs is None:
         return None, None
     names = {pool.id: pool.name for pool in pools}
@@ -162,7 +162,7 @@ def read_filesystems(
 
 def _filesystem(mdsmap: Node, names: Mapping[int, str]) -> Filesystem:
     def pool(node: Node) -> str:
-        # A pool that was removed meanwhile: the dumps are not of one instant.
+        # The dumps are not of one instant: the pool may be removed.
         return names.get(node.integer, f"pool {node.integer}")
 
     ranks, replaying = [], 0
@@ -178,7 +178,7 @@ def _filesystem(mdsmap: Node, names: Mapping[int, str]) -> Filesystem:
         metadata_pool=pool(mdsmap["metadata_pool"]),
         data_pools=tuple(pool(node) for node in mdsmap["data_pools"]),
         max_mds=mdsmap["max_mds"].count,
-        ranks=tuple(sorted(ranks, key=lambda one: one.rank)),
+        ranks=tuple(sorted(ranks, key=lambda item: item.rank)),
         failed_ranks=tuple(node.integer for node in mdsmap["failed"]),
         standby_replay=replaying,
         standbys_wanted=mdsmap.count_or("standby_count_wanted", 0),
@@ -186,7 +186,7 @@ def _filesystem(mdsmap: Node, names: Mapping[int, str]) -> Filesystem:
 
 
 def read_autoscale(autoscale: Node | None) -> tuple[AutoscaleWord, ...] | None:
-    """`osd pool autoscale-status`. An ideal is below zero where others promised too much."""
+    """Read `osd pool autoscale-status`. An overcommitted root has ideals below zero."""
     if autoscale is None:
         return None
     return tuple(
@@ -203,14 +203,14 @@ def read_autoscale(autoscale: Node | None) -> tuple[AutoscaleWord, ...] | None:
     )
 
 
-# Reads the CRUSH tree and its rules from dumps.
+# The CRUSH tree and its rules.
 
 OSD_LEVEL = "osd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where an OSD stands: its places from the root down, its class and its CRUSH weight."""
+class OsdPlace:
+    """An OSD in the tree: its location from the root down, class and CRUSH weight."""
 
     location: tuple[Place, ...]
     device_class: str | None
@@ -219,27 +219,27 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """The buckets of `osd tree`. `roots` have no parent; `ranks` orders levels (osd is 0)."""
+    """The buckets of `osd tree`. `roots` have no parent; `ranks` order levels (osd is 0)."""
 
     roots: tuple[int, ...]
     names: Mapping[int, str]
     levels: Mapping[int, str]
     ranks: Mapping[str, int]
     children: Mapping[int, tuple[int, ...]]
-    standings: Mapping[int, Standing]
+    osds: Mapping[int, OsdPlace]
 
     def osds_below(self, root: str, device_class: str | None = None) -> frozenset[int]:
         """OSDs below the bucket of a name, of a class."""
         return frozenset(
             osd
-            for osd, standing in self.standings.items()
-            if any(place.name == root for place in standing.location)
-            and device_class in (None, standing.device_class)
+            for osd, placed in self.osds.items()
+            if any(place.name == root for place in placed.location)
+            and device_class in (None, placed.device_class)
         )
 
 
 def read_tree(tree: Node) -> Tree:
-    """`osd tree`: OSDs have ids from 0, buckets negative ones."""
+    """Read `osd tree`: OSDs have ids from 0, buckets negative ids."""
     names, levels, ranks, children, nodes = {}, {}, {}, {}, {}
     for node in tree["nodes"]:
         number = node["id"].integer
@@ -251,14 +251,14 @@ def read_tree(tree: Node) -> Tree:
         nodes[number] = node
     lower = {child for below in children.values() for child in below}
     roots = tuple(number for number in names if number < 0 and number not in lower)
-    standings: dict[int, Standing] = {}
+    osds: dict[int, OsdPlace] = {}
 
     def walk(number: int, above: tuple[Place, ...]) -> None:
         if number not in names:
             raise tree["nodes"].wrong(f"a tree: there is no node {number}")
         if number >= 0:
             node = nodes[number]
-            standings.setdefault(number, _standing(node, above))
+            osds.setdefault(number, _osd_place(node, above))
             return
         if len(above) > len(names):
             raise tree["nodes"].wrong("a tree: it has a circle")
@@ -272,20 +272,20 @@ def read_tree(tree: Node) -> Tree:
     for node in [*nodes.values(), *(strays or ())]:
         number = node["id"].integer
         if number >= 0:
-            standings.setdefault(number, _standing(node, ()))
+            osds.setdefault(number, _osd_place(node, ()))
     return Tree(
         roots=roots,
         names=names,
         levels=levels,
         ranks=ranks,
         children=children,
-        standings=standings,
+        osds=osds,
     )
 
 
-def _standing(node: Node, above: tuple[Place, ...]) -> Standing:
+def _osd_place(node: Node, above: tuple[Place, ...]) -> OsdPlace:
     weight, device_class = node.get("crush_weight"), node.get("device_class")
-    return Standing(
+    return OsdPlace(
         location=above,
         device_class=(device_class.text or None) if device_class else None,
         weight=weight.number if weight else None,
@@ -293,14 +293,14 @@ def _standing(node: Node, above: tuple[Place, ...]) -> Standing:
 
 
 def crush_roots(tree: Tree) -> tuple[CrushRoot, ...]:
-    """Roots with OSDs, their levels from the root down."""
+    """Return the roots with OSDs, their levels from the root down."""
     found = []
     for root in tree.roots:
         name = tree.names[root]
         below = [
-            standing.location
-            for standing in tree.standings.values()
-            if standing.location and standing.location[0].name == name
+            placed.location
+            for placed in tree.osds.values()
+            if placed.location and placed.location[0].name == name
         ]
         if not below:
             continue
@@ -316,7 +316,7 @@ def crush_roots(tree: Tree) -> tuple[CrushRoot, ...]:
 
 
 def read_rules(crush: Node | None, rules: Node | None) -> dict[int, CrushRule] | None:
-    """Rules by id, from `osd crush dump` or `osd crush rule dump`; None where there is neither."""
+    """Read the rules by id from `osd crush dump` or `osd crush rule dump`; None without both."""
     listed = crush["rules"] if crush is not None else rules
     if listed is None:
         return None
@@ -331,7 +331,7 @@ def _rule(node: Node) -> CrushRule:
         if operation == "take":
             takes += 1
             if takes == 1:
-                # `default~ssd` is the part of `default` on OSDs of a class.
+                # `default~ssd`: the OSDs of class ssd below `default`.
                 root, _, named = step["item_name"].text.partition("~")
                 device_class = named or None
         elif operation.startswith("choose"):
@@ -349,9 +349,10 @@ def _rule(node: Node) -> CrushRule:
 
 
 def _failure_domain(choosing: Sequence[tuple[int, str]]) -> str | None:
-    """The level of which every copy gets a bucket of its own: that of the last choice. (`choose 2
-    zones`, then `chooseleaf 2 hosts` puts two copies into a zone: only hosts are their own.) One
-    bucket chosen inside each of several adds no place of its own, so the choice before counts.
+    """Return the level at which every copy has its own bucket: that of the last choice.
+
+    `choose 2 zones`, then `chooseleaf 2 hosts` puts two copies into a zone: the level is host. A
+    choice of one bucket inside each of several does not count.
     """
     for number, level in reversed(choosing):
         if number != 1:
@@ -359,10 +360,10 @@ def _failure_domain(choosing: Sequence[tuple[int, str]]) -> str | None:
     return choosing[0][1] if choosing else None
 
 
-# Reads OSDs from dumps: what they are, where they stand, what they hold.
+# OSDs.
 
-_NOWHERE = Standing(location=(), device_class=None, weight=None)
-# How ceph-volume and Rook name the mapping of an encrypted device.
+_NOWHERE = OsdPlace(location=(), device_class=None, weight=None)
+# Names of encrypted devices of ceph-volume and Rook.
 _CRYPT_DEVICE = re.compile(r"(dmcrypt|dm-crypt|luks)", re.IGNORECASE)
 _CRYPT_KEY = re.compile(r"dm-crypt/osd/([0-9a-fA-F-]{36})/luks")
 
@@ -388,13 +389,13 @@ _NO_MEDIUM = _Medium(host=None, rotational=None, store=None, crypt_name=False)
 def read_osds(
     osd_dump: Node, tree: Tree, df: Node | None, metadata: Node | None, crypt_keys: Node | None
 ) -> tuple[Osd, ...]:
-    """All OSDs of the map, by id."""
+    """Read all OSDs of the map, by id."""
     uses = _uses(df)
     media = _media(metadata)
     encrypted = _encrypted(crypt_keys)
     return tuple(
         sorted(
-            (_osd(node, tree.standings, uses, media, encrypted) for node in osd_dump["osds"]),
+            (_osd(node, tree.osds, uses, media, encrypted) for node in osd_dump["osds"]),
             key=lambda osd: osd.id,
         )
     )
@@ -402,28 +403,28 @@ def read_osds(
 
 def _osd(
     node: Node,
-    standings: Mapping[int, Standing],
+    osds: Mapping[int, OsdPlace],
     uses: Mapping[int, _Use],
     media: Mapping[int, _Medium],
     encrypted: frozenset[str],
 ) -> Osd:
     number = node["osd"].count
-    standing = standings.get(number, _NOWHERE)
+    placed = osds.get(number, _NOWHERE)
     use = uses.get(number)
     medium = media.get(number, _NO_MEDIUM)
     uuid = node["uuid"].text
-    named = next((place.name for place in standing.location if place.level == "host"), None)
+    named = next((place.name for place in placed.location if place.level == "host"), None)
     crypt = Crypt.YES if uuid.lower() in encrypted or medium.crypt_name else Crypt.UNKNOWN
     return Osd(
         id=number,
         uuid=uuid,
-        device_class=standing.device_class,
-        weight=standing.weight,
+        device_class=placed.device_class,
+        weight=placed.weight,
         reweight=node["weight"].number,
         primary_affinity=node["primary_affinity"].number,
         up=node["up"].flag,
         is_in=node["in"].flag,
-        location=standing.location,
+        location=placed.location,
         host=named or medium.host,
         pgs=use.pgs if use else None,
         size_bytes=use.size_bytes if use else None,
@@ -436,7 +437,7 @@ def _osd(
 
 
 def _uses(df: Node | None) -> dict[int, _Use]:
-    """`osd df [tree]`; sizes are in KiB there. An OSD stands in it once per root."""
+    """Read `osd df [tree]`, with sizes in KiB. An OSD appears once per root."""
     found: dict[int, _Use] = {}
     if df is None:
         return found
@@ -452,7 +453,7 @@ def _uses(df: Node | None) -> dict[int, _Use]:
 
 
 def _media(metadata: Node | None) -> dict[int, _Medium]:
-    """`osd metadata`. An OSD that never started has nothing but its id there."""
+    """Read `osd metadata`. An OSD that never started has only its id."""
     found = {}
     for node in metadata or ():
         rotational = node.get("rotational")
@@ -470,13 +471,13 @@ def _media(metadata: Node | None) -> dict[int, _Medium]:
 
 
 def _encrypted(crypt_keys: Node | None) -> frozenset[str]:
-    """UUIDs of the OSDs whose dm-crypt key the monitors keep, from the names of the keys."""
+    """Return the UUIDs of the OSDs whose dm-crypt key the monitors keep."""
     matches = (_CRYPT_KEY.fullmatch(key.text) for key in crypt_keys or ())
     return frozenset(found[1].lower() for found in matches if found)
 
 
-def spread(osds: Iterable[Osd]) -> Spread | None:
-    """Placement groups per OSD that is in and takes data; None where the counts are unknown."""
+def compute_spread(osds: Iterable[Osd]) -> Spread | None:
+    """Compute placement groups per OSD that is in and holds data; None: unknown."""
     counts = [osd.pgs for osd in osds if osd.is_in and osd.weight != 0 and osd.pgs is not None]
     if not counts:
         return None

@@ -1,6 +1,6 @@
-"""What differs between two systems in meaning: ids, addresses, names and times are no difference.
+"""Compare the configuration of two systems; ids, addresses, names and times are not compared.
 
-Of a fact that one side does not tell nothing is said but that it is unknown.
+A fact that one system does not report is unknown.
 """
 
 from leadline.inventory.diff.ceph import (

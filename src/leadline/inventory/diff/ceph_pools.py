@@ -8,7 +8,7 @@ from statistics import median
 
 from leadline.inventory.ceph.autoscaler import Mode
 from leadline.inventory.ceph.model import CephInventory, Osd, Pool
-from leadline.inventory.ceph.placement import Placement, explained, placement_of
+from leadline.inventory.ceph.placement import Placement, compute_placement, format_advice
 from leadline.inventory.diff.model import Collector, Fact, Topic
 from leadline.text import counted, listed, percent
 from leadline.units import format_size
@@ -35,7 +35,7 @@ def compare_pools(
             pairs[subject] = left, right
     if not pairs:
         return
-    placements = placement_of(base), placement_of(candidate)
+    placements = compute_placement(base), compute_placement(candidate)
     reasons = {
         subject: _explain_pg_num(placements, pair)
         for subject, pair in pairs.items()
@@ -145,7 +145,7 @@ def _pg_num_reason(placement: Placement, pool: Pool) -> str:
             if advice.pool.pool_id == pool.id:
                 later = advice.budget < root.settings.budget
                 order = ", after the shares of pools with smaller ids" if later else ""
-                return f"by the autoscaler: {explained(advice, root.settings)}{order}"
+                return f"by the autoscaler: {format_advice(advice, root.settings)}{order}"
     return "by the autoscaler or by hand, which cannot be recomputed"
 
 

@@ -1,7 +1,7 @@
-"""StorageClasses, and what their parameters mean to the driver that is behind each.
+"""Read StorageClasses: the meaning of their parameters to each driver.
 
-Sources of the parameters and their defaults: the drivers' own documentation of StorageClasses
-(ceph-csi docs/deploy-rbd.md and deploy-cephfs.md, OpenEBS Mayastor, ZFS LocalPV, Longhorn).
+Sources of parameters and defaults: the drivers' documentation of StorageClasses (ceph-csi
+docs/deploy-rbd.md and deploy-cephfs.md, OpenEBS Mayastor, ZFS LocalPV, Longhorn).
 """
 
 from __future__ import annotations
@@ -26,29 +26,28 @@ from leadline.inventory.kubernetes.models import (
     Volumes,
     ZfsVolumes,
 )
-from leadline.inventory.kubernetes.objects import Objects, Part, named
+from leadline.inventory.kubernetes.objects import Objects, Part, object_name
 
-# Whether Ceph's clients in a cluster read the near copy: Rook, ceph-csi's settings and the
-# arguments of its driver may each say so.
-#  Sources: ceph-csi docs/deploy-rbd.md, Rook Documentation/Storage-Configuration/Ceph-CSI.
+# Read affinity of Ceph's clients: set by Rook, ceph-csi's settings or the arguments of its driver.
+# Sources: ceph-csi docs/deploy-rbd.md, Rook Documentation/Storage-Configuration/Ceph-CSI.
 
 _SETTINGS = ("csi-cluster-config-json", "config.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affinities:
-    """`by_cluster`: by ceph-csi's id of a cluster; `for_all`: what a driver's arguments say."""
+    """`by_cluster` is by ceph-csi's id of a cluster, `for_all` from a driver's arguments."""
 
     by_cluster: Mapping[str, ReadAffinity]
     for_all: ReadAffinity | None
 
-    def of(self, cluster_id: str) -> ReadAffinity | None:
-        """None where nothing that was read says anything."""
+    def find(self, cluster_id: str) -> ReadAffinity | None:
+        """Return the affinity of a cluster; None: unknown."""
         return self.by_cluster.get(cluster_id, self.for_all)
 
 
 def read_affinities(objects: Objects, clusters: Sequence[CephCluster]) -> Affinities:
-    """What each object says; the driver's own settings count more than what Rook is told."""
+    """Read the affinities of all objects; the driver's settings override Rook's."""
     found: dict[str, ReadAffinity] = {}
     for cluster in clusters:
         if cluster.read_affinity is not None:
@@ -58,16 +57,16 @@ def read_affinities(objects: Objects, clusters: Sequence[CephCluster]) -> Affini
                 labels=cluster.read_affinity_labels,
                 told_by=f"CephCluster {cluster.namespace}/{cluster.name}",
             )
-    found |= _of_connections(objects)
-    for settings in objects.read(ObjectKind.CONFIG_MAP, _of_settings):
+    found |= _read_connections(objects)
+    for settings in objects.read(ObjectKind.CONFIG_MAP, _read_settings):
         found |= settings
     arguments = [
-        one for one in objects.read(ObjectKind.DAEMON_SET, _of_arguments) if one is not None
+        one for one in objects.read(ObjectKind.DAEMON_SET, _read_arguments) if one is not None
     ]
     return Affinities(by_cluster=found, for_all=next(iter(arguments), None))
 
 
-def _of_settings(item: Part) -> dict[str, ReadAffinity]:
+def _read_settings(item: Part) -> dict[str, ReadAffinity]:
     found = {}
     for name in _SETTINGS:
         text = item.at("data", name).text
@@ -78,20 +77,20 @@ def _of_settings(item: Part) -> dict[str, ReadAffinity]:
         except (ValueError, RecursionError) as error:
             raise item.at("data", name).wrong("JSON") from error
         for cluster in decoded.elements():
-            affinity = _affinity(cluster.at("readAffinity"), f"ConfigMap {named(item)}")
+            affinity = _affinity(cluster.at("readAffinity"), f"ConfigMap {object_name(item)}")
             if affinity is not None:
                 found[cluster.at("clusterID").word] = affinity
     return found
 
 
-def _of_connections(objects: Objects) -> dict[str, ReadAffinity]:
-    """By ClientProfile, the name of which is the id that StorageClasses give."""
+def _read_connections(objects: Objects) -> dict[str, ReadAffinity]:
+    """Read CephConnections by ClientProfile, whose name is the id in StorageClasses."""
 
     def connection(item: Part) -> tuple[str, ReadAffinity | None]:
         part = item.at("spec", "readAffinity")
         name = item.at("metadata", "name").word
         labels = part.at("crushLocationLabels").texts()
-        told_by = f"CephConnection {named(item)}"
+        told_by = f"CephConnection {object_name(item)}"
         return name, (
             ReadAffinity(enabled=True, labels=labels, told_by=told_by) if part.there else None
         )
@@ -115,7 +114,7 @@ def _affinity(part: Part, told_by: str) -> ReadAffinity | None:
     return ReadAffinity(enabled=part.at("enabled").on, labels=labels, told_by=told_by)
 
 
-def _of_arguments(item: Part) -> ReadAffinity | None:
+def _read_arguments(item: Part) -> ReadAffinity | None:
     """`--enable-read-affinity=true --crush-location-labels=a,b` of ceph-csi's RBD plugin."""
     for container in item.at("spec", "template", "spec", "containers").elements():
         arguments = dict(
@@ -126,7 +125,7 @@ def _of_arguments(item: Part) -> ReadAffinity | None:
             return ReadAffinity(
                 enabled=True,
                 labels=tuple(label for label in labels.split(",") if label),
-                told_by=f"DaemonSet {named(item)}",
+                told_by=f"DaemonSet {object_name(item)}",
             )
     return None
 
@@ -145,15 +144,14 @@ _STRIPE = ("stripeUnit", "stripeCount", "objectSize")
 def class_reader(
     objects: Objects, clusters: Sequence[CephCluster]
 ) -> Callable[[Part], StorageClass]:
-    """Reads a StorageClass; what is set beside it, in the driver's settings, is taken from
-    `objects`."""
+    """Return a reader of StorageClasses; settings of the driver are read from `objects`."""
     affinities = read_affinities(objects, clusters)
 
     def read(item: Part) -> StorageClass:
         metadata = item.at("metadata")
-        notes = {key: one.on for key, one in metadata.at("annotations").members()}
+        notes = {key: part.on for key, part in metadata.at("annotations").members()}
         parts = dict(item.at("parameters").members())
-        given = {name: one.word for name, one in parts.items()}
+        given = {name: part.word for name, part in parts.items()}
         provisioner = item.at("provisioner").word
         return StorageClass(
             name=metadata.at("name").word,
@@ -224,7 +222,7 @@ def _rbd(given: Mapping[str, str], affinities: Affinities, fs_type: str) -> Ceph
         encryption_type=given.get("encryptionType", ""),
         kms_id=given.get("encryptionKMSID", ""),
         fs_type=fs_type,
-        read_affinity=affinities.of(given.get("clusterID", "")),
+        read_affinity=affinities.find(given.get("clusterID", "")),
     )
 
 
@@ -241,7 +239,7 @@ def _cephfs(given: Mapping[str, str], affinities: Affinities) -> CephVolumes:
         encrypted=_switch(given, "encrypted"),
         encryption_type=given.get("encryptionType", ""),
         kms_id=given.get("encryptionKMSID", ""),
-        read_affinity=affinities.of(given.get("clusterID", "")),
+        read_affinity=affinities.find(given.get("clusterID", "")),
     )
 
 
@@ -269,12 +267,11 @@ def _switch(given: Mapping[str, str], name: str) -> bool:
     return given.get(name, "").lower() in ("true", "yes", "1")
 
 
-# What stands behind a StorageClass of a Kubernetes cluster.
+# Queries of the inventory.
 
 
 def pool_of_class(inventory: KubernetesInventory, name: str) -> str:
-    """Ceph's pool that holds the data of the class's volumes; empty where the class is not of
-    Ceph's, is not in the inventory, or does not tell."""
+    """Return the Ceph pool that holds a class's data; empty: unknown, or not a class of Ceph."""
     volumes = _ceph(inventory, name)
     if volumes is None:
         return ""
@@ -283,15 +280,15 @@ def pool_of_class(inventory: KubernetesInventory, name: str) -> str:
         return named
     pools = [
         pool.name
-        for one in inventory.filesystems
-        if one.name == volumes.fs_name
-        for pool in one.data_pools
+        for filesystem in inventory.filesystems
+        if filesystem.name == volumes.fs_name
+        for pool in filesystem.data_pools
     ]
     return pools[0] if len(pools) == 1 else ""
 
 
 def reads_near(inventory: KubernetesInventory, name: str) -> bool:
-    """Whether clients of the class's volumes read the copy that is near them."""
+    """Return whether clients of a class's volumes read the nearest copy."""
     volumes = _ceph(inventory, name)
     if volumes is None:
         return False

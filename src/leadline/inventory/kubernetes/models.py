@@ -1,7 +1,6 @@
-"""What a Kubernetes cluster is: a model built from its objects alone (`reading`).
+"""The inventory of a Kubernetes cluster, built from its objects (`reading`).
 
-Sizes in bytes, processors in cores. None means that nothing that was read tells; `gaps` say what
-could not be read, and why.
+Sizes in bytes, processors in cores. None: unknown. `gaps` name what could not be read, and why.
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ from pydantic import AfterValidator, Field
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.host import Snapshot
 
-# What a StorageClass makes volumes of, in the words of the system behind it.
-#  Empty text means that the class does not say, so that the driver's default holds; None means
-# that nothing that was read says.
+# Volumes of a StorageClass, in the terms of its driver. Empty: the driver's default. None: unknown.
 
 
 class Mounter(StrEnum):
-    """The client on a node that serves a volume of Ceph's."""
+    """The client on a node that serves a Ceph volume."""
 
     KRBD = "krbd"
     RBD_NBD = "rbd-nbd"
@@ -29,8 +26,7 @@ class Mounter(StrEnum):
 
 
 class ReadAffinity(Snapshot):
-    """Whether clients read the copy that is near. `labels` of nodes say what near means; `told_by`
-    is the object that says so."""
+    """Whether clients read the nearest copy, by `labels` of nodes. `told_by`: the source object."""
 
     enabled: bool
     labels: tuple[str, ...] = ()
@@ -38,8 +34,11 @@ class ReadAffinity(Snapshot):
 
 
 class CephVolumes(Snapshot):
-    """An RBD image, or a subvolume of a CephFS. `data_pool` is set where data lies elsewhere than
-    the rest, as with erasure code. `cluster_id` is ceph-csi's name of the cluster."""
+    """An RBD image, or a subvolume of a CephFS.
+
+    `data_pool` is set if data has its own pool, as with erasure code. `cluster_id` is ceph-csi's
+    name of the cluster.
+    """
 
     kind: Literal["ceph-rbd", "cephfs"]
     cluster_id: str
@@ -70,7 +69,7 @@ class MayastorVolumes(Snapshot):
 
 
 class ZfsVolumes(Snapshot):
-    """`dataset` is a filesystem of ZFS, `zvol` a block device of it with another on top."""
+    """`dataset` is a ZFS file system, `zvol` a block device with another file system."""
 
     kind: Literal["zfs"] = "zfs"
     pool: str
@@ -85,7 +84,7 @@ class ZfsVolumes(Snapshot):
 
 
 class LonghornVolumes(Snapshot):
-    """`data_engine` v1 is a process and iSCSI, v2 is SPDK. None: Longhorn's settings decide."""
+    """`data_engine` v1 is a process and iSCSI, v2 is SPDK. None: Longhorn's settings apply."""
 
     kind: Literal["longhorn"] = "longhorn"
     data_engine: str
@@ -99,14 +98,14 @@ class LonghornVolumes(Snapshot):
 
 
 class LocalVolumes(Snapshot):
-    """Folders or disks of the node that the pod is on."""
+    """Folders or disks of the pod's node."""
 
     kind: Literal["local"] = "local"
     path: str = ""
 
 
 class OtherVolumes(Snapshot):
-    """A driver that Leadline does not know better: its parameters say what there is to say."""
+    """A driver that Leadline does not know, with its parameters only."""
 
     kind: Literal["other"] = "other"
 
@@ -123,8 +122,10 @@ class Parameter(Snapshot):
 
 
 class StorageClass(Snapshot):
-    """`parameters` as the class has them, without what is secret; `volumes` is what they mean.
-    `binding` is `Immediate` or `WaitForFirstConsumer`."""
+    """A class: its `parameters` without secrets, and their meaning (`volumes`).
+
+    `binding` is `Immediate` or `WaitForFirstConsumer`.
+    """
 
     name: str
     provisioner: str
@@ -138,11 +139,11 @@ class StorageClass(Snapshot):
     volumes: Volumes
 
 
-# What Rook and OpenShift Data Foundation are told to run. Sizes in bytes, processors in cores.
+# Rook and OpenShift Data Foundation, as configured.
 
 
 class Resources(Snapshot):
-    """Of one kind of daemon (`osd`, `mon`); None where nothing is set."""
+    """Resources of one kind of daemon (`osd`, `mon`); None: not set."""
 
     daemon: str
     cpu_request: float | None
@@ -152,8 +153,10 @@ class Resources(Snapshot):
 
 
 class Network(Snapshot):
-    """`provider` is `host`, `multus` or empty for the pods' own network; `selectors` name Multus'
-    networks. None: the daemons' own settings decide."""
+    """`provider` is `host`, `multus` or empty for the pod network.
+
+    `selectors` name Multus' networks. None: the daemons' settings apply.
+    """
 
     provider: str
     selectors: tuple[str, ...]
@@ -163,9 +166,11 @@ class Network(Snapshot):
 
 
 class DeviceSet(Snapshot):
-    """Disks for OSDs: `count` OSDs on volumes of `storage_class` of `size_bytes`. `replica` of ODF:
-    the count is of each of so many failure domains. `osd`: what each OSD may use, where that is
-    set."""
+    """Disks for OSDs: `count` OSDs on volumes of `storage_class` of `size_bytes`.
+
+    With `replica` (ODF), the count is that of each of `replica` failure domains. `osd`: the
+    resources of each OSD, if set.
+    """
 
     name: str
     count: int
@@ -179,9 +184,11 @@ class DeviceSet(Snapshot):
 
 
 class CephCluster(Snapshot):
-    """`fsid`, `health`, `version` as Rook last saw them. `zones` are those of monitors in a
-    stretched cluster. `encrypted`: OSDs on dm-crypt, None where nothing is said. `resources`: what
-    is set for daemons."""
+    """Rook's cluster. `fsid`, `health`, `version` are Rook's last observation.
+
+    `zones` are those of monitors in a stretched cluster. `encrypted`: OSDs on dm-crypt, None:
+    unknown. `resources`: those set for daemons.
+    """
 
     namespace: str
     name: str
@@ -206,8 +213,10 @@ class CephCluster(Snapshot):
 
 
 class PoolSpec(Snapshot):
-    """Copies, or `data_chunks` and `coding_chunks` of erasure code. `per_domain`: copies within
-    one failure domain, where that is more than one."""
+    """Copies, or `data_chunks` and `coding_chunks` of erasure code.
+
+    `per_domain`: copies in one failure domain, if more than one.
+    """
 
     size: int | None
     data_chunks: int | None
@@ -230,7 +239,7 @@ class CephBlockPool(Snapshot):
 
 
 class DataPool(Snapshot):
-    """`name` is the pool's in Ceph."""
+    """A data pool; `name` is its name in Ceph."""
 
     name: str
     spec: PoolSpec
@@ -248,8 +257,11 @@ class CephFilesystem(Snapshot):
 
 
 class StorageCluster(Snapshot):
-    """OpenShift Data Foundation. `failure_domain` such as `zone`, by the label
-    `failure_domain_key` of nodes, whose values are `failure_domain_values`."""
+    """OpenShift Data Foundation.
+
+    `failure_domain`, such as `zone`, is the label `failure_domain_key` of nodes with the values
+    `failure_domain_values`.
+    """
 
     namespace: str
     name: str
@@ -270,17 +282,16 @@ class StorageCluster(Snapshot):
     host_network: bool
 
 
-def sound(text: str) -> str:
-    """Text that can be written as UTF-8: half a character, as in a name of a file or in a
-    stranger's JSON, becomes a question mark."""
+def replace_surrogates(text: str) -> str:
+    """Replace surrogates in untrusted text, which UTF-8 cannot encode, with question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-Sound = Annotated[str, AfterValidator(sound)]
+Sound = Annotated[str, AfterValidator(replace_surrogates)]
 
 
 class Gap(Snapshot):
-    """Something that could not be seen, and why: no permission, a damaged file."""
+    """Data that could not be read, and the reason: no permission, a damaged file."""
 
     what: Sound
     reason: Sound
@@ -294,7 +305,7 @@ class Place(Snapshot):
 
 
 class Node(Snapshot):
-    """A machine of the cluster. `cpu` is its processors, `cpu_allocatable` what pods may have."""
+    """A node. `cpu` is its processors, `cpu_allocatable` those available to pods."""
 
     name: str
     ready: bool | None
@@ -319,7 +330,7 @@ class Node(Snapshot):
 
 
 class CsiDriver(Snapshot):
-    """What a driver told Kubernetes of itself. `nodes` counts those that it runs on."""
+    """A CSI driver as registered. `nodes` counts the nodes that it runs on."""
 
     name: str
     attach_required: bool
@@ -330,7 +341,7 @@ class CsiDriver(Snapshot):
 
 
 class Workload(Snapshot):
-    """A daemon or controller that makes volumes: its images and the containers' processors."""
+    """A DaemonSet or Deployment that provides volumes, with its images."""
 
     kind: Literal["DaemonSet", "Deployment"]
     namespace: str
@@ -341,8 +352,10 @@ class Workload(Snapshot):
 
 
 class IoEngine(Snapshot):
-    """OpenEBS Mayastor's data path on each node. `cores` are those that it polls without pause, as
-    its arguments list them; empty where the arguments do not say."""
+    """OpenEBS Mayastor's data path on each node.
+
+    `cores` are the polled cores of its arguments; empty: not in the arguments.
+    """
 
     namespace: str
     image: str
@@ -355,7 +368,7 @@ class IoEngine(Snapshot):
 
 
 class DiskPool(Snapshot):
-    """A disk of a node in Mayastor's hands."""
+    """A disk of a node that Mayastor uses."""
 
     name: str
     node: str
@@ -378,7 +391,7 @@ class LonghornSetting(Snapshot):
 
 
 class Longhorn(Snapshot):
-    """`disks` counts the disks of all its nodes; `kinds` are theirs (`filesystem`, `block`)."""
+    """Longhorn. `disks` counts the disks of all nodes, `kinds` are `filesystem` or `block`."""
 
     version: str
     nodes: int
@@ -388,7 +401,7 @@ class Longhorn(Snapshot):
 
 
 class Operator(Snapshot):
-    """KubeVirt or CDI. `gates` are the features that are switched on."""
+    """KubeVirt or CDI. `gates` are the enabled feature gates."""
 
     version: str
     phase: str
@@ -396,8 +409,11 @@ class Operator(Snapshot):
 
 
 class KubernetesInventory(Snapshot):
-    """A cluster at one moment. `uid` is that of the namespace `kube-system`, which no other cluster
-    has. `ceph` is Ceph's own inventory of the cluster that Rook runs."""
+    """A cluster at one time.
+
+    `uid` is that of the namespace `kube-system`, unique to the cluster. `ceph` is Ceph's own
+    inventory of the cluster that Rook runs.
+    """
 
     uid: str
     version: str
@@ -424,4 +440,4 @@ class KubernetesInventory(Snapshot):
         return tuple(sorted({node.zone for node in self.nodes if node.zone}))
 
     def storage_class(self, name: str) -> StorageClass | None:
-        return next((one for one in self.storage_classes if one.name == name), None)
+        return next((item for item in self.storage_classes if item.name == name), None)

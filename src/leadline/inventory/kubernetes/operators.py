@@ -1,4 +1,4 @@
-"""What runs to make volumes and virtual machines."""
+"""Read nodes and the resources of storage operators: Rook, ODF, Mayastor, ZFS, Longhorn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_workload(kind: Literal["DaemonSet", "Deployment"]) -> Callable[[Part], 
             name=item.at("metadata", "name").word,
             images=tuple(
                 dict.fromkeys(
-                    image for one in containers.elements() if (image := one.at("image").word)
+                    image for item in containers.elements() if (image := item.at("image").word)
                 )
             ),
             ready=ready.integer,
@@ -78,24 +78,24 @@ _REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/r
 _TYPE = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _ROLE = "node-role.kubernetes.io/"
 
-# Node -> names of its drivers; None where CSINodes were not seen.
+# Node -> names of its drivers; None: CSINodes are unknown.
 DriverNodes = Mapping[str, tuple[str, ...]] | None
 
 
 def driver_nodes(objects: Objects) -> DriverNodes:
-    """Which drivers each node has."""
+    """Return the drivers of each node."""
     if ObjectKind.CSI_NODE not in objects.by_kind:
         return None
 
     def pair(item: Part) -> tuple[str, tuple[str, ...]]:
-        drivers = (one.at("name").word for one in item.at("spec", "drivers").elements())
+        drivers = (driver.at("name").word for driver in item.at("spec", "drivers").elements())
         return item.at("metadata", "name").word, tuple(sorted(drivers))
 
     return dict(objects.read(ObjectKind.CSI_NODE, pair))
 
 
 def node_reader(drivers: DriverNodes) -> Callable[[Part], Node]:
-    """Reads a Node, with the drivers that its CSINode names."""
+    """Return a reader of Nodes, with the drivers of their CSINodes."""
 
     def read(item: Part) -> Node:
         labels = {key: value.word for key, value in item.at("metadata", "labels").members()}
@@ -130,7 +130,7 @@ def node_reader(drivers: DriverNodes) -> Callable[[Part], Node]:
             memory_bytes=capacity.at("memory").size_bytes,
             memory_allocatable_bytes=allocatable.at("memory").size_bytes,
             hugepages_bytes=sum(pages) if capacity.there else None,
-            taints=tuple(_taint(one) for one in item.at("spec", "taints").elements()),
+            taints=tuple(_format_taint(taint) for taint in item.at("spec", "taints").elements()),
             csi_drivers=None if drivers is None else drivers.get(name, ()),
         )
 
@@ -138,14 +138,14 @@ def node_reader(drivers: DriverNodes) -> Callable[[Part], Node]:
 
 
 def _ready(status: Part) -> bool | None:
-    for one in status.at("conditions").elements():
-        if one.at("type").text == "Ready":
-            return one.at("status").text == "True" or one.at("status").on
+    for condition in status.at("conditions").elements():
+        if condition.at("type").text == "Ready":
+            return condition.at("status").on
     return None
 
 
-def _taint(part: Part) -> str:
-    """`KEY=VALUE:EFFECT`, as kubectl writes it."""
+def _format_taint(part: Part) -> str:
+    """Return `KEY=VALUE:EFFECT`, as kubectl writes it."""
     key, value, effect = (part.at(name).word for name in ("key", "value", "effect"))
     return f"{key}{'=' if value else ''}{value}:{effect}"
 
@@ -155,7 +155,7 @@ def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def read_csi_driver(drivers: DriverNodes) -> Callable[[Part], CsiDriver]:
-    """Reads a CSIDriver, with the number of nodes that have it."""
+    """Return a reader of CSIDrivers, with the number of their nodes."""
 
     def read(item: Part) -> CsiDriver:
         name, spec = item.at("metadata", "name").word, item.at("spec")
@@ -166,19 +166,19 @@ def read_csi_driver(drivers: DriverNodes) -> Callable[[Part], CsiDriver]:
             storage_capacity=spec.at("storageCapacity").on,
             fs_group_policy=spec.at("fsGroupPolicy").word,
             modes=spec.at("volumeLifecycleModes").texts(),
-            nodes=None if drivers is None else sum(name in of for of in drivers.values()),
+            nodes=None if drivers is None else sum(name in names for names in drivers.values()),
         )
 
     return read
 
 
-# Rook's custom resources, and OpenShift Data Foundation's.
+# Custom resources of Rook and OpenShift Data Foundation.
 
 
 def read_ceph_cluster(item: Part) -> CephCluster:
     metadata, spec, status = item.at("metadata"), item.at("spec"), item.at("status")
     affinity = spec.at("csi", "readAffinity")
-    sets = tuple(_rook_set(one) for one in spec.at("storage", "storageClassDeviceSets").elements())
+    sets = tuple(map(_rook_set, spec.at("storage", "storageClassDeviceSets").elements()))
     return CephCluster(
         namespace=metadata.at("namespace").word,
         name=metadata.at("name").word,
@@ -190,12 +190,12 @@ def read_ceph_cluster(item: Part) -> CephCluster:
         phase=status.at("phase").word,
         monitors=spec.at("mon", "count").integer,
         zones=tuple(
-            one.at("name").word for one in spec.at("mon", "stretchCluster", "zones").elements()
+            zone.at("name").word for zone in spec.at("mon", "stretchCluster", "zones").elements()
         ),
         network=read_network(spec.at("network")),
         device_sets=sets,
         device_classes=tuple(
-            one.at("name").word for one in status.at("storage", "deviceClasses").elements()
+            item.at("name").word for item in status.at("storage", "deviceClasses").elements()
         ),
         encrypted=_encrypted(spec, sets),
         kms=spec.at("security", "kms", "connectionDetails", "KMS_PROVIDER").word,
@@ -208,17 +208,16 @@ def read_ceph_cluster(item: Part) -> CephCluster:
 
 
 def _encrypted(spec: Part, sets: tuple[DeviceSet, ...]) -> bool | None:
-    """Whether all OSDs are made on dm-crypt, as far as the cluster's resource says."""
-    told = [one.encrypted for one in sets if one.encrypted is not None]
+    """Return whether the resource puts all OSDs on dm-crypt; None: unknown."""
     config = spec.at("storage", "config", "encryptedDevice").flag
-    told += [config] if config is not None else []
-    return all(told) if told else None
+    known = [flag for flag in (*(item.encrypted for item in sets), config) if flag is not None]
+    return all(known) if known else None
 
 
 def _rook_set(part: Part) -> DeviceSet:
     templates = list(part.at("volumeClaimTemplates").elements())
     claim = next(
-        (one for one in templates if one.at("metadata", "name").text == "data"),
+        (claim for claim in templates if claim.at("metadata", "name").text == "data"),
         templates[0] if templates else Part(f"{part.path}.volumeClaimTemplates", None),
     )
     notes = claim.at("metadata", "annotations")
@@ -235,13 +234,13 @@ def _device_set(part: Part, claim: Part, device_class: str) -> DeviceSet:
         portable=part.at("portable").on,
         encrypted=part.at("encrypted").flag,
         device_class=device_class,
-        osd=_of_daemon("osd", part.at("resources")) if part.at("resources").value else None,
+        osd=_read_resources("osd", part.at("resources")) if part.at("resources").value else None,
     )
 
 
 def read_network(part: Part) -> Network:
-    """The network of a CephCluster, and of a StorageCluster, which hands it on."""
-    selectors = {key: one.word for key, one in part.at("selectors").members()}
+    """Read the network of a CephCluster or StorageCluster."""
+    selectors = {key: value.word for key, value in part.at("selectors").members()}
     connections = part.at("connections")
     provider = part.at("provider").word
     return Network(
@@ -255,10 +254,10 @@ def read_network(part: Part) -> Network:
 
 def _resources(part: Part) -> Iterator[Resources]:
     for daemon, given in part.members():
-        yield _of_daemon(daemon, given)
+        yield _read_resources(daemon, given)
 
 
-def _of_daemon(daemon: str, given: Part) -> Resources:
+def _read_resources(daemon: str, given: Part) -> Resources:
     return Resources(
         daemon=daemon,
         cpu_request=given.at("requests", "cpu").quantity,
@@ -272,7 +271,7 @@ def read_block_pool(item: Part) -> CephBlockPool:
     metadata = item.at("metadata")
     return CephBlockPool(
         namespace=metadata.at("namespace").word,
-        # `spec.name` is for the pools of managers, whose names no object may have.
+        # `spec.name` names pools of managers, whose names are invalid for objects.
         name=item.at("spec", "name").word or metadata.at("name").word,
         phase=item.at("status", "phase").word,
         mirrored=item.at("spec", "mirroring", "enabled").on,
@@ -286,7 +285,7 @@ def _pool(part: Part) -> PoolSpec:
     ratio = replicated.at("targetSizeRatio").quantity
     options = part.at("parameters")
     return PoolSpec(
-        # Rook writes the form that a pool has not as zeros.
+        # Rook writes zeros for the form that a pool does not have.
         size=size or None,
         data_chunks=chunks or None,
         coding_chunks=erasure.at("codingChunks").integer if chunks else None,
@@ -317,12 +316,12 @@ def read_filesystem(item: Part) -> CephFilesystem:
         active_standby=server.at("activeStandby").on,
         metadata_pool=_pool(spec.at("metadataPool")),
         data_pools=tuple(pools),
-        mds_resources=_of_daemon("mds", given) if given.value else None,
+        mds_resources=_read_resources("mds", given) if given.value else None,
     )
 
 
 def _data_pool_name(filesystem: str, number: int, part: Part) -> str:
-    """Rook puts the filesystem's name before a pool's, and counts those without one."""
+    """Return `FILESYSTEM-POOL`; Rook numbers pools without a name."""
     return f"{filesystem}-{part.at('name').text or f'data{number}'}"
 
 
@@ -344,8 +343,8 @@ def read_storage_cluster(item: Part) -> StorageCluster:
         resource_profile=spec.at("resourceProfile").word,
         resources=tuple(_resources(spec.at("resources"))),
         device_sets=tuple(
-            _device_set(one, one.at("dataPVCTemplate", "spec"), one.at("deviceClass").word)
-            for one in spec.at("storageDeviceSets").elements()
+            _device_set(item, item.at("dataPVCTemplate", "spec"), item.at("deviceClass").word)
+            for item in spec.at("storageDeviceSets").elements()
         ),
         encrypted=encryption.at("enable").on or encryption.at("clusterWide").on,
         kms=encryption.at("kms", "enable").on,
@@ -355,13 +354,13 @@ def read_storage_cluster(item: Part) -> StorageCluster:
 
 
 def _topology(status: Part, key: str) -> tuple[str, ...]:
-    """The values of the failure domain's label, as older releases tell them."""
+    """Return the values of the failure domain's label, as older releases report them."""
     return status.at("nodeTopologies", "labels", key).texts() if key else ()
 
 
 # OpenEBS Mayastor, ZFS LocalPV and Longhorn.
 
-# The settings that bear on I/O.
+# Settings that affect I/O.
 _LONGHORN_SETTINGS = re.compile(
     r"default-replica-count|default-data-locality|default-data-engine|v[12]-data-engine"
     r"|(v2-)?data-engine-.*|v2-data-engine-.*|guaranteed-.*cpu|storage-network.*"
@@ -372,13 +371,15 @@ _LONGHORN_VERSION = "current-longhorn-version"
 
 
 def read_io_engine(item: Part) -> IoEngine | None:
-    """The DaemonSet of Mayastor's data path; None of any other."""
+    """Read the DaemonSet of Mayastor's data path; None for another DaemonSet."""
     for container in item.at("spec", "template", "spec", "containers").elements():
         if container.at("name").text != "io-engine":
             continue
         resources = container.at("resources")
         limits = dict(resources.at("limits").members())
-        pages = [one.size_bytes or 0 for key, one in limits.items() if key.startswith("hugepages-")]
+        pages = [
+            size.size_bytes or 0 for key, size in limits.items() if key.startswith("hugepages-")
+        ]
         return IoEngine(
             namespace=item.at("metadata", "namespace").word,
             image=container.at("image").word,
@@ -393,8 +394,8 @@ def read_io_engine(item: Part) -> IoEngine | None:
 
 
 def polled_cores(arguments: Iterable[str]) -> tuple[int, ...]:
-    """The cores of `-l1,2`, `-l 1-3` or `-m 0x6`; none where the arguments do not say."""
-    words = [word for one in arguments for word in one.split()]
+    """Return the cores of `-l1,2`, `-l 1-3` or `-m 0x6`; empty without such an argument."""
+    words = [word for argument in arguments for word in argument.split()]
     for number, word in enumerate(words):
         following = words[number + 1] if number + 1 < len(words) else ""
         for flag, read in _CORE_FLAGS:
@@ -405,7 +406,7 @@ def polled_cores(arguments: Iterable[str]) -> tuple[int, ...]:
     return ()
 
 
-def _listed(text: str) -> tuple[int, ...]:
+def _parse_list(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in text.strip("[]()").split(","):
         low, _, high = part.partition("-")
@@ -418,7 +419,7 @@ def _listed(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _masked(text: str) -> tuple[int, ...]:
+def _parse_mask(text: str) -> tuple[int, ...]:
     try:
         mask = int(text[:64], 16)
     except ValueError:
@@ -427,10 +428,10 @@ def _masked(text: str) -> tuple[int, ...]:
 
 
 _CORE_FLAGS = (
-    ("--core-list", _listed),
-    ("--reactor-mask", _masked),
-    ("-l", _listed),
-    ("-m", _masked),
+    ("--core-list", _parse_list),
+    ("--reactor-mask", _parse_mask),
+    ("-l", _parse_list),
+    ("-m", _parse_mask),
 )
 
 
@@ -448,19 +449,19 @@ def read_disk_pool(item: Part) -> DiskPool:
 
 
 def read_zfs_node(item: Part) -> tuple[ZfsPool, ...]:
-    """The pools of one node, the name of which is the object's."""
+    """Read the pools of a node, whose name is that of the object."""
     return tuple(
         ZfsPool(
             node=item.at("metadata", "name").word,
-            name=one.at("name").word,
-            free_bytes=one.at("free").size_bytes,
+            name=pool.at("name").word,
+            free_bytes=pool.at("free").size_bytes,
         )
-        for one in item.at("pools").elements()
+        for pool in item.at("pools").elements()
     )
 
 
 def read_longhorn(objects: Objects) -> Longhorn | None:
-    """None where there are neither settings nor nodes of Longhorn's."""
+    """Read Longhorn; None without its settings and nodes."""
     if not {ObjectKind.LONGHORN_SETTING, ObjectKind.LONGHORN_NODE} & objects.by_kind.keys():
         return None
 
@@ -469,7 +470,8 @@ def read_longhorn(objects: Objects) -> Longhorn | None:
 
     def disks(item: Part) -> tuple[str, ...]:
         return tuple(
-            one.at("diskType").text or "filesystem" for _, one in item.at("spec", "disks").members()
+            disk.at("diskType").text or "filesystem"
+            for _, disk in item.at("spec", "disks").members()
         )
 
     settings = dict(objects.read(ObjectKind.LONGHORN_SETTING, setting))
@@ -477,8 +479,8 @@ def read_longhorn(objects: Objects) -> Longhorn | None:
     return Longhorn(
         version=settings.get(_LONGHORN_VERSION, ""),
         nodes=len(nodes),
-        disks=sum(len(one) for one in nodes),
-        kinds=tuple(sorted({kind for one in nodes for kind in one})),
+        disks=sum(map(len, nodes)),
+        kinds=tuple(sorted({kind for kinds in nodes for kind in kinds})),
         settings=tuple(
             LonghornSetting(name=name, value=settings[name])
             for name in sorted(settings)

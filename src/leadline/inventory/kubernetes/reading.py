@@ -1,4 +1,4 @@
-"""Builds the model of a Kubernetes cluster from a capture. Pure: no cluster is asked."""
+"""Build the inventory of a Kubernetes cluster from a capture."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.kubernetes.classes import class_reader
 from leadline.inventory.kubernetes.kinds import VERSION, ObjectKind
-from leadline.inventory.kubernetes.models import Gap, KubernetesInventory, sound
-from leadline.inventory.kubernetes.objects import Dumps, Malformed, Objects, decode, objects_in
+from leadline.inventory.kubernetes.models import KubernetesInventory, replace_surrogates
+from leadline.inventory.kubernetes.objects import Dumps, Malformed, Objects, decode, read_objects
 from leadline.inventory.kubernetes.operators import (
     driver_nodes,
     node_reader,
@@ -30,22 +30,25 @@ from leadline.inventory.kubernetes.operators import (
 
 
 def kubernetes_inventory(dumps: Dumps) -> KubernetesInventory:
-    """The cluster that `dumps` (file name -> content) describe. What is damaged or was refused is
-    in its `gaps`; raises LeadlineError(`dumps-invalid`) where nothing is left."""
-    objects = objects_in(dumps)
+    """Build the inventory of the cluster that `dumps` (file name -> content) describe.
+
+    Damaged and refused data is in its `gaps`.
+
+    Raises:
+        LeadlineError: `dumps-invalid`: there is no data.
+    """
+    objects = read_objects(dumps)
     if not objects.by_kind and VERSION not in dumps:
         raise LeadlineError(
             errors.DUMPS_INVALID,
-            "there are no objects of a Kubernetes cluster in what was saved",
-            context=[f"{one.what}: {one.reason}" for one in objects.gaps[:5]],
+            "the dumps hold no Kubernetes objects",
+            context=[f"{gap.what}: {gap.reason}" for gap in objects.gaps[:5]],
             hint="save them: kubectl get storageclasses,nodes -o yaml > cluster.yaml",
         )
     drivers = driver_nodes(objects)
     ceph_clusters = objects.read(ObjectKind.CEPH_CLUSTER, read_ceph_cluster)
     longhorn = read_longhorn(objects)
-    io_engines = tuple(
-        one for one in objects.read(ObjectKind.DAEMON_SET, read_io_engine) if one is not None
-    )
+    io_engines = tuple(filter(None, objects.read(ObjectKind.DAEMON_SET, read_io_engine)))
     ceph = _ceph(objects, dumps, bool(ceph_clusters))
     kubevirt = objects.read(ObjectKind.KUBEVIRT, read_kubevirt)
     cdi = objects.read(ObjectKind.CDI, read_cdi)
@@ -74,21 +77,17 @@ def kubernetes_inventory(dumps: Dumps) -> KubernetesInventory:
         kubevirt=next(iter(kubevirt), None),
         cdi=next(iter(cdi), None),
         ceph=ceph,
-        gaps=_gaps(objects),
+        gaps=tuple(dict.fromkeys(objects.gaps)),
     )
 
 
-def _gaps(objects: Objects) -> tuple[Gap, ...]:
-    return tuple(dict.fromkeys(objects.gaps))
-
-
 def _ceph(objects: Objects, dumps: Dumps, expected: bool) -> CephInventory | None:
-    """Ceph's own inventory, where its dumps are among these."""
+    """Build Ceph's own inventory, if its dumps are present."""
     of_ceph = {name: content for name, content in dumps.items() if is_dump(name)}
     if STATUS.name not in of_ceph:
-        told = any(gap.what == "Ceph" for gap in objects.gaps)
-        if expected and not told:
-            objects.note("Ceph", "its own answers are not there: only what Rook is told to run")
+        noted = any(gap.what == "Ceph" for gap in objects.gaps)
+        if expected and not noted:
+            objects.note("Ceph", "its own dumps are missing: only Rook's configuration is known")
         return None
     try:
         return cluster_inventory(of_ceph)
@@ -98,7 +97,7 @@ def _ceph(objects: Objects, dumps: Dumps, expected: bool) -> CephInventory | Non
 
 
 def _uid(objects: Objects) -> str:
-    """Of the namespace kube-system, else of OpenShift's version; empty where neither is there."""
+    """Return the uid of the namespace kube-system, or OpenShift's cluster id; empty: unknown."""
     for item in objects.by_kind.get(ObjectKind.NAMESPACE, ()):
         try:
             if item.at("metadata", "name").text == "kube-system":
@@ -112,12 +111,12 @@ def _uid(objects: Objects) -> str:
 
 
 def _version(objects: Objects, dumps: Dumps) -> str:
-    """`v1.34.4`, of the API server; empty where it is not there."""
+    """Return the version of the API server, such as `v1.34.4`; empty: unknown."""
     if VERSION not in dumps:
         return ""
     decoded = decode(objects, VERSION, dumps[VERSION])
-    told = decoded.get("gitVersion") if isinstance(decoded, dict) else None
-    return sound(told) if isinstance(told, str) else ""
+    version = decoded.get("gitVersion") if isinstance(decoded, dict) else None
+    return replace_surrogates(version) if isinstance(version, str) else ""
 
 
 def _cluster_version(objects: Objects, *keys: str) -> str:

@@ -10,8 +10,8 @@ from leadline.inventory.ceph.model import CephInventory, notes, unfit
 from leadline.inventory.ceph.placement import (
     Disagreement,
     RootPlacement,
-    explained,
-    placement_of,
+    compute_placement,
+    format_advice,
 )
 from leadline.inventory.diff import Differing
 from leadline.inventory.kubernetes.models import KubernetesInventory
@@ -124,9 +124,9 @@ def kubernetes_output(inventory: KubernetesInventory, source: str) -> InventoryO
 
 
 def _placement(inventory: CephInventory) -> PlacementOutput:
-    placement = placement_of(inventory)
+    placement = compute_placement(inventory)
     return PlacementOutput.from_records(
-        placement, roots=[_root(root) for root in placement.roots], doubts=placement.doubts
+        placement, roots=[_root(root) for root in placement.roots], doubts=placement.caveats
     )
 
 
@@ -136,7 +136,7 @@ def _root(root: RootPlacement) -> RootPlacementOutput:
             advice,
             advice.pool,
             pool=advice.pool.name,
-            explanation=explained(advice, root.settings),
+            explanation=format_advice(advice, root.settings),
         )
         for advice in root.advice
     ]

@@ -1,7 +1,8 @@
-"""The arithmetic of placement groups: the published numbers, and the laws that it obeys."""
+"""The autoscaler: published numbers, and properties."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -15,10 +16,9 @@ from leadline.inventory.ceph.autoscaler import (
     Rule,
     Settings,
     advise,
+    compute_used,
+    find_rule,
     nearest_power_of_two,
-    rule_of,
-    settle,
-    used_of,
 )
 
 TIB = 1 << 40
@@ -38,6 +38,19 @@ def pool(number: int, size: int, ratio: float, pg_num: int = 1, **more: object) 
 
 def settings(rule: Rule, osds: int, target: int) -> Settings:
     return Settings(rule=rule, osds=osds, capacity_bytes=osds * TIB, target_pg_per_osd=target)
+
+
+def settle(pools: Iterable[PoolDemand], settings: Settings) -> tuple[PoolDemand, ...]:
+    """Return the pools after the passes of the autoscaler.
+
+    A second pass changes nothing: only acting depends on pg_num, not the result.
+    """
+    current = tuple(sorted(pools, key=lambda pool: pool.pool_id))
+    final = {item.pool.pool_id: item for item in advise(current, settings) if item.acts}
+    return tuple(
+        replace(pool, pg_num=final[pool.pool_id].final) if pool.pool_id in final else pool
+        for pool in current
+    )
 
 
 def numbers(pools: tuple[PoolDemand, ...]) -> list[int]:
@@ -111,7 +124,7 @@ def test_an_even_budget_would_not_give_what_is_seen() -> None:
     ],
 )
 def test_the_rule_by_release(version: tuple[int, ...], rule: Rule) -> None:
-    assert rule_of(version) is rule
+    assert find_rule(version) is rule
 
 
 def test_nothing_is_said_where_the_rule_or_the_capacity_is_unknown() -> None:
@@ -139,8 +152,8 @@ def test_the_nearest_power_is_a_power_and_nearest(raw: float) -> None:
 
 
 def test_what_counts_as_used_depends_on_the_release() -> None:
-    assert used_of((16, 2, 15), 100, 350, 3.0) == 300
-    assert used_of((17, 2, 0), 100, 350, 3.0) == 350
+    assert compute_used((16, 2, 15), 100, 350, 3.0) == 300
+    assert compute_used((17, 2, 0), 100, 350, 3.0) == 350
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.inventory.ceph.autoscaler import Rule
-from leadline.inventory.ceph.placement import explained, placement_of, uneven
+from leadline.inventory.ceph.placement import compute_placement, explain_uneven, format_advice
 from leadline.inventory.ceph.reading import cluster_inventory
 
 Dumps = dict[str, bytes]
@@ -19,7 +19,7 @@ def test_it_is_what_the_manager_of_the_cluster_says(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     dumps: Dumps = request.getfixturevalue(name)
-    placement = placement_of(cluster_inventory(dumps))
+    placement = compute_placement(cluster_inventory(dumps))
     assert placement.rule is Rule.WHAT_IS_LEFT
     assert placement.disagreements == ()
     told = {one["pool_name"]: one for one in json.loads(dumps["osd_pool_autoscale_status.json"])}
@@ -38,33 +38,31 @@ def test_without_the_manager_it_is_the_same_from_df(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     dumps: Dumps = request.getfixturevalue(name)
-    with_word = placement_of(cluster_inventory(dumps))
+    with_word = compute_placement(cluster_inventory(dumps))
     del dumps["osd_pool_autoscale_status.json"]
-    without = placement_of(cluster_inventory(dumps))
+    without = compute_placement(cluster_inventory(dumps))
     assert without.compared == 0
     for pools, others in zip(with_word.roots, without.roots, strict=True):
         assert [one.final for one in pools.advice] == [one.final for one in others.advice]
 
 
 def test_why_equal_ratios_have_unequal_pgs(scaled: Dumps) -> None:
-    (root,) = placement_of(cluster_inventory(scaled)).roots
-    said = uneven(root)
+    (root,) = compute_placement(cluster_inventory(scaled)).roots
+    said = explain_uneven(root)
     assert said is not None
-    assert "a and b have the same target ratio (0.49), yet 64 and 32 PGs come out" in said
+    assert "a and b have the same target ratio (0.49), but computed PGs of 64 and 32" in said
     assert "a (id 1) from a budget of 600 PG replicas" in said
 
 
 def test_an_explanation_holds_its_numbers(scaled: Dumps) -> None:
-    placement = placement_of(cluster_inventory(scaled))
+    placement = compute_placement(cluster_inventory(scaled))
     (root,) = placement.roots
-    by_name = {one.pool.name: explained(one, root.settings) for one in root.advice}
-    assert by_name["a"].startswith("target ratio 0.49, as part of all 0.305, of 3 OSDs x 200 = 600")
+    by_name = {one.pool.name: format_advice(one, root.settings) for one in root.advice}
+    assert by_name["a"].startswith("target ratio 0.49 (effective 0.305) of 3 OSDs x 200 = 600")
     assert by_name["a"].endswith("-> 64; it has 64")
     assert "left" in by_name["b"]
-    assert "its most is 16" in by_name["huge"]
-    assert "it keeps 16, which is not more than 3 times off" in by_name["bulky"]
-    assert placement.advice_of("a") is not None
-    assert placement.advice_of("nowhere") is None
+    assert "maximum 16" in by_name["huge"]
+    assert "it keeps 16, within a factor of 3" in by_name["bulky"]
 
 
 def edited(dumps: Dumps, name: str, **values: Any) -> Dumps:
@@ -73,40 +71,40 @@ def edited(dumps: Dumps, name: str, **values: Any) -> Dumps:
 
 def test_an_unknown_release_gets_no_arithmetic(scaled: Dumps) -> None:
     osd = {"ceph version 21.0.0 (abc) umbrella (dev)": 3}
-    placement = placement_of(cluster_inventory(edited(scaled, "versions.json", osd=osd)))
+    placement = compute_placement(cluster_inventory(edited(scaled, "versions.json", osd=osd)))
     (root,) = placement.roots
     assert placement.rule is Rule.UNKNOWN
-    assert (root.advice, root.unknown) == ((), "the rule of Ceph 21.0.0 is not known")
+    assert (root.advice, root.unknown) == ((), "the rule of Ceph 21.0.0 is unknown")
 
 
 def test_an_early_pacific_is_doubted(scaled: Dumps) -> None:
     osd = {"ceph version 16.2.4 (abc) pacific (stable)": 3}
-    placement = placement_of(cluster_inventory(edited(scaled, "versions.json", osd=osd)))
-    assert any("16.2.15" in doubt and "16.2.4" in doubt for doubt in placement.doubts)
+    placement = compute_placement(cluster_inventory(edited(scaled, "versions.json", osd=osd)))
+    assert any("16.2.15" in doubt and "16.2.4" in doubt for doubt in placement.caveats)
 
 
 def test_a_disagreement_is_told(scaled: Dumps) -> None:
     words = json.loads(scaled["osd_pool_autoscale_status.json"])
     words[0]["pg_num_final"] = 256
     dumps = scaled | {"osd_pool_autoscale_status.json": json.dumps(words).encode()}
-    (one,) = placement_of(cluster_inventory(dumps)).disagreements
+    (one,) = compute_placement(cluster_inventory(dumps)).disagreements
     assert (one.ours, one.theirs) == (64, 256)
 
 
 def test_what_is_missing_is_named(scaled: Dumps) -> None:
     for name, said in (
         ("osd_df_tree.json", "the sizes of OSDs were not captured"),
-        ("df_detail.json", "what pools store was not captured"),
+        ("df_detail.json", "the stored bytes of pools were not captured"),
     ):
         dumps = {key: value for key, value in scaled.items() if key != name}
         del dumps["osd_pool_autoscale_status.json"]
-        (root,) = placement_of(cluster_inventory(dumps)).roots
+        (root,) = compute_placement(cluster_inventory(dumps)).roots
         assert root.advice == ()
         assert said in (root.unknown or "")
     del scaled["osd_crush_dump.json"]
-    placement = placement_of(cluster_inventory(scaled))
+    placement = compute_placement(cluster_inventory(scaled))
     assert placement.roots == ()
-    assert any("CRUSH rules of a, b" in doubt for doubt in placement.doubts)
+    assert any("CRUSH rules of a, b" in doubt for doubt in placement.caveats)
 
 
 def test_roots_that_share_osds_are_left_alone(scaled: Dumps) -> None:
@@ -121,7 +119,7 @@ def test_roots_that_share_osds_are_left_alone(scaled: Dumps) -> None:
         "osd_crush_dump.json": json.dumps(crush).encode(),
         "osd_dump.json": json.dumps(osd_dump).encode(),
     }
-    roots = placement_of(cluster_inventory(dumps)).roots
+    roots = compute_placement(cluster_inventory(dumps)).roots
     assert {root.name for root in roots} == {"lab", "lab~hdd"}
     assert all("another root" in (root.unknown or "") for root in roots)
 
@@ -132,7 +130,7 @@ def test_a_root_that_is_overcommitted_has_less_than_nothing_left(scaled: Dumps) 
         word["actual_raw_used"] = 4.0 * word["subtree_capacity"]
         word["pg_num_ideal"] = -7
     dumps = scaled | {"osd_pool_autoscale_status.json": json.dumps(words).encode()}
-    (root,) = placement_of(cluster_inventory(dumps)).roots
+    (root,) = compute_placement(cluster_inventory(dumps)).roots
     assert min(one.ideal for one in root.advice) < 0
     assert not any(one.acts for one in root.advice if one.ratio > 1)
-    assert all(explained(one, root.settings) for one in root.advice)
+    assert all(format_advice(one, root.settings) for one in root.advice)

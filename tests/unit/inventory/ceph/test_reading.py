@@ -160,7 +160,7 @@ def test_a_required_dump_that_is_missing_is_asked_for(multi_az: Dumps, dump: nam
     with pytest.raises(LeadlineError) as caught:
         cluster_inventory(multi_az)
     assert caught.value.kind is errors.DUMPS_INVALID
-    assert caught.value.fact == f"there is no {dump.name}"
+    assert caught.value.fact == f"{dump.name} is missing"
     assert dump.purpose in caught.value.context[0]
     assert f"ceph {dump.command} --format json > {dump.name}" in (caught.value.hint or "")
 
@@ -283,12 +283,12 @@ def test_a_damaged_dump_is_named_with_the_position(
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "it is empty"), (b'{"a": ', "no JSON"), (b"Error EACCES\n{}", "no JSON")],
+    [(b"", "it is empty"), (b'{"a": ', "not JSON"), (b"Error EACCES\n{}", "not JSON")],
 )
 def test_what_is_no_json_is_named(multi_az: Dumps, content: bytes, said: str) -> None:
     with pytest.raises(LeadlineError) as caught:
         cluster_inventory(multi_az | {"osd_dump.json": content})
-    assert caught.value.fact.startswith("osd_dump.json is no JSON")
+    assert caught.value.fact.startswith("osd_dump.json is not JSON")
     assert said in caught.value.fact
     assert "ceph osd dump --format json" in (caught.value.hint or "")
 
@@ -301,7 +301,7 @@ def test_ceph_s_own_line_before_the_json_is_no_damage(multi_az: Dumps) -> None:
     plain = cluster_inventory(multi_az)
     prefixed = {name: line + multi_az[name] for name, line in said.items()}
     assert cluster_inventory(multi_az | prefixed) == plain
-    with pytest.raises(LeadlineError, match="no JSON"):
+    with pytest.raises(LeadlineError, match="not JSON"):
         cluster_inventory(multi_az | {"fs_dump.json": b"hello\n" + multi_az["fs_dump.json"]})
 
 

@@ -7,7 +7,7 @@ import pytest
 from leadline.analysis.explain.conditions import System, differing, system_of
 from leadline.errors import LeadlineError
 from leadline.inventory.diff import Difference, kubernetes_differences, shared_classes
-from leadline.inventory.kubernetes.objects import read_folder
+from leadline.inventory.kubernetes.folder import read_folder
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES, inventory
 

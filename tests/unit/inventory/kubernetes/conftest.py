@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.kubernetes.models import KubernetesInventory
-from leadline.inventory.kubernetes.objects import read_folder
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 
 CLUSTERS = Path(__file__).parent / "clusters"

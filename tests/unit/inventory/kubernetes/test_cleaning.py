@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from leadline.inventory.kubernetes.cleaning import clean_object, is_kept
+from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.kubernetes.kinds import ObjectKind
-from leadline.inventory.kubernetes.objects import cleaned, read_folder, worth_keeping
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES
 
 
@@ -28,7 +29,7 @@ def test_the_fixtures_do_have_secrets() -> None:
 
 
 def test_what_stays_of_an_object() -> None:
-    kept = cleaned(
+    kept = clean_object(
         {
             "apiVersion": "v1",
             "kind": "Node",
@@ -62,19 +63,19 @@ def test_what_stays_of_an_object() -> None:
     ],
 )
 def test_secrets_in_a_custom_resource(spec: dict[str, object]) -> None:
-    kept = cleaned({"kind": "CephCluster", "metadata": {"name": "c"}, "spec": spec})
+    kept = clean_object({"kind": "CephCluster", "metadata": {"name": "c"}, "spec": spec})
     assert "hunter2" not in json.dumps(kept)
 
 
 def test_a_selectors_key_is_no_secret() -> None:
     expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
-    kept = cleaned({"kind": "DiskPool", "spec": {"topology": [expression]}})
+    kept = clean_object({"kind": "DiskPool", "spec": {"topology": [expression]}})
     assert kept["spec"]["topology"] == [expression]
 
 
 def test_files_in_a_config_map_stay_json() -> None:
     settings = [{"clusterID": "c", "readAffinity": {"enabled": True}, "password": "hunter2"}]
-    kept = cleaned(
+    kept = clean_object(
         {
             "kind": "ConfigMap",
             "metadata": {"name": "rook-ceph-csi-config"},
@@ -88,7 +89,7 @@ def test_files_in_a_config_map_stay_json() -> None:
 
 def test_a_setting_of_longhorns_that_names_a_secret() -> None:
     item = {"kind": "Setting", "metadata": {"name": "backup-target-credential-secret"}}
-    assert cleaned({**item, "value": "hunter2"})["value"] == "[redacted]"
+    assert clean_object({**item, "value": "hunter2"})["value"] == "[redacted]"
 
 
 def test_environments_and_scripts_of_containers_are_not_kept() -> None:
@@ -100,9 +101,9 @@ def test_environments_and_scripts_of_containers_are_not_kept() -> None:
         "env": [{"name": "INNOCENT", "value": "hunter2"}],
     }
     item = {"kind": "DaemonSet", "spec": {"template": {"spec": {"containers": [container]}}}}
-    kept = cleaned(item)["spec"]["template"]["spec"]["containers"]
+    kept = clean_object(item)["spec"]["template"]["spec"]["containers"]
     assert kept == [{"name": "c", "image": "registry/ceph/ceph:v18", "args": ["-l1"]}]
-    assert cleaned({"kind": "DaemonSet", "spec": 7})["spec"] == {}
+    assert clean_object({"kind": "DaemonSet", "spec": 7})["spec"] == {}
 
 
 def test_what_is_none_of_our_business() -> None:
@@ -110,9 +111,9 @@ def test_what_is_none_of_our_business() -> None:
         pod = {"containers": [{"name": "c", "image": image}]}
         return {"metadata": {"name": "d"}, "spec": {"template": {"spec": pod}}}
 
-    assert worth_keeping(ObjectKind.DAEMON_SET, workload("registry/cephcsi/cephcsi:v3"))
-    assert not worth_keeping(ObjectKind.DAEMON_SET, workload("registry/log-shipper:1"))
-    assert worth_keeping(ObjectKind.CONFIG_MAP, {"metadata": {"name": "rook-ceph-csi-config"}})
-    assert not worth_keeping(ObjectKind.CONFIG_MAP, {"metadata": {"name": "somebodys-own"}})
-    assert not worth_keeping(ObjectKind.NAMESPACE, {"metadata": {"name": "default"}})
-    assert not worth_keeping(ObjectKind.CONFIG_MAP, {"metadata": 7})
+    assert is_kept(ObjectKind.DAEMON_SET, workload("registry/cephcsi/cephcsi:v3"))
+    assert not is_kept(ObjectKind.DAEMON_SET, workload("registry/log-shipper:1"))
+    assert is_kept(ObjectKind.CONFIG_MAP, {"metadata": {"name": "rook-ceph-csi-config"}})
+    assert not is_kept(ObjectKind.CONFIG_MAP, {"metadata": {"name": "somebodys-own"}})
+    assert not is_kept(ObjectKind.NAMESPACE, {"metadata": {"name": "default"}})
+    assert not is_kept(ObjectKind.CONFIG_MAP, {"metadata": 7})

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.inventory.kubernetes import objects as reading
+from leadline.inventory.kubernetes import folder as folder_reading
+from leadline.inventory.kubernetes.folder import Saved, read_folder
 from leadline.inventory.kubernetes.kinds import GAPS, VERSION
-from leadline.inventory.kubernetes.objects import Saved, read_folder
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES
@@ -126,8 +126,8 @@ def test_damaged_files_are_told_with_their_line_and_the_rest_is_read(folder: Pat
     assert classes(saved) == ["before", "good"]
     told = dict(gaps(saved))
     assert set(told) == {"bad.yaml:16", "cut.json:3"}
-    assert told["bad.yaml:16"].startswith("no YAML: ")
-    assert told["cut.json:3"].startswith("no JSON: ")
+    assert told["bad.yaml:16"].startswith("not YAML: ")
+    assert told["cut.json:3"].startswith("not JSON: ")
     assert json.loads(saved.dumps[GAPS]) == [{"what": a, "reason": b} for a, b in gaps(saved)]
 
 
@@ -138,7 +138,7 @@ def test_a_small_file_that_would_fill_the_memory(folder: Path) -> None:
     (folder / "good.yaml").write_text(CLASS.format("good"))
     saved = read_folder(folder)
     assert classes(saved) == ["good"]
-    assert gaps(saved) == [("laughs.yaml:3", "aliases are not taken")]
+    assert gaps(saved) == [("laughs.yaml:3", "aliases are refused")]
 
 
 @pytest.mark.parametrize(
@@ -172,26 +172,26 @@ def test_links_pipes_and_large_files_are_not_read(
     (folder / "linked").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe.yaml")
     (folder / "large.yaml").write_text(CLASS.format("large") + "# " + "x" * 5000)
-    monkeypatch.setattr(reading, "LARGEST_FILE_BYTES", 4096)
+    monkeypatch.setattr(folder_reading, "LARGEST_FILE_BYTES", 4096)
     saved = read_folder(folder)
     assert classes(saved) == ["good"]
     assert dict(gaps(saved)) == {
         "link.yaml": "it is a link",
         "pipe.yaml": "it is not a regular file",
-        "large.yaml": "it has 5.01 KiB, and 4 KiB are the most",
+        "large.yaml": "it has 5.01 KiB; the maximum is 4 KiB",
     }
 
 
 def test_there_is_an_end_to_files_and_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         (folder / f"{number}.yaml").write_text(CLASS.format(f"c{number}"))
-    monkeypatch.setattr(reading, "MOST_FILES", 4)
+    monkeypatch.setattr(folder_reading, "MOST_FILES", 4)
     saved = read_folder(folder)
     assert len(classes(saved)) == 4
     assert gaps(saved) == [(".", "more than 4 files: not read further")]
     monkeypatch.undo()
     size = (folder / "0.yaml").stat().st_size
-    monkeypatch.setattr(reading, "MOST_BYTES", 3 * size)
+    monkeypatch.setattr(folder_reading, "MOST_BYTES", 3 * size)
     saved = read_folder(folder)
     assert len(classes(saved)) == 3
     assert len(saved.gaps) == 7
@@ -203,7 +203,7 @@ def test_many_faults_are_one_fact(folder: Path) -> None:
         (folder / f"{number:02}.json").write_text('{"kind": "Node"')
     saved = read_folder(folder)
     assert len(saved.gaps) == 51
-    assert gaps(saved)[-1] == ("30 more", "could not be read either")
+    assert gaps(saved)[-1] == ("30 more", "not readable either")
 
 
 def test_nothing_that_is_known(folder: Path) -> None:
@@ -213,7 +213,7 @@ def test_nothing_that_is_known(folder: Path) -> None:
     with pytest.raises(LeadlineError) as caught:
         read_folder(folder)
     assert caught.value.kind.code == "dumps-invalid"
-    assert "looked at 3 files" in str(caught.value)
+    assert "searched 3 files" in str(caught.value)
     with pytest.raises(LeadlineError) as caught:
         read_folder(folder / "none", "--against")
     assert "--against names a folder" in str(caught.value)

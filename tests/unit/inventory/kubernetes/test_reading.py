@@ -9,6 +9,7 @@ import pytest
 
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.classes import pool_of_class, reads_near
+from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.kubernetes.kinds import GAPS, VERSION
 from leadline.inventory.kubernetes.models import (
     CephVolumes,
@@ -18,7 +19,6 @@ from leadline.inventory.kubernetes.models import (
     Mounter,
     ZfsVolumes,
 )
-from leadline.inventory.kubernetes.objects import read_folder
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES, inventory
@@ -273,10 +273,10 @@ def test_any_part_may_be_anything(wrong: object) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"{", "line 1: it is no JSON"),
-        (b"[]", "it is no list of objects"),
-        (b'{"items": 7}', "it is no list of objects"),
-        (b"[" * 100_000, "it is nested too deeply"),
+        (b"{", "line 1: not JSON"),
+        (b"[]", "not a list of objects"),
+        (b'{"items": 7}', "not a list of objects"),
+        (b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_damaged_dump_does_not_hide_the_others(content: bytes, told: str) -> None:
@@ -308,7 +308,7 @@ def test_cephs_own_inventory_is_joined() -> None:
     found = kubernetes_inventory(damaged)
     assert found.ceph is None
     assert [one.what for one in found.gaps] == ["Ceph"]
-    assert "osd_dump.json is no JSON" in found.gaps[0].reason
+    assert "osd_dump.json is not JSON" in found.gaps[0].reason
 
 
 def test_the_version_of_the_server(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_places_with_nothing_in_common_have_no_section(tmp_path: Path) -> None:
     assert not [section.id for section in sections if section.id.startswith("vs-")]
 
 
-def test_a_target_that_was_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_a_target_that_was_left_out_is_listed_with_its_reason(tmp_path: Path) -> None:
     gone = LeftOut(target="enc@far", cluster="far", reason="the cluster has no pool 'enc'")
     run = make_run(tmp_path, two_places().model_copy(update={"left_out": (gone,)}))
     page = run_document(run, figures(run, ()), ())
