@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.explain.systems import PoolFacts, SystemFacts
-from leadline.analysis.figures import CellFigure, Doubt, MetricFigure
+from leadline.analysis.figures import CellFigure, FindingMark, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import PoolType
@@ -35,7 +35,7 @@ class Row:
 
 def cells(*rows: Row) -> list[ComparedCell]:
     """Two metrics, the speed and the mean latency, of each row; with `percentile` also the verdict
-    of its p99. `in_turn`: one I/O at a time, for which the audit doubts the depth."""
+    of its p99. `in_turn`: one I/O at a time, for which the audit finding_marks the depth."""
     return [one for row in rows for one in _cells(row)]
 
 
@@ -68,8 +68,8 @@ def _figure(row: Row, latency_s: float) -> CellFigure:
     values: dict[Metric, float | None] = {Metric.IOPS: (row.depth or 1) / latency_s}
     if row.means:
         values[Metric.LATENCY_MEAN] = latency_s
-    doubt = Doubt(code="queue-depth-not-reached", severity=Severity.WARNING)
-    doubts = (doubt,) if row.in_turn else ()
+    mark = FindingMark(code="queue-depth-not-reached", severity=Severity.WARNING)
+    finding_marks = (mark,) if row.in_turn else ()
     return CellFigure(
         target=row.target,
         workload=row.workload,
@@ -83,7 +83,7 @@ def _figure(row: Row, latency_s: float) -> CellFigure:
                 metric=metric,
                 value=values.get(metric),
                 absence="" if metric in values else "not measured",
-                doubts=doubts,
+                finding_marks=finding_marks,
             )
             for metric in Metric
         ),

@@ -70,7 +70,7 @@ def outliers(values: Sequence[float]) -> tuple[bool, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class FindingMark:
     """A finding about a number: code and severity. `whole_run`: it is about every number."""
 
     code: str
@@ -100,7 +100,7 @@ class _Scope:
         return self.op is None or op is None or self.op is op or op is Op.TOTAL
 
 
-class DoubtIndex:
+class FindingIndex:
     """Findings by scope, computed once; the finding of a trial gets the trial's cell."""
 
     def __init__(self, run: Run, findings: Iterable[Finding]) -> None:
@@ -112,13 +112,13 @@ class DoubtIndex:
 
     def touching(
         self, *, target: str, workload: str, planned: str, level: str, op: Op | None
-    ) -> RowDoubts:
+    ) -> RowFindings:
         """Return the findings about one row of figures.
 
         `planned` is the workload's name in the plan, which the sections of a job file share.
         """
         candidates = self._by_target.get("", []) + self._by_target.get(target, [])
-        return RowDoubts(
+        return RowFindings(
             tuple(
                 (scope, finding)
                 for scope, finding in candidates
@@ -127,28 +127,28 @@ class DoubtIndex:
         )
 
 
-class RowDoubts:
+class RowFindings:
     """The findings about a row; some are about its latencies only."""
 
     def __init__(self, scoped: tuple[tuple[_Scope, Finding], ...]) -> None:
         self._of_all = _doubts((s, f) for s, f in scoped if not f.latency_only)
         self._of_latency = _doubts(scoped)
 
-    def of(self, metric: Metric) -> tuple[Doubt, ...]:
+    def of(self, metric: Metric) -> tuple[FindingMark, ...]:
         """Return the findings about one number, the most severe first, without duplicates."""
         return self._of_latency if metric.is_latency else self._of_all
 
 
-def _doubts(scoped: Iterable[tuple[_Scope, Finding]]) -> tuple[Doubt, ...]:
+def _doubts(scoped: Iterable[tuple[_Scope, Finding]]) -> tuple[FindingMark, ...]:
     found: dict[tuple[str, Severity], bool] = {}
     for scope, finding in scoped:
         key = (finding.code, finding.severity)
         found[key] = found.get(key, False) or scope == _WHOLE_RUN
-    doubts = [
-        Doubt(code=code, severity=severity, whole_run=whole)
+    finding_marks = [
+        FindingMark(code=code, severity=severity, whole_run=whole)
         for (code, severity), whole in found.items()
     ]
-    return tuple(sorted(doubts, key=lambda doubt: (-doubt.severity.order, doubt.code)))
+    return tuple(sorted(finding_marks, key=lambda mark: (-mark.severity.order, mark.code)))
 
 
 _WHOLE_RUN = _Scope(target="", workload="", level="", op=None)
@@ -204,18 +204,18 @@ class MetricFigure:
     interval: tuple[float, float] | None = None
     low: float | None = None
     high: float | None = None
-    doubts: tuple[Doubt, ...] = ()
+    finding_marks: tuple[FindingMark, ...] = ()
     absence: str = ""
 
     @property
     def findings(self) -> tuple[str, ...]:
         """Codes of the findings about this number, the most severe first."""
-        return tuple(dict.fromkeys(doubt.code for doubt in self.doubts))
+        return tuple(dict.fromkeys(mark.code for mark in self.finding_marks))
 
     @property
     def severity(self) -> Severity | None:
         """The severity of the most severe finding."""
-        return self.doubts[0].severity if self.doubts else None
+        return self.finding_marks[0].severity if self.finding_marks else None
 
     @property
     def spread(self) -> float | None:
@@ -265,7 +265,7 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
     Values are of completed trials. A number with an `error` finding is kept with its finding;
     rankings and comparisons check it.
     """
-    doubts = DoubtIndex(run, findings)
+    finding_marks = FindingIndex(run, findings)
     completed = {
         trial.record.trial for trial in run.trials if trial.record.status is TrialStatus.COMPLETED
     }
@@ -287,13 +287,15 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
                     ordered,
                     planned=len(trials),
                     cell_completed=sum(trial in completed for trial in trials),
-                    doubts=doubts,
+                    finding_marks=finding_marks,
                 )
             )
     # Measurements outside the plan, for example after an edit of the plan, are kept.
     for key, left in rows.items():
         count = len({row.trial for row in left})
-        found.append(_figure(key, key[1], left, planned=0, cell_completed=count, doubts=doubts))
+        found.append(
+            _figure(key, key[1], left, planned=0, cell_completed=count, finding_marks=finding_marks)
+        )
     return tuple(found)
 
 
@@ -333,7 +335,7 @@ def _figure(
     *,
     planned: int,
     cell_completed: int,
-    doubts: DoubtIndex,
+    finding_marks: FindingIndex,
 ) -> CellFigure:
     target, workload, level, op = key
     by_metric: dict[Metric, list[Measurement]] = {metric: [] for metric in METRICS}
@@ -347,13 +349,13 @@ def _figure(
     whole = len(histograms) == len(trials) and bool(histograms)
     merged = LatencyHistogram.merged(histograms) if whole else None
     made = []
-    touching = doubts.touching(
+    touching = finding_marks.touching(
         target=target, workload=workload, planned=planned_workload, level=level, op=op
     )
     for metric in METRICS:
         given = [TrialValue(trial=row.trial, value=row.value) for row in by_metric[metric]]
         about = touching.of(metric)
-        made.append(summarise(metric, given, merged, doubts=about, completed=cell_completed))
+        made.append(summarise(metric, given, merged, finding_marks=about, completed=cell_completed))
     return CellFigure(
         target=target,
         workload=workload,
@@ -373,7 +375,7 @@ def summarise(
     trials: Sequence[TrialValue],
     merged: LatencyHistogram | None,
     *,
-    doubts: tuple[Doubt, ...] = (),
+    finding_marks: tuple[FindingMark, ...] = (),
     completed: int | None = None,
 ) -> MetricFigure:
     """Summarise one metric from its trials' values and the merged histogram of their I/Os.
@@ -403,7 +405,7 @@ def summarise(
         interval=median_interval(values) if len(values) == len(trials) else None,
         low=min(values) if values else None,
         high=max(values) if values else None,
-        doubts=doubts,
+        finding_marks=finding_marks,
         absence=absence,
     )
 

@@ -436,11 +436,11 @@ def _warnings(figures: Sequence[CellFigure], ranking: Ranking, target: str) -> t
     """Return the codes of the warnings on the numbers that a target was ranked by."""
     by_key = {(one.workload, one.level, one.op): one for one in figures if one.target == target}
     found = (
-        doubt.code
+        mark.code
         for objective in ranking.question.objectives
         if (figure := by_key.get(objective.key)) is not None
-        for doubt in figure.metric(objective.metric).doubts
-        if doubt.severity is Severity.WARNING
+        for mark in figure.metric(objective.metric).finding_marks
+        if mark.severity is Severity.WARNING
     )
     return tuple(dict.fromkeys(found))
 

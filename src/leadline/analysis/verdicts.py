@@ -523,7 +523,7 @@ class Samples:
 
 def error_codes(figure: MetricFigure) -> tuple[str, ...]:
     """Return the codes of the `error` findings about a figure."""
-    refusing = (doubt.code for doubt in figure.doubts if doubt.severity is Severity.ERROR)
+    refusing = (mark.code for mark in figure.finding_marks if mark.severity is Severity.ERROR)
     return tuple(dict.fromkeys(refusing))
 
 

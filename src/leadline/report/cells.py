@@ -67,7 +67,7 @@ def number_cell(
     figure: CellFigure, metric: MetricFigure, marks: Marks, *, rate: Metric = Metric.IOPS
 ) -> Cell:
     """Format a number with its marks; a missing row shows `missing` in the column of `rate`."""
-    labels = marks.for_number(metric.doubts)
+    labels = marks.for_number(metric.finding_marks)
     if metric.value is None:
         text = MISSING if figure.missing and metric.metric is rate else NOT_SHOWN
         return Cell(text=text, note=metric.absence, marks=labels, missing=True)
@@ -84,7 +84,7 @@ def number_cell(
 
 
 def trials_cell(figure: CellFigure, marks: Marks) -> Cell:
-    findings = [finding for metric in figure.metrics for finding in metric.doubts]
+    findings = [finding for metric in figure.metrics for finding in metric.finding_marks]
     whole = figure.completed == figure.planned
     text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"
     return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(findings))

@@ -14,7 +14,7 @@ from enum import StrEnum
 from operator import is_
 from typing import Any, TypeVar, cast
 
-from leadline.analysis.figures import Doubt
+from leadline.analysis.figures import FindingMark
 from leadline.findings import Finding, Severity
 from leadline.report.words import evidence_name, evidence_text, listed, place
 from leadline.text import visible, visible_lines
@@ -510,7 +510,7 @@ class Marks:
     def mark_of(self, finding: Finding) -> Mark:
         return self._marks[finding.code, finding.severity]
 
-    def for_number(self, findings: Sequence[Doubt]) -> tuple[Mark, ...]:
+    def for_number(self, findings: Sequence[FindingMark]) -> tuple[Mark, ...]:
         """Select the marks of one number: errors, and warnings that are not of the whole run."""
         return self._chosen(
             finding
@@ -519,7 +519,7 @@ class Marks:
             or (finding.severity is Severity.WARNING and not finding.whole_run)
         )
 
-    def for_row(self, findings: Iterable[Doubt]) -> tuple[Mark, ...]:
+    def for_row(self, findings: Iterable[FindingMark]) -> tuple[Mark, ...]:
         """Select the info marks of a row."""
         return self._chosen(
             finding
@@ -527,7 +527,7 @@ class Marks:
             if finding.severity is Severity.INFO and not finding.whole_run
         )
 
-    def _chosen(self, findings: Iterable[Doubt]) -> tuple[Mark, ...]:
+    def _chosen(self, findings: Iterable[FindingMark]) -> tuple[Mark, ...]:
         keys = dict.fromkeys((finding.code, finding.severity) for finding in findings)
         return tuple(self._marks[key] for key in keys if key in self._marks)
 

@@ -10,7 +10,7 @@ from typing import Any
 from leadline.analysis.figures import (
     METRICS,
     CellFigure,
-    Doubt,
+    FindingMark,
     MetricFigure,
     TrialValue,
     summarise,
@@ -89,8 +89,8 @@ def make(
                 )
                 for number, trial in enumerate(ids)
             ]  # fmt: skip
-            doubt = Doubt(code="empty-result", severity=Severity.ERROR)
-            doubts = (doubt,) if (target, name) in refused else ()
+            mark = FindingMark(code="empty-result", severity=Severity.ERROR)
+            finding_marks = (mark,) if (target, name) in refused else ()
             figures.append(
                 CellFigure(
                     target=target,
@@ -101,7 +101,8 @@ def make(
                     completed=count,
                     planned=count,
                     metrics=tuple(
-                        _metric(metric, metrics.get(metric, ()), ids, doubts) for metric in METRICS
+                        _metric(metric, metrics.get(metric, ()), ids, finding_marks)
+                        for metric in METRICS
                     ),
                 )
             )
@@ -116,17 +117,17 @@ def make(
 
 
 def _metric(
-    metric: Metric, given: Trials, ids: Sequence[str], doubts: tuple[Doubt, ...]
+    metric: Metric, given: Trials, ids: Sequence[str], finding_marks: tuple[FindingMark, ...]
 ) -> MetricFigure:
     shown = [TrialValue(trial=trial, value=value) for trial, value in zip(ids, given, strict=False)]
     if metric.quantile is None:
-        return summarise(metric, shown, None, doubts=doubts)
+        return summarise(metric, shown, None, finding_marks=finding_marks)
     known = sorted(one for one in given if one is not None)
     return MetricFigure(
         metric=metric,
         value=known[len(known) // 2] if known else None,
         trials=tuple(shown),
-        doubts=doubts,
+        finding_marks=finding_marks,
         absence="" if known else "not measured",
     )
 

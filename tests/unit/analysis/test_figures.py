@@ -1,4 +1,4 @@
-"""Figures of a run: medians, merged percentiles, missing cells, doubts."""
+"""Figures of a run: medians, merged percentiles, missing cells, finding_marks."""
 
 from __future__ import annotations
 

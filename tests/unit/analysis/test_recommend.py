@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from archive_builder import make_run, small_plan
 
-from leadline.analysis.figures import Doubt
+from leadline.analysis.figures import FindingMark
 from leadline.analysis.objectives import Access, find_use_case
 from leadline.analysis.ranking import rank
 from leadline.analysis.recommend import (
@@ -270,9 +270,11 @@ def test_delays_of_a_lab_are_conditions_where_the_plain_target_is_there(tmp_path
 
 def test_warnings_of_the_audit_are_shown_with_the_choice() -> None:
     given = make(iops(a=[300], b=[100]))
-    doubt = Doubt(code="unstable-repeats", severity=Severity.WARNING)
+    mark = FindingMark(code="unstable-repeats", severity=Severity.WARNING)
     doubted = [
-        replace(one, metrics=tuple(replace(metric, doubts=(doubt,)) for metric in one.metrics))
+        replace(
+            one, metrics=tuple(replace(metric, finding_marks=(mark,)) for metric in one.metrics)
+        )
         if one.target == "a"
         else one
         for one in given.figures

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline import errors
-from leadline.analysis.figures import DoubtIndex
+from leadline.analysis.figures import FindingIndex
 from leadline.analysis.layers.explain import (
     Explanation,
     RecordSweep,
@@ -121,7 +121,7 @@ def layer_study(
             hint="measure again, or select another target with --target",
         )
     completed = _completed(run)
-    index = DoubtIndex(run, findings)
+    index = FindingIndex(run, findings)
     found = []
     missing = []
     for number, cell in selected:
@@ -191,7 +191,7 @@ def _cell(
     )
 
 
-def _refused(index: DoubtIndex, cell: Cell) -> tuple[str, ...]:
+def _refused(index: FindingIndex, cell: Cell) -> tuple[str, ...]:
     """The rules that refuse the throughput of a cell, in any of its directions."""
     name = cell.workload.name
     row = index.touching(target=cell.target, workload=name, planned=name, level=cell.level, op=None)

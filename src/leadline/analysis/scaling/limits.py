@@ -248,7 +248,7 @@ def no_latency(curve: LoadCurve, metric: Metric) -> NoThroughput | None:
     codes = dict.fromkeys(
         finding.code
         for figure in figures
-        for finding in figure.doubts
+        for finding in figure.finding_marks
         if finding.severity is Severity.ERROR
     )
     if codes:

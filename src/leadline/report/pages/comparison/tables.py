@@ -301,7 +301,7 @@ def _both(
         (one.baseline, one.baseline_cell, marks.baseline),
         (one.candidate, one.candidate_cell, marks.candidate),
     ):
-        labels = its.for_number(figure.doubts) if figure else ()
+        labels = its.for_number(figure.finding_marks) if figure else ()
         cells.append(value(figure, cell, labels, unit=unit))
         cells += [interval(figure)] if intervals else []
     return cells

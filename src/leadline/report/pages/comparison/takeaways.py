@@ -170,11 +170,11 @@ def one_of_each_job(in_flight: float | None, jobs: int | None) -> bool:
 def _only_depth(cell: ComparedCell) -> bool:
     figures = (cell.baseline, cell.candidate)
     codes = {
-        doubt.code
+        mark.code
         for one in figures
         if one is not None
-        for doubt in one.doubts
-        if doubt.severity is Severity.ERROR
+        for mark in one.finding_marks
+        if mark.severity is Severity.ERROR
     }
     return codes == {DEPTH_NOT_REACHED}
 

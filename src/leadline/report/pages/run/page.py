@@ -176,7 +176,7 @@ def _audited(figures: Sequence[CellFigure], findings: Sequence[Finding], marks: 
             any(
                 finding.severity is severity and not finding.whole_run
                 for metric in row.metrics
-                for finding in metric.doubts
+                for finding in metric.finding_marks
             )
             for row in figures
         )

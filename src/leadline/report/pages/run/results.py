@@ -187,7 +187,7 @@ def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
         ),
         value=metric.value,
         text=text,
-        marks=marks.for_number(metric.doubts),
+        marks=marks.for_number(metric.finding_marks),
     )
 
 

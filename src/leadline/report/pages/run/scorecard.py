@@ -268,7 +268,9 @@ def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> Heat
     if not usable(found):
         codes = listed(
             dict.fromkeys(
-                finding.code for finding in found.doubts if finding.severity is Severity.ERROR
+                finding.code
+                for finding in found.finding_marks
+                if finding.severity is Severity.ERROR
             )
         )
         return HeatCell(text=text, shade=None, note=f"refused: {codes}", refused=True)
@@ -350,7 +352,7 @@ def _read_write_row(
 
 def _number(figure: CellFigure, metric: Metric, marks: Marks) -> Cell:
     found = figure.metric(metric)
-    labels = marks.for_number(found.doubts)
+    labels = marks.for_number(found.finding_marks)
     if found.value is None:
         text = MISSING if figure.missing and not metric.is_latency else NOT_SHOWN
         return Cell(text=text, note=found.absence, marks=labels, missing=True)

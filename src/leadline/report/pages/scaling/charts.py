@@ -187,7 +187,9 @@ def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
 
 def _refusing(figure: MetricFigure) -> tuple[str, ...]:
     """Codes of the most severe findings on a figure."""
-    codes = (finding.code for finding in figure.doubts if finding.severity is figure.severity)
+    codes = (
+        finding.code for finding in figure.finding_marks if finding.severity is figure.severity
+    )
     return tuple(dict.fromkeys(codes))
 
 

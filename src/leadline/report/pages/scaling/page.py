@@ -489,7 +489,7 @@ def _touching(run: RunStudy, several: bool) -> Iterable[Finding]:
         for curve in run.curves
         for point in (*curve.curve.closed, *curve.curve.offered, *curve.curve.disturbed)
         for metric in point.figure.metrics
-        for finding in metric.doubts
+        for finding in metric.finding_marks
     }
     name = run.run.manifest.cluster_label or run.run.id
     for one in run.findings:

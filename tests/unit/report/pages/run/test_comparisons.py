@@ -119,6 +119,8 @@ def test_places_with_nothing_in_common_have_no_section(tmp_path: Path) -> None:
     ]
     run = make_run(tmp_path, plan.model_copy(update={"targets": tuple(targets)}))
     assert comparisons_of(run, figures(run, ()), ()) == ()
+    sections = run_document(run, figures(run, ()), ()).sections
+    assert not [section.id for section in sections if section.id.startswith("vs-")]
 
 
 def test_a_target_that_was_left_out_is_listed_with_its_reason(tmp_path: Path) -> None:
