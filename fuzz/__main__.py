@@ -97,7 +97,7 @@ def _place(error: BaseException) -> str:
     ours = [frame for frame in frames if "leadline" in frame.filename] or frames
     last = ours[-1]
     if type(error).__name__ == "Broken":
-        words = "".join(one for one in str(error) if not one.isdigit())
+        words = "".join(character for character in str(error) if not character.isdigit())
         return f"Broken {words[:40]}"
     return f"{type(error).__name__} {Path(last.filename).name}:{last.lineno}"
 

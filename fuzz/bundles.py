@@ -1,7 +1,7 @@
 """Several files as one input of a fuzzer, in a form that survives mutation.
 
-Each file stands behind a line `-- NAME --`. What stands before the first such line, which is all
-of most inputs, is a file called `input`.
+Each file follows a line `-- NAME --`. The text before the first such line, which is all of most
+inputs, is a file called `input`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def number_places(data: bytes) -> list[tuple[int, int]]:
-    """Where the numbers of a text stand: begin and end of each."""
+    """Return begin and end of each number of a text."""
     return [match.span() for match in _NUMBER.finditer(data)]
 
 
@@ -119,7 +119,7 @@ def _json(data: bytes, rng: random.Random) -> bytes | None:
             # Through text, so that no branch comes to hold itself.
             holder[key] = json.loads(json.dumps(branch))
         case 2 if isinstance(holder, dict):
-            names = [name for one in holders if isinstance(one, dict) for name in one]
+            names = [name for entry in holders if isinstance(entry, dict) for name in entry]
             name = rng.choice([*names, rng.choice(NUMBERS), rng.choice(WORDS)])
             holder[name] = holder.pop(key)
         case 3 if isinstance(holder, list):

@@ -43,21 +43,21 @@ def read(importer: Importer, contents: Mapping[str, bytes]) -> tuple[Result, ...
     return results
 
 
-def told(results: tuple[Result, ...] | None) -> object:
+def comparable(results: tuple[Result, ...] | None) -> object:
     """Something that is equal for equal results; errors compare by what they say."""
     if results is None:
         return None
     return [
         (
-            one.workload,
-            one.target,
-            one.cluster,
-            one.tool,
-            str(one.output) if isinstance(one.output, FormatError) else one.output,
-            one.windows,
-            one.together,
+            result.workload,
+            result.target,
+            result.cluster,
+            result.tool,
+            str(result.output) if isinstance(result.output, FormatError) else result.output,
+            result.windows,
+            result.together,
         )
-        for one in results
+        for result in results
     ]
 
 
@@ -96,7 +96,7 @@ def _check_derived(output: EngineOutput) -> None:
 
 
 def _texts(thing: object, where: str) -> Iterator[tuple[str, str]]:
-    """Every text below `thing`, and where it stands."""
+    """Yield every text below `thing`, with its place."""
     if isinstance(thing, str):
         if not thing.isascii():
             yield where, thing
@@ -113,7 +113,7 @@ def _texts(thing: object, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(thing: object, where: str, *, measured: bool) -> Iterator[tuple[str, float, bool]]:
-    """Every number below `thing`: where it stands, and whether it must not be negative."""
+    """Yield every number below `thing`: its place, and whether it must not be negative."""
     if isinstance(thing, bool):
         return
     if isinstance(thing, int | float):

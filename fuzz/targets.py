@@ -18,7 +18,7 @@ from rich.console import Console
 
 from fuzz.bundles import pack, unpack
 from fuzz.parsers import fuzz_parsers, parser_seeds
-from fuzz.properties import Broken, read, told
+from fuzz.properties import Broken, comparable, read
 from leadline.analysis.figures import figures
 from leadline.archive import layout
 from leadline.archive.reader import Run
@@ -81,14 +81,14 @@ def importer_seeds(
             yield pack(contents) if others or kind in _BY_NAME else contents[first]
 
 
-# Kinds that tell something from a file's name.
+# Kinds that use the name of a file.
 _BY_NAME = ("fio-log",)
 _CBT_RUN = "results/00000000/id-5b2e2a9f"
 _CBT_CONFIG = b"cluster:\n  benchmark: librbdfio\n  pool_profile: replicated\n"
 
 
 def _cbt_seeds() -> Iterator[bytes]:
-    """Trees in CBT's layout: nobody's is recorded whole. Their files are real ones."""
+    """Yield trees in CBT's layout, made of real files: no whole tree is recorded."""
     fio = f"{_CBT_RUN}/op_size-00004096/concurrent_procs-002/iodepth-016/randread"
     bench = f"{_CBT_RUN}/osd_ra-00004096/op_size-00065536/concurrent_ops-00000008/write"
     one, other = sorted((_RECORDED / "imports" / "cbt").glob("*.json"))
@@ -113,7 +113,9 @@ def _test_importer(kind: str, data: bytes) -> None:
     if not all(names and set(names) <= set(contents) for names in bundles):
         raise Broken(f"bundles made {bundles[:10]} of {list(contents)[:10]}")
     results = read(chosen, contents)
-    if zlib.crc32(data) % _READ_TWICE == 0 and told(read(chosen, contents)) != told(results):
+    if zlib.crc32(data) % _READ_TWICE == 0 and comparable(read(chosen, contents)) != comparable(
+        results
+    ):
         raise Broken("the same input gave other results")
 
 
@@ -150,7 +152,7 @@ def _test_chain(data: bytes) -> None:
         given = folder / "given"
         given.mkdir()
         for number, (name, content) in enumerate(unpack(data).items()):
-            # A name tells an importer something by its end alone, but for CBT's.
+            # Importers other than CBT's use only the end of a name.
             end = re.sub(r"[^\w.]", "", name, flags=re.ASCII)[-60:]
             (given / f"{number}{end}").write_bytes(content)
         try:
@@ -202,7 +204,7 @@ def _test_archive(data: bytes) -> None:
         for name, content in unpack(data).items():
             if name in places:
                 places[name].write_bytes(content)
-        # It tells what is wrong with any archive, and so has no error of its own.
+        # It reports the problems of any archive, and raises no error.
         verify(Run(archive))
         with contextlib.suppress(LeadlineError):
             judge(Run(archive))
@@ -244,8 +246,8 @@ def _plan_seeds() -> Iterator[bytes]:
 
 
 TARGETS: Mapping[str, FuzzTarget] = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         *(
             FuzzTarget(
                 name=kind,

@@ -88,10 +88,10 @@ def _print(
     share = f"{hits / labelled:.0%}" if labelled else "-"
     print(f"{'all':26}{labelled:9}{hits:7}{share:>8}{alarms:14}")
     for kind, heading in ((MISS, "Missed"), (FALSE_ALARM, "False alarms")):
-        for told in (False, True):
+        for known in (False, True):
             _faults(
-                f"{heading}{', known' if told else ''}",
-                [fault for fault in found if fault.kind == kind and bool(fault.known) is told],
+                f"{heading}{', known' if known else ''}",
+                [fault for fault in found if fault.kind == kind and bool(fault.known) is known],
             )
     for name in without:
         print(f"\nno label: {name}")
@@ -103,7 +103,7 @@ def _faults(heading: str, found: Sequence[Fault]) -> None:
     print(f"\n{heading}")
     for fault in found:
         where = f"{fault.file} [{fault.result}]" if fault.result else fault.file
-        print(f"  {fault.code}: {where}\n      {fault.told}")
+        print(f"  {fault.code}: {where}\n      {fault.reason}")
         if fault.known:
             print(f"      known: {fault.known}")
 

@@ -54,7 +54,7 @@ def buffered_reads_just_written(bench: Bench) -> None:
 
 
 def buffered_reread(bench: Bench) -> None:
-    """A small file is read again and again through the page cache, cold at first, and fio is told
+    """A small file is read again and again through the page cache, cold at first, and fio is set
     not to empty the cache between its passes."""
     bench.lay_out(size="64M")
     bench.fio(
@@ -132,7 +132,7 @@ def zfs_zeros_run(bench: Bench) -> None:
 
 
 def unwritten_sparse(bench: Bench) -> None:
-    """Direct reads of a sparse file that nobody ever wrote: the filesystem answers with zeros."""
+    """Direct reads of a sparse file that was never written: the file system answers with zeros."""
     with (bench.data / "data").open("wb") as file:
         file.truncate(256 << 20)
     bench.fio(*RANDOM_READS, "--ioengine=libaio", "--iodepth=4", "--direct=1")
@@ -329,7 +329,7 @@ def unstable_repeats_run(bench: Bench) -> None:
 
 
 def neighbour_steals_cpu_run(bench: Bench) -> None:
-    """Two busy loops for each core run beside a Leadline run of a latency cell and a deep one."""
+    """Two busy loops for each core run next to a Leadline run of a latency cell and a deep one."""
     with neighbours(2 * (os.cpu_count() or 1)):
         bench.leadline(
             "repeats: 1\nworkloads:\n"

@@ -88,7 +88,7 @@ class Bench:
         cwd: Path | None = None,
     ) -> int:
         shown = " ".join(command).replace(f"{sys.executable} -m ", "")
-        told = f" then {stop.name} after {after_s:g} s" if stop else ""
+        signal = f" then {stop.name} after {after_s:g} s" if stop else ""
         # An argument list: nothing here comes from a user.
         began = subprocess.Popen(
             self.wrap(command),
@@ -101,7 +101,7 @@ class Bench:
         if stop is not None:
             began.send_signal(stop)
         status = began.wait()
-        self.commands.append(f"{shown}{told}: exit {status}")
+        self.commands.append(f"{shown}{signal}: exit {status}")
         return status
 
 

@@ -30,22 +30,22 @@ class Accusation:
 
     @property
     def serious(self) -> bool:
-        """An info is context and accuses nobody."""
+        """An info is context, not an accusation."""
         return self.severity is not Severity.INFO
 
 
 def accusations(paths: Sequence[Path]) -> tuple[Accusation, ...]:
     """`leadline audit PATH...` in this process."""
-    told, complained = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(complained):
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         main(["audit", *map(str, paths), "--format", "json"])
-    return tuple(_read(told.getvalue(), complained.getvalue()))
+    return tuple(_read(output.getvalue(), errors.getvalue()))
 
 
-def _read(answer: str, complaint: str) -> Iterator[Accusation]:
+def _read(answer: str, errors: str) -> Iterator[Accusation]:
     if not answer:
-        code = REFUSED if complaint.startswith(_NOTHING_TAKEN) else CRASHED
-        yield Accusation(code=code, severity=Severity.ERROR, message=complaint.strip())
+        code = REFUSED if errors.startswith(_NOTHING_TAKEN) else CRASHED
+        yield Accusation(code=code, severity=Severity.ERROR, message=errors.strip())
         return
     document = json.loads(answer)
     for one in document["findings"]:

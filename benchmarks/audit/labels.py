@@ -1,6 +1,6 @@
 """The labelled set: what must be found in each input, and what may be.
 
-A label is a row of CSV (`labels/*.csv`): one line a file, in order, easy to read beside the
+A label is a row of CSV (`labels/*.csv`): one line a file, in order, easy to read next to the
 corpus's own INDEX.tsv, and reasons hold commas and quotation marks.
 """
 
@@ -48,7 +48,7 @@ class Known:
 
 
 def read_labels(path: Path, codes: Container[str]) -> tuple[Label, ...]:
-    """Raises ValueError for a code that is no rule's, a label without a reason, or one told
+    """Raises ValueError for a code that is no rule's, a label without a reason, or one given
     twice."""
     labels = []
     seen: set[tuple[str, str]] = set()

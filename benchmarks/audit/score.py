@@ -21,7 +21,7 @@ class Fault:
     file: str
     result: str
     code: str
-    told: str
+    reason: str
     known: str = ""
 
 
@@ -84,7 +84,7 @@ def _verdict(subject: Subject, label: Label, said: Sequence[Accusation]) -> Verd
             file=subject.name,
             result=label.result,
             code=group[0],
-            told=label.why,
+            reason=label.why,
         )
         for group in label.must
         if codes.isdisjoint(group)
@@ -100,7 +100,7 @@ def _verdict(subject: Subject, label: Label, said: Sequence[Accusation]) -> Verd
             file=subject.name,
             result=label.result or f"{one.target}/{one.workload}".strip("/"),
             code=one.code,
-            told=one.message,
+            reason=one.message,
         )
         for one in first.values()
     )
@@ -137,7 +137,7 @@ def faults(verdicts: Iterable[Verdict], known: Iterable[Known]) -> tuple[Fault, 
             file=fault.file,
             result=fault.result,
             code=fault.code,
-            told=fault.told,
+            reason=fault.reason,
             known=reasons.get((fault.kind, fault.file, verdict.label.result, fault.code), ""),
         )
         for verdict in verdicts

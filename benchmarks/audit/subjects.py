@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.audit.labels import FOLDER, Label, read_labels
 from benchmarks.audit.recorded import made_run
 
-# Folders of the corpus that hold benchmark results, and what in them holds none: consoles beside
+# Folders of the corpus that hold benchmark results, and what in them holds none: consoles next to
 # results, summaries of a later hand, what a cluster said.
 _WITH_RESULTS = ("public", "ceph-lab/fio", "ceph-lab/bench", "ceph-lab/drills", "ceph-lab/cephfs")
 _WITHOUT = frozenset({".err", ".out", ".stderr", ".tsv"})
@@ -30,7 +30,7 @@ class Subject:
 
 
 def shared_folder() -> Path | None:
-    """`shared/` beside the checkout, or None."""
+    """`shared/` next to the checkout, or None."""
     folder = Path(__file__).resolve().parents[3] / "shared"
     return folder if folder.is_dir() else None
 
@@ -91,6 +91,6 @@ def _without_result(path: Path, root: Path) -> bool:
     name = str(path.relative_to(root))
     if name.startswith(_NO_RESULTS) or path.name.startswith(_CLUSTER_WORDS):
         return True
-    # Logs of a cut run say what its JSON says; those that tell more are labelled with it.
+    # Logs of a cut run say what its JSON says; those with more are labelled with it.
     cut = "drills/" in name and path.suffix == ".log"
     return cut or (path.suffix in _WITHOUT and "elbencho" not in name and "terse" not in name)

@@ -319,6 +319,8 @@ class OpenComparison:
         explains, a list of sentences on what it can account for."""
         import pyarrow as pa
 
+        from leadline.report.pages.comparison.explanations import effect_texts
+
         columns = dict.fromkeys(("path", "topic", "baseline", "candidate"), pa.string())
         rows = [
             {
@@ -326,7 +328,7 @@ class OpenComparison:
                 "topic": one.topic.value,
                 "baseline": one.baseline,
                 "candidate": one.candidate,
-                "explains": list(one.explains),
+                "explains": effect_texts(one),
             }
             for one in self.comparison.differences
         ]

@@ -1,4 +1,4 @@
-"""Pages in Debian's Chromium, watched: what they ask for and what they complain of."""
+"""Pages in Debian's Chromium, watched: their requests and errors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ QUIET = (
 
 
 class Watch:
-    """What a page asked for and complained of."""
+    """What a page requested, and its errors."""
 
     def __init__(self) -> None:
         self.requests: list[str] = []
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
 
 
 @contextmanager
@@ -37,9 +37,9 @@ def opened(browser: Browser, path: Path, watch: Watch, width: int) -> Iterator[P
 
     context.route("**/*", stop)
     page.on("request", lambda one: watch.requests.append(one.url))
-    page.on("console", lambda one: watch.complaints.append(one.text))
-    page.on("pageerror", lambda error: watch.complaints.append(str(error)))
-    page.on("dialog", lambda dialog: watch.complaints.append(f"dialog {dialog.message}"))
+    page.on("console", lambda one: watch.errors.append(one.text))
+    page.on("pageerror", lambda error: watch.errors.append(str(error)))
+    page.on("dialog", lambda dialog: watch.errors.append(f"dialog {dialog.message}"))
     page.goto(path.as_uri())
     yield page
     context.close()

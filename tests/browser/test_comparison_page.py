@@ -51,12 +51,12 @@ def page(
         yield page
 
 
-def test_it_fits_and_asks_nobody(page: Page, report: Path, watch: Watch) -> None:
+def test_it_fits_and_sends_no_request(page: Page, report: Path, watch: Watch) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     wide, view = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide <= view
     assert watch.requests == [report.as_uri()]
-    assert watch.complaints == []
+    assert watch.errors == []
     assert page.locator("img").count() == 0
     assert page.get_by_text(HOSTILE, exact=True).count() > 0
     assert report.stat().st_size < 3_000_000
@@ -74,7 +74,7 @@ def test_a_long_table_scrolls_by_itself_with_its_head_in_sight(page: Page) -> No
     assert abs(top) < 2
 
 
-def test_a_verdict_keeps_its_sign_beside_it(page: Page) -> None:
+def test_a_verdict_keeps_its_sign(page: Page) -> None:
     heights = page.locator("td.verdict:visible").evaluate_all(
         "(cells) => cells.slice(0, 20).map((one) => one.getBoundingClientRect().height"
         " / parseFloat(getComputedStyle(one).lineHeight))"

@@ -36,7 +36,7 @@ def page(
     with opened(browser, report, watch, request.param) as page:
         yield page
     assert all(url.startswith(("file://", "blob:")) for url in watch.requests)
-    assert watch.complaints == []
+    assert watch.errors == []
 
 
 def test_nothing_is_asked_for_and_names_are_text(page: Page, report: Path, watch: Watch) -> None:
@@ -212,7 +212,7 @@ def test_ready_to_print_needs_no_script(browser: Browser, tmp_path: Path, watch:
         assert page.locator("[data-choice]:visible").count() == 6
         assert page.get_by_text("Every trial is drawn.").is_visible()
         assert page.locator("select:visible, input:visible, button:visible").count() == 0
-    assert watch.complaints == []
+    assert watch.errors == []
 
 
 def test_without_script_everything_is_shown(browser: Browser, report: Path) -> None:

@@ -1,4 +1,4 @@
-"""Load curves on a page: one workload at a time, readable on a phone, told without colour."""
+"""Load curves on a page: one workload at a time, readable on a phone and without colour."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def page(
 ) -> Iterator[Page]:
     with opened(browser, report, watch, request.param) as page:
         yield page
-    assert watch.complaints == []
+    assert watch.errors == []
 
 
 def test_one_workload_is_seen_until_another_is_chosen(page: Page) -> None:
@@ -80,7 +80,7 @@ def test_what_is_drawn_lies_within_its_plot(page: Page) -> None:
     assert outside == []
 
 
-def test_a_pointer_is_told_level_and_numbers(page: Page) -> None:
+def test_a_tooltip_has_level_and_numbers(page: Page) -> None:
     titles = page.locator("#load-1-response .point title").all_text_contents()
     assert any("c4-qd32x1" in one and "IOPS" in one and "p99" in one for one in titles)
     assert any("offered 1,500 IOPS" in one for one in titles)

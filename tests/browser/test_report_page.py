@@ -1,4 +1,4 @@
-"""The report page in a real Chromium: it sorts, filters, folds, and asks nobody for anything."""
+"""The report page in a real Chromium: it sorts, filters, folds, and sends no request."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def column(page: Page, table: str, index: int) -> list[float]:
 def test_no_request_leaves_and_nothing_is_refused(page: Page, report: Path, watch: Watch) -> None:
     page.wait_for_load_state("networkidle")
     assert watch.requests == [report.as_uri()]
-    assert watch.complaints == []
+    assert watch.errors == []
 
 
 def test_hostile_names_stay_text(page: Page) -> None:

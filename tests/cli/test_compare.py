@@ -169,7 +169,7 @@ def test_one_core_against_two_in_one_run(leadline: Leadline, openebs: str) -> No
     )
     # Every one of these rows ignored its queue depth, so that none can be compared.
     told = answer(said, 6)
-    assert {cell["target"] for cell in told["cells"]} == {f"{second} against {first}"}
+    assert {cell["target"] for cell in told["cells"]} == {f"{second} vs {first}"}
     assert {cell["verdict"] for cell in told["cells"]} == {"not comparable"}
     assert all("queue-depth-not-reached" in cell["reasons"] for cell in told["cells"])
     assert "error[not-comparable]" in said.err
@@ -219,6 +219,6 @@ def test_large_blocks_of_which_only_iops_are_told_have_a_row_all_the_same(
     assert leadline("import", "table", table, "--run", "x").status in (0, 1)
     said = leadline("compare", "x-old", "x-new")
     assert said.status == 0, said.err
-    assert "Against old, new writes 20.0 % fewer IOPS (worse in 1 of 1 cell)" in said.out
+    assert "new vs old: writes 20.0 % fewer IOPS (worse in 1 of 1 cell)" in said.out
     (row,) = [line for line in said.out.splitlines() if line.startswith("rep3 ")]
     assert "-20.0 %" in row

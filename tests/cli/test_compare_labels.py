@@ -48,8 +48,8 @@ def test_two_cores_against_one_by_their_label(leadline: Leadline, as_run: str) -
     assert rates["rand-read"]["ratio"] == pytest.approx(102000 / 13100)
     assert all("single-trial" in one["reasons"] for one in rates.values())
     said = leadline("compare", as_run, "--by", "cores", "--format", "markdown").out
-    assert "the number of cores alone does not account for them" in said
-    assert "nobody can say whether it is the cause" in said
+    assert "cores alone do not explain them" in said
+    assert "No configuration data confirms it as the cause" in said
 
 
 def test_what_a_target_does_not_tell_is_not_guessed(leadline: Leadline, as_run: str) -> None:

@@ -73,7 +73,7 @@ def test_targets_of_one_run_stand_against_each_other() -> None:
         for row in found.cells().to_pylist()
         if (row["workload"], row["op"], row["metric"]) == ("random-rw-4k", "write", "iops")
     ]
-    assert iops["target"] == "rep2 against rep3"
+    assert iops["target"] == "rep2 vs rep3"
     assert (iops["baseline"], iops["candidate"]) == (7515, 8955)
     assert iops["ratio"] == pytest.approx(8955 / 7515)
     assert iops["verdict"] == "better"

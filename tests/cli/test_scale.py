@@ -1,4 +1,4 @@
-"""`leadline scale`: load curves of one run, and systems beside each other."""
+"""`leadline scale`: load curves of one run, and systems of different size."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def answer(said: Said) -> Any:
 
 def test_a_curve_with_its_peak_and_knee(leadline: Leadline, imported: Callable[..., None]) -> None:
     imported(*rows("", SATURATING))
-    told = answer(leadline("scale", "study", "--format", "json"))
-    assert told["schema"] == "leadline/scale/1"
-    assert told["runs"] == ["study"]
-    (curve,) = told["curves"]
+    shown = answer(leadline("scale", "study", "--format", "json"))
+    assert shown["schema"] == "leadline/scale/1"
+    assert shown["runs"] == ["study"]
+    (curve,) = shown["curves"]
     assert (curve["target"], curve["op"], curve["axis"]) == ("pool", "read", "I/Os in flight")
     assert [one["load"] for one in curve["points"]] == [1, 2, 4, 8, 16, 32]
     assert {one["loop"] for one in curve["points"]} == {"closed"}
@@ -69,16 +69,16 @@ def test_a_curve_with_its_peak_and_knee(leadline: Leadline, imported: Callable[.
     assert curve["knee"]["load"] in (8, 16)
     assert curve["usl"]["rate"] == pytest.approx(1000, rel=0.2)
     assert curve["usl"]["absence"] == ""
-    assert (told["limit"], curve["limit"]) == (None, None)
-    assert told["speedups"] == told["findings"] == told["density"] == told["neighbours"] == []
+    assert (shown["limit"], curve["limit"]) == (None, None)
+    assert shown["speedups"] == shown["findings"] == shown["density"] == shown["neighbours"] == []
 
 
 def test_the_last_level_within_a_limit(leadline: Leadline, imported: Callable[..., None]) -> None:
     imported(*rows("", SATURATING))
     limit = ("--latency-limit", "mean < 3ms", "--format", "json")
-    told = answer(leadline("scale", "@latest", *limit))
-    assert told["limit"] == "mean<3 ms"
-    found = told["curves"][0]["limit"]
+    shown = answer(leadline("scale", "@latest", *limit))
+    assert shown["limit"] == "mean<3 ms"
+    found = shown["curves"][0]["limit"]
     assert (found["last_kept"], found["first_broken"]) == ("iodepth=8", "iodepth=16")
     assert found["iops"] == 3800
     (text, markdown) = (
@@ -104,13 +104,13 @@ def test_csv_has_a_row_for_each_level(leadline: Leadline, imported: Callable[...
     assert {one["trials"] for one in table} == {"3"}
 
 
-def test_runs_are_systems_beside_the_first(
+def test_runs_are_systems_next_to_the_first(
     leadline: Leadline, imported: Callable[..., None]
 ) -> None:
     imported(*rows("three", SATURATING), *rows("five", SATURATING, times=1.6))
-    told = answer(leadline("scale", "study-three", "study-five", "--format", "json"))
-    assert told["runs"] == ["study-three", "study-five"]
-    (speedup,) = told["speedups"]
+    shown = answer(leadline("scale", "study-three", "study-five", "--format", "json"))
+    assert shown["runs"] == ["study-three", "study-five"]
+    (speedup,) = shown["speedups"]
     assert (speedup["baseline"], speedup["candidate"]) == ("three", "five")
     assert [one["ratio"] for one in speedup["levels"]] == [pytest.approx(1.6)] * len(SATURATING)
     for one in speedup["levels"]:
@@ -118,7 +118,7 @@ def test_runs_are_systems_beside_the_first(
         assert low < 1.6 < high
         assert one["evidence"] == "few trials"
     assert speedup["peak"]["ratio"] == pytest.approx(1.6)
-    assert (speedup["resources"], speedup["divisor"]) == ([], None), "nobody told what was added"
+    assert (speedup["resources"], speedup["divisor"]) == ([], None), "no added resource is known"
     assert speedup["peak"]["efficiency"] is None
     assert speedup["equal_latency"]["ratio"] > 1.6, "less is in flight for each I/O of it"
     text = leadline("scale", "study-three", "study-five").out
@@ -127,10 +127,10 @@ def test_runs_are_systems_beside_the_first(
 
 def test_one_level_alone_is_no_curve(leadline: Leadline, imported: Callable[..., None]) -> None:
     imported(*rows("", SATURATING[:1]), *rows("", SATURATING[:1], workload="other"))
-    told = refused(leadline("scale", "study"), 6, "no-load-curve")
-    assert "a load curve needs at least two levels" in told
-    assert "pool · rand · read: 1 level" in told
-    assert "levels: [{iodepth: 1}" in told
+    shown = refused(leadline("scale", "study"), 6, "no-load-curve")
+    assert "a load curve needs at least two levels" in shown
+    assert "pool · rand · read: 1 level" in shown
+    assert "levels: [{iodepth: 1}" in shown
 
 
 def test_one_level_of_two_systems_is_a_speed_up(
@@ -139,8 +139,8 @@ def test_one_level_of_two_systems_is_a_speed_up(
     """A published claim: one number a side."""
     before, after = rows("old", [(8, 1000)])[1:2], rows("new", [(8, 1950)])[1:2]
     imported(*before, *after)
-    told = answer(leadline("scale", "study-old", "study-new", "--format", "json"))
-    (level,) = told["speedups"][0]["levels"]
+    shown = answer(leadline("scale", "study-old", "study-new", "--format", "json"))
+    (level,) = shown["speedups"][0]["levels"]
     assert level["ratio"] == pytest.approx(1.95)
     assert level["interval"] is None
     assert "single-trial" in level["reasons"]
@@ -148,18 +148,18 @@ def test_one_level_of_two_systems_is_a_speed_up(
 
 def test_runs_with_nothing_in_common(leadline: Leadline, imported: Callable[..., None]) -> None:
     imported(*rows("a", SATURATING), *rows("b", SATURATING, workload="other"))
-    told = refused(leadline("scale", "study-a", "study-b"), 6, "not-comparable")
-    assert "study-a: pool · rand" in told
-    assert "study-b: pool · other" in told
+    shown = refused(leadline("scale", "study-a", "study-b"), 6, "not-comparable")
+    assert "study-a: pool · rand" in shown
+    assert "study-b: pool · other" in shown
 
 
-def test_runs_that_tell_no_load(leadline: Leadline) -> None:
-    """The published study of two clusters: nobody wrote the depth down."""
+def test_runs_that_show_no_load(leadline: Leadline) -> None:
+    """The published study of two clusters, without queue depths."""
     table = RECORDED.parent / "imports" / "table" / "multizone-vs-singlezone.csv"
     assert leadline("import", "table", table, "--run", "mz").status == 0
-    told = refused(leadline("scale", "mz-single-zone", "mz-multi-zone"), 6, "not-comparable")
-    assert "no level of mz-single-zone and mz-multi-zone states its load" in told
-    assert "`leadline compare`" in told
+    shown = refused(leadline("scale", "mz-single-zone", "mz-multi-zone"), 6, "not-comparable")
+    assert "no level of mz-single-zone and mz-multi-zone states its load" in shown
+    assert "`leadline compare`" in shown
     assert "no level states its load" in refused(
         leadline("scale", "mz-single-zone"), 6, "no-load-curve"
     )
@@ -182,7 +182,7 @@ def test_requests_that_cannot_be_understood(
     assert said in refused(leadline("scale", "study", *options), 2, "usage")
 
 
-def test_a_strangers_names_move_no_cursor(
+def test_a_untrusted_names_move_no_cursor(
     leadline: Leadline, imported: Callable[..., None]
 ) -> None:
     evil = [line.replace(",pool,", ",po\x1b[2Jol,") for line in rows("", SATURATING)]
@@ -200,7 +200,7 @@ def test_a_run_that_is_not_there(leadline: Leadline, imported: Callable[..., Non
     refused(leadline("scale", "nowhere"), 2, "run-not-found")
 
 
-def test_targets_by_a_label_beside_what_they_have_more_of(
+def test_targets_by_a_label_next_to_what_they_have_more_of(
     leadline: Leadline, recorded: Path, tmp_path: Path
 ) -> None:
     """Two targets that gave the same, one of them with twice the cores: half the efficiency."""
@@ -216,8 +216,8 @@ def test_targets_by_a_label_beside_what_they_have_more_of(
     )
     ran = leadline("run", plan, "--replay", recorded, "--quiet")
     assert ran.status in (0, 1), ran.err
-    told = answer(leadline("scale", "--by", "cores", "--format", "json"))
-    (speedup,) = told["speedups"]
+    shown = answer(leadline("scale", "--by", "cores", "--format", "json"))
+    (speedup,) = shown["speedups"]
     assert (speedup["by"], speedup["baseline"], speedup["candidate"]) == (
         "label",
         "cores=1",
@@ -228,7 +228,7 @@ def test_targets_by_a_label_beside_what_they_have_more_of(
     (level,) = speedup["levels"]
     assert level["ratio"] == 1
     assert level["efficiency"] == 0.5
-    assert told["findings"] == []
+    assert shown["findings"] == []
 
 
 def test_notebooks_get_what_the_command_line_says(
@@ -249,7 +249,7 @@ def test_notebooks_get_what_the_command_line_says(
         package.scale("study-three", band=5)
 
 
-def test_a_published_claim_is_held_against_the_hardware_that_is_told(
+def test_a_published_claim_is_held_against_the_hardware_that_is_reported(
     leadline: Leadline, imported: Callable[..., None]
 ) -> None:
     """60 % more hardware that gave up to 95 % more, as single numbers."""
@@ -257,12 +257,12 @@ def test_a_published_claim_is_held_against_the_hardware_that_is_told(
     imported(f"three,{one},1000,32", f"five,{one},1950,16.41")
     without = answer(leadline("scale", "study-three", "study-five", "--format", "json"))
     assert not without["findings"]
-    told = answer(
+    shown = answer(
         leadline("scale", "study-three", "study-five", "--added", "1.6", "--format", "json")
     )
-    (speedup,) = told["speedups"]
+    (speedup,) = shown["speedups"]
     assert [(part["name"], part["ratio"]) for part in speedup["resources"]] == [("hardware", 1.6)]
-    (found,) = told["findings"]
+    (found,) = shown["findings"]
     assert (found["code"], found["severity"]) == ("superlinear-scaling", "warning")
     said = leadline("scale", "study-three", "study-five", "--added", "1.6")
     assert "single-trial" in said.out

@@ -103,7 +103,7 @@ def test_clean_removes_our_folder_and_leaves_a_strangers_alone(
     assert ours.exists()
     said = leadline("clean", run.id)
     assert f"removed what a killed session left: {ours}" in said.out
-    assert f"{theirs} carries another owner's mark" in said.err
+    assert f"{theirs} carries the mark of another owner" in said.err
     assert said.status == 4, "something stays that the archive tells of"
     assert not ours.exists()
     assert (theirs / "leadline.0.dat").exists()

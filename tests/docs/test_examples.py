@@ -55,7 +55,7 @@ def test_the_page_tells_of_the_study_what_its_table_says() -> None:
 
 def test_as_published_the_systems_cannot_be_compared_and_the_page_says_what_remains() -> None:
     said = words(PUBLISHED)
-    assert "No verdict on cores=2 against cores=1" in said
+    assert "No verdict on cores=2 vs cores=1" in said
     assert "No verdict on replicas=3 against replicas=1,cores=2" in said
     assert "No ranking: 6 of 6 targets lack a number" in said
     assert "21 of 24 trials with errors are refused for their queue depth alone" in (said)
@@ -64,8 +64,8 @@ def test_as_published_the_systems_cannot_be_compared_and_the_page_says_what_rema
 
 def test_as_they_ran_they_can_but_for_cached_reads_and_no_cause_is_invented() -> None:
     said = words(AS_RUN)
-    assert "Against cores=1, cores=2 writes" in said
-    assert "the number of cores alone does not account for them" in said
+    assert "cores=2 vs cores=1: writes" in said
+    assert "cores alone do not explain them" in said
     assert "nobody can say whether it is the cause" in said
     assert "rand-read read iops: refused by the audit: cache-served-reads" in said
     assert "single trials" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell
-from leadline.analysis.explain.explain import Facts, PoolFacts
+from leadline.analysis.explain.systems import PoolFacts, SystemFacts
 from leadline.analysis.figures import CellFigure, Doubt, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.findings import Severity
@@ -113,7 +113,7 @@ def erasure(*, k: int = 2, m: int = 1, zones: int = 3) -> PoolFacts:
 
 def zones_apart(
     base_rtt_s: float | None = 0.0, candidate_rtt_s: float | None = 2e-3, **targets: PoolFacts
-) -> Facts:
+) -> SystemFacts:
     """Every target in one zone first, then as given; `rep3` where none is named."""
     pools = targets or {"rep3": replicated()}
     single = {
@@ -122,7 +122,7 @@ def zones_apart(
         else replicated(size=pool.size, zones=1)
         for name, pool in pools.items()
     }
-    return Facts(
+    return SystemFacts(
         pools={name: (single[name], pool) for name, pool in pools.items()},
         base_rtt_s=base_rtt_s,
         candidate_rtt_s=candidate_rtt_s,

@@ -1,4 +1,4 @@
-"""A document with every kind of block, and with names that nobody wishes for."""
+"""A document with every kind of block and with hostile names."""
 
 from __future__ import annotations
 

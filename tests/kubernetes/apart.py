@@ -1,9 +1,9 @@
-"""Programs in namespaces of their own that hold nothing of what is mounted beside them."""
+"""Programs in namespaces of their own that hold nothing of what is mounted next to them."""
 
 from __future__ import annotations
 
 # A namespace begins with copies of all mounts. While those of another test's lab or run are held
-# there, nobody can remove what they stand on.
+# there, no user can remove what they stand on.
 _LET_GO = r"""
 while read -r _ _ _ _ at _; do
     case $at in /run/leadline-* | */ll-labs-*) printf '%s\n' "$at" ;; esac

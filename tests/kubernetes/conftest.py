@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def kubernetes_verdict(pytestconfig: pytest.Config) -> probe.Verdict:
-    """What this machine can run; also told at the end of the session."""
+    """What this machine can run; also reported at the end of the session."""
     verdict = probe.verdict()
     pytestconfig.stash[_VERDICT] = verdict
     return verdict

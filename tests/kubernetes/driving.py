@@ -103,7 +103,7 @@ class Running:
         self.child.send_signal(number)
 
     def ended(self, bound_s: float = BOUND_S) -> Ended:
-        """Wait for the end; one that does not come is killed, and told."""
+        """Wait for the end; one that does not come is killed, and reported."""
         try:
             self.child.wait(bound_s)
         except subprocess.TimeoutExpired:

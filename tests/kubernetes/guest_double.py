@@ -80,7 +80,7 @@ class GuestDouble:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        # Open as long as the guest is there: a terminal that nobody has open is at its end.
+        # Open as long as the guest is there: a terminal that no user has open is at its end.
         self._theirs = theirs
         self.folder = folder
 

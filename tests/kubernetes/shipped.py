@@ -1,4 +1,4 @@
-"""What ships beside the code, for the tests of it: where it lies, and Helm to call."""
+"""What ships next to the code, for the tests of it: where it lies, and Helm to call."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def free_number() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Second:
-    """A second cluster beside the session's, of a process of its own, with a pod on a volume."""
+    """A second cluster next to the session's, of a process of its own, with a pod on a volume."""
 
     process: subprocess.Popen[str]
     folder: Path

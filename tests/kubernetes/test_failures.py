@@ -1,4 +1,4 @@
-"""What goes wrong in clusters: each is told by its cause, in bounded time, and cleaned up."""
+"""What goes wrong in clusters: each is reported by its cause, in bounded time, and cleaned up."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def policy(name: str, group: str, plural: str, **validation: str) -> tuple[Manif
     ("group", "plural", "more"),
     [("batch", "jobs", {"reason": "Forbidden"}), ("", "pods", {})],
 )
-def test_an_admission_policy_is_told_in_its_own_words(
+def test_an_admission_policy_is_reported_in_its_own_words(
     leadline: Leadline, group: str, plural: str, more: dict[str, str]
 ) -> None:
     cluster, words = leadline.cluster, "volumes are measured on Tuesdays"
@@ -280,7 +280,7 @@ def guard(cluster: Cluster, folder: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize(("group", "plural"), [("batch", "jobs"), ("", "pods")])
-def test_a_webhook_that_refuses_is_told_in_its_own_words(
+def test_a_webhook_that_refuses_is_reported_in_its_own_words(
     leadline: Leadline, group: str, plural: str
 ) -> None:
     cluster = leadline.cluster
@@ -331,15 +331,15 @@ def test_a_namespace_that_is_being_deleted(leadline: Leadline) -> None:
     says(ended.failed("kubernetes-failed", 4), "'ending' is being deleted")
 
 
-def test_a_claim_that_stays_pending_tells_its_events(leadline: Leadline) -> None:
+def test_a_claim_that_stays_pending_reports_its_events(leadline: Leadline) -> None:
     plan = leadline.plan("stuck=storageclass:stuck?size=96Mi", cluster={"ready": "15s"})
     with nothing_left(leadline.cluster):
         ended = leadline("run", plan)
     says(ended.failed("volume-pending", 4), "ExternalProvisioning", "leadline-lab/absent", "15 s")
 
 
-def test_an_image_that_nobody_has(leadline: Leadline) -> None:
-    # A registry that is not there, which this machine tells at once.
+def test_an_image_that_no_user_has(leadline: Leadline) -> None:
+    # A registry that is not there, which this machine reports at once.
     image = "127.0.0.1:9/leadline/runner:1"
     with nothing_left(leadline.cluster):
         ended = leadline("run", leadline.plan(FILES), "--runner-image", image)
@@ -452,7 +452,9 @@ def test_an_api_server_that_restarts_does_not_touch_a_trial(leadline: Leadline) 
     assert int(log[-1].partition(",")[0]) > 10_000, "behind the restart"
 
 
-def test_a_node_that_falls_silent_is_told_and_cleaned_when_it_is_back(leadline: Leadline) -> None:
+def test_a_node_that_falls_silent_is_reported_and_cleaned_when_it_is_back(
+    leadline: Leadline,
+) -> None:
     cluster = leadline.cluster
     before = settled(cluster)
     slow = {"size": "64M", "runtime": "6s", "ramp": "0s"}
@@ -465,7 +467,7 @@ def test_a_node_that_falls_silent_is_told_and_cleaned_when_it_is_back(leadline: 
         assert ended.status == 4, ended.err
         says(ended, f"on the node {NODE!r}", "was lost", "still has: pod leadline-")
         assert ours(cluster)
-        # Nothing can be removed as long as it is silent, and that is told.
+        # Nothing can be removed as long as it is silent, and that is reported.
         dry = leadline("clean", "--dry-run").went_well()
         assert "would remove kubernetes:" in dry.out
     finally:
@@ -496,7 +498,7 @@ def test_raw_devices_of_root_are_measured_by_root(rootful: Cluster, tmp_path: Pa
     assert json.loads(runners.read_text())["runners"][0]["user"] == 0
 
 
-def test_pod_security_that_takes_no_root_is_told(rootful: Cluster, tmp_path: Path) -> None:
+def test_pod_security_that_takes_no_root_is_reported(rootful: Cluster, tmp_path: Path) -> None:
     leadline = Leadline(cluster=rootful, folder=tmp_path)
     with space(rootful, "strict"):  # enforces `restricted`
         ended = refused_in(leadline, "strict")

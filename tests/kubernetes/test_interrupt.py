@@ -69,7 +69,7 @@ def test_a_signal_stops_and_cleans(
 
 
 def test_two_signals_do_not_wait_for_removals(leadline: Leadline) -> None:
-    """What is on its way out is told, and `clean` sees it to its end."""
+    """What is on its way out is reported, and `clean` sees it to its end."""
     cluster = leadline.cluster
 
     def removing() -> bool:

@@ -228,7 +228,7 @@ def may_list(cluster: Cluster, user: str) -> bool:
         return False
 
 
-def test_what_a_user_may_not_see_is_told_with_the_rule(api_server: Cluster) -> None:
+def test_what_a_user_may_not_see_is_reported_with_the_rule(api_server: Cluster) -> None:
     rules = [{"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": ["list"]}]
     with allowed(api_server, "viewer", rules):
         found = asked(api_server, "viewer")

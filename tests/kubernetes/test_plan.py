@@ -36,7 +36,7 @@ def storage_class(name: str, provisioner: str, **fields: Any) -> Manifest:
 
 @pytest.fixture(scope="module")
 def odd(api_server: Cluster) -> Iterator[Cluster]:
-    """Classes of every kind that cannot be measured, or not so, beside those of the lab."""
+    """Classes of every kind that cannot be measured, or not so, next to those of the lab."""
     made = [
         storage_class("odd-hand", "kubernetes.io/no-provisioner"),
         storage_class("odd-tree", "kubernetes.io/gce-pd"),
@@ -256,7 +256,7 @@ def inventory_role(api_server: Cluster) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("odd", "inventory_role")
-def test_a_reader_gets_a_plan_and_is_told_what_was_not_seen(plan: Plan) -> None:
+def test_a_reader_gets_a_plan_and_is_reported_what_was_not_seen(plan: Plan) -> None:
     said = plan("--format", "json", user="viewer")
     told = answer(said)
     assert "odd-kept" in reasons(told), "this user may not change what becomes of volumes"
@@ -273,7 +273,7 @@ def test_without_the_right_to_see_classes_there_is_no_plan(plan: Plan) -> None:
     assert said.out == ""
 
 
-def test_a_class_that_is_not_there_is_told_with_the_nearest(plan: Plan) -> None:
+def test_a_class_that_is_not_there_is_reported_with_the_nearest(plan: Plan) -> None:
     said = plan("--class", "fasst")
     assert said.status == 3
     assert "did you mean 'fast'?" in said.err

@@ -154,7 +154,7 @@ def test_a_class_that_keeps_volumes_needs_one_rule_more(cluster: Cluster, tmp_pa
             leadline("run", plan).answered()
 
 
-def test_nobody_is_told_every_rule(cluster: Cluster, tmp_path: Path) -> None:
+def test_no_user_is_reported_every_rule(cluster: Cluster, tmp_path: Path) -> None:
     leadline = as_user(cluster, tmp_path, "nobody")
     with nothing_left(cluster):
         ended = leadline("run", leadline.plan(RAW)).failed("kubernetes-denied", 3)
@@ -235,7 +235,7 @@ class TestInventory:
         every = admin("inventory", "--kubernetes", "--format", "json").went_well().json
         assert _without_time(seen) == _without_time(every)
 
-    def test_nobody_is_told_what_is_missing(self, api_server: Cluster, tmp_path: Path) -> None:
+    def test_no_user_is_reported_what_is_missing(self, api_server: Cluster, tmp_path: Path) -> None:
         leadline = as_user(api_server, tmp_path, "nobody")
         ended = leadline("inventory", "--kubernetes")
         ended.failed("kubernetes-denied", 3)

@@ -230,7 +230,7 @@ def test_a_dry_run_changes_nothing_and_is_checked_by_the_server(odf: Cluster, po
     assert "error[kubernetes-denied]" in denied.err
 
 
-def test_what_rook_cannot_make_is_told_in_its_words_and_undone(
+def test_what_rook_cannot_make_is_reported_in_its_words_and_undone(
     odf: Cluster, operator: Operator, pools: Pools
 ) -> None:
     operator.fails["rep2"] = "failed to create pool: crush rule refused"
@@ -498,7 +498,7 @@ def test_a_missing_right_is_named_and_what_was_made_is_undone(
     assert set(objects(odf)) == before
 
 
-def test_several_clusters_are_told_apart_by_name(odf: Cluster, pools: Pools) -> None:
+def test_several_clusters_are_reported_apart_by_name(odf: Cluster, pools: Pools) -> None:
     up(odf, ROOK, "rook-ceph", ROOK)
     try:
         said = pools("create", "rep2", "--dry-run")

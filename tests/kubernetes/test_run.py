@@ -107,7 +107,7 @@ class TestOneCommand:
         assert "storageclass:block" in page.read_text()
         measured.leadline("verify", page).went_well()
 
-    def test_each_trial_tells_its_pod_and_its_volume(self, measured: Measured) -> None:
+    def test_each_trial_reports_its_pod_and_its_volume(self, measured: Measured) -> None:
         for path in (measured.path / "trials").iterdir():
             target = json.loads((path / "trial.json").read_text())["target"]
             (runner,) = json.loads((path / "runners.json").read_text())["runners"]
@@ -280,6 +280,6 @@ def test_a_command_without_a_plan_and_a_pod_that_is_throttled(leadline: Leadline
         )
     assert ended.answered().err == ""
     assert max(trial["processor"]["throttled_share"] for trial in leadline.trials()) > 0.1
-    # Of a trial that the limit did not hold back, a busy machine may be told instead.
+    # Of a trial that the limit did not hold back, a busy machine may be reported instead.
     told = [finding for finding in ended.json["findings"] if finding["code"] == "client-saturated"]
     assert any("limit" in item["message"] for item in told)

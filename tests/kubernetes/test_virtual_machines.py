@@ -30,7 +30,7 @@ from leadline.plan.target_url import (
     volume_request,
 )
 from leadline.runner.ports import Journal
-from leadline.targets.clusters import OpenKubernetes
+from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 from tests.kubernetes.driving import MIB, Leadline, everything, nothing_left, ours
@@ -44,7 +44,7 @@ BOOT = {"boot": {"container_disk": "registry.example/boot:1"}}
 
 @pytest.fixture(scope="module", autouse=True)
 def lists(api_server: Cluster) -> None:
-    """The server says of a kind that nobody has listed yet that it is not ready."""
+    """The server says of a kind that no user has listed yet that it is not ready."""
 
     def listed() -> bool:
         try:
@@ -278,7 +278,7 @@ def test_what_a_killed_run_left_is_cleaned(kubevirt: KubeVirtDouble, tmp_path: P
     ],
     ids=["image", "node", "crash", "volume", "agent"],
 )
-def test_machines_that_do_not_come_are_told_and_removed(
+def test_machines_that_do_not_come_are_reported_and_removed(
     kubevirt: KubeVirtDouble,
     tmp_path: Path,
     target: str,
@@ -310,7 +310,9 @@ def test_without_an_image_the_option_is_named(kubevirt: KubeVirtDouble, tmp_path
     assert "--vm-image" in ended.err
 
 
-def test_a_user_without_rights_is_told_the_rules(kubevirt: KubeVirtDouble, tmp_path: Path) -> None:
+def test_a_user_without_rights_is_reported_the_rules(
+    kubevirt: KubeVirtDouble, tmp_path: Path
+) -> None:
     leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path, user="nobody")
     plan = leadline.plan("one=storageclass:block?runner=vm", cluster={"vm": BOOT})
     with nothing_left(kubevirt.cluster):
@@ -369,7 +371,7 @@ class TestShell:
     def test_output_comes_while_another_command_is_asked(
         self, target: VirtualMachineTarget
     ) -> None:
-        """As a trial is followed and told to stop."""
+        """As a trial is followed and asked to stop."""
         (volume,) = target.location.volumes
         come: list[bytes] = []
         first = threading.Event()
@@ -398,7 +400,7 @@ class TestShell:
         script = "for one in /proc/[0-9]*; do tr '\\0' ' ' <$one/cmdline; echo; done 2>/dev/null"
         assert b"sleep 4321 \n" not in volume.shell.run(script, bound_s=30).stdout
 
-    def test_a_machine_that_was_moved_is_told(
+    def test_a_machine_that_was_moved_is_reported(
         self, target: VirtualMachineTarget, kubevirt: KubeVirtDouble
     ) -> None:
         (volume,) = target.location.volumes
@@ -406,7 +408,7 @@ class TestShell:
 
         def move() -> None:
             kubevirt.patch(*key, {"nodeName": "other"})
-            with contextlib.suppress(LeadlineError):  # it is told of the same, if it takes long
+            with contextlib.suppress(LeadlineError):  # the same report, if it takes long
                 volume.shell.run(": >/run/moved", bound_s=30)
 
         mover = threading.Timer(1, move)
@@ -421,7 +423,7 @@ class TestShell:
         assert raised.value.kind is errors.RUNNER_FAILED
         assert target.present()
 
-    def test_a_machine_that_an_error_paused_is_told(
+    def test_a_machine_that_an_error_paused_is_reported(
         self, target: VirtualMachineTarget, kubevirt: KubeVirtDouble
     ) -> None:
         (volume,) = target.location.volumes
@@ -448,7 +450,7 @@ class TestShell:
             link.close()
         assert raised.value.kind is errors.KUBERNETES_DENIED
 
-    def test_a_guest_that_hangs_is_told_within_a_bound(
+    def test_a_guest_that_hangs_is_reported_within_a_bound(
         self, target: VirtualMachineTarget, kubevirt: KubeVirtDouble
     ) -> None:
         """Last of all: it does not wake again."""

@@ -70,7 +70,8 @@ def done(engine: Engine, given: Job, folder: Path, said: list[Progress] | None =
 
 @pytest.fixture(scope="module")
 def pool(access: CephAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RadosPool]:
-    """A pool of ours with data for reads, beside a stranger's benchmark in the same pool."""
+    """A pool of Leadline with data for reads, next to a foreign user's benchmark in the same
+    pool."""
     where = RadosPool(pool="rep3", objects="leadline-test-bench", access=access)
     stranger = ("bench", "1", "write", "-b", "4096", "-t", "2", "--no-cleanup")
     sh(access, "rados", "--pool", "rep3", *stranger, "--run-name", "benchmark_data_leadline_fill")
@@ -144,7 +145,7 @@ def benchmark_runs(access: CephAccess) -> bool:
     return False
 
 
-def test_both_tell_the_version_of_ceph() -> None:
+def test_both_report_the_version_of_ceph() -> None:
     assert RadosBenchEngine().version.startswith("ceph version ")
     assert RbdBenchEngine().version.startswith("ceph version ")
 
@@ -209,7 +210,7 @@ def test_rbd_bench_fills_its_runtime(image: RbdImage, tmp_path: Path, pattern: P
     output = read_rbd_bench(tmp_path / "trial")
     (entry,) = output.jobs
     (operation,) = entry.operations
-    # It is asked to end 3 s after it said that it begins, which is told a moment late or early.
+    # It is asked to end 3 s after it said that it begins, which is reported a moment late or early.
     assert 2.9 <= entry.job_runtime_s <= execution.wall_s
     assert operation.op in pattern.ops
     assert operation.total is None
@@ -230,7 +231,7 @@ def test_rbd_bench_mixes(image: RbdImage, tmp_path: Path) -> None:
     assert abs(read.total_ios / ios - 0.7) < max(0.05, 5 * (0.7 * 0.3 / ios) ** 0.5)
 
 
-def test_io_that_does_not_come_back_is_told_as_hung(
+def test_io_that_does_not_come_back_is_reported_as_hung(
     image: RbdImage, pool: RadosPool, tmp_path: Path
 ) -> None:
     rbd, rados = RbdBenchEngine(), RadosBenchEngine()

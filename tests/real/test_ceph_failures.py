@@ -150,7 +150,7 @@ def while_running(
     return ended[0]
 
 
-def test_an_osd_killed_during_a_trial_is_told_beside_the_numbers(
+def test_an_osd_killed_during_a_trial_is_reported_with_the_numbers(
     drill: Drill, tmp_path: Path
 ) -> None:
     victim = drill.daemon("osd.1")

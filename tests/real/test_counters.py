@@ -1,4 +1,4 @@
-"""Counters of a real cluster and of the machine that it is on, beside what was really done."""
+"""Counters of a real cluster and of the machine that it is on, next to what was really done."""
 
 from __future__ import annotations
 

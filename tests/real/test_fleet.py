@@ -35,7 +35,7 @@ from tests.awaiting import wait_for
 pytestmark = pytest.mark.real
 
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
-# fio's histogram has 64 buckets for each doubling, and tells the middle of one.
+# fio's histogram has 64 buckets for each doubling, and reports the middle of one.
 HISTOGRAM_ERROR = 1 / 128
 SIZE = 8 << 20
 
@@ -118,15 +118,15 @@ def every_latency_ns(folder: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @pytest.mark.slow
-def test_a_fleet_of_four_tells_the_percentiles_that_one_fio_with_four_jobs_does(
+def test_a_fleet_of_four_reports_the_percentiles_that_one_fio_with_four_jobs_does(
     location: Folder, trial: Path, tmp_path: Path
 ) -> None:
     """Two executions never have the same latencies, least of all on a shared machine, so that
     percentiles of the one held against those of the other would show the machine's noise. Exact is
     what each makes of the latencies that it had: fio logs every single one, for the fleet and for
     the one fio alike, and the merged percentiles of both must be the percentiles of these logs
-    within the error of fio's histogram. So a fleet and one fio with four jobs tell the same of the
-    same latencies, however noisy the machine is."""
+    within the error of fio's histogram. So a fleet and one fio with four jobs report the same of
+    the same latencies, however noisy the machine is."""
     fleet = workload(phase())
     laid_out(location, fleet, tmp_path / "prefill")
     done = carried_out(
@@ -163,7 +163,7 @@ def test_a_fleet_of_four_tells_the_percentiles_that_one_fio_with_four_jobs_does(
         if metric.quantile in QUANTILES and value is not None:
             assert metric.quantile is not None
             assert value == pytest.approx(printed[f"{metric.quantile * 100:.6f}"] / 1e9, rel=1e-6)
-    # Of a fleet fio tells no percentiles, but how many I/Os there were, and the extremes.
+    # Of a fleet fio reports no percentiles, but how many I/Os there were, and the extremes.
     summed = next(
         stat for stat in stats_of(trial, "client_stats") if stat["jobname"] == "All clients"
     )
@@ -307,7 +307,7 @@ def test_a_client_that_dies_ends_the_trial_and_is_named(
 def test_the_worker_of_a_client_that_dies_is_missed_as_well(
     long_trial: list[Execution], location: Folder
 ) -> None:
-    """The server itself is still there, and fio's client would tell the rest."""
+    """The server itself is still there, and fio's client would report the rest."""
     victims = sorted(
         pid
         for pid in processes_of(str(location.path))
@@ -452,7 +452,9 @@ def test_one_that_falls_short_in_too_little_time_to_be_stopped_has_failed_too(
 
 
 @pytest.mark.slow
-def test_it_tells_of_its_progress_all_along(location: Folder, trial: Path, tmp_path: Path) -> None:
+def test_it_reports_of_its_progress_all_along(
+    location: Folder, trial: Path, tmp_path: Path
+) -> None:
     """fio's client says nothing of it where it is to write JSON."""
     work = workload(phase(), clients=2, runtime_s=8.0)
     laid_out(location, work, tmp_path / "prefill")

@@ -66,7 +66,7 @@ def any_shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
     return found
 
 
-def test_a_shell_does_what_it_is_told_and_says_what_came_of_it(any_shell: Shell) -> None:
+def test_a_shell_does_what_it_is_reported_and_says_what_came_of_it(any_shell: Shell) -> None:
     given = bytes(range(256)) * 4096
     said = any_shell.run('cat; printf "%s|" "$0" "$@" >&2', ODD, "", given=given, bound_s=30)
     assert (said.stdout, said.status) == (given, 0)
@@ -91,7 +91,7 @@ def test_output_comes_while_the_command_runs(any_shell: Shell, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_no_answer_in_time_is_told(shell: SshShell) -> None:
+def test_no_answer_in_time_is_reported(shell: SshShell) -> None:
     shell.run("true", bound_s=30)
     for script in ("sleep 20", "echo begun; exec >&- 2>&-; sleep 20"):
         with pytest.raises(LeadlineError, match="no answer within") as caught:
@@ -107,7 +107,7 @@ def test_what_start_up_files_print_is_no_output(hosts: SshHosts) -> None:
     shell.close()
 
 
-def test_a_host_that_runs_no_commands_is_told(hosts: SshHosts) -> None:
+def test_a_host_that_runs_no_commands_is_reported(hosts: SshHosts) -> None:
     hosts.start("a", more="ForceCommand echo this account is closed >&2; exit 1")
     with pytest.raises(LeadlineError, match="this account is closed") as caught:
         SshShell("a").run("true", bound_s=30)
@@ -154,7 +154,7 @@ def _bad_configuration(hosts: SshHosts) -> None:
         (_bad_configuration, "cannot be reached with this configuration"),
     ],
 )
-def test_why_a_host_is_not_reached_is_told(hosts: SshHosts, make: Any, fact: str) -> None:
+def test_why_a_host_is_not_reached_is_reported(hosts: SshHosts, make: Any, fact: str) -> None:
     make(hosts)
     with pytest.raises(LeadlineError) as caught:
         SshShell("a").run("true", bound_s=60)
@@ -165,7 +165,7 @@ def test_why_a_host_is_not_reached_is_told(hosts: SshHosts, make: Any, fact: str
     assert caught.value.hint
 
 
-def test_a_connection_lost_behind_a_command_is_told_and_made_again(
+def test_a_connection_lost_behind_a_command_is_reported_and_made_again(
     hosts: SshHosts, shell: SshShell, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
@@ -275,7 +275,7 @@ def _listening(pids: list[int]) -> list[str]:
     return [line[9] for line in lines if line[3] == "0A" and line[9] in inodes]
 
 
-def test_a_fio_server_of_a_host_answers_here_and_to_nobody_else(serving: Serving) -> None:
+def test_a_fio_server_of_a_host_answers_here_and_to_no_other_user(serving: Serving) -> None:
     client = serving.client(1)
     said, _ = client.communicate(timeout=60)
     assert client.returncode == 0, said
@@ -329,7 +329,7 @@ def test_many_servers_are_begun_at_once_though_sshd_takes_few(
     shell.close()
 
 
-def test_a_host_that_forwards_no_sockets_is_told(
+def test_a_host_that_forwards_no_sockets_is_reported(
     hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may take longer to refuse it.
@@ -398,7 +398,8 @@ def test_a_target_on_two_hosts_is_used_and_left_as_it_was(hosts: SshHosts) -> No
     hosts.stop("b")
     # Nothing is forgotten that could not be undone.
     shutil.rmtree(next(hosts.root("a").iterdir()))
-    # A connection that is seen to be lost is made again, in vain: once, however long that takes.
+    # A connection that is seen to be lost is made again, without effect: once, however long that
+    # takes.
     wait_for(lambda: not connected(target, "b"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leadline.connect.ssh._PAUSE_S", 3600.0)
@@ -458,7 +459,9 @@ def test_hosts_that_share_their_path_share_the_folder(hosts: SshHosts) -> None:
     assert list(shared.iterdir()) == []
 
 
-def test_every_host_that_cannot_be_used_is_told_at_once(hosts: SshHosts, tmp_path: Path) -> None:
+def test_every_host_that_cannot_be_used_is_reported_at_once(
+    hosts: SshHosts, tmp_path: Path
+) -> None:
     hosts.start("a")
     hosts.start("b")
     hosts.stop("b")
@@ -468,9 +471,9 @@ def test_every_host_that_cannot_be_used_is_told_at_once(hosts: SshHosts, tmp_pat
     with pytest.raises(LeadlineError) as caught:
         target.inspect(SMALL, prefill=True)
     told = str(caught.value)
-    assert "3 things speak against the 3 hosts" in told
+    assert "the 3 hosts have 3 faults" in told
     for said in (
-        "that this user can see on the host 'a' [target-invalid]",
+        "is not visible to this user on the host 'a' [target-invalid]",
         "the host 'b' refuses the connection [host-unreachable]",
         "the host 'c' has an unknown host key [host-unreachable]",
     ):

@@ -279,7 +279,7 @@ def test_two_labs_at_once_one_of_them_on_the_loopback_device(
         with Connection(lab.access) as cluster:
             assert cluster.mon_json("status")["osdmap"]["num_up_osds"] == 3
 
-    # One that loses a daemon is told of, and does not disturb the other.
+    # One that loses a daemon is reported, and does not disturb the other.
     victim = next(process for process in loopback.state.processes if process.name == "osd.1")
     os.kill(victim.pid, signal.SIGKILL)
     wait_for(lambda: processes.start_ticks(victim.pid) is None, 90)

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 ZONES = ("az1", "az2", "az3")
 
 # 33 and 32 below are SO_RCVBUFFORCE and SO_SNDBUFFORCE, which Python does not name.
-# Sends numbers until told to stop by the end of its input, then a last word, and says how many
+# Sends numbers until asked to stop by the end of its input, then a last word, and says how many
 # there were; the receiver says what is wrong with their order.
 SENDER = """
 import select, socket, struct, sys, time
@@ -354,7 +354,7 @@ def marked(mark: str) -> list[str]:
     return found
 
 
-def test_the_forwarder_that_ends_at_once_tells_why(
+def test_the_forwarder_that_ends_at_once_reports_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "DELAYS", "no/such/folder")

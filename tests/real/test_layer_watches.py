@@ -1,4 +1,4 @@
-"""What watches see of real layers, beside what was really done: a loop device, ext4 on it, an
+"""What watches see of real layers, next to what was really done: a loop device, ext4 on it, an
 image by librbd and a mount of ceph-fuse."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def fio(folder: Path, enough: Callable[[], bool], *options: str) -> None:
 
 
 def requests(folder: Path) -> tuple[BlockSample | MissedBlock, ...]:
-    """What a watch told up to now, in whole lines."""
+    """What a watch reported up to now, in whole lines."""
     content = (folder / layout.BLOCK_REQUESTS).read_bytes()
     return parse_block_requests(content[: content.rfind(b"\n") + 1])
 
@@ -137,7 +137,7 @@ def test_large_writes_through_ext4_are_split_at_what_the_device_takes(
     )
 
 
-def test_what_nobody_has_mounted_is_read_and_still_not_mounted() -> None:
+def test_what_no_user_has_mounted_is_read_and_still_not_mounted() -> None:
     def mounts() -> list[str]:
         """Others may mount something here meanwhile, but no tracefs."""
         lines = Path("/proc/self/mounts").read_text().splitlines()

@@ -161,7 +161,8 @@ def test_the_pools_of_the_study_come_and_go(process: Process, multi_zone: Lab) -
         "cephfs-rep2": "skipped",
         "ec-2-1": "made",
     }
-    # Placement groups are clean when they are told to be made; a busy cluster's health comes later.
+    # Placement groups are clean when they are reported to be made; a busy cluster's health comes
+    # later.
     wait_for(lambda: run(multi_zone, "ceph", "health").startswith("HEALTH_OK"), 120)
     again = pools(process, multi_zone, "create", "--format", "json")
     assert outcomes(again)["rep2"] == outcomes(again)["ec-2-1"] == "exists"
@@ -191,7 +192,7 @@ def test_the_pools_of_the_study_come_and_go(process: Process, multi_zone: Lab) -
     assert everything(multi_zone) == before
 
 
-def test_what_runs_of_ours_left_goes_with_the_pool(process: Process, multi_zone: Lab) -> None:
+def test_what_runs_of_leadline_left_goes_with_the_pool(process: Process, multi_zone: Lab) -> None:
     before = everything(multi_zone)
     assert pools(process, multi_zone, "create", "rep2", "ec-2-1").status == 0
     image = "rep3/leadline-perf-abc"
@@ -262,7 +263,7 @@ def test_a_cephfs_pool_joins_and_leaves_the_filesystem(process: Process, single_
     assert everything(single_zone) == before
 
 
-def test_want_of_rights_is_told(single_zone: Lab, tmp_path: Path) -> None:
+def test_want_of_rights_is_reported(single_zone: Lab, tmp_path: Path) -> None:
     before = everything(single_zone)
     key = run(single_zone, "ceph", "auth", "get-or-create", "client.reader", "mon", "allow r")
     keyring = tmp_path / "reader.keyring"

@@ -1,5 +1,5 @@
 """Targets of ZFS: in a pool of the user's on a file, and on an RBD image of a real cluster, which
-they share with ext4 and librbd. Whatever happens, nothing of ours is left and nothing of the
+they share with ext4 and librbd. Whatever happens, nothing of Leadline is left and nothing of the
 user's is touched."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from leadline.archive.runs import find_run
 from leadline.connect.programs import find
 from leadline.inventory.layer import LayerKind
 from leadline.lab.state import lab_access
-from leadline.targets import zfs
+from leadline.targets import zfs_daemon
 from tests.awaiting import wait_for
 from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh
@@ -80,8 +80,8 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
         yield Users(pool=pool, folder=folder / "mnt")
     finally:
         wait_for(lambda: answers("zpool", "destroy", pool), 60)
-        if zfs.found("zfs-fuse", folder) and not pools():
-            assert zfs.end("zfs-fuse", folder)
+        if zfs_daemon.find_processes("zfs-fuse", folder) and not pools():
+            assert zfs_daemon.end("zfs-fuse", folder)
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_old_pool_is_told_what_it_does_not_have(
+def test_an_old_pool_is_reported_what_it_does_not_have(
     users: Users, leadline: Callable[..., Said], tmp_path: Path
 ) -> None:
     if Path("/dev/zfs").exists():
@@ -215,7 +215,7 @@ def test_what_a_killed_run_left_in_a_pool_is_destroyed_by_clean(
     sh(find("zfs"), "set", "leadline:owner=somebody", ours)
     refused = process("clean", "@latest")
     assert "error[left-behind]" in refused.err
-    assert "left alone" in refused.err
+    assert "mark of another owner" in refused.err
     assert refused.status == 4
     assert ours in users.state[0]
     sh(find("zfs"), "set", f"leadline:owner={owner}", ours)
@@ -339,7 +339,7 @@ def test_an_image_whose_client_dies_in_a_trial_leaves_nothing(
     wait_for(lambda: list(trials.glob("*/*/*/resources.jsonl")) or child.poll() is not None, 90)
     time.sleep(1.0)
     (token,) = tokens(tmp_path)
-    (pid,) = zfs.found("rbd-fuse", Path(f"/run/leadline-{token}"))
+    (pid,) = zfs_daemon.find_processes("rbd-fuse", Path(f"/run/leadline-{token}"))
     os.kill(pid, signal.SIGKILL)
     child.communicate(timeout=180)
     assert child.returncode != 0

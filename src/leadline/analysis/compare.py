@@ -1,4 +1,4 @@
-"""From two sides to a comparison: which cells are partners, and what is said of each."""
+"""Compare two systems: match their cells, test each metric, explain the changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leadline.analysis.explain.conditions import conditions
 from leadline.analysis.figures import CellFigure, Selector
 from leadline.analysis.noise import NoiseFloors, noise_floors
 from leadline.analysis.verdicts import Pair, Sample, Samples, judge
-from leadline.analysis.workloads import depth, jobs, rate_told, unlike, usual_rate
+from leadline.analysis.workloads import depth, jobs, reported_rate, unlike, usual_rate
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
 
@@ -27,13 +27,16 @@ def compare(
     metrics: Sequence[Metric] = tuple(Metric),
     primary: Sequence[Selector] = (),
 ) -> Comparison:
-    """Every subject that both sides have, cell by cell and metric by metric, in the baseline's
-    order. `primary` are the numbers that were declared before looking (Holm); the others are a
-    matrix (Benjamini-Hochberg). Raises ValueError for a band that is no share between 0 and 1."""
+    """Compare every subject of both systems, cell by cell and metric by metric.
+
+    `band` is the equivalence margin. `primary` metrics were declared before the test and are
+    adjusted by Holm, the others by Benjamini-Hochberg. Raises ValueError for a `band` that is not
+    between 0 and 1.
+    """
     subjects = [one for one in baseline.targets if one in candidate.targets]
     floors = noise_floors(baseline), noise_floors(candidate)
     ours, theirs = _Cells(baseline), _Cells(candidate)
-    # What one subject was measured with and another was not is missing there, on both sides too.
+    # A workload of one subject is missing on every other, on both systems.
     matrix = dict.fromkeys(
         key for one in subjects for key in (*ours.of(one), *theirs.of(one)) if key[2] is not None
     )
@@ -81,7 +84,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A pair of numbers, before it is judged."""
+    """A pair of figures before its test."""
 
     subject: str
     workload: str
@@ -98,7 +101,7 @@ class _Row:
 
 
 class _Cells:
-    """One side's figures by subject, its planned workloads, and the samples of its figures."""
+    """The figures of one system by subject, its workloads, and the samples of its figures."""
 
     def __init__(self, side: Side) -> None:
         names = {name: subject for subject, name in side.targets.items()}
@@ -121,7 +124,7 @@ class _Cells:
         return self._workloads.get((figure.target, figure.planned_workload, figure.level))
 
     def planned(self, key: _Key) -> Workload | None:
-        """A workload of that name and level, whatever it was run on."""
+        """Return a workload with this name and level of any target."""
         return next(
             (
                 workload
@@ -141,19 +144,19 @@ def _rows(
     *,
     metrics: Sequence[Metric],
 ) -> Iterable[_Row]:
-    """A row for each metric that either side tells; one that says so where neither does."""
+    """Yield a row for each metric that either system reports, else one empty row."""
     ours = sides[0].workload(baseline) if baseline else None
     theirs = sides[1].workload(candidate) if candidate else None
     known = ours or theirs or sides[0].planned(key) or sides[1].planned(key)
     rate = usual_rate(known)
     there = [one for one in (baseline, candidate) if one is not None]
 
-    def tells(metric: Metric) -> bool:
+    def is_reported(metric: Metric) -> bool:
         return any(one.metric(metric).value is not None for one in there)
 
-    told = [metric for metric in metrics if tells(metric)]
+    reported = [metric for metric in metrics if is_reported(metric)]
     nothing = [rate if rate in metrics else next(iter(metrics), rate)]
-    for metric in told or nothing:
+    for metric in reported or nothing:
         yield _Row(
             subject=subject,
             workload=key[0],
@@ -165,7 +168,7 @@ def _rows(
             depth=depth(known, key[2]),
             jobs=jobs(known, key[2]),
             streaming=rate is Metric.BANDWIDTH,
-            rate_metric=rate_told(rate, tells),
+            rate_metric=reported_rate(rate, is_reported),
             unlike=unlike(ours, theirs) if ours and theirs else (),
         )
 

@@ -1,4 +1,4 @@
-"""A comparison as data: two sides, what each cell of both says, and how the systems differ."""
+"""A comparison: two systems, their compared cells and differences, limits, and partners."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline import errors
+from leadline.analysis.explain.facts import Explanation
 from leadline.analysis.figures import CellFigure, MetricFigure, Selector, parse_selector
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
@@ -18,11 +19,10 @@ from leadline.inventory.diff import Difference
 from leadline.metrics import Metric, Op
 from leadline.plan.labels import labels_text, parse_labels, value_order
 from leadline.plan.models import Target
-from leadline.text import visible
 
 
 class By(StrEnum):
-    """What the two sides of a comparison are."""
+    """What is compared."""
 
     RUN = "run"
     CLUSTER = "cluster"
@@ -32,9 +32,11 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One side. `name` is what people call it (a run, a cluster, a target, a label);
-    `targets` maps each subject, under which its cells are matched with the other side's, to the
-    target's name in the run. `figures` and `findings` are those of the whole run."""
+    """One of the two systems: a run, a cluster, targets, or labels.
+
+    `targets` maps each subject, by which cells are matched, to the target's name in the run.
+    `figures` and `findings` are those of the whole run.
+    """
 
     name: str
     run: Run
@@ -45,11 +47,12 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCell:
-    """One metric of one subject, workload, level and operation on both sides. A side without the
-    cell has None, one whose cell has no number a figure with its absence. `depth` counts the I/Os
-    that were to be in flight in all `jobs` together, None where nobody told. `streaming`: large
-    blocks, of which people say the bandwidth rather than IOPS; `rate_metric` is what they say here,
-    where it is not that."""
+    """One metric of one subject, workload, level and operation on both systems.
+
+    A system without the cell has None. `depth` is the requested number of I/Os in flight of all
+    `jobs` together, None: unknown. `streaming`: large blocks, whose usual rate is the bandwidth;
+    `rate_metric` is the rate where another one is reported.
+    """
 
     target: str
     workload: str
@@ -78,29 +81,15 @@ class ComparedCell:
 
     @property
     def rate(self) -> bool:
-        """Whether this is the metric by which people name the cell's speed."""
+        """Whether this metric is the cell's rate."""
         usual = Metric.BANDWIDTH if self.streaming else Metric.IOPS
         return self.metric is (self.rate_metric or usual)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """What a difference of configuration can account for. `paths` are those of the differences;
-    `cells` the compared cells that it concerns (indices into `Comparison.cells`); `text` is one or
-    two sentences with their numbers. `closes`: whether the arithmetic does; None where there is
-    none to do."""
-
-    paths: tuple[str, ...]
-    cells: tuple[int, ...]
-    text: str
-    closes: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`band` is what was asked for. `noise` says for how many pairs a noise floor was measured.
-    `baseline_alone` and `candidate_alone` name subjects without a partner. `unknown` names what one
-    side at least does not tell, so that nobody can say whether it differs."""
+    """`band` is the requested equivalence margin. `baseline_alone` and `candidate_alone` are
+    subjects without a partner. `unknown` are properties that a system does not report."""
 
     by: By
     baseline: Side
@@ -115,21 +104,21 @@ class Comparison:
     unknown: tuple[str, ...] = ()
 
     def counts(self) -> Mapping[Verdict, int]:
-        """How many cells have each verdict, all verdicts named."""
+        """Count the cells of each verdict."""
         found = dict.fromkeys(Verdict, 0)
         for cell in self.cells:
             found[cell.verdict] += 1
         return found
 
 
-# Conditions that a comparison must keep: `write p99 > +20%` fails it.
+# --- limits: `write p99 > +20%` ------------------------------------------------------------------
 
 _LIMIT = re.compile(r"(?P<what>[^<>]+?)\s*(?P<sign>[<>])=?\s*(?P<share>[+-]?\d+(?:\.\d+)?)\s*%\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """Fails where the ratio candidate / baseline is above (or below) `ratio`. `text` as written."""
+    """A limit of candidate / baseline: at most (or at least) `ratio`. `text` as written."""
 
     text: str
     selector: Selector
@@ -138,7 +127,7 @@ class Limit:
 
 
 class Outcome(StrEnum):
-    """`exceeded` and `kept` are certain within the interval; `undecided` is not."""
+    """`exceeded` and `kept` are significant; `undecided` is not."""
 
     KEPT = "kept"
     EXCEEDED = "exceeded"
@@ -147,7 +136,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitResult:
-    """What a limit says of one compared cell."""
+    """The outcome of a limit on one compared cell."""
 
     limit: Limit
     cell: ComparedCell
@@ -172,16 +161,15 @@ def parse_limit(text: str) -> Limit:
 
 
 def check_limits(comparison: Comparison, limits: Sequence[Limit]) -> tuple[LimitResult, ...]:
-    """Every limit on every cell that it is about. A limit about no cell raises LeadlineError
-    (`usage`): a gate that looks at nothing would always be open."""
+    """Check every limit on its cells. Raises LeadlineError (`usage`) for a limit without a cell."""
     results = []
     for limit in limits:
-        about = [
+        matching = [
             cell
             for cell in comparison.cells
             if limit.selector.matches(cell.workload, cell.level, cell.op, cell.metric)
         ]
-        if not about:
+        if not matching:
             known = dict.fromkeys(
                 f"{cell.workload}{'@' + cell.level if cell.level else ''} "
                 f"{cell.op.value + ' ' if cell.op else ''}{cell.metric.value}"
@@ -189,12 +177,12 @@ def check_limits(comparison: Comparison, limits: Sequence[Limit]) -> tuple[Limit
             )
             raise LeadlineError(
                 errors.USAGE,
-                f"{limit.text!r} is about no cell of this comparison",
+                f"{limit.text!r} matches no cell of this comparison",
                 context=[f"such as: {', '.join(list(known)[:6])}"] if known else [],
-                hint="a limit names a metric, and a workload or operation that both sides have",
+                hint="a limit names a metric, and a workload or operation of both systems",
             )
         results += [
-            LimitResult(limit=limit, cell=cell, outcome=_outcome(limit, cell)) for cell in about
+            LimitResult(limit=limit, cell=cell, outcome=_outcome(limit, cell)) for cell in matching
         ]
     return tuple(results)
 
@@ -205,33 +193,32 @@ def _outcome(limit: Limit, cell: ComparedCell) -> Outcome:
         return Outcome.UNDECIDED
     low, high = judged.interval or (judged.ratio, judged.ratio)
     if not limit.above:
-        # Below is above, seen in a mirror.
+        # A lower limit is an upper limit of the negative.
         low, high = -high, -low
     border = limit.ratio if limit.above else -limit.ratio
     ratio = judged.ratio if limit.above else -judged.ratio
     if judged.interval is None and judged.evidence is not Evidence.ONE_NUMBER:
-        # One trial without its seconds: that it lies within the limit is no news either.
+        # One trial without its seconds has no interval.
         return Outcome.UNDECIDED
     if low > border:
         return Outcome.EXCEEDED
     if high <= border:
         return Outcome.KEPT
-    # The figures themselves keep the limit, and nothing shows that it is exceeded.
+    # The figures are within the limit, and the interval does not exceed it as a whole.
     return Outcome.UNDECIDED if ratio > border else Outcome.KEPT
 
 
-# Which targets of two labels are partners: those that are alike in all else that is said of them.
-#  A side is one label or several together (`replicas=1,cores=2`), in one run or in one run each.
-# What either side names may differ between partners; every other label, and the place, is held
-# fixed.
+# --- partners by label: targets with equal other labels and place --------------------------------
 
-_MOST_TOLD = 12
+_MOST_LISTED = 12
 NO_OTHER = "no other label"
 
 
 def with_labels(run: Run, text: str) -> list[Target]:
-    """The targets of a run that have all labels of `KEY=VALUE[,KEY=VALUE...]`. Raises LeadlineError
-    (`usage`) where there is none, telling the labels that there are."""
+    """Return the targets of a run with all labels of `KEY=VALUE[,KEY=VALUE...]`.
+
+    Raises LeadlineError (`usage`) with the known labels if there is none.
+    """
     try:
         wanted = parse_labels(text)
     except ValueError:
@@ -245,22 +232,23 @@ def with_labels(run: Run, text: str) -> list[Target]:
         )
     )
     near = difflib.get_close_matches(text, known, n=1)
-    shown = ", ".join(map(visible, known[:_MOST_TOLD])) or "none"
-    more = f" and {len(known) - _MOST_TOLD} more" if len(known) > _MOST_TOLD else ""
+    shown = ", ".join(known[:_MOST_LISTED]) or "none"
+    more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
     raise LeadlineError(
         errors.USAGE,
-        f"run {visible(run.id)} has no {'label' if len(wanted) < 2 else 'target with the labels'} "
-        f"{visible(text)!r}",
+        f"run {run.id} has no {'label' if len(wanted) < 2 else 'target with the labels'} {text!r}",
         context=[f"labels: {shown}{more}"],
-        hint=f"did you mean {visible(near[0])!r}?"
+        hint=f"did you mean {near[0]!r}?"
         if near and near[0] != text
-        else f"`leadline show {visible(run.id)}` shows what it has",
+        else f"`leadline show {run.id}` shows what it has",
     )
 
 
 def values_of(run: Run, key: str) -> tuple[str, ...]:
-    """The values that the run's targets have of a label, numbers by their size. Raises
-    LeadlineError (`usage`) where no target has it."""
+    """Return the values of a label in a run, numbers by size.
+
+    Raises LeadlineError (`usage`) if no target has it.
+    """
     found = {one.labels[key] for one in run.plan.targets if key in one.labels}
     if found:
         return tuple(sorted(found, key=value_order))
@@ -268,12 +256,12 @@ def values_of(run: Run, key: str) -> tuple[str, ...]:
     near = difflib.get_close_matches(key, [*known, *(one.value for one in By)], n=1)
     raise LeadlineError(
         errors.USAGE,
-        f"no target of run {visible(run.id)} has the label {visible(key)!r}",
+        f"no target of run {run.id} has the label {key!r}",
         context=[
-            f"labels: {', '.join(map(visible, known)) or 'none'}",
-            f"else what is compared are: {', '.join(By)}",
+            f"labels: {', '.join(known) or 'none'}",
+            f"other choices of --by: {', '.join(By)}",
         ],
-        hint=f"did you mean {visible(near[0])!r}?"
+        hint=f"did you mean {near[0]!r}?"
         if near
         else "`labels: {cores: 1}` of a plan or its targets, `run --label` and `import --label` "
         "give labels",
@@ -281,21 +269,23 @@ def values_of(run: Run, key: str) -> tuple[str, ...]:
 
 
 def two_values(baseline: Run, candidate: Run, key: str) -> tuple[str, str]:
-    """`cores=1` and `cores=2`: the two values of one run, the lower one first, or the one value of
-    each of two runs. Raises LeadlineError (`usage`) where there are more or fewer."""
+    """Return the two labels to compare, `cores=1` and `cores=2`: of one run, or one of each run.
+
+    Raises LeadlineError (`usage`) for more or fewer values.
+    """
     ours, theirs = values_of(baseline, key), values_of(candidate, key)
     if baseline.path == candidate.path:
         if len(ours) == 2:
             return f"{key}={ours[0]}", f"{key}={ours[1]}"
-        shown = ", ".join(map(visible, ours))
+        shown = ", ".join(ours)
         raise LeadlineError(
             errors.USAGE,
-            f"run {visible(baseline.id)} has {len(ours)} values of the label {visible(key)!r}, "
-            "and two make a comparison",
-            context=[f"{visible(key)}: {shown}"],
+            f"run {baseline.id} has {len(ours)} values of the label {key!r}, "
+            "a comparison needs two",
+            context=[f"{key}: {shown}"],
             hint="name two of them: "
-            f"`leadline compare {visible(key)}={visible(ours[0])} {visible(key)}="
-            f"{visible(ours[-1])} --by label --run {visible(baseline.id)}`"
+            f"`leadline compare {key}={ours[0]} {key}="
+            f"{ours[-1]} --by label --run {baseline.id}`"
             if len(ours) > 2
             else "name a second run, with another value",
         )
@@ -303,23 +293,24 @@ def two_values(baseline: Run, candidate: Run, key: str) -> tuple[str, str]:
         return f"{key}={ours[0]}", f"{key}={theirs[0]}"
     raise LeadlineError(
         errors.USAGE,
-        f"the two runs are not told apart by the label {visible(key)!r}",
+        f"the label {key!r} does not separate the two runs",
         context=[
-            f"{visible(run.id)}: {', '.join(map(visible, values))}"
+            f"{run.id}: {', '.join(values)}"
             for run, values in ((baseline, ours), (candidate, theirs))
         ],
-        hint="each run must have one value, another than the other's; targets of one run are "
-        f"compared by `leadline compare {visible(baseline.id)} --by {visible(key)}`",
+        hint="each run needs one value, different from the other's; targets of one run are "
+        f"compared by `leadline compare {baseline.id} --by {key}`",
     )
 
 
 def label_partners(
     ours: Sequence[Target], theirs: Sequence[Target], keys: Iterable[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The targets of each side by what is held fixed, `pool=x, replicas=3`; a side's targets
-    without a partner are among them. Empty mappings where nothing else is said of one target on
-    each side. Raises LeadlineError (`usage`) where partners cannot be told apart, and
-    (`not-comparable`) where no target has a partner."""
+    """Map the common labels, `pool=x, replicas=3`, to the targets of each system.
+
+    Empty for one target per system without other labels. Raises LeadlineError (`usage`) for
+    ambiguous partners, and (`not-comparable`) if no target has a partner.
+    """
     named = set(keys)
     if len(ours) == len(theirs) == 1 and not _rest(ours[0], named) + _rest(theirs[0], named):
         return {}, {}
@@ -327,20 +318,19 @@ def label_partners(
     if not left.keys() & right.keys():
         raise LeadlineError(
             errors.NOT_COMPARABLE,
-            "no target of the one side has a partner on the other: their other labels differ",
+            "no target has a partner: the other labels differ",
             context=[
-                f"{visible(one.name)}: {visible(labels_text(one.labels)) or 'no label'}"
-                for one in (*ours, *theirs)
-            ][:_MOST_TOLD],
-            hint="name what else may differ on both sides, `replicas=1,cores=2` against "
-            "`replicas=3`, or the targets with --by target",
+                f"{one.name}: {labels_text(one.labels) or 'no label'}" for one in (*ours, *theirs)
+            ][:_MOST_LISTED],
+            hint="name the other differing labels too, `replicas=1,cores=2` and `replicas=3`, or "
+            "the targets with --by target",
         )
     return left, right
 
 
 def undecided_pairs(run: Run, baseline: str, candidate: str) -> list[tuple[str, str]]:
-    """Where a target does not tell a label that those of the other side have, it may be the partner
-    of each of them: the pairs, as labels that name one target each."""
+    """Return all possible pairs of targets, as labels that name one target each, where a target
+    lacks a label that the others have."""
     keys = {baseline.partition("=")[0], candidate.partition("=")[0]}
     ours, theirs = with_labels(run, baseline), with_labels(run, candidate)
     found = []
@@ -370,8 +360,8 @@ def _by_rest(targets: Iterable[Target], without: set[str]) -> dict[str, str]:
         if name in found:
             raise LeadlineError(
                 errors.USAGE,
-                f"the partner of target {visible(target.name)} cannot be told",
-                context=[f"{visible(found[name])} has the same other labels: {visible(name)}"],
+                f"the partner of target {target.name} is ambiguous",
+                context=[f"{found[name]} has the same other labels: {name}"],
                 hint="give each target of a group a label that its partner in the other group "
                 "has too, or name them with --by target",
             )
@@ -380,20 +370,19 @@ def _by_rest(targets: Iterable[Target], without: set[str]) -> dict[str, str]:
 
 
 def _rest(target: Target, without: set[str]) -> str:
-    """What is said of a target beside the labels that are compared."""
+    """Word the labels and place of a target, without the compared labels."""
     labels = labels_text(_without(target, without))
     return ", ".join(part for part in (labels, target.place) if part)
 
 
-# Who stands against whom: two runs, or two clusters, targets or labels of one run.
+# --- the two systems: of two runs, or two clusters, targets or labels of one run -----------------
 
-# Judged figures of a run: what `figures` and `audit` say of it.
+# The figures of a run, and the findings of its audit.
 Judged = Callable[[Run], tuple[tuple[CellFigure, ...], tuple[Finding, ...]]]
 
 
 def two_runs(baseline: Run, candidate: Run, judged: Judged) -> tuple[Side, Side]:
-    """The same subjects of two runs. Where each has one target, they are each other's partners
-    whatever they are called."""
+    """Match the subjects of two runs by name; two runs with one target each match anyway."""
     ours, theirs = _subjects(baseline), _subjects(candidate)
     if len(ours) == len(theirs) == 1 and not set(ours) & set(theirs):
         ours, theirs = _partners(_of(baseline, ours.values()), _of(candidate, theirs.values()))
@@ -406,11 +395,12 @@ def two_runs(baseline: Run, candidate: Run, judged: Judged) -> tuple[Side, Side]
 def within_run(
     run: Run, by: By, baseline: str, candidate: str, judged: Judged, *, others_fixed: bool = True
 ) -> tuple[Side, Side]:
-    """Two clusters (places), targets or labels of one run, by name. Targets are named alone or as
-    a list with commas, labels as `KEY=VALUE`, several with commas. Partners by label are alike in
-    their other labels; without `others_fixed` one target a side is the other's partner in any case.
-    Raises LeadlineError (`usage`) for names that the run does not have, telling those it has, and
-    (`not-comparable`) for labels without partners."""
+    """Match two clusters (places), targets or labels of one run, by name.
+
+    Targets are a name or a list with commas, labels `KEY=VALUE`, several with commas. Partners by
+    label have equal other labels; without `others_fixed` single targets match anyway. Raises
+    LeadlineError (`usage`) for unknown names, and (`not-comparable`) for labels without partners.
+    """
     if by is By.CLUSTER:
         ours, theirs = (_at_place(run, name) for name in (baseline, candidate))
     elif by is By.TARGET:
@@ -422,9 +412,10 @@ def within_run(
 
 
 def by_label(baseline: Run, candidate: Run, key: str, judged: Judged) -> tuple[Side, Side]:
-    """The two values of a label: of one run (given twice), the lower one first, or of two runs that
-    have one each. Targets of two runs are partners by name, else by their other labels. Raises as
-    `within_run` does."""
+    """Match the two values of a label: of one run (given twice), or of two runs with one each.
+
+    Targets of two runs match by name, else by their other labels. Raises as `within_run` does.
+    """
     names = two_values(baseline, candidate, key)
     if baseline.path == candidate.path:
         return within_run(baseline, By.LABEL, *names, judged)
@@ -440,7 +431,7 @@ def _having(run: Run, key: str) -> dict[str, str]:
 
 
 def places(run: Run) -> tuple[str, ...]:
-    """The clusters of a run, each under every condition that the plan puts it under."""
+    """Return the clusters of a run, one for each condition of the plan."""
     found = dict.fromkeys(target.place or target.cluster for target in run.plan.targets)
     return tuple(place for place in found if place)
 
@@ -451,13 +442,13 @@ def _side(name: str, run: Run, targets: Mapping[str, str], judged: Judged) -> Si
 
 
 def _run_name(run: Run, other: Run) -> str:
-    """The cluster's label where it tells the two runs apart: nobody thinks in ids of runs."""
+    """Name a run by its cluster's label if the labels of both runs differ, else by its id."""
     mine, its = run.manifest.cluster_label, other.manifest.cluster_label
     return mine if mine and its and mine != its else run.id
 
 
 def _subjects(run: Run) -> dict[str, str]:
-    """By the plan's name of a target, without the cluster where it is on one only."""
+    """Map the targets by subject, without the cluster if every subject is on one only."""
     targets = run.plan.targets
     names = [target.subject or target.name for target in targets]
     unique = len(set(names)) == len(names)
@@ -474,18 +465,18 @@ def _of(run: Run, names: Iterable[str]) -> list[Target]:
 def _partners(
     ours: Sequence[Target], theirs: Sequence[Target]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Each target beside the one in the same place of the other list."""
+    """Match targets by their position in both lists."""
     if len(ours) != len(theirs):
         raise LeadlineError(
             errors.USAGE,
-            f"{len(ours)} targets cannot stand against {len(theirs)}",
-            context=[", ".join(visible(one.name) for one in side) for side in (ours, theirs)],
-            hint="name as many on each side, partners in the same order",
+            f"{len(ours)} targets cannot be compared with {len(theirs)}",
+            context=[", ".join(one.name for one in side) for side in (ours, theirs)],
+            hint="name the same number of targets twice, partners in the same order",
         )
     pairs = list(zip(ours, theirs, strict=True))
     names = [_pair(*pair) for pair in pairs]
     if len(set(names)) < len(names):
-        names = [_against(left.name, right.name) for left, right in pairs]
+        names = [_versus(left.name, right.name) for left, right in pairs]
     return (
         dict(zip(names, (one.name for one, _ in pairs), strict=True)),
         dict(zip(names, (one.name for _, one in pairs), strict=True)),
@@ -493,20 +484,19 @@ def _partners(
 
 
 def _pair(ours: Target, theirs: Target) -> str:
-    """What two targets are called together, as short as their places allow: the sides say where
-    they are."""
+    """Name a pair of targets, without their places if these are equal."""
     left, right = ours.subject or ours.name, theirs.subject or theirs.name
     if left == right or ours.place == theirs.place:
-        return _against(left, right)
-    return _against(ours.name, theirs.name)
+        return _versus(left, right)
+    return _versus(ours.name, theirs.name)
 
 
-def _against(ours: str, theirs: str) -> str:
-    return theirs if ours == theirs else f"{theirs} against {ours}"
+def _versus(ours: str, theirs: str) -> str:
+    return theirs if ours == theirs else f"{theirs} vs {ours}"
 
 
 def _at_place(run: Run, name: str) -> dict[str, str]:
-    """A cluster's targets by subject; `name` may leave out the condition where there is one."""
+    """Map a cluster's targets by subject; the condition in `name` is optional if there is one."""
     found = [target for target in run.plan.targets if name in (target.place, target.cluster)]
     at = {target.place for target in found}
     if not found:
@@ -514,8 +504,8 @@ def _at_place(run: Run, name: str) -> dict[str, str]:
     if len(at) > 1 and name not in at:
         raise LeadlineError(
             errors.USAGE,
-            f"{visible(name)} was measured under {len(at)} conditions",
-            context=sorted(map(visible, at)),
+            f"{name} was measured under {len(at)} conditions",
+            context=sorted(at),
             hint="name one of them",
         )
     exact = [target for target in found if target.place == name] or found
@@ -536,7 +526,7 @@ def _named(run: Run, names: str) -> list[str]:
 def _labelled(
     runs: tuple[Run, Run], labels: tuple[str, str], *, others_fixed: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Targets of each label, or of several together, in the run of its side."""
+    """Match the targets with each label, or with several together, in the run of each system."""
     ours, theirs = (with_labels(run, text) for run, text in zip(runs, labels, strict=True))
     if len(ours) == len(theirs) == 1 and not others_fixed:
         return _partners(ours, theirs)
@@ -548,13 +538,13 @@ def _labelled(
 def _unknown(run: Run, what: str, name: str, known: Iterable[str]) -> LeadlineError:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    shown = ", ".join(map(visible, names[:12])) or "none"
+    shown = ", ".join(names[:12]) or "none"
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return LeadlineError(
         errors.USAGE,
-        f"run {visible(run.id)} has no {what} {visible(name)!r}",
+        f"run {run.id} has no {what} {name!r}",
         context=[f"{what}s: {shown}{more}"],
-        hint=f"did you mean {visible(near[0])!r}?"
+        hint=f"did you mean {near[0]!r}?"
         if near
-        else f"`leadline show {visible(run.id)}` shows what it has",
+        else f"`leadline show {run.id}` shows what it has",
     )

@@ -17,17 +17,15 @@ from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell
 from leadline.stats.histogram import LatencyHistogram, samples_needed
 
-# The distribution-free interval of a median, and outliers: what a few trials allow to say.
-
 # 2 x (1/2)^n must not exceed 5 %: true from n = 6 on.
 TRIALS_FOR_INTERVAL = 6
-# Below five values the median absolute deviation is one or two gaps: it would accuse at random.
+# Below five values the median absolute deviation is one or two gaps, and flags at random.
 TRIALS_FOR_OUTLIERS = 5
 _MAD_LIMIT = 14.826
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """An interval that holds the median of what `values` were drawn from, coverage >= 95 %.
+    """Compute an interval for the median of the distribution, with a coverage of at least 95 %.
 
     The order statistics x(k) and x(n+1-k) with the largest k whose coverage
     1 - 2 P(Bin(n, 1/2) < k) is at least 95 %, exact in integers; None below six values, where no
@@ -41,7 +39,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def interval_rank(count: int) -> int | None:
-    """The k of `median_interval` for `count` values, counted from 1; None where there is none."""
+    """Return the k of `median_interval` for `count` values, counted from 1; None without one."""
     below = 0
     rank = 0
     while rank < count:
@@ -53,7 +51,7 @@ def interval_rank(count: int) -> int | None:
 
 
 def interval_coverage(count: int) -> float | None:
-    """The least probability with which `median_interval` holds the median; None where none is."""
+    """Return the coverage of `median_interval`; None without an interval."""
     rank = interval_rank(count)
     if rank is None:
         return None
@@ -62,7 +60,7 @@ def interval_coverage(count: int) -> float | None:
 
 
 def outliers(values: Sequence[float]) -> tuple[bool, ...]:
-    """Which values lie further than 14.826 x MAD from the median (10 standard deviations of a
+    """Flag values further than 14.826 x MAD from the median (10 standard deviations of a
     normal distribution). Marked, never removed; nothing is marked below five values."""
     if len(values) < TRIALS_FOR_OUTLIERS:
         return (False,) * len(values)
@@ -71,15 +69,9 @@ def outliers(values: Sequence[float]) -> tuple[bool, ...]:
     return tuple(spread > 0 and abs(value - middle) > _MAD_LIMIT * spread for value in values)
 
 
-# Which findings touch which number.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """A finding's code and severity, as it stands beside a number.
-
-    `whole_run`: it stands beside every number of the run.
-    """
+    """A finding about a number: code and severity. `whole_run`: it is about every number."""
 
     code: str
     severity: Severity
@@ -104,12 +96,12 @@ class _Scope:
         )
 
     def _touches_op(self, op: Op | None) -> bool:
-        # A total is made of its operations, so a doubt about one of them is a doubt about it.
+        # A total is the sum of its operations: a finding about one of them is about the total.
         return self.op is None or op is None or self.op is op or op is Op.TOTAL
 
 
 class DoubtIndex:
-    """Findings with their scope worked out once; a trial's finding gets its trial's cell."""
+    """Findings by scope, computed once; the finding of a trial gets the trial's cell."""
 
     def __init__(self, run: Run, findings: Iterable[Finding]) -> None:
         cells = _cells_of_trials(run)
@@ -121,9 +113,9 @@ class DoubtIndex:
     def touching(
         self, *, target: str, workload: str, planned: str, level: str, op: Op | None
     ) -> RowDoubts:
-        """Doubts about one row of figures.
+        """Return the findings about one row of figures.
 
-        `planned` is the workload's name in the plan, which a section of a job file shares.
+        `planned` is the workload's name in the plan, which the sections of a job file share.
         """
         candidates = self._by_target.get("", []) + self._by_target.get(target, [])
         return RowDoubts(
@@ -136,14 +128,14 @@ class DoubtIndex:
 
 
 class RowDoubts:
-    """What touches a row; some of it only its latencies."""
+    """The findings about a row; some are about its latencies only."""
 
     def __init__(self, scoped: tuple[tuple[_Scope, Finding], ...]) -> None:
         self._of_all = _doubts((s, f) for s, f in scoped if not f.latency_only)
         self._of_latency = _doubts(scoped)
 
     def of(self, metric: Metric) -> tuple[Doubt, ...]:
-        """Doubts about one number, the most severe first, each code and severity once."""
+        """Return the findings about one number, the most severe first, without duplicates."""
         return self._of_latency if metric.is_latency else self._of_all
 
 
@@ -203,7 +195,7 @@ class MetricFigure:
 
     `value` is the median of the trials, for a percentile that of all trials' I/Os together.
     `interval` is the 95 % interval of the median over trials; `low` and `high` are the extremes of
-    the trials. `absence` says why `value` is None and is empty otherwise.
+    the trials. `absence` is the reason for a `value` of None, else empty.
     """
 
     metric: Metric
@@ -217,12 +209,12 @@ class MetricFigure:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Codes of the findings that touch this number, the most severe first."""
+        """Codes of the findings about this number, the most severe first."""
         return tuple(dict.fromkeys(doubt.code for doubt in self.doubts))
 
     @property
     def severity(self) -> Severity | None:
-        """The most severe doubt about this number."""
+        """The severity of the most severe finding."""
         return self.doubts[0].severity if self.doubts else None
 
     @property
@@ -240,7 +232,7 @@ class CellFigure:
     """A row: one target, workload, level and operation. `completed` and `planned` count trials.
 
     `planned_workload` is the workload's name in the plan; `workload` adds the section of a job
-    file that has several. `op` is None where nothing ran that could tell. `ios` counts the I/Os
+    file that has several. `op` is None if no operation ran. `ios` counts the I/Os
     behind the percentiles, all trials together; `histogram` is theirs, None where a trial has none.
     """
 
@@ -257,7 +249,7 @@ class CellFigure:
 
     @property
     def missing(self) -> bool:
-        """No trial was completed, so there is no number."""
+        """Whether no trial was completed."""
         return self.completed == 0
 
     def metric(self, metric: Metric) -> MetricFigure:
@@ -268,10 +260,10 @@ _Key = tuple[str, str, str, Op | None]
 
 
 def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
-    """A row per cell and operation in the plan's order; cells without data are there, as missing.
+    """Compute a row per cell and operation in the plan's order, including cells without data.
 
-    Values come from completed trials alone. A number under an `error` finding is kept and carries
-    the finding: whoever ranks or compares must look.
+    Values are of completed trials. A number with an `error` finding is kept with its finding;
+    rankings and comparisons check it.
     """
     doubts = DoubtIndex(run, findings)
     completed = {
@@ -298,7 +290,7 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
                     doubts=doubts,
                 )
             )
-    # What the plan does not know, as from a plan edited by hand: shown, not dropped in silence.
+    # Measurements outside the plan, for example after an edit of the plan, are kept.
     for key, left in rows.items():
         count = len({row.trial for row in left})
         found.append(_figure(key, key[1], left, planned=0, cell_completed=count, doubts=doubts))
@@ -306,7 +298,7 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
 
 
 def _keys_of(cell: Cell, rows: Mapping[_Key, Sequence[Measurement]]) -> list[_Key]:
-    """Rows that a cell gives: what it must report, and what it did report."""
+    """Return the rows of a cell: the expected and the reported ones."""
     name = cell.workload.name
     own_file = cell.workload.job_file is not None
     measured: list[_Key] = [
@@ -328,7 +320,7 @@ def sorted_by_op(keys: Iterable[_Key]) -> list[_Key]:
 
 
 def expected_ops(cell: Cell) -> tuple[Op, ...]:
-    """Operations that a trial of the cell must report, with the total of a mixed phase."""
+    """Return the operations that a trial must report, with the total of a mixed phase."""
     ops = cell.workload.ops
     mixed = any(len(phase.pattern.ops) > 1 for phase in cell.workload.phases)
     return (*ops, Op.TOTAL) if mixed else ops
@@ -350,7 +342,7 @@ def _figure(
     histograms = [
         row.histogram for row in by_metric[Metric.LATENCY_MEAN] if row.histogram is not None
     ]
-    # A part of the trials' I/Os would pass for all of them.
+    # The histogram must cover all trials.
     trials = {row.trial for row in rows}
     whole = len(histograms) == len(trials) and bool(histograms)
     merged = LatencyHistogram.merged(histograms) if whole else None
@@ -384,9 +376,9 @@ def summarise(
     doubts: tuple[Doubt, ...] = (),
     completed: int | None = None,
 ) -> MetricFigure:
-    """One metric from its trials' values and the merged histogram of their I/Os.
+    """Summarise one metric from its trials' values and the merged histogram of their I/Os.
 
-    `completed` counts the cell's completed trials, to say why there is no value.
+    `completed` counts the cell's completed trials, for the reason of a missing value.
     """
     values = [one.value for one in trials if one.value is not None]
     value: float | None = median(values) if values else None
@@ -407,7 +399,7 @@ def summarise(
         metric=metric,
         value=value,
         trials=marked,
-        # An interval over a part of the trials would be one over those that suit.
+        # An interval needs all trials.
         interval=median_interval(values) if len(values) == len(trials) else None,
         low=min(values) if values else None,
         high=max(values) if values else None,

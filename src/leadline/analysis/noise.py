@@ -1,4 +1,4 @@
-"""The noise floor: one target measured twice in a run under two names (A against A)."""
+"""The noise floor: one target measured twice in a run under two names (A/A test)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ NoiseFloors = Mapping[Where, float]
 
 
 def noise_floors(side: Side) -> NoiseFloors:
-    """The largest share by which a target differs from itself, by workload, level, operation and
-    metric; empty where the run has no target twice. An A/A pair is of the whole run: what the
-    weather did to it, it did to its neighbours."""
+    """Compute the largest share by which a target differs from itself, by workload, level,
+    operation and metric. An A/A pair counts for the whole run; empty without one."""
     doubles = _doubles(side.run.plan.targets)
     if not doubles:
         return {}
@@ -50,8 +49,7 @@ def noise_floors(side: Side) -> NoiseFloors:
 def floor_of_objectives(
     run: Run, figures: tuple[CellFigure, ...], findings: tuple[Finding, ...]
 ) -> NoiseFloor:
-    """The noise floor of each number that a ranking of the run goes by; 0 where none was
-    measured."""
+    """Return the noise floor of each objective of a ranking; 0 if not measured."""
     names = {target.name: target.name for target in run.plan.targets}
     floors = noise_floors(
         Side(name=run.id, run=run, targets=names, figures=figures, findings=findings)
@@ -64,10 +62,10 @@ def floor_of_objectives(
 
 
 def _doubles(targets: tuple[Target, ...]) -> list[tuple[str, str]]:
-    """Pairs of names for one and the same target."""
+    """Return pairs of names of the same target."""
     by_place: dict[tuple[str, str, str], list[str]] = {}
     for target in targets:
-        # What somebody labels as different is meant to be.
+        # Targets with different labels are different.
         labels = ",".join(f"{key}={value}" for key, value in sorted(target.labels.items()))
         if target.url:
             key = (target.url, target.place or target.cluster, labels)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure, MetricFigure, Selector, parse_selector
-from leadline.analysis.workloads import Key, Traits, rate_told, traits_of
+from leadline.analysis.workloads import Key, Traits, reported_rate, traits_of
 from leadline.archive.reader import Run
 from leadline.data import load_table
 from leadline.errors import LeadlineError
@@ -331,7 +331,7 @@ class _Table:
 
     def rate(self, key: Key) -> Metric:
         """Return the usual rate of this I/O (or the other rate where no target has it)."""
-        return rate_told(self.traits[key].rate, lambda metric: self.has_value(key, metric))
+        return reported_rate(self.traits[key].rate, lambda metric: self.has_value(key, metric))
 
 
 def _without_totals(keys: Iterable[Key]) -> list[Key]:

@@ -1,4 +1,4 @@
-"""What may be said of two samples: `better`, `worse`, `same`, `inconclusive`, `not comparable`.
+"""The verdict on two samples: `better`, `worse`, `same`, `inconclusive`, `not comparable`.
 
 The rules and the reasons for them are in docs/adr/0013-verdicts.md.
 """
@@ -29,24 +29,21 @@ from leadline.stats.ratios import (
 )
 from leadline.stats.series import mean_standard_error_share
 
-# Where an interval lies against the band, what one trial's own seconds say, and what it would
-# take to decide. The rules and the reasons for them are in docs/adr/0013-verdicts.md.
-
 LEVEL = 0.05
-# Of 180 groups of three runs on a production Ceph cluster nine in ten had a coefficient of
-# variation below this (methodology, section 1): what one trial cannot show.
+# 90th percentile of the coefficient of variation of 180 groups of three runs on a production Ceph
+# cluster (methodology, section 1): the scatter that one trial cannot show.
 REPEATS_DEVIATION = 0.135
 _NORMAL = 1.959964
-# Two single runs of one thing lie closer than this factor in 95 % of such cases.
+# Two single runs of one system differ by less than this factor in 95 % of such cases.
 REPEATS_FACTOR = math.exp(_NORMAL * math.sqrt(2) * REPEATS_DEVIATION)
-# 105 / 100 is not beyond 5 %, whatever the last binary digit says.
+# 105 / 100 is not beyond 5 %, in spite of binary rounding.
 _ROUNDING = 1e-9
-# `same` needs both ends inside: 90 % each.
+# `same` needs both ends inside the margin: 90 % each.
 _POWER_OF_SAME = 0.9
 
 
 class Place(Enum):
-    """Of an interval, seen from the band."""
+    """Position of an interval relative to the equivalence margin."""
 
     BELOW = "below"
     INSIDE = "inside"
@@ -56,9 +53,9 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """The ratios that count as one: from 1 - share to 1 + share, as people say "+-5 %".
+    """The equivalence margin: ratios from 1 - share to 1 + share count as unchanged.
 
-    `factor` moves both edges further out: what repeats may differ by.
+    `factor` widens it to the difference between repeats.
     """
 
     asked: float
@@ -91,14 +88,14 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneSide:
-    """A side's trials (all positive) and, for each, the standard error of its mean as a share."""
+class SystemTrials:
+    """The trials of one system (all positive), each with its standard error as a share."""
 
     values: tuple[float, ...]
     within: tuple[float | None, ...]
 
     def error(self) -> float | None:
-        """The standard error of the side's figure, as a share; None where nothing tells it."""
+        """Compute the standard error of the figure as a share; None if unknown."""
         number = len(self.values)
         known = [one for one in self.within if one is not None]
         inside = (
@@ -115,16 +112,16 @@ class OneSide:
 
 
 def ratio_of(baseline: float | None, candidate: float | None) -> float | None:
-    """candidate / baseline; None where either is missing, zero, or no number."""
+    """Compute candidate / baseline; None if either is missing, zero, or no number."""
     if baseline is None or candidate is None:
         return None
     return candidate / baseline if 0 < baseline < math.inf and 0 < candidate < math.inf else None
 
 
 def within_run_interval(
-    ratio: float, baseline: OneSide, candidate: OneSide
+    ratio: float, baseline: SystemTrials, candidate: SystemTrials
 ) -> tuple[float, float] | None:
-    """95 %, of the seconds that were measured alone: it knows nothing of another trial."""
+    """Compute the 95 % interval from the seconds within the trials, not from repeats."""
     errors = baseline.error(), candidate.error()
     if errors[0] is None or errors[1] is None:
         return None
@@ -134,20 +131,22 @@ def within_run_interval(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """`scale` / sqrt(n) is the standard error of the logarithm of the ratio; `number` the trials
-    that there are a side."""
+    """The power of a test: `scale` / sqrt(n) is the standard error of the log ratio, `number` the
+    trials per system."""
 
     scale: float
     paired: bool
     number: int
 
     def detectable(self, band: Band) -> float:
-        """The smallest increase, as a share, that lies beyond the band visibly enough: 80 %."""
+        """Compute the smallest increase, as a share, that is found with 80 % power."""
         return band.high * math.exp(detectable(self.scale, self.number, paired=self.paired)) - 1
 
     def trials_needed(self, ratio: float, band: Band, family: int) -> int | None:
-        """Trials a side that would decide it, were the ratio and the scatter as measured. `family`
-        counts the p values adjusted together: as the least of them this one must be."""
+        """Compute the trials per system for a verdict, with the measured ratio and scatter.
+
+        `family` counts the p values that are adjusted together.
+        """
         lower = math.log(band.low) if band.low > 0 else -math.inf
         upper, at = math.log(band.high), math.log(ratio)
         outside = max(at - upper, lower - at)
@@ -168,11 +167,8 @@ class Outlook:
         )
 
 
-# The codes with which a judgement gives its reasons, and what each says.
-
-
 class Reason(StrEnum):
-    """Codes of findings and of differing conditions stand beside these among the reasons."""
+    """Why a verdict is what it is; codes of findings may be added to these."""
 
     MISSING_BASELINE = "missing-baseline"
     MISSING_CANDIDATE = "missing-candidate"
@@ -191,35 +187,9 @@ class Reason(StrEnum):
     FIGURE_WIDENS_INTERVAL = "figure-widens-interval"
     NOISE_FLOOR = "noise-floor"
 
-    @property
-    def text(self) -> str:
-        """Half a sentence that says it to people."""
-        return _TEXTS[self]
-
-
-_TEXTS = {
-    Reason.MISSING_BASELINE: "the baseline has no number",
-    Reason.MISSING_CANDIDATE: "the candidate has no number",
-    Reason.ZERO: "a number of zero has no ratio",
-    Reason.INTERVAL_CROSSES_BAND: "the interval lies on both sides of an edge of the band",
-    Reason.P_NOT_SMALL: "among so many cells chance alone could do it (adjusted p above 5 %)",
-    Reason.TRIALS_OVERLAP: "few trials, and those of the two sides overlap",
-    Reason.FEW_TRIALS: "two to five trials a side, judged by Student's t",
-    Reason.SINGLE_TRIAL: "one trial on a side says nothing of how repeats differ",
-    Reason.WITHIN_RUN_EVIDENCE: "judged by the seconds inside the trials",
-    Reason.NO_WITHIN_RUN_EVIDENCE: "the seconds inside the trial are not known",
-    Reason.REPEATS_MAY_DIFFER: "repeats of one thing are known to differ by as much",
-    Reason.BAND_ONLY: "published figures without repeats, judged by the band alone",
-    Reason.NO_TRIAL_VALUES: "not every trial tells this number",
-    Reason.TRIAL_NOT_POSITIVE: "a trial's value is zero",
-    Reason.FIGURE_WIDENS_INTERVAL: "the number of all trials together lies outside the interval "
-    "of the trials, which is widened to it",
-    Reason.NOISE_FLOOR: "the band is the measured noise floor, above the one asked for",
-}
-
 
 class Verdict(StrEnum):
-    """Of the candidate, seen from the baseline."""
+    """The candidate compared with the baseline."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -229,11 +199,11 @@ class Verdict(StrEnum):
 
 
 class Evidence(StrEnum):
-    """What a verdict rests on, the strongest first.
+    """The evidence of a verdict, the strongest first.
 
-    `trials`: six or more fresh trials a side, bootstrap of medians. `few trials`: two to five a
-    side, Student's t of their logarithms. `within run`: one trial on a side, its own seconds.
-    `one number`: an imported figure, judged by the band alone. `none`: nothing to judge by.
+    `trials`: at least six trials per system, bootstrap of medians. `few trials`: two to five per
+    system, Student's t of their logarithms. `within run`: one trial, its own seconds. `one
+    number`: an imported figure and the equivalence margin. `none`: no evidence.
     """
 
     TRIALS = "trials"
@@ -245,13 +215,12 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One side: `value` is the figure shown, in the metric's base unit, None where there is none.
+    """The figure of one system: `value` in the metric's base unit, None if missing.
 
-    `trials` are the trials' own values and `blocks` a key for each: equal keys on both sides say
-    that the two trials ran next to each other (interleaved). `within` is, for each trial, the
-    standard error of its mean as a share of it (from its own seconds, correlation counted), None
-    where that is not known. `imported`: figures that somebody else summarised. `errors` are the
-    codes of `error` findings about the figure.
+    `trials` are the values of the trials, `blocks` a key for each: trials of both systems with
+    equal keys were interleaved. `within` is the standard error of each trial's mean as a share
+    (from its own seconds, with their correlation), None if unknown. `imported`: a published
+    figure. `errors` are the codes of `error` findings about the figure.
     """
 
     value: float | None
@@ -264,9 +233,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two samples of one metric. `noise` is the measured noise floor as a share (A/A), 0 where
-    none was measured; `differs` names why the two cannot be compared at all; `primary` marks what
-    was declared before looking."""
+    """Two samples of one metric. `noise` is the measured noise floor as a share (A/A test), else 0;
+    `differs` are codes that prevent a comparison; `primary`: declared before the test."""
 
     metric: Metric
     baseline: Sample
@@ -282,10 +250,9 @@ class Judgement:
     `p_adjusted` (Holm among primary pairs, Benjamini-Hochberg among the others). `band` is the
     share used: the larger of the one asked for and the noise floor.
 
-    `reasons` are stable codes, the most important first. `trials_needed` a side would probably
-    decide it (80 % power) if what was measured is true; None where that cannot be told or nothing
-    is open. `detectable` is the smallest change, as a share, that this many trials find with
-    80 % power.
+    `reasons` are stable codes, the most important first. `trials_needed` per system would give a
+    verdict with 80 % power; None if unknown or not inconclusive. `detectable` is the smallest
+    change, as a share, that this many trials find with 80 % power.
     """
 
     verdict: Verdict
@@ -302,10 +269,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """What is known of a pair before the p values of all pairs are looked at together.
-
-    `numbers` are the trials, candidate above baseline, where an estimate is made of them.
-    """
+    """A pair before the adjustment of all p values. `numbers` are the trials to estimate from."""
 
     pair: Pair
     evidence: Evidence
@@ -318,10 +282,9 @@ class _Draft:
 
 
 def judge(pairs: Sequence[Pair], band: float = 0.05) -> tuple[Judgement, ...]:
-    """A judgement for each pair, in their order; p values are adjusted over all of them.
+    """Test each pair, with p values adjusted over all of them.
 
-    `band` is the share within which two values count as the same. Raises ValueError if it is not
-    between 0 and 1.
+    `band` is the equivalence margin as a share. Raises ValueError if it is not between 0 and 1.
     """
     if not 0 < band < 1:
         raise ValueError(f"a band of {band} is not between 0 and 1")
@@ -342,11 +305,9 @@ def judge(pairs: Sequence[Pair], band: float = 0.05) -> tuple[Judgement, ...]:
     for index in tested:
         family[pairs[index].primary] += 1
     return tuple(
-        _judgement(draft)
+        _judge_without_trials(draft)
         if index not in estimates
-        else _judgement_of_trials(
-            draft, estimates[index], adjusted.get(index), family[draft.pair.primary]
-        )
+        else _judge_trials(draft, estimates[index], adjusted.get(index), family[draft.pair.primary])
         for index, draft in enumerate(drafts)
     )
 
@@ -389,7 +350,7 @@ def _with(draft: _Draft, evidence: Evidence, *reasons: Reason) -> _Draft:
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:
-    """Why the two are not to be compared, the gravest first."""
+    """Return the codes that prevent a comparison, the most severe first."""
     found = [*pair.baseline.errors, *pair.candidate.errors, *pair.differs]
     for sample, missing in (
         (pair.baseline, Reason.MISSING_BASELINE),
@@ -402,12 +363,12 @@ def _refusals(pair: Pair) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _side(sample: Sample) -> OneSide:
-    return OneSide(values=sample.trials, within=sample.within)
+def _side(sample: Sample) -> SystemTrials:
+    return SystemTrials(values=sample.trials, within=sample.within)
 
 
 def _numbers(baseline: Sample, candidate: Sample) -> TwoSamples:
-    """The trials of both; by block where every block has one of each side."""
+    """Combine the trials of both systems, by block if every block has one of each."""
     ours = dict(zip(baseline.blocks, baseline.trials, strict=False))
     theirs = dict(zip(candidate.blocks, candidate.trials, strict=False))
     paired = (
@@ -423,7 +384,7 @@ def _numbers(baseline: Sample, candidate: Sample) -> TwoSamples:
 
 
 def _adjusted(pairs: Sequence[Pair], tested: Mapping[int, float]) -> dict[int, float]:
-    """Holm among the primary pairs, Benjamini-Hochberg among the others; by index."""
+    """Adjust p values: Holm for primary pairs, Benjamini-Hochberg for the others; by index."""
     found: dict[int, float] = {}
     for primary, adjust in ((True, holm), (False, benjamini_hochberg)):
         family = [index for index in tested if pairs[index].primary is primary]
@@ -431,8 +392,8 @@ def _adjusted(pairs: Sequence[Pair], tested: Mapping[int, float]) -> dict[int, f
     return found
 
 
-def _judgement(draft: _Draft) -> Judgement:
-    """Of what has no estimate from trials: the band alone, or the seconds of one trial."""
+def _judge_without_trials(draft: _Draft) -> Judgement:
+    """Decide without an estimate from trials: by the margin alone, or the seconds of one trial."""
     verdict = Verdict.INCONCLUSIVE
     reasons = draft.reasons
     if not draft.comparable or draft.ratio is None:
@@ -446,10 +407,10 @@ def _judgement(draft: _Draft) -> Judgement:
             verdict = _verdict(place, draft.pair.metric)
         else:
             reasons = (*reasons, Reason.REPEATS_MAY_DIFFER)
-    return _told(draft, verdict, reasons)
+    return _conclude(draft, verdict, reasons)
 
 
-def _judgement_of_trials(
+def _judge_trials(
     draft: _Draft, estimate: RatioEstimate, p_adjusted: float | None, family: int
 ) -> Judgement:
     ratio, limits, numbers = draft.ratio, draft.limits, draft.numbers
@@ -458,24 +419,24 @@ def _judgement_of_trials(
     reasons = list(draft.reasons)
     low, high = estimate.interval
     if not low <= ratio <= high:
-        # A percentile of all I/Os together need not lie among the trials' percentiles. What is
-        # said must hold for the number that is shown, too.
+        # A percentile of all I/Os may be outside the trials' percentiles. The interval must
+        # contain the figure that is shown.
         reasons.append(Reason.FIGURE_WIDENS_INTERVAL)
         low, high = min(low, ratio), max(high, ratio)
     found = replace(draft, interval=(low, high))
     if p_adjusted is None:
-        return _told(found, Verdict.NOT_COMPARABLE, reasons)
+        return _conclude(found, Verdict.NOT_COMPARABLE, reasons)
     place = limits.place((low, high))
     verdict = _verdict(place, draft.pair.metric)
-    doubts = []
+    caveats = []
     if place in (Place.ABOVE, Place.BELOW):
         if p_adjusted > LEVEL:
-            doubts.append(Reason.P_NOT_SMALL)
+            caveats.append(Reason.P_NOT_SMALL)
         if draft.evidence is Evidence.FEW_TRIALS and not estimate.separated:
-            doubts.append(Reason.TRIALS_OVERLAP)
+            caveats.append(Reason.TRIALS_OVERLAP)
     elif place is Place.ACROSS:
-        doubts.append(Reason.INTERVAL_CROSSES_BAND)
-    if doubts:
+        caveats.append(Reason.INTERVAL_CROSSES_BAND)
+    if caveats:
         verdict = Verdict.INCONCLUSIVE
     outlook = Outlook(
         scale=estimate.scale,
@@ -483,15 +444,15 @@ def _judgement_of_trials(
         number=min(len(numbers.above), len(numbers.below)),
     )
     return replace(
-        _told(found, verdict, [*doubts, *reasons]),
+        _conclude(found, verdict, [*caveats, *reasons]),
         p=estimate.p,
         p_adjusted=p_adjusted,
-        trials_needed=outlook.trials_needed(ratio, limits, family) if doubts else None,
+        trials_needed=outlook.trials_needed(ratio, limits, family) if caveats else None,
         detectable=outlook.detectable(limits),
     )
 
 
-def _told(draft: _Draft, verdict: Verdict, reasons: Sequence[str]) -> Judgement:
+def _conclude(draft: _Draft, verdict: Verdict, reasons: Sequence[str]) -> Judgement:
     noisy = (Reason.NOISE_FLOOR,) if draft.limits.noise > draft.limits.asked else ()
     return Judgement(
         verdict=verdict,
@@ -511,12 +472,9 @@ def _verdict(place: Place, metric: Metric) -> Verdict:
     return Verdict.WORSE if (place is Place.ABOVE) is metric.is_latency else Verdict.BETTER
 
 
-# From figures to the samples that verdicts are made of.
-
-
 class Samples:
-    """Samples of one run's figures; a trial's seconds are read once, and only where it is the only
-    one of its cell."""
+    """The samples of one run's figures. The seconds of a trial are read once, and only for a cell
+    with one trial."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -526,9 +484,9 @@ class Samples:
         self._shares: dict[tuple[str, Op], float | None] = {}
 
     def of(self, figure: MetricFigure, op: Op | None) -> Sample:
-        told = [(one, one.value) for one in figure.trials if one.value is not None]
-        # A part of the trials would be those that suit.
-        whole = told if len(told) == len(figure.trials) else []
+        known = [(trial, trial.value) for trial in figure.trials if trial.value is not None]
+        # A part of the trials is no sample.
+        whole = known if len(known) == len(figure.trials) else []
         alone = len(whole) == 1 and not self._imported
         return Sample(
             value=figure.value,
@@ -540,18 +498,19 @@ class Samples:
         )
 
     def _block(self, trial: TrialValue) -> tuple[str, int | str]:
-        """Nobody knows what an imported trial ran next to."""
+        """Return the block of a trial; imported trials have none in common."""
         alone = self._imported or trial.trial not in self._blocks
         return self._run.id, trial.trial if alone else self._blocks[trial.trial]
 
     def repeat(self, trial: str) -> int | str:
-        """The trial's number among the repeats of its cell."""
+        """Return the trial's number among the repeats of its cell."""
         return self._blocks.get(trial, trial)
 
     def _within(self, trial: TrialValue, figure: MetricFigure, op: Op | None) -> float | None:
-        """The standard error of a trial's rate as a share of it, from its own seconds. A mean
-        latency has the same in a closed loop, where rate x latency is the queue's depth; the
-        seconds tell nothing of percentiles."""
+        """Compute the standard error of a trial's rate as a share, from its own seconds.
+
+        In a closed loop the mean latency has the same error. Percentiles have none.
+        """
         if figure.metric.quantile is not None or op is None:
             return None
         key = (trial.trial, op)
@@ -563,7 +522,7 @@ class Samples:
 
 
 def error_codes(figure: MetricFigure) -> tuple[str, ...]:
-    """Codes of the `error` findings about a figure."""
+    """Return the codes of the `error` findings about a figure."""
     refusing = (doubt.code for doubt in figure.doubts if doubt.severity is Severity.ERROR)
     return tuple(dict.fromkeys(refusing))
 

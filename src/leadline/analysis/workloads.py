@@ -1,4 +1,4 @@
-"""Is it the same work? Figures of unlike workloads cannot be compared."""
+"""The properties of workloads: whether two are the same work, block size, depth, usual rate."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from leadline.formats.result import EngineOutput, JobOptions
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Phase, Workload
 
-# From here on people speak of a workload's bandwidth rather than of its IOPS.
+# Block size from which the usual rate is bandwidth instead of IOPS.
 STREAMING_BYTES = 64 * 1024
-# Of an imported result, what makes it other work where both sides tell it.
-_TOLD = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "direct", "fsync", "fdatasync")
-# More of the same work; it is told beside the figures and keeps nobody from comparing.
+# Options of imported results that make different work.
+_COMPARED = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "direct", "fsync", "fdatasync")
+# More of the same work: reported, but still comparable.
 _EXTENT = {"runtime_s", "ramp_s"}
 _NAMES = {"name", "description"}
 
 
 def unlike(ours: Workload, theirs: Workload) -> tuple[str, ...]:
-    """What makes two workloads other work, each as `SETTING: OURS, THEIRS`; empty where nothing
-    does."""
+    """Return the settings that make two workloads different, as `SETTING: FIRST, SECOND`."""
     if ours.recorded and theirs.recorded:
         left, right = ours.recorded.options, theirs.recorded.options
         return tuple(
             f"{key}: {left[key]}, {right[key]}"
-            for key in _TOLD
+            for key in _COMPARED
             if key in left and key in right and not _same_value(left[key], right[key])
         )
     return _fields(ours, theirs, leave_out=_EXTENT | _NAMES)
 
 
 def extent(ours: Workload, theirs: Workload) -> tuple[str, ...]:
-    """Differences of time, which do not make it other work."""
+    """Return differences of run time, which leave workloads comparable."""
     return tuple(
         f"{key}: {getattr(ours, key):g} s, {getattr(theirs, key):g} s"
         for key in sorted(_EXTENT)
@@ -44,7 +43,7 @@ def extent(ours: Workload, theirs: Workload) -> tuple[str, ...]:
 
 
 def block_bytes(workload: Workload | None) -> float | None:
-    """The smallest block of a workload in bytes; None where nobody tells."""
+    """Return the smallest block of a workload in bytes; None if unknown."""
     if workload is None:
         return None
     if workload.recorded:
@@ -53,26 +52,27 @@ def block_bytes(workload: Workload | None) -> float | None:
 
 
 def rate_of(size: float | None) -> Metric:
-    """How people tell the speed of I/Os of so many bytes: bandwidth of large ones, else IOPS; IOPS
-    where nobody tells the size."""
+    """Return the usual rate for a block size in bytes: bandwidth for large blocks, else IOPS."""
     return Metric.BANDWIDTH if size and size >= STREAMING_BYTES else Metric.IOPS
 
 
 def usual_rate(workload: Workload | None) -> Metric:
-    """How people tell the speed of a workload; a stream has no blocks."""
+    """Return the usual rate of a workload; a stream has no blocks."""
     streams = workload is not None and workload.streams
     return Metric.BANDWIDTH if streams else rate_of(block_bytes(workload))
 
 
-def rate_told(usual: Metric, told: Callable[[Metric], bool]) -> Metric:
-    """The usual rate of an I/O, or the other one where nobody told that, as in many tables."""
+def reported_rate(usual: Metric, is_reported: Callable[[Metric], bool]) -> Metric:
+    """Return the usual rate, or the other rate if only that is reported, as in many tables."""
     other = Metric.IOPS if usual is Metric.BANDWIDTH else Metric.BANDWIDTH
-    return other if told(other) and not told(usual) else usual
+    return other if is_reported(other) and not is_reported(usual) else usual
 
 
 def depth(workload: Workload | None, op: Op | None) -> int | None:
-    """I/Os that were to be in flight for an operation, all jobs together; None where nobody tells.
-    The operations of a mixed phase share them."""
+    """Return the requested I/Os in flight of all jobs together; None if unknown.
+
+    The operations of a mixed phase share them.
+    """
     if workload is None:
         return None
     if workload.recorded:
@@ -84,26 +84,20 @@ def depth(workload: Workload | None, op: Op | None) -> int | None:
 
 
 def jobs(workload: Workload | None, op: Op | None) -> int | None:
-    """Processes that were to do an operation at the same time; None where nobody tells."""
+    """Return the number of jobs of an operation; None if unknown."""
     if workload is None:
         return None
     if workload.recorded:
-        told = JobOptions(raw=workload.recorded.options).size("numjobs")
-        return round(told) if told else None
+        number = JobOptions(raw=workload.recorded.options).size("numjobs")
+        return round(number) if number else None
     phase = _phase(workload, op)
     return phase.numjobs if phase else None
 
 
 def _phase(workload: Workload, op: Op | None) -> Phase | None:
-    """The one phase that does an operation; None where there is none, or several, and of a stream,
-    whose depth means nothing."""
-    phases = [one for one in workload.phases if not workload.streams and _concerns(one, op)]
+    """Return the only phase with an operation; None for several, and for a stream."""
+    phases = [phase for phase in workload.phases if not workload.streams and _does(phase, op)]
     return phases[0] if len(phases) == 1 else None
-
-
-def _concerns(phase: Phase, op: Op | None) -> bool:
-    mixed = len(phase.pattern.ops) > 1
-    return mixed if op is Op.TOTAL else op in phase.pattern.ops
 
 
 def _same_value(ours: str, theirs: str) -> bool:
@@ -136,16 +130,16 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-# What I/O a figure is of: random or sequential, block size, depth, fsync.
-
 Key = tuple[str, str, Op]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """The I/O of one workload, level and operation; None where nobody told. `mixed`: reads and
-    writes ran at the same time. `depth` counts the I/Os that were to be in flight; `fsync`:
-    whether writes wait for the medium now and then."""
+    """The I/O of one workload, level and operation; None: unknown.
+
+    `mixed`: reads and writes ran at the same time. `depth` is the requested number of I/Os in
+    flight. `fsync`: writes are flushed to the medium periodically.
+    """
 
     random: bool | None = None
     mixed: bool = False
@@ -155,12 +149,12 @@ class Traits:
 
     @property
     def rate(self) -> Metric:
-        """How people tell the speed of such I/O: bandwidth of large blocks, else IOPS."""
+        """The usual rate: bandwidth of large blocks, else IOPS."""
         return rate_of(self.block_bytes)
 
 
 def traits_of(run: Run, figures: Sequence[CellFigure]) -> Mapping[Key, Traits]:
-    """Traits of every workload, level and operation that has a figure, in the figures' order."""
+    """Return the traits of every workload, level and operation with a figure, in their order."""
     workloads: dict[tuple[str, str], Workload] = {}
     for cell in run.plan.cells:
         workloads.setdefault((cell.workload.name, cell.level), cell.workload)
@@ -208,11 +202,11 @@ def _does(phase: Phase, op: Op | None) -> bool:
 
 
 def _of_options(options: JobOptions, mixed: bool) -> Traits:
-    told = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
+    known = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
     depth, jobs = options.iodepth, options.numjobs
     synced = {"fsync", "fdatasync", "sync"} & options.raw.keys()
     return Traits(
-        random=options.pattern.startswith("rand") if told else None,
+        random=options.pattern.startswith("rand") if known else None,
         mixed=mixed,
         block_bytes=options.size("bs") or options.size("blocksize"),
         depth=depth * jobs if depth is not None and jobs is not None else None,
@@ -221,7 +215,7 @@ def _of_options(options: JobOptions, mixed: bool) -> Traits:
 
 
 class _Sections:
-    """The options of a job file's sections, as the engine echoed them in a trial."""
+    """The options of a job file's sections, as the engine reported them in a trial."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

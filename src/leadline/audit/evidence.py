@@ -1,12 +1,8 @@
-"""What a rule may look at: one job's figures, a trial, a cell with its trials, or the run.
-
-Built from an archive, or from a bare fio output (an imported file) of which nothing else is known.
-"""
+"""Evidence of an audit rule: one job's figures, a trial, a cell with its trials, or the run."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,49 +24,47 @@ from leadline.formats.result import (
 )
 from leadline.formats.watch_records import HostSample, MissedHostSample
 from leadline.formats.zfs.stream import StreamReport
-from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.inventory.layer import Layer
 from leadline.metrics import PERCENTILES, Op
-from leadline.plan.models import Cell, Target
-from leadline.plan.target_url import TargetUrl
+from leadline.plan.models import Cell
 
-# One execution of an engine as a whole: what ran beside what, and what the disks below did.
-
-# Engines that do their I/O through the kernel's files, hence through its page cache if not direct.
+# Engines that use the kernel's files, and its page cache unless they use direct I/O.
 KERNEL_SYNCHRONOUS = frozenset({"psync", "sync", "pvsync", "pvsync2", "vsync", "mmap", "splice"})
 FILE_ENGINES = KERNEL_SYNCHRONOUS | {"libaio", "io_uring", "posixaio"}
 _SEQUENTIAL = frozenset({"read", "rw", "readwrite"})
 
 
-# Not slotted, since every section of the execution asks for the same.
+# Not slotted: every section of the execution uses the cached properties.
 @dataclass(frozen=True, kw_only=True)
 class Execution:
+    """One execution of an engine: its sections ran together on the same disks."""
+
     output: EngineOutput
 
     @cached_property
     def entries(self) -> Counter[tuple[str, str, int]]:
-        """How many entries there are of a name, client and group."""
+        """Number of entries by name, client and group."""
         return Counter((job.name, job.host, job.group) for job in self.output.jobs)
 
     @cached_property
     def runtimes(self) -> dict[str, float]:
-        """Seconds that each name ran. Entries of one name are processes or clients of one job,
-        meant to run together."""
+        """Seconds by name. Entries of one name are processes or clients of one job, which run
+        together."""
         runtimes: dict[str, float] = {}
         for job in self.output.jobs:
-            ran = max((one.runtime_s or 0.0 for one in job.operations), default=0.0)
+            ran = max((operation.runtime_s or 0.0 for operation in job.operations), default=0.0)
             runtimes[job.name] = max(runtimes.get(job.name, 0.0), ran)
         return runtimes
 
     @cached_property
     def elapsed_s(self) -> float:
-        """Seconds from the first job's start to the last one's end; 0 where not told."""
+        """Seconds from the first job's start to the last job's end; 0 if unknown."""
         return max((job.elapsed_s for job in self.output.jobs), default=0.0)
 
     @cached_property
-    def suspects(self) -> tuple[tuple[str, ...], ...]:
-        """Names that can have run together: those of one group, since `stonewall` begins a new
-        one; all of them where no group has two (`new_group` separates reports, not jobs)."""
+    def concurrent_names(self) -> tuple[tuple[str, ...], ...]:
+        """Names that may have run together: those of one group, since `stonewall` begins a new
+        group; all names if no group has two (`new_group` separates reports, not jobs)."""
         groups: dict[int, dict[str, None]] = {}
         for job in self.output.jobs:
             groups.setdefault(job.group, {})[job.name] = None
@@ -79,85 +73,80 @@ class Execution:
 
     @cached_property
     def disk_reads(self) -> tuple[int, int] | None:
-        """Reads that jobs did, and reads that the disks below did for them (merged ones counted),
-        ramps included. None where the two need not agree, or a disk does not count."""
+        """Reads of the jobs, and reads of the disks below including merged ones, with ramps. None
+        if the two need not agree, or a disk has no counters."""
         output = self.output
         # The head of an NVMe device with several paths counts nothing in older kernels.
         if not any(disk.read_ios or disk.write_ios for disk in output.disks):
             return None
-        asked = 0
+        requested = 0
         for job in output.jobs:
-            reads = [one for one in job.operations if one.op is Op.READ]
+            reads = [operation for operation in job.operations if operation.op is Op.READ]
             if not reads:
                 continue
-            if not _one_to_one(job) or any(one.total_ios is None for one in reads):
+            if not _one_to_one(job) or any(operation.total_ios is None for operation in reads):
                 return None
-            asked += sum(one.total_ios or 0 for one in reads)
-        # Members of an array or a mapping are listed beside it: adding both errs to the safe side.
+            requested += sum(operation.total_ios or 0 for operation in reads)
+        # Members of an array or a mapping are listed as well: adding both is conservative.
         done = sum(disk.read_ios + disk.read_merges for disk in output.disks)
-        return (asked, done) if asked else None
+        return (requested, done) if requested else None
 
 
 def _one_to_one(job: JobResult) -> bool:
-    """Whether each read of a job, unless a cache answers it, is a read of a disk of this machine:
-    not those that the kernel reads ahead for, nor those of other engines or machines."""
+    """Whether each uncached read of a job is a read of a disk of this machine: no read-ahead, no
+    other engine or machine."""
     options = job.options
     if job.host or options.engine not in FILE_ENGINES:
         return False
-    told = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
+    known = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
     ahead = not options.direct and options.pattern in _SEQUENTIAL
-    return told and not ahead
+    return known and not ahead
 
 
-# Latencies of an operation as the rules need them: of the whole I/O, from submission on.
-
-# With these the submission can take most of an I/O's time (on filesystems that block in it), so
-# that a completion latency alone says little.
+# Submission to these engines can take most of an I/O's time (on blocking file systems), so that a
+# completion latency alone is not the latency of the I/O.
 _SUBMITS_APART = frozenset({"libaio", "io_uring", "posixaio"})
 
 
-def mean_s(one: Operation, options: JobOptions) -> float | None:
-    """Mean seconds from submission to completion; None where it is not told."""
-    if one.total is not None and one.total.mean_s is not None:
-        return one.total.mean_s
-    submission = _submission_s(one, options)
-    if submission is None or one.completion is None or one.completion.mean_s is None:
-        return None
-    return one.completion.mean_s + submission
+def mean_s(operation: Operation, options: JobOptions) -> float | None:
+    """Return the mean seconds from submission to completion; None if unknown."""
+    if operation.total is not None and operation.total.mean_s is not None:
+        return operation.total.mean_s
+    submission = _submission_s(operation, options)
+    completion = operation.completion.mean_s if operation.completion else None
+    return None if submission is None or completion is None else completion + submission
 
 
-def median_s(one: Operation, options: JobOptions) -> float | None:
-    """Half of the I/Os took less. Where only completion is told by percentiles, the mean
-    submission is added, which is at least its median where a few submissions are slow."""
-    total = one.total.quantile_s(0.5) if one.total else None
+def median_s(operation: Operation, options: JobOptions) -> float | None:
+    """Return the median latency. If only completion has percentiles, the mean submission is added:
+    at least its median if a few submissions are slow."""
+    total = operation.total.quantile_s(0.5) if operation.total else None
     if total is not None:
         return total
-    completion = one.completion.quantile_s(0.5) if one.completion else None
-    submission = _submission_s(one, options)
+    completion = operation.completion.quantile_s(0.5) if operation.completion else None
+    submission = _submission_s(operation, options)
     return None if completion is None or submission is None else completion + submission
 
 
-def told(one: Operation) -> tuple[tuple[str, Latency], ...]:
-    """The latencies that are there, by what they are of."""
-    parts = (("submission", one.submission), ("completion", one.completion), ("total", one.total))
+def latencies(operation: Operation) -> tuple[tuple[str, Latency], ...]:
+    """Return the recorded latencies by name."""
+    parts = (
+        ("submission", operation.submission),
+        ("completion", operation.completion),
+        ("total", operation.total),
+    )
     return tuple((name, latency) for name, latency in parts if latency is not None)
 
 
-def _submission_s(one: Operation, options: JobOptions) -> float | None:
-    if one.submission is not None:
-        return one.submission.mean_s
+def _submission_s(operation: Operation, options: JobOptions) -> float | None:
+    if operation.submission is not None:
+        return operation.submission.mean_s
     return None if options.engine in _SUBMITS_APART else 0.0
-
-
-# What a Ceph pool lies on, and what Ceph's own limits say that this can do.
-
-_FLASH = ("ssd", "nvme")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMedia:
-    """OSDs that hold a pool's data, by what they are, and how many of them a client's write is
-    written to at least."""
+    """OSDs of a pool by medium, and the least number of OSD writes per client write."""
 
     pool: str
     hard_disks: int
@@ -165,42 +154,15 @@ class PoolMedia:
     copies: int
 
 
-def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
-    """None where the pool, its CRUSH rule or the class of one of its OSDs is not known."""
-    pool = find_pool(inventory, target)
-    if pool is None or pool.rule is None or pool.rule.root is None:
-        return None
-    root, wanted = pool.rule.root, pool.rule.device_class
-    classes = [
-        osd.device_class
-        for osd in inventory.osds
-        if osd.up
-        and osd.is_in
-        and any(place.name == root for place in osd.location)
-        and wanted in (None, osd.device_class)
-    ]
-    if not classes or not set(classes) <= {"hdd", *_FLASH}:
-        return None
-    # A partial write of an erasure-coded object touches one data chunk and all coding chunks.
-    copies = pool.size if pool.erasure is None else pool.erasure.m + 1
-    return PoolMedia(
-        pool=pool.name,
-        hard_disks=classes.count("hdd"),
-        flash=sum(one in _FLASH for one in classes),
-        copies=copies,
-    )
-
-
-# How exactly a number is told: published tables give two or three digits.
-
-# Of a bandwidth, the unit that was printed is the one in which it has the fewest digits.
+# A bandwidth was printed in the unit in which it has the fewest digits.
 _BYTES = (1.0, 1e3, 1024.0, float(1 << 20), float(1 << 30))
 _DIGITS = 10
 
 
 def rounding(value: float, *, of_bytes: bool = False) -> float:
-    """One step of the last digit that `value` was told with, as a share of it; trailing zeros are
-    taken for rounded, too. About 1e-10 for a number with all its digits, 0 for zero."""
+    """Return one step of the last printed digit as a share of `value`; trailing zeros count as
+    rounded. Published tables have two or three digits; a number with all its digits gives 1e-10,
+    zero gives 0."""
     if not value or not isfinite(value):
         return 0.0
     return max(_step(value / unit) for unit in (_BYTES if of_bytes else (1.0,)))
@@ -209,63 +171,14 @@ def rounding(value: float, *, of_bytes: bool = False) -> float:
 def _step(value: float) -> float:
     shown = Decimal(f"{value:.{_DIGITS}g}").normalize()
     if not shown:
-        return 1.0  # a number so small that no digit of it is left in this unit
+        return 1.0  # no digit is left in this unit
     exponent = shown.as_tuple().exponent
     return float(abs(Decimal((0, (1,), int(exponent))) / shown))
 
 
-# Whether a target's I/O crosses a network, and how one knows.
-
-# Engines of fio (and Ceph's own tools) that speak a network protocol themselves.
-_ENGINES = frozenset(
-    {"rbd", "rados", "http", "nfs", "libiscsi", "nbd", "libhdfs", "gfapi", "gfapi_async"}
-    | {"rbd-bench", "rados-bench"}
-)
-# Words in names of storage whose every read crosses at least a TCP connection. Not DRBD, LINSTOR
-# and Portworx, which read a local replica past the network, and not RDMA, which is faster.
-_WORDS = re.compile(
-    r"ceph\w*|rook|k?rbd|librbd|rados\w*|mayastor|longhorn|jiva|cstor|k?nfs|nbd|iscsi"
-    r"|nvmf|nvmeof|nvmetcp|gluster\w*|beegfs|lustre|cifs|smb|azurefile|efs"
-)
-_LOCAL = frozenset({"local", "localpv", "hostpath", "lvm", "lvms", "topolvm", "tmpfs", "emptydir"})
-_PATHS = ("filename", "directory")
-
-
-def network_of_target(target: Target | None, name: str) -> str:
-    """Why a target is taken for networked, as a clause; empty if it is not known to be."""
-    if target is not None and target.kind is not None and target.kind.on_ceph:
-        return f"the target is {target.kind.value}"
-    # A name made of a file's path says nothing of the storage but in its last part.
-    word = _networked_word(name.rsplit("/", 1)[-1])
-    return f"the target's name says {word!r}" if word else ""
-
-
-def network_of_job(options: JobOptions) -> str:
-    """The same from what a job says of its engine and files."""
-    if options.engine in _ENGINES:
-        return f"the engine is {options.engine}"
-    for key in _PATHS:
-        word = _networked_word(options.text(key))
-        if word:
-            return f"the job's {key} says {word!r}"
-    return ""
-
-
-def _networked_word(name: str) -> str:
-    tokens = [token.rstrip("0123456789") for token in re.split(r"[\W_]+", name.lower())]
-    if _LOCAL & set(tokens):
-        return ""
-    for before, token in zip(["", *tokens], tokens, strict=False):
-        if _WORDS.fullmatch(token):
-            return token
-        if before == "nvme" and token in ("tcp", "of"):
-            return f"nvme-{token}"
-    return ""
-
-
-# Engines that hand over an I/O and wait: one in flight per job, whatever iodepth says.
+# Engines that wait for each I/O: one in flight per job, for any iodepth.
 SYNCHRONOUS_ENGINES = KERNEL_SYNCHRONOUS | {"libpmem", "dev-dax", "gfapi", "http", "libhdfs"}
-# Options that hold a job back on purpose: its queue is then not meant to be full.
+# Options that limit a job on purpose: its queue is not meant to be full.
 _THROTTLES = (
     *("rate", "rate_min", "rate_iops", "rate_iops_min", "rate_process", "flow"),
     *("thinktime", "latency_target", "iodepth_low", "read_iolog"),
@@ -286,7 +199,7 @@ _DIRECTIONS: Mapping[str, frozenset[Op]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a finding belongs; empty names mean the whole run."""
+    """The place of a finding; empty names mean the whole run."""
 
     target: str = ""
     workload: str = ""
@@ -294,19 +207,18 @@ class Place:
     trial: str | None = None
 
 
-# Not slotted, since what several rules ask for is worked out once.
+# Not slotted: several rules use the cached properties.
 @dataclass(frozen=True, kw_only=True)
 class TrialEvidence:
-    """One planned trial. `output` and `record` are None for a trial that the archive lacks, and
-    `record` alone for an imported output. `execution` is there for a trial that is one section
-    of several that were run together, and holds them all. `memory_bytes` is the load generator's.
-    `cluster` is the watch of the Ceph cluster, empty where there is none, `machines` that of the
-    machines behind the trial; `cpu_budget` are the cores that each host of a lab may use, None for
-    all; `pool` is what the target's pool lies on, `stack` are the layers below the target from the
-    top down, empty where they are not known. `network` is why the target is taken for
-    networked. `held_bytes` is a span that another result of the target shows to have lain in memory
-    whole, `phases_apart` that most results of the workload show its reads and writes not to have
-    been one mix. `stream` are the streams of ZFS of a trial that had some."""
+    """One planned trial. `output` and `record` are None for a trial without an attempt, `record`
+    alone for an imported output. `execution` holds all sections if the trial is one of several
+    that ran together. `memory_bytes` is the load generator's. `cluster` are the samples of the Ceph
+    cluster, `machines` those of the machines. `cpu_budget` are the cores of each lab host, None
+    without a limit. `pool` is the medium of the target's pool, `stack` the layers below the target
+    from the top down, empty if unknown. `network` is why the target is networked. `held_bytes` is
+    a size that memory held completely, as another result of the target proves. `phases_apart`: the
+    reads and writes of the workload were not one mix, as most of its results prove. `stream` are
+    the ZFS streams of the trial."""
 
     place: Place
     cell: Cell | None = None
@@ -327,28 +239,28 @@ class TrialEvidence:
     stream: StreamReport | FormatError | None = None
 
     @property
-    def ours(self) -> bool:
-        """Leadline itself made the job, so that what was asked is known from the plan."""
+    def generated(self) -> bool:
+        """Whether Leadline generated the job, so that the plan has its settings."""
         return self.cell is not None and bool(self.cell.workload.phases)
 
     @property
     def imported(self) -> bool:
-        """The figures are somebody else's; nobody here saw the run."""
-        return self.cell is None or (not self.ours and self.cell.workload.job_file is None)
+        """Whether the figures are imported, so that the run was not observed."""
+        return self.cell is None or (not self.generated and self.cell.workload.job_file is None)
 
     @property
     def engine_ended(self) -> bool:
-        """The engine came to its own end; the runner calls a trial failed, too, whose output it
-        could not read."""
+        """Whether the engine ended by itself; a trial with an unreadable output is failed as
+        well."""
         record = self.record
         if record is None or record.status is TrialStatus.COMPLETED:
             return True
-        told = record.problem.code if record.problem else ""
-        return record.status is TrialStatus.FAILED and told == errors.FORMAT_INVALID.code
+        code = record.problem.code if record.problem else ""
+        return record.status is TrialStatus.FAILED and code == errors.FORMAT_INVALID.code
 
     @cached_property
     def sound(self) -> bool:
-        """The trial ran to its end and left figures; all other rules ask only such trials."""
+        """Whether the trial ran to its end and left figures; most rules need such a trial."""
         if not self.engine_ended or not isinstance(self.output, EngineOutput) or self.cut_by_signal:
             return False
         worked = any(job.operations for job in self.output.jobs)
@@ -356,20 +268,20 @@ class TrialEvidence:
 
     @property
     def cut_by_signal(self) -> bool:
-        """fio was told to stop: it then writes valid JSON with error 0, of a part of the run."""
+        """Whether a signal stopped fio: it writes valid JSON with error 0 for a part of the run."""
         output = self.output
         return isinstance(output, EngineOutput) and "terminating on signal" in output.noise
 
     @cached_property
     def whole(self) -> Execution | None:
-        """The execution that the trial is, or is a part of; None without an output."""
+        """The execution of the trial, or the one that includes it; None without an output."""
         if self.execution is not None or not isinstance(self.output, EngineOutput):
             return self.execution
         return Execution(output=self.output)
 
     @cached_property
     def jobs(self) -> tuple[JobEvidence, ...]:
-        """The entries of a sound trial's output; none of another."""
+        """The entries of a sound trial's output."""
         if not self.sound or not isinstance(self.output, EngineOutput):
             return ()
         names = {job.name for job in self.output.jobs}
@@ -402,24 +314,19 @@ class JobEvidence:
 
     @cached_property
     def pattern(self) -> str | None:
-        """fio's `rw`; None where it is not known."""
+        """fio's `rw`; None if unknown."""
         options = self.job.options
-        told = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
-        return options.pattern if told else None
+        known = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
+        return options.pattern if known else None
 
     @property
     def sequential(self) -> bool:
         return self.pattern in ("read", "write", "rw", "readwrite", "trim", "trimwrite")
 
-    @property
-    def network(self) -> str:
-        """Why the I/O is taken to cross a network, as a clause; empty if it is not known to."""
-        return self.trial.network or network_of_job(self.job.options)
-
     @cached_property
     def processes(self) -> int | None:
-        """Jobs behind this entry: all of numjobs where they were reported as a group, else one.
-        None where that cannot be known."""
+        """Jobs of this entry: all of numjobs if they were reported as a group, else one. None if
+        unknown."""
         options, job = self.job.options, self.job
         if options.numjobs is None:
             return None
@@ -429,81 +336,83 @@ class JobEvidence:
         whole = self.trial.whole
         alike = whole.entries[job.name, job.host, job.group] if whole else 1
         if alike <= 1:
-            # fio does not record a group_reporting that was given on the command line.
+            # fio does not record a group_reporting of the command line.
             return numjobs
         return 1 if alike % numjobs == 0 else None
 
     @cached_property
-    def asked_depth(self) -> int | None:
-        """I/Os that this entry was asked to keep in flight, as fio takes it; None where it is not
-        told."""
+    def requested_depth(self) -> int | None:
+        """I/Os that this entry should keep in flight, as fio counts them; None if unknown."""
         processes, depth = self.processes, self.job.options.queue_depth
         return None if processes is None or depth is None else processes * max(1, depth)
 
     @property
     def jobs_hidden(self) -> bool:
-        """Several jobs may be behind the entry without the options saying so: numjobs and
-        group_reporting were given on the command line."""
+        """Whether the entry may hold several jobs that its options do not show: numjobs and
+        group_reporting on the command line."""
         known = {"numjobs", "group_reporting"} <= self.job.options.raw.keys()
-        return not self.trial.ours and not known
+        return not self.trial.generated and not known
 
     @cached_property
     def in_flight(self) -> float | None:
         """Mean I/Os in flight by Little's law, N = X R, all operations added: they share the
-        queue. None where a rate or latency is not told or there was no I/O."""
+        queue. None without a rate, a latency or I/O."""
         parts = self.parts
         if not parts:
             return None
-        both = {one.op for one in parts} >= {Op.READ, Op.WRITE}
+        both = {operation.op for operation in parts} >= {Op.READ, Op.WRITE}
         mixed = self.pattern in ("rw", "readwrite", "randrw")
         if mixed and not self.job.options.whole and not both and parts[0].op is not Op.TOTAL:
-            return None  # the other direction had its share of the queue, and nobody tells it
+            return None  # the share of the other direction is unknown
         return _little(parts, self.job.options)
 
     @cached_property
     def in_flight_rounding(self) -> float:
-        """By which share `in_flight` may be off, since its figures are told with few digits."""
+        """Relative uncertainty of `in_flight` from the few digits of its figures."""
         worst = 0.0
-        for one in self.parts:
-            mean = mean_s(one, self.job.options)
-            worst = max(worst, self.rounding(one.iops or 0.0) + self.rounding(mean or 0.0))
+        for operation in self.parts:
+            mean = mean_s(operation, self.job.options)
+            worst = max(worst, self.rounding(operation.iops or 0.0) + self.rounding(mean or 0.0))
         return worst
 
     def rounding(self, value: float, *, of_bytes: bool = False) -> float:
-        """By which share a figure may be off for want of digits. An engine's own output, which
-        echoes its options, has them all: a round number there is one, or was typed in."""
+        """Relative uncertainty of a figure from its few digits. An engine's own output, which
+        echoes its options, has all digits."""
         return 0.0 if self.job.options.whole else rounding(value, of_bytes=of_bytes)
 
     @cached_property
     def parts(self) -> tuple[Operation, ...]:
-        """The operations without their total, unless the total is all that tells rates and
-        latencies."""
+        """The operations without their total, unless only the total has rates and latencies."""
         operations = self.job.operations
-        parts = tuple(one for one in operations if one.op is not Op.TOTAL)
+        parts = tuple(operation for operation in operations if operation.op is not Op.TOTAL)
         if not parts or _little(parts, self.job.options) is None:
-            total = tuple(one for one in operations if one.op is Op.TOTAL)
+            total = tuple(operation for operation in operations if operation.op is Op.TOTAL)
             if total and (not parts or _little(total, self.job.options) is not None):
                 return total
         return parts
 
     @cached_property
     def total_ios(self) -> int | None:
-        """I/Os that were done; from the rate and the time where they were not counted."""
+        """Completed I/Os; from rate and time if they were not counted."""
         done = 0.0
-        for one in self.parts:
-            ran = one.runtime_s or self.job.options.seconds("runtime")
-            if one.total_ios is not None:
-                done += one.total_ios
-            elif one.iops is not None and ran:
-                done += one.iops * ran
+        for operation in self.parts:
+            ran = operation.runtime_s or self.job.options.seconds("runtime")
+            if operation.total_ios is not None:
+                done += operation.total_ios
+            elif operation.iops is not None and ran:
+                done += operation.iops * ran
             else:
                 return None
         return int(done) if math.isfinite(done) else None
 
     @cached_property
     def longest_s(self) -> float | None:
-        """How long the longest operation ran, ramp excluded; None where not told."""
-        ran = [one.runtime_s for one in self.job.operations if one.runtime_s is not None]
+        """Seconds of the longest operation without its ramp; None if unknown."""
+        ran = [
+            operation.runtime_s
+            for operation in self.job.operations
+            if operation.runtime_s is not None
+        ]
         return max(ran, default=None)
 
     @cached_property
@@ -512,62 +421,65 @@ class JobEvidence:
 
     @cached_property
     def merged_sections(self) -> bool:
-        """fio folded several sections into one entry: it carries the first one's name and the last
-        one's options, so that nothing says what was measured (seen in 316 of 11,500 files)."""
+        """Whether fio merged several sections into one entry. It has the first section's name and
+        the last section's options, so what was measured is unknown (316 of 11,500 files)."""
         named = self.job.options.text("name")
         # fio cuts long names, at 127 characters in 3.40.
         renamed = bool(named) and not named.startswith(self.job.name)
         allowed = _DIRECTIONS.get(self.pattern or "")
         return renamed or (
             allowed is not None
-            and any(one.op not in allowed and one.op is not Op.TOTAL for one in self.parts)
+            and any(
+                operation.op not in allowed and operation.op is not Op.TOTAL
+                for operation in self.parts
+            )
         )
 
     @cached_property
     def edges_matter(self) -> bool:
         """The run is too short for Little's law: filling and draining the queue take about one
-        latency R each, so N is off by up to R / runtime = asked / I/Os, here more than 5 %."""
-        done, asked = self.total_ios, self.asked_depth
-        return done is not None and done < 20 * (asked or self.job.options.iodepth or 1)
+        latency R each, so N is off by up to R / runtime = depth / I/Os, here more than 5 %."""
+        done, depth = self.total_ios, self.requested_depth
+        return done is not None and done < 20 * (depth or self.job.options.iodepth or 1)
 
     @cached_property
     def carried_over(self) -> float:
-        """By which share `in_flight` may be too high: what was in flight when counting began (the
-        end of a ramp) is counted with its whole latency, one I/O for each place in the queue, so
-        N / asked is at most 1 + the longest latency / runtime. 0 where neither is told."""
+        """Share by which `in_flight` may be too high: I/Os in flight at the end of a ramp count
+        with their whole latency, one for each place in the queue, so N / depth is at most 1 + the
+        longest latency / runtime. 0 if either is unknown."""
         worst = 0.0
-        for one in self.parts:
-            latency = one.total or one.completion
-            if latency is not None and latency.max_s and one.runtime_s:
-                worst = max(worst, latency.max_s / one.runtime_s)
+        for operation in self.parts:
+            latency = operation.total or operation.completion
+            if latency is not None and latency.max_s and operation.runtime_s:
+                worst = max(worst, latency.max_s / operation.runtime_s)
         return worst
 
     @cached_property
     def block_size(self) -> int | None:
-        """The one block size of the entry; None where there are several or nobody knows."""
+        """The single block size of the entry; None if there are several, or it is unknown."""
         raw = self.job.options.raw
         mixed = {"bsrange", "blocksize_range", "bssplit", "bs_unaligned", "kb_base"} & raw.keys()
         text = raw.get("bs", raw.get("blocksize", ""))
-        # `4kb` is 4096 bytes to fio and 4000 to others: no ground for an accusation.
+        # `4kb` is 4096 bytes in fio and 4000 in other tools: ambiguous.
         if mixed or "," in text or text.lower().endswith("b") or self.merged_sections:
             return None
         return self.job.options.size("bs" if "bs" in raw else "blocksize")
 
     @property
     def span_bytes(self) -> int | None:
-        """Bytes that the entry's jobs lie on, by the options; jobs may share them."""
+        """Bytes of the entry's files, by the options; jobs may share them."""
         size, processes = self.job.options.size("size"), self.processes
         return size * (processes or 1) if size else None
 
 
 def _little(parts: Iterable[Operation], options: JobOptions) -> float | None:
     total = 0.0
-    for one in parts:
-        mean = mean_s(one, options)
-        if one.iops is None or mean is None:
+    for operation in parts:
+        mean = mean_s(operation, options)
+        if operation.iops is None or mean is None:
             return None
-        total += one.iops * mean
-    # Figures of strangers may overflow when they are multiplied.
+        total += operation.iops * mean
+    # Imported figures may overflow when they are multiplied.
     return total if total and math.isfinite(total) else None
 
 
@@ -575,9 +487,8 @@ def _little(parts: Iterable[Operation], options: JobOptions) -> float | None:
 class Series:
     """One operation of a cell over its sound trials.
 
-    `rates` are of each trial, IOPS or, where some trial does not tell them, bytes/s; `latencies`
-    how many I/Os percentiles can be taken from, None where nobody counted, and `quantiles` the
-    percentiles that can be had at all."""
+    `rates` are IOPS of each trial, or bytes/s if a trial has no IOPS. `latencies` is the number of
+    I/Os behind the percentiles, None if unknown. `quantiles` are the available percentiles."""
 
     workload: str
     op: Op
@@ -589,7 +500,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class CellEvidence:
-    """One cell with all its trials in the order in which they ran."""
+    """One cell with all its trials in run order."""
 
     place: Place
     cell: Cell
@@ -601,55 +512,59 @@ class CellEvidence:
 
     @cached_property
     def series(self) -> tuple[Series, ...]:
-        """Per workload (a job file's sections apart) and operation; entries of one name are
+        """By workload (sections of a job file separately) and operation. Entries of one name are
         processes or clients of one job, so their rates add up."""
         found: dict[tuple[str, Op], list[list[Operation]]] = {}
         for trial in self.sound:
             mine: dict[tuple[str, Op], list[Operation]] = {}
             for job in trial.jobs:
-                for one in job.job.operations:
-                    mine.setdefault((job.place.workload, one.op), []).append(one)
+                for operation in job.job.operations:
+                    mine.setdefault((job.place.workload, operation.op), []).append(operation)
             for key, entries in mine.items():
                 found.setdefault(key, []).append(entries)
         return tuple(_series(workload, op, trials) for (workload, op), trials in found.items())
 
 
 def _series(workload: str, op: Op, trials: list[list[Operation]]) -> Series:
-    rates = _rates(trials, lambda one: one.iops)
+    rates = _rates(trials, lambda operation: operation.iops)
     in_bytes = len(rates) < len(trials)
-    latencies = [(one.total or one.completion, one) for entries in trials for one in entries]
+    latencies = [
+        (operation.total or operation.completion, operation)
+        for entries in trials
+        for operation in entries
+    ]
     histograms = [part.histogram for part, _ in latencies if part and part.histogram]
     quantiles = frozenset(q for metric in PERCENTILES if (q := metric.quantile) is not None)
     counted: int | None
     if histograms:
-        counted = sum(one.count for one in histograms)
+        counted = sum(operation.count for operation in histograms)
     else:
-        # Percentiles that a tool printed cannot be merged: each stands on its own I/Os.
-        known = [part.count or one.total_ios for part, one in latencies if part]
+        # Printed percentiles cannot be merged: each is based on its own I/Os.
+        known = [part.count or operation.total_ios for part, operation in latencies if part]
         counted = min((number for number in known if number is not None), default=None)
-        printed = {q for part, one in latencies for q in _printed(one)}
+        printed = {q for part, operation in latencies for q in _printed(operation)}
         quantiles &= printed
     return Series(
         workload=workload,
         op=op,
-        rates=_rates(trials, lambda one: one.bandwidth_bps) if in_bytes else rates,
+        rates=_rates(trials, lambda operation: operation.bandwidth_bps) if in_bytes else rates,
         in_bytes=in_bytes,
         latencies=counted,
         quantiles=quantiles,
     )
 
 
-def _printed(one: Operation) -> set[float]:
-    return {q for part in (one.total, one.completion) if part for q in part.percentiles}
+def _printed(operation: Operation) -> set[float]:
+    return {q for part in (operation.total, operation.completion) if part for q in part.percentiles}
 
 
 def _rates(
     trials: list[list[Operation]], pick: Callable[[Operation], float | None]
 ) -> tuple[float, ...]:
-    """The rate of each trial that tells it for all its entries."""
+    """The rate of each trial in which all entries have it."""
     rates = []
     for entries in trials:
-        known = [rate for one in entries if (rate := pick(one)) is not None]
+        known = [rate for operation in entries if (rate := pick(operation)) is not None]
         if len(known) == len(entries) and math.isfinite(sum(known)):
             rates.append(sum(known))
     return tuple(rates)
@@ -666,15 +581,16 @@ class RunEvidence:
 Evidence = JobEvidence | TrialEvidence | CellEvidence | RunEvidence
 
 
-def every(run: RunEvidence) -> Iterator[Evidence]:
-    """All evidence of a run, in the order in which findings of equal gravity are told."""
+def walk(run: RunEvidence) -> Iterator[Evidence]:
+    """Yield all evidence of a run in report order."""
     yield run
     for cell in run.cells:
         yield cell
-        yield from of_trials(cell.trials)
+        yield from walk_trials(cell.trials)
 
 
-def of_trials(trials: Iterable[TrialEvidence]) -> Iterator[Evidence]:
+def walk_trials(trials: Iterable[TrialEvidence]) -> Iterator[Evidence]:
+    """Yield trials and their jobs."""
     for trial in trials:
         yield trial
         yield from trial.jobs

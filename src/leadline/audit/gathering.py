@@ -1,10 +1,11 @@
-"""Evidence taken from an archive or a bare output."""
+"""Evidence for the audit from an archive or from a single output of an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import groupby
+from typing import TypeVar
 
 from leadline.archive.reader import Run, StoredTrial
 from leadline.audit.evidence import (
@@ -16,46 +17,46 @@ from leadline.audit.evidence import (
     RunEvidence,
     TrialEvidence,
     mean_s,
-    network_of_target,
-    pool_media,
 )
-from leadline.audit.physics import fastest_read, share_apart
+from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError
-from leadline.formats.ceph.status import ClusterSample, MissedSample
-from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
-from leadline.formats.watch_records import HostSample, MissedHostSample, Role
-from leadline.formats.zfs.stream import StreamReport
 from leadline.inventory.ceph.dumps import read_lab
-from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.layer import Layer, LayerKind
+from leadline.inventory.ceph.model import CephInventory, find_pool
+from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.plan.models import Target
+from leadline.plan.target_url import TargetUrl
+
+Record = TypeVar("Record")
+_FLASH = ("ssd", "nvme")
 
 
-def of_output(output: EngineOutput | FormatError) -> TrialEvidence:
-    """Evidence of a bare output: no plan, no record, no logs."""
+def output_evidence(output: EngineOutput | FormatError) -> TrialEvidence:
+    """Return the evidence of a single output: no plan, no record, no logs."""
     return TrialEvidence(place=Place(), output=output, windows={})
 
 
-def of_run(run: Run) -> RunEvidence:
-    """Evidence of an archive: every planned trial is there, with or without an attempt."""
+def run_evidence(run: Run) -> RunEvidence:
+    """Return the evidence of an archive: every planned trial, with or without an attempt."""
     stored = {trial.record.trial: trial for trial in run.trials}
     inventory = run.inventory("start")
     memory = inventory.memory_bytes if inventory else None
     targets = {target.name: target for target in run.plan.targets}
-    labs = {one.name for one in run.plan.clusters if one.lab is not None}
+    labs = {cluster.name for cluster in run.plan.clusters if cluster.lab is not None}
     clusters = _clusters(run)
     budgets = _cpu_budgets(run)
     stacks = _stacks(run)
     executions: dict[int, Execution] = {}
     cells = []
     by_cell = sorted(run.plan.trials, key=lambda trial: (trial.cell, trial.position))
-    planned = {number: list(trials) for number, trials in groupby(by_cell, lambda one: one.cell)}
+    planned = {
+        number: list(trials) for number, trials in groupby(by_cell, lambda trial: trial.cell)
+    }
     for number, cell in enumerate(run.plan.cells):
         place = Place(target=cell.target, workload=cell.workload.name, level=cell.level)
         target = targets.get(cell.target)
-        known = TrialEvidence(
+        common = TrialEvidence(
             place=place,
             cell=cell,
             windows={},
@@ -67,7 +68,7 @@ def of_run(run: Run) -> RunEvidence:
             stack=stacks.get(cell.target, ()),
         )
         trials = tuple(
-            _of_trial(trial.id, known, stored.get(trial.id), executions)
+            _trial_evidence(trial.id, common, stored.get(trial.id), executions)
             for trial in planned.get(number, ())
         )
         cells.append(CellEvidence(place=place, cell=cell, trials=trials))
@@ -75,7 +76,7 @@ def of_run(run: Run) -> RunEvidence:
 
 
 def _clusters(run: Run) -> Mapping[str, CephInventory]:
-    """What is known of the plan's clusters, labs left out: their disks are files in memory."""
+    """The inventories of the plan's clusters without labs, whose disks are files in memory."""
     found = {}
     for cluster in run.plan.clusters:
         if cluster.lab is not None:
@@ -83,14 +84,14 @@ def _clusters(run: Run) -> Mapping[str, CephInventory]:
         try:
             inventory = run.cluster("start", cluster.name)
         except LeadlineError:
-            continue  # dumps that cannot be understood are told where they are shown
+            continue  # the inventory's own page reports unreadable dumps
         if inventory is not None:
             found[cluster.name] = inventory
     return found
 
 
 def _cpu_budgets(run: Run) -> Mapping[str, float]:
-    """Cores that each host of the plan's labs may use, where they are bounded."""
+    """Cores of each host of the plan's labs, if they are limited."""
     found = {}
     for cluster in run.plan.clusters:
         lab = cluster.lab
@@ -117,151 +118,112 @@ def _pool(target: Target | None, clusters: Mapping[str, CephInventory]) -> PoolM
     return pool_media(clusters[target.cluster], target.parsed)
 
 
-def _of_trial(
+def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
+    """Return the OSDs behind a pool; None if the pool, its CRUSH rule or the class of one of its
+    OSDs is unknown."""
+    pool = find_pool(inventory, target)
+    if pool is None or pool.rule is None or pool.rule.root is None:
+        return None
+    root, wanted = pool.rule.root, pool.rule.device_class
+    classes = [
+        osd.device_class
+        for osd in inventory.osds
+        if osd.up
+        and osd.is_in
+        and any(place.name == root for place in osd.location)
+        and wanted in (None, osd.device_class)
+    ]
+    if not classes or not set(classes) <= {"hdd", *_FLASH}:
+        return None
+    # A partial write of an erasure-coded object touches one data chunk and all coding chunks.
+    copies = pool.size if pool.erasure is None else pool.erasure.m + 1
+    return PoolMedia(
+        pool=pool.name,
+        hard_disks=classes.count("hdd"),
+        flash=sum(device_class in _FLASH for device_class in classes),
+        copies=copies,
+    )
+
+
+def _trial_evidence(
     name: str,
-    known: TrialEvidence,
+    common: TrialEvidence,
     stored: StoredTrial | None,
     executions: dict[int, Execution],
 ) -> TrialEvidence:
-    place = replace(known.place, trial=name)
+    place = replace(common.place, trial=name)
     if stored is None:
-        return replace(known, place=place)
-    windows: Mapping[Op, tuple[Window, ...]] | FormatError
-    try:
-        windows = stored.iops_windows
-    except FormatError as error:
-        windows = error
-    cluster: tuple[ClusterSample | MissedSample, ...] | FormatError
-    try:
-        cluster = stored.cluster
-    except FormatError as error:
-        cluster = error
-    machines: tuple[HostSample | MissedHostSample, ...] | FormatError
-    try:
-        machines = stored.resources
-    except FormatError as error:
-        machines = error
-    stream: StreamReport | FormatError | None
-    try:
-        stream = stored.zfs_stream
-    except FormatError as error:
-        stream = error
+        return replace(common, place=place)
+
+    def read(ask: Callable[[], Record]) -> Record | FormatError:
+        try:
+            return ask()
+        except FormatError as error:
+            return error
+
     together = stored.together
     execution = None
     if together is not None:
-        # Kept beside their number, which is therefore of no other object.
+        # The cached execution keeps `together` alive, so that its id stays unique.
         execution = executions.setdefault(id(together), Execution(output=together))
     return replace(
-        known,
+        common,
         place=place,
         record=stored.record,
         output=stored.output,
         execution=execution,
-        windows=windows,
-        cluster=cluster,
-        machines=machines,
-        stream=stream,
+        windows=read(lambda: stored.iops_windows),
+        cluster=read(lambda: stored.cluster),
+        machines=read(lambda: stored.resources),
+        stream=read(lambda: stored.zfs_stream),
     )
-
-
-# What results of one run tell of each other, worked out once for all rules.
 
 
 def with_neighbours(run: RunEvidence) -> RunEvidence:
-    """The run, with what its other results show put to every trial."""
+    """Return the run with facts that other results of the same target or workload prove."""
     held: dict[str, int] = {}
-    shares: dict[str, list[bool]] = {}
+    impossible: dict[str, list[bool]] = {}
     for cell in run.cells:
         for trial in cell.trials:
             for job in trial.jobs:
-                size = _held(job)
+                size = _size_in_memory(job)
                 if size is not None:
                     held[trial.place.target] = max(size, held.get(trial.place.target, 0))
-            apart = share_apart(trial)
-            if apart is not None:
-                shares.setdefault(cell.place.workload, []).append(apart)
-    apart_workloads = {name for name, found in shares.items() if 2 * sum(found) >= len(found)}
-    apart_workloads &= {name for name, found in shares.items() if sum(found) >= 2}
-    if not held and not apart_workloads:
+            share = share_is_impossible(trial)
+            if share is not None:
+                impossible.setdefault(cell.place.workload, []).append(share)
+    apart = {
+        workload
+        for workload, found in impossible.items()
+        if sum(found) >= 2 and 2 * sum(found) >= len(found)
+    }
+    if not held and not apart:
         return run
-    return replace(
-        run,
-        cells=tuple(
-            _cell(cell, held, cell.place.workload in apart_workloads) for cell in run.cells
-        ),
-    )
+
+    def with_proof(trial: TrialEvidence, workload: str) -> TrialEvidence:
+        size = held.get(trial.place.target)
+        if size is None and workload not in apart:
+            return trial
+        return replace(trial, held_bytes=size, phases_apart=workload in apart)
+
+    cells = []
+    for cell in run.cells:
+        trials = tuple(with_proof(trial, cell.place.workload) for trial in cell.trials)
+        cells.append(replace(cell, trials=trials))
+    return replace(run, cells=tuple(cells))
 
 
-def _cell(cell: CellEvidence, held: dict[str, int], apart: bool) -> CellEvidence:
-    trials = tuple(_trial(trial, held, apart) for trial in cell.trials)
-    return replace(cell, trials=trials)
-
-
-def _trial(trial: TrialEvidence, held: dict[str, int], apart: bool) -> TrialEvidence:
-    size = held.get(trial.place.target)
-    if size is None and not apart:
-        return trial
-    return replace(trial, held_bytes=size, phases_apart=apart)
-
-
-def _held(evidence: JobEvidence) -> int | None:
-    """Size of a file whose random reads took, on average, less than storage can: nearly all of
-    them came from memory, so that all of it was there."""
+def _size_in_memory(evidence: JobEvidence) -> int | None:
+    """Size of a file whose random reads took less than storage can, on average: nearly all of them
+    came from memory, so that memory held the whole file."""
     options = evidence.job.options
     size = options.size("size")
     if size is None or evidence.pattern != "randread" or evidence.merged_sections:
         return None
-    read = next((one for one in evidence.job.operations if one.op is Op.READ), None)
+    reads = (part for part in evidence.job.operations if part.op is Op.READ)
+    read = next(reads, None)
     mean = mean_s(read, options) if read else None
     limit = fastest_read(evidence)
     if not mean or limit is None or mean * (1 + evidence.rounding(mean)) >= limit.seconds:
         return None
     return size
-
-
-# What the layers below a target saw of a trial's reads, held against what the engine read.
-
-# The counters were read over at least that share of the time in which the engine read.
-_COVERED = 0.95
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBelow:
-    """Bytes that were read from `devices` during a trial, ramp and other processes included: more
-    than the trial's own reads, never less. `cache` is what lies above them."""
-
-    read_bytes: int
-    devices: tuple[str, ...]
-    through_zfs: bool
-
-
-def read_below(
-    stack: Sequence[Layer], samples: Iterable[HostSample | MissedHostSample], ran_s: float
-) -> ReadBelow | None:
-    """The highest layer of which every device was counted from the trial's start to its end on the
-    one machine that made the load; None where there is none. `ran_s`: seconds of the reading."""
-    found = [one for one in samples if isinstance(one, HostSample) and Role.CLIENT in one.roles]
-    if len(found) < 2 or len({one.machine for one in found}) > 1:
-        return None
-    first, last = found[0], found[-1]
-    if last.elapsed_s - first.elapsed_s < _COVERED * ran_s:
-        return None
-    for number, layer in enumerate(stack):
-        names = layer.devices
-        if not names or not all(name in one.disks for name in names for one in (first, last)):
-            continue
-        grown = [last.disks[name].read_bytes - first.disks[name].read_bytes for name in names]
-        if min(grown) < 0:
-            return None  # a device that went and came back
-        zfs = any(one.kind is LayerKind.ZFS for one in stack[: number + 1])
-        return ReadBelow(read_bytes=sum(grown), devices=names, through_zfs=zfs)
-    return None
-
-
-def compressing(stack: Iterable[Layer]) -> Layer | None:
-    """The layer that compresses what is written, where one is told to."""
-    for layer in stack:
-        word = layer.facts.get("compression", "off")
-        if layer.kind is LayerKind.ZFS and word not in ("off", "-", ""):
-            return layer
-    return None

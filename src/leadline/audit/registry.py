@@ -1,4 +1,4 @@
-"""Every rule, in order, and the audit that asks them all."""
+"""All audit rules in order, and the audit that runs them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.audit.evidence import Evidence, JobEvidence, every, of_trials
-from leadline.audit.gathering import of_output, of_run, with_neighbours
+from leadline.audit.evidence import Evidence, JobEvidence, walk, walk_trials
+from leadline.audit.gathering import output_evidence, run_evidence, with_neighbours
 from leadline.audit.rule import Rule
 from leadline.audit.rules import (
     averaged_percentiles,
@@ -47,7 +47,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.formats.result import EngineOutput, FormatError
 
-# First whether there is a result at all, then whether it is what was asked, then how good it is.
+# First whether there is a result, then whether it is the requested one, then how good it is.
 RULES: tuple[Rule[Any], ...] = (
     empty_result.RULE,
     truncated_result.RULE,
@@ -80,13 +80,13 @@ RULES: tuple[Rule[Any], ...] = (
 
 
 def audit(run: Run) -> tuple[Finding, ...]:
-    """Every finding on a run, the gravest first, then in the order of the plan. Deterministic."""
-    return _ask(every(with_neighbours(of_run(run))))
+    """Return every finding on a run, the most severe first, then in plan order."""
+    return _run_rules(walk(with_neighbours(run_evidence(run))))
 
 
 def audit_output(output: EngineOutput | FormatError) -> tuple[Finding, ...]:
-    """Findings on a bare fio output, of which neither plan nor machine is known."""
-    return _ask(of_trials([of_output(output)]))
+    """Return findings on a single engine output without a plan and a machine."""
+    return _run_rules(walk_trials([output_evidence(output)]))
 
 
 def trusted(findings: Iterable[Finding]) -> bool:
@@ -94,10 +94,11 @@ def trusted(findings: Iterable[Finding]) -> bool:
     return not any(finding.severity is Severity.ERROR for finding in findings)
 
 
-def page(code: str, beside: Iterable[str] = ()) -> str:
-    """The Markdown page of a rule, or of one of the findings `beside` them that others make.
+def page(code: str, others: Iterable[str] = ()) -> str:
+    """Return the Markdown page of a rule, or of one of the `others`, findings of other packages.
+
     Raises LeadlineError(`rule-unknown`) with the nearest codes."""
-    codes = [*(rule.code for rule in RULES), *beside]
+    codes = [*(rule.code for rule in RULES), *others]
     if code not in codes:
         near = difflib.get_close_matches(code, codes, n=3, cutoff=0.5)
         raise LeadlineError(
@@ -114,14 +115,14 @@ def page(code: str, beside: Iterable[str] = ()) -> str:
     return checkout.read_text(encoding="utf-8")
 
 
-def _ask(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
+def _run_rules(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
     found: list[Finding] = []
     alike: dict[tuple[object, ...], list[int]] = {}
-    for one in evidence:
+    for piece in evidence:
         for rule in RULES:
-            for finding in rule.findings(one):
-                if isinstance(one, JobEvidence):
-                    same = alike.setdefault(_kind(one, finding), [])
+            for finding in rule.findings(piece):
+                if isinstance(piece, JobEvidence):
+                    same = alike.setdefault(_kind(piece, finding), [])
                     same.append(len(found))
                     if len(same) > 1:
                         continue
@@ -129,12 +130,12 @@ def _ask(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
     for same in alike.values():
         if len(same) > 1:
             found[same[0]] = _for_all(found[same[0]], len(same))
-    # A stable sort: within a gravity the order of the plan, then of RULES, stands.
+    # A stable sort keeps the plan order, then the order of RULES, within a severity.
     return tuple(sorted(found, key=lambda finding: -finding.severity.order))
 
 
 def _kind(evidence: JobEvidence, finding: Finding) -> tuple[object, ...]:
-    """What processes or clients of one job share: a doubt about each is told once."""
+    """Key of findings on processes or clients of one job, which are reported once."""
     place = evidence.place
     where = (place.target, place.workload, place.level, place.trial, evidence.job.name)
     return (finding.code, finding.severity, finding.op, where)

@@ -1,4 +1,4 @@
-"""A rule: a stable code, a summary, and a function over the evidence that it needs."""
+"""An audit rule: a stable code, a summary, and a function over its evidence."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ E_contra = TypeVar("E_contra", bound=Evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """What a rule found, before it is known by which rule and where.
-
-    `trial` and `workload` say more closely where, for rules that look at a whole cell.
-    """
+class RuleFinding:
+    """A finding without its code and place. `target`, `workload` and `trial` narrow the place for
+    rules on a cell or a run."""
 
     severity: Severity
     message: str
@@ -34,31 +32,31 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[E_contra]):
-    """`check` is a pure function; it is asked for each piece of evidence of the type `looks_at`."""
+    """`check` is a pure function; it runs for each piece of evidence of the type `looks_at`."""
 
     code: str
     summary: str
     looks_at: type[E_contra]
-    check: Callable[[E_contra], Iterable[Doubt]]
+    check: Callable[[E_contra], Iterable[RuleFinding]]
 
     def findings(self, evidence: Evidence) -> tuple[Finding, ...]:
-        """Findings of this rule; none for evidence that is not what it looks at."""
+        """Return the findings of this rule; none for other types of evidence."""
         if not isinstance(evidence, self.looks_at):
             return ()
-        return tuple(self._finding(doubt, evidence.place) for doubt in self.check(evidence))
+        return tuple(self._finding(finding, evidence.place) for finding in self.check(evidence))
 
-    def _finding(self, doubt: Doubt, place: Place) -> Finding:
+    def _finding(self, finding: RuleFinding, place: Place) -> Finding:
         return Finding(
             code=self.code,
-            severity=doubt.severity,
-            target=place.target if doubt.target is None else doubt.target,
-            workload=place.workload if doubt.workload is None else doubt.workload,
+            severity=finding.severity,
+            target=place.target if finding.target is None else finding.target,
+            workload=place.workload if finding.workload is None else finding.workload,
             level=place.level,
-            op=doubt.op,
-            trial=doubt.trial or place.trial,
-            # What overflowed on the way is no number that JSON could hold.
-            evidence={key: value for key, value in doubt.evidence.items() if isfinite(value)},
-            message=doubt.message,
-            remedy=doubt.remedy,
-            latency_only=doubt.latency_only,
+            op=finding.op,
+            trial=finding.trial or place.trial,
+            # JSON cannot hold a number that overflowed.
+            evidence={key: value for key, value in finding.evidence.items() if isfinite(value)},
+            message=finding.message,
+            remedy=finding.remedy,
+            latency_only=finding.latency_only,
         )

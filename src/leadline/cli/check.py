@@ -8,7 +8,7 @@ import click
 
 from leadline.cli.options import format_option, plan_options
 from leadline.errors import Exit
-from leadline.plan.expand import bound_of
+from leadline.plan.expand import follow_up_bound
 from leadline.plan.footprint import shared_layouts, target_footprint
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
@@ -115,7 +115,7 @@ def describe(plan: Plan) -> str:
 
 def _later(plan: Plan, asked: FollowUp) -> str:
     """What is added when there are results."""
-    bound = bound_of(plan, asked)
+    bound = follow_up_bound(plan, asked)
     if isinstance(asked, OpenLoop):
         shares = ", ".join(f"{share:.0%}" for share in asked.shares)
         what = f"an open loop at {shares} of its peak"

@@ -97,7 +97,7 @@ def command(
 def _tell_why_not(comparison: Comparison) -> None:
     from leadline import errors
     from leadline.errors import LeadlineError
-    from leadline.report.words import listed, visible
+    from leadline.report.words import listed
 
     reasons = dict.fromkeys(
         reason for cell in comparison.cells for reason in cell.judgement.reasons
@@ -107,11 +107,7 @@ def _tell_why_not(comparison: Comparison) -> None:
         comparison.candidate.name: comparison.candidate_alone,
     }
     context = [f"reasons: {listed(reasons)}"] if reasons else []
-    context += [
-        f"only in {visible(side)}: {listed(map(visible, names))}"
-        for side, names in alone.items()
-        if names
-    ]
+    context += [f"only in {side}: {listed(names)}" for side, names in alone.items() if names]
     fact = (
         "no cell of the two can be compared"
         if comparison.cells

@@ -109,7 +109,7 @@ def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: V
     from leadline.report.render.html import Download
 
     name = f"{theirs.name}-against-{ours.name}"
-    whole = answer.to_be_sent().model_dump_json(by_alias=True, indent=2)
+    whole = answer.without_folders().model_dump_json(by_alias=True, indent=2)
     return Written(
         document=document,
         downloads=(

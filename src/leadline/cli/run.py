@@ -37,12 +37,12 @@ from leadline.runner.prepared import (
     prepare_targets,
 )
 from leadline.runner.session import Outcome, needed_targets, run_session
-from leadline.targets.clusters import needed, opened
+from leadline.targets.ceph_cluster import open_clusters, used_clusters
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.preview import preview_location
 
 if TYPE_CHECKING:
-    from leadline.targets.clusters import OpenKubernetes
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 _FAILURES_TOLD = 4
 
@@ -147,8 +147,8 @@ def command(
     with (
         stop_on_signals() as stop,
         progress(quiet=quiet) as observe,
-        opened(
-            [one for one in needed(loaded) if one.kubernetes is None],
+        open_clusters(
+            [cluster for cluster in used_clusters(loaded) if cluster.kubernetes is None],
             note=note,
             brought_up=brought_up.append,
         ) as clusters,
@@ -211,11 +211,11 @@ def _kubernetes(
     plan: Plan, stop: StopRequest, observe: Observer
 ) -> Iterator[Mapping[str, OpenKubernetes]]:
     """The Kubernetes clusters that the plan's targets lie on; without any nothing is imported."""
-    clusters = [one for one in needed(plan) if one.kubernetes is not None]
+    clusters = [cluster for cluster in used_clusters(plan) if cluster.kubernetes is not None]
     if not clusters:
         yield {}
         return
-    from leadline.targets.clusters import OpenKubernetes
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
 
     def go_on() -> None:
         if stop.requested:

@@ -7,8 +7,8 @@ prints a JSON line for each sample and one, `end`, with the totals. It is a prog
 that one process group holds all three, which a signal ends together, and imports nothing but the
 standard library.
 
-Of each side it is told how long it was waited for. Neither side's waiting is copying: all reads
-and writes are non-blocking, and the clock runs while there is nothing to read, or no room.
+It reports how long it waited for each side. Waiting includes no copying: all reads and writes are
+non-blocking, and the clock runs while there is nothing to read, or no free space.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 # Most that is moved at once, and what is asked of the kernel for the pipes on either side.
 CHUNK_BYTES = 1 << 20
-# Exit statuses: one of the programs failed, the whole was told to stop, it could not be started.
+# Exit statuses: one of the programs failed, a signal stopped them, one could not be started.
 FAILED, STOPPED, NOT_STARTED = 1, 130, 127
 _ENDING_S = 2.0
 
@@ -61,7 +61,7 @@ class Relay:
         self.capacity = capacity
         # The reader had nothing to read; the buffer was full, so that nothing was read.
         self.for_sender, self.holding_sender = Waited(), Waited()
-        # The writer had no room; the buffer was empty, so that there was nothing to write.
+        # The receiver took no data; the buffer was empty, so that there was nothing to write.
         self.for_receiver, self.starving_receiver = Waited(), Waited()
         self.read_bytes = self.written_bytes = self.most_buffered_bytes = 0
         self.cpu_s = 0.0
@@ -127,9 +127,9 @@ class Relay:
         ready = select.poll()
         ready.register(self._source, select.POLLIN)
         try:
-            while room := self._room():
+            while free := self._free_bytes():
                 begin = self.read_bytes % self.capacity
-                space = self._ring[begin : min(begin + min(room, CHUNK_BYTES), self.capacity)]
+                space = self._ring[begin : min(begin + min(free, CHUNK_BYTES), self.capacity)]
                 try:
                     count = os.readv(self._source, [space])
                 except BlockingIOError:
@@ -148,8 +148,8 @@ class Relay:
                 self._over = True
                 self._changed.notify()
 
-    def _room(self) -> int:
-        """Free bytes, at least one; 0 once nobody takes them any more."""
+    def _free_bytes(self) -> int:
+        """Free bytes, at least one; 0 once the receiver has gone."""
         with self._changed:
             if self.buffered_bytes == self.capacity and not self.broken:
                 with self.holding_sender:
@@ -223,7 +223,7 @@ class Stream:
         self.end()
 
     def end(self) -> None:
-        """All programs are told to end, then made to."""
+        """Terminate all programs, then kill them."""
         for process in self.processes:
             process.terminate()
         later = threading.Timer(_ENDING_S, self.kill)
@@ -256,7 +256,7 @@ class Stream:
         *,
         buffer_bytes: int,
         sample_s: float,
-        tell: Callable[[dict[str, float]], None],
+        report: Callable[[dict[str, float]], None],
     ) -> dict[str, Any]:
         """The totals of the stream. Raises OSError if a program cannot be started."""
         relay = Relay(buffer_bytes)
@@ -273,16 +273,16 @@ class Stream:
         ended.register(os.pidfd_open(receiver.pid), select.POLLIN)
         due = sample_s
         while not ended.poll(max(0.0, 1000 * (began + due - time.monotonic()))):
-            tell(relay.sample())
+            report(relay.sample())
             due += sample_s
         ended_at = time.monotonic()
         stream_s = ended_at - began
         receiver.wait()
         if not relay.join(_ENDING_S) and receiver.returncode:
-            self.end()  # it sends nothing, and so does not learn that nobody takes it
+            self.end()  # a sender that writes nothing does not notice that the receiver has gone
         sender.wait()
         relay.join(_ENDING_S)
-        tell(relay.sample())
+        report(relay.sample())
         sync_status = 0
         if sync and not receiver.returncode and not sender.returncode:
             sync_status = self.start(sync, reads=False, writes=False).wait()
@@ -305,7 +305,7 @@ def _rounded(seconds: float) -> float:
     return round(seconds, 6)
 
 
-def _tell(line: object) -> None:
+def _print_line(line: object) -> None:
     sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 
@@ -329,19 +329,19 @@ def main(arguments: Sequence[str]) -> int:
             asked["sync"],
             buffer_bytes=asked["buffer_bytes"],
             sample_s=asked["sample_s"],
-            tell=lambda sample: _tell({"stream": asked["stream"], **sample}),
+            report=lambda sample: _print_line({"stream": asked["stream"], **sample}),
         )
     except OSError as error:
         stream.kill()
         sys.stderr.write(f"cannot be started: {error}\n")
         return NOT_STARTED
-    _tell({"stream": asked["stream"], "end": totals})
+    _print_line({"stream": asked["stream"], "end": totals})
     if stream.stopped:
         return STOPPED
     commands = (asked["send"], asked["receive"], asked["sync"])
     ends = [_end(*one) for one in zip(commands, totals["statuses"], strict=True) if one[1]]
     if ends:
-        # One that was killed, of want of memory say, has no words of its own.
+        # A program that was killed, for instance for lack of memory, prints nothing itself.
         sys.stderr.write(f"{'; '.join(ends)}\n")
     return FAILED if ends else 0
 

@@ -1,7 +1,7 @@
-"""Rates of machines between two samples of their counters, over a trial or from second to second.
+"""Rates of machines between two samples of their counters, over a trial or per second.
 
-A counter that went backwards (a machine that booted anew, a device that was replaced) gives no
-rate: what cannot be told is left out or None, never zero.
+A counter that decreases (after a reboot or the replacement of a device) has no rate: it is left out
+or None, never zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from leadline.formats.watch_records import (
     Role,
 )
 
-# Clocks tell no less.
+# The resolution of the clocks.
 _LEAST_S = 1e-3
 # Ticks are 10 ms: over less than some tens of them shares are chance.
 _LEAST_STEP_S = 0.25
@@ -72,7 +72,7 @@ class DiskRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceRates:
-    """Bytes per second; `link_bps` is what the link can carry each way, None where not told."""
+    """Bytes per second; `link_bps` is what the link can carry each way, None where unknown."""
 
     received_bps: float
     sent_bps: float
@@ -88,7 +88,7 @@ class InterfaceRates:
 class GroupRates:
     """`throttled_share` is the share of the periods in which the group ran that ended with its
     quota used up; `held_back_s_per_s` the time for which it was held back per second, of all its
-    processors added up. None where the kernel does not tell, or it never ran."""
+    processors added up. None where the kernel does not report it, or it never ran."""
 
     throttled_share: float | None
     held_back_s_per_s: float | None
@@ -137,9 +137,9 @@ def machine_rates(
     found = []
     for series in by_machine(samples).values():
         inside = [
-            one
-            for one in series
-            if one.elapsed_s >= begin_s and (end_s is None or one.elapsed_s <= end_s)
+            sample
+            for sample in series
+            if sample.elapsed_s >= begin_s and (end_s is None or sample.elapsed_s <= end_s)
         ]
         chosen = inside if len(inside) > 1 else series
         if len(chosen) < 2:
@@ -155,9 +155,9 @@ def rate_series(samples: Samples) -> Mapping[str, tuple[MachineRates, ...]]:
     found = {}
     for machine, series in by_machine(samples).items():
         apart = series[:1]
-        for one in series[1:]:
-            if one.clock_s - apart[-1].clock_s >= _LEAST_STEP_S:
-                apart = [*apart, one]
+        for sample in series[1:]:
+            if sample.clock_s - apart[-1].clock_s >= _LEAST_STEP_S:
+                apart = [*apart, sample]
         steps = (rates_between(first, last) for first, last in pairwise(apart))
         found[machine] = tuple(rates for rates in steps if rates is not None)
     return found
@@ -178,25 +178,27 @@ def rates_between(first: HostSample, last: HostSample) -> MachineRates | None:
         cpu=_cpu(first.cpu, last.cpu) if first.cpu and last.cpu else None,
         disks={
             name: disk
-            for name, one in last.disks.items()
-            if name in first.disks and (disk := _disk(first.disks[name], one, seconds))
+            for name, counters in last.disks.items()
+            if name in first.disks and (disk := _disk(first.disks[name], counters, seconds))
         },
         interfaces={
             name: interface
-            for name, one in last.interfaces.items()
+            for name, counters in last.interfaces.items()
             if name in first.interfaces
-            and (interface := _interface(first.interfaces[name], one, seconds, links.get(name)))
+            and (
+                interface := _interface(first.interfaces[name], counters, seconds, links.get(name))
+            )
         },
         groups={
-            name: _group(first.groups[name], one, seconds)
-            for name, one in last.groups.items()
+            name: _group(first.groups[name], group, seconds)
+            for name, group in last.groups.items()
             if name in first.groups
         },
         processes={
             name: used
-            for name, one in last.processes.items()
+            for name, process in last.processes.items()
             if name in first.processes
-            and (used := _process(first.processes[name], one, seconds * last.hz)) is not None
+            and (used := _process(first.processes[name], process, seconds * last.hz)) is not None
         },
     )
 

@@ -21,10 +21,9 @@ class Result:
     `workload` is what the file calls it; `target` and `cluster` are empty where the file names
     none. `output` is an error where the file is recognised but cut or empty. `together` are all
     jobs of the execution that this result is a part of (sections of one fio job file), so that
-    an audit can see what ran beside it; empty where that is `output.jobs` itself. `windows` are
-    IOPS per second where the tool tells them. `labels` say what sets the target apart, where the
-    file does.
-    """
+    an audit can see what ran at the same time; empty where that is `output.jobs` itself. `windows`
+    are IOPS per second where the tool reports them. `labels` distinguish the target, where the file
+    has them."""
 
     workload: str
     output: EngineOutput | FormatError
@@ -117,4 +116,4 @@ def importer(kind: str) -> Importer:
 def importers(kind: str) -> tuple[Importer, ...]:
     """The importers behind a kind or a group of kinds. Raises LeadlineError
     (`import-kind-unknown`)."""
-    return tuple(importer(one) for one in GROUPS.get(kind, (kind,)))
+    return tuple(importer(member) for member in GROUPS.get(kind, (kind,)))

@@ -22,9 +22,9 @@ _LONGEST_LINE = 500
 
 
 class FormatError(LeadlineError):
-    """Output that cannot be understood. `condition` tells an audit which kind it is.
+    """Output that cannot be parsed. `condition` states the kind for the audit.
 
-    What is quoted of the output may be as long as the output: lines are cut.
+    Quotes of the output are cut to a maximum length.
     """
 
     def __init__(self, condition: str, fact: str, *, context: tuple[str, ...] = ()) -> None:
@@ -42,9 +42,9 @@ def _cut(line: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """A latency statistic in seconds over `count` I/Os; None where the tool does not tell.
+    """A latency statistic in seconds over `count` I/Os; None where the tool does not report it.
 
-    `histogram` is there where the tool gave one (fio's json+). `percentiles` are those that the
+    `histogram` is set where the tool gave one (fio's json+). `percentiles` are those that the
     tool printed itself, seconds by quantile in (0, 1); they cannot be merged with others.
     """
 
@@ -58,7 +58,7 @@ class Latency:
 
     def quantile_s(self, q: float) -> float | None:
         """A percentile in seconds: from the histogram, else as the tool printed it; None where
-        neither tells it."""
+        neither has it."""
         if self.histogram is not None:
             return self.histogram.quantile_s(q) if self.histogram.count else None
         return self.percentiles.get(q)
@@ -66,8 +66,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What one direction of one job group did. None where the tool does not tell; latencies are
-    None, too, where it did not measure."""
+    """The I/O of one direction of one job group. None where the tool does not report it; latencies
+    are also None where it did not measure them."""
 
     op: Op
     iops: float | None = None
@@ -110,7 +110,7 @@ class Operation:
         return values
 
     def percentile_s(self, q: float) -> float | None:
-        """A percentile that may be shown: None where nobody tells it, or of too few I/Os."""
+        """Return a percentile that may be shown; None where it is unknown, or of too few I/Os."""
         for latency in (self.total, self.completion):
             if latency is None:
                 continue
@@ -128,7 +128,7 @@ class JobOptions:
 
     `raw` holds every option as text, by fio's names whichever tool it was; the typed ones are
     those that the audit reasons with. `whole`: these are all that were given, so that a missing
-    one has fio's default; otherwise nobody knows it (a summary, a text without options).
+    one has fio's default; otherwise it is unknown (a summary, a text without options).
     """
 
     raw: Mapping[str, str]
@@ -201,11 +201,10 @@ class JobResult:
     """One job, or a group of equal jobs reported as one (an entry of fio's `jobs`).
 
     `host` is the client that ran it, where several did. `steady`: fio's own steady-state
-    detection ended the job, on purpose. Runtime and elapsed time are 0 where not told. CPU shares
+    detection ended the job, on purpose. Runtime and elapsed time are 0 where unknown. CPU shares
     are of one core, averaged over the group's jobs (0.25 = 25 %); None from an engine that does
-    not tell. `depth_levels` maps fio's depth classes (`1`, `2`, ... `>=64`) to the share of I/Os
-    submitted at that depth.
-    """
+    not report them. `depth_levels` maps fio's depth classes (`1`, `2`, ... `>=64`) to the share of
+    I/Os submitted at that depth."""
 
     name: str
     group: int = 0
@@ -233,7 +232,7 @@ class JobResult:
 
 
 class NoteKind(StrEnum):
-    """Why a parser tells of something: it does not know it, or it cannot be."""
+    """The reason of a note: unknown input, or an impossible value."""
 
     UNKNOWN_FIELD = "unknown-field"
     UNKNOWN_VERSION = "unknown-version"
@@ -244,8 +243,8 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that a parser met and did not understand, or did not take, and where it stands: a
-    JSON path, or `line 12`. What a note speaks of is never part of a figure in silence."""
+    """Input that a parser did not understand or use, and its position: a JSON path, or `line 12`.
+    No number uses such input without a note."""
 
     kind: NoteKind
     where: str
@@ -269,9 +268,9 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOutput:
-    """What one execution of an engine left. `noise` is text before the part that tells figures.
-    `notes` are what the parser could not vouch for. `neighbours` did I/O at the same time beside
-    the jobs that were measured, and are no part of any figure of theirs."""
+    """The output of one execution of an engine. `noise` is text before the results, `notes` are on
+    input that the parser could not verify. `neighbours` are jobs that did I/O at the same time as
+    the measured jobs and are in none of their numbers."""
 
     version: str
     timestamp_s: float | None = None
@@ -286,7 +285,7 @@ def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:
     """The operations of each job name, with a total where a job did reads and writes at once.
 
     Entries of one name are processes or clients of one job: they ran together and are added up. A
-    summary that does not echo the job (`options.whole`) may tell of reads and writes that ran one
+    summary that does not echo the job (`options.whole`) may have reads and writes that ran one
     after the other, so that only its author can give a total.
     """
     entries: dict[str, list[JobResult]] = {}
@@ -298,16 +297,19 @@ def by_name(jobs: Sequence[JobResult]) -> dict[str, tuple[Operation, ...]]:
 def _together(jobs: Sequence[JobResult]) -> tuple[Operation, ...]:
     if len(jobs) == 1:
         return jobs[0].with_total() if jobs[0].options.whole else jobs[0].operations
-    ops = dict.fromkeys(one.op for job in jobs for one in job.operations)
+    ops = dict.fromkeys(operation.op for job in jobs for operation in job.operations)
     added = tuple(
-        summed(op, [one for job in jobs for one in job.operations if one.op is op]) for op in ops
+        summed(
+            op, [operation for job in jobs for operation in job.operations if operation.op is op]
+        )
+        for op in ops
     )
     mixed = any(len(job.operations) > 1 and job.options.whole for job in jobs)
     return _with_total(added) if mixed else added
 
 
 def _with_total(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
-    if len(operations) < 2 or any(one.op is Op.TOTAL for one in operations):
+    if len(operations) < 2 or any(operation.op is Op.TOTAL for operation in operations):
         return operations
     return (*operations, summed(Op.TOTAL, operations))
 

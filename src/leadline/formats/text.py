@@ -20,7 +20,7 @@ _NOT_FINITE: Final = frozenset(
 )
 # How much of a line an error shows.
 _SHOWN = 160
-# How far above a table its name may stand; between them are log lines of the tool's own.
+# The largest distance of a name above its table, in lines; log lines may be between them.
 _ABOVE = 40
 _CAPTION = re.compile(r"(?:#{1,6}|[-*+])\s+(?P<marked>\S.*)|\*\*(?P<bold>[^*]+)\*\*:?")
 
@@ -126,8 +126,8 @@ def distinct_names(rows: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
     differing = {
         name: [
             key
-            for key in dict.fromkeys(key for one in given for key in one)
-            if len({one.get(key, "") for one in given}) > 1
+            for key in dict.fromkeys(key for entry in given for key in entry)
+            if len({entry.get(key, "") for entry in given}) > 1
         ]
         for name, given in alike.items()
     }

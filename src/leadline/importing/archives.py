@@ -1,7 +1,7 @@
-"""Results into archives: whole or not at all, the raw files byte for byte beside what they say.
+"""Archives of imported results, with the raw files.
 
-An archive is made in a hidden folder beside the runs and renamed when it is sealed, so an import
-that is killed leaves nothing that looks like a run; the next import removes what it left.
+An archive is made in a hidden folder next to the runs and renamed when it is sealed. A killed
+import leaves no run; the next import removes its folder.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ from leadline.importing.read import ReadBundle, derived_file, read_bundles, safe
 from leadline.plan.models import Cell, Plan, Recorded, Target, Trial, Workload
 from leadline.plan.target_url import parse_target_url
 
-# From results of anybody's tools to the cells and trials of a plan.
-
 _LONGEST_NAME = 300
 _NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f/]")
 # What makes two results of one name different loads, by fio's option and its other spelling.
@@ -57,8 +55,8 @@ _SHAPE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedTrial:
-    """One result on its way into an archive. `options` are those of its first job, `shape` what
-    of them tells one load from another."""
+    """One result on its way into an archive. `options` are those of its first job, `shape` those
+    that distinguish one load from another."""
 
     id: str
     target: str
@@ -120,8 +118,8 @@ def imported_plan(
         name=name,
         description=f"Imported results ({', '.join(sorted(set(kinds)))})",
         targets=tuple(
-            _target(one, labels.get(one, {}))
-            for one in dict.fromkeys(trial.target for trial in trials)
+            _target(target, labels.get(target, {}))
+            for target in dict.fromkeys(trial.target for trial in trials)
         ),
         cells=tuple(made),
         trials=tuple(planned),
@@ -133,7 +131,8 @@ def imported_plan(
 
 
 def _levels(trials: Sequence[ImportedTrial]) -> list[str]:
-    """What tells the loads of one name apart, for each trial; empty where there is one only."""
+    """Name the options that differ between loads of one name, for each trial; empty for one
+    load."""
     shapes: dict[tuple[str, str], list[dict[str, str]]] = {}
     for trial in trials:
         shapes.setdefault((trial.target, trial.workload), []).append(dict(trial.shape))
@@ -196,10 +195,10 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
     """Archives in `folder`, one for each cluster that the files name.
 
     Raises LeadlineError(`import-refused`) where no file gave a result, (`run-exists`), (`usage`)
-    where --cluster or --target would make one of several that the files tell apart, or --label
-    names a target that they do not have or says what they contradict, and (`archive-unwritable`).
+    where --cluster or --target would merge several that the files name, or --label names a target
+    that they do not have or contradicts them, and (`archive-unwritable`).
     """
-    with _told(folder):
+    with _write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(folder)
         with _staging(folder) as staging:
@@ -419,23 +418,23 @@ def _several(what: str, found: set[str]) -> LeadlineError:
     names = ", ".join(sorted(found)[:5])
     return LeadlineError(
         errors.USAGE,
-        f"the files tell {what}s apart ({names}), and --{what} would make them one",
+        f"the files name several {what}s ({names}), and --{what} would merge them",
         hint=f"leave --{what} out, or import the files of each {what} by themselves",
     )
 
 
 def _nothing(refused: Sequence[Refused]) -> LeadlineError:
-    told = []
-    for one in refused[:8]:
-        told.append(f"{one.file}: {one.reason}")
-        told += [f"  {line}" for line in one.context]
+    context = []
+    for refusal in refused[:8]:
+        context.append(f"{refusal.file}: {refusal.reason}")
+        context += [f"  {line}" for line in refusal.context]
     if len(refused) > 8:
-        told.append(f"and {len(refused) - 8:,} more")
+        context.append(f"and {len(refused) - 8:,} more")
     fact = "no file gave a result" if refused else "there is no file to import"
     return LeadlineError(
         errors.IMPORT_REFUSED,
         fact,
-        context=told,
+        context=context,
         hint="`leadline import --help` lists the kinds; name one to learn why a file is none",
     )
 
@@ -480,7 +479,7 @@ def _sync(folder: Path) -> None:
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -17,7 +17,7 @@ from leadline.plan.labels import is_label_word
 from leadline.text import visible
 
 HEAD_BYTES = 64 << 10
-# Nobody's results are nested deeper or are more; a tree made to keep us busy is.
+# Limits beyond any real tree of results.
 _DEEPEST = 32
 _MOST_FILES = 200_000
 
@@ -79,7 +79,7 @@ def _assign(
     named: set[str],
 ) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     left = dict.fromkeys(files)
-    # Somebody means an empty file as a result: it becomes one without figures, whatever its kind.
+    # An empty file that the user names is a result without numbers, of any kind.
     empty = {name for name in named if name in left and not heads[name].strip()}
     bundles: list[tuple[str, Bundle]] = []
     for choice in choices:
@@ -191,11 +191,11 @@ class TargetLabels:
 
     by_target: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def take(self, target: str, told: Mapping[str, str], source: str) -> None:
-        """What a file (`source`) says of a target. Raises LeadlineError (`usage`) where another
-        has said otherwise."""
+    def take(self, target: str, given: Mapping[str, str], source: str) -> None:
+        """Add the labels of a target in a file (`source`). Raises LeadlineError (`usage`) where
+        another file contradicts it."""
         labels = self.by_target.setdefault(target, {})
-        for key, value in told.items():
+        for key, value in given.items():
             if labels.setdefault(key, value) != value:
                 raise _otherwise(target, key, labels[key], value, f"{source} says")
 
@@ -207,8 +207,8 @@ class TargetLabels:
 
 def label_targets(runs: Sequence[TargetLabels], given: Sequence[GivenLabel]) -> None:
     """Add the command line's labels. Raises LeadlineError (`usage`) for one of a target that no
-    file names, for one that has a target's name as its key, and for one that contradicts what was
-    said."""
+    file names, for one that has a target's name as its key, and for one that contradicts a
+    file."""
     names = {target for run in runs for target in run.by_target}
     for label in given:
         if label.target is None and label.key in names:

@@ -1,4 +1,4 @@
-"""Bundles read, kept and understood, one after the other or on all cores."""
+"""Read bundles of files and parse them, one after the other or on all cores."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle
     ]
     cores = len(os.sched_getaffinity(0))
     if len(work) < _WORTH_PROCESSES or cores < 2:
-        for one in work:
-            yield _read(folder, one)
+        for bundle_work in work:
+            yield _read(folder, bundle_work)
         return
-    # A fork has all modules loaded, and nothing of ours holds a lock or a thread here.
+    # A fork has all modules loaded, and Leadline holds no lock and no thread here.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(cores, mp_context=context, initializer=begin_work) as pool:
         try:
@@ -78,9 +78,9 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle
             raise
 
 
-def _flat(one: Any) -> tuple[Callable[..., Any], tuple[type, tuple[Any, ...]]]:
-    kind = type(one)
-    return _restored, (kind, _VALUES[kind](one))
+def _flat(entry: Any) -> tuple[Callable[..., Any], tuple[type, tuple[Any, ...]]]:
+    kind = type(entry)
+    return _restored, (kind, _VALUES[kind](entry))
 
 
 def _restored(kind: type, values: tuple[Any, ...]) -> Any:
@@ -154,6 +154,6 @@ def derived_file(first: str, part: int) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A file or run name that is safe anywhere; what it was called stands in the record."""
+    """A file or run name that is safe anywhere; the record has its original name."""
     stem = _NOT_IN_FILES.sub("_", PurePath(name).name)[-_LONGEST_FILE_NAME:].lstrip(".-")
     return stem or "file"

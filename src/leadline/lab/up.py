@@ -241,7 +241,7 @@ class _LabStart:
         stores = self._stores(net)
         self.observe("monitor")
         self._monitor(net)
-        with self._connected() as cluster:
+        with Connection(access_of(self.folder, self.state), timeout_s=_ANSWER_S) as cluster:
             self._osd_numbers(cluster)
             self._start(MGR, "ceph-mgr", self.sites[0], net)
             if self.description.filesystem:
@@ -362,9 +362,6 @@ class _LabStart:
 
         self.daemons.until(is_leader, "the monitor")
         self._step("monitor")
-
-    def _connected(self) -> Connection:
-        return Connection(access_of(self.folder, self.state), timeout_s=_ANSWER_S)
 
     def _osd_numbers(self, cluster: Connection) -> None:
         """Register the OSDs at the monitor, and their places in the CRUSH tree."""

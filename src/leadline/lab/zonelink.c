@@ -8,10 +8,10 @@
  *
  *     zonelink --ready FILE --delays FILE [--mtu BYTES] [--priority N] ZONE...
  *
- * --ready     written (beside, then renamed) when packets flow, and again after each SIGHUP: JSON
+ * --ready     written (as a new file, then renamed) when packets flow, and again after each SIGHUP: JSON
  *             with the pid, the zones, and the delays in force, so that a change can be read back.
  * --delays    lines `SOURCE DESTINATION NANOSECONDS`; a pair not named has no delay. Read again on
- *             SIGHUP. A faulty file changes nothing and is told of on stderr.
+ *             SIGHUP. A faulty file changes nothing and is reported on stderr.
  * --priority  of SCHED_FIFO, 0 for ordinary scheduling (default 1; not being permitted is fine).
  *
  * SIGUSR1 prints counters since the last one on stderr. SIGTERM or SIGINT ends it.
@@ -270,12 +270,12 @@ static bool read_delays(void)
 /* Names hold nothing that JSON would want escaped: main() saw to it. */
 static bool write_ready(void)
 {
-	char beside[4096];
-	if (snprintf(beside, sizeof beside, "%s.new", ready_path) >= (int)sizeof beside) {
+	char fresh[4096];
+	if (snprintf(fresh, sizeof fresh, "%s.new", ready_path) >= (int)sizeof fresh) {
 		errno = ENAMETOOLONG;
 		return false;
 	}
-	FILE *file = fopen(beside, "we");
+	FILE *file = fopen(fresh, "we");
 	if (!file)
 		return false;
 	fprintf(file, "{\"pid\": %d, \"realtime\": %s, \"mtu\": %d, \"zones\": [", (int)getpid(),
@@ -295,7 +295,7 @@ static bool write_ready(void)
 	fputs("]}\n", file);
 	bool good = !ferror(file);
 	good = fclose(file) == 0 && good;
-	return good && rename(beside, ready_path) == 0;
+	return good && rename(fresh, ready_path) == 0;
 }
 
 /* ---- packets -------------------------------------------------------------------------------- */
@@ -553,19 +553,19 @@ static void read_arguments(int count, char **values)
 
 int main(int count, char **values)
 {
-	sigset_t ours, while_asleep;
+	sigset_t blocked, while_asleep;
 	struct sigaction action = {.sa_handler = on_signal};
 	const int signals[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT};
 
 	read_arguments(count, values);
-	/* Until others can know of us, whoever started us must live: nobody else would end us. */
+	/* Until the ready file exists, the parent must live: no other process would end this one. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sigemptyset(&ours);
+	sigemptyset(&blocked);
 	for (size_t at = 0; at < sizeof signals / sizeof *signals; at++) {
 		sigaction(signals[at], &action, NULL);
-		sigaddset(&ours, signals[at]);
+		sigaddset(&blocked, signals[at]);
 	}
-	sigprocmask(SIG_BLOCK, &ours, &while_asleep);
+	sigprocmask(SIG_BLOCK, &blocked, &while_asleep);
 	for (size_t at = 0; at < sizeof signals / sizeof *signals; at++)
 		sigdelset(&while_asleep, signals[at]);
 

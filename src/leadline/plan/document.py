@@ -1,4 +1,4 @@
-"""The plan as a user writes it: keys with their checks. `expand` makes a `models.Plan` of it."""
+"""The plan file: its keys and their checks. `expand` turns it into a `models.Plan`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _share(value: object) -> float:
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no share; write for instance 50%") from error
+        raise ValueError(f"{text!r} is not a share; write for instance 50%") from error
     if not 0 < share <= 1.5:
         raise ValueError(f"{text!r} is not between 0 and 150 % of the peak")
     return share
@@ -137,28 +137,28 @@ class WorkloadDocument(DefaultsDocument):
             key for key in ("pattern", "phases", "job_file") if getattr(self, key) not in (None, ())
         ]
         if len(given) != 1:
-            said = "none of them" if not given else " and ".join(given)
-            raise ValueError(f"needs exactly one of pattern, phases and job_file; has {said}")
+            found = "none of them" if not given else " and ".join(given)
+            raise ValueError(f"needs exactly one of pattern, phases and job_file; has {found}")
         if self.job_file is not None:
-            beside = self.model_fields_set - {"name", "description", "job_file", "targets"}
-            if beside:
+            other = self.model_fields_set - {"name", "description", "job_file", "targets"}
+            if other:
                 raise ValueError(
-                    f"{', '.join(sorted(beside))} has no effect beside job_file, which is used "
-                    "as it is; set it in the job file"
+                    f"{', '.join(sorted(other))} has no effect next to job_file, which is used "
+                    "unchanged; set it in the job file"
                 )
         self._fits_its_levels()
         ops = [op for phase in self.phases for op in phase.pattern.ops]
         if len(ops) != len(set(ops)):
             raise ValueError(
-                "two phases do the same operation, so their figures could not be told apart; "
-                "make them two workloads"
+                "two phases do the same operation, so their figures would be mixed; make them two "
+                "workloads"
             )
         return self
 
     def _fits_its_levels(self) -> None:
         driven = any(level.neighbours for level in self.levels)
         if driven and self.neighbour is None:
-            raise ValueError("levels with neighbours need `neighbour`: what those do meanwhile")
+            raise ValueError("levels with neighbours need `neighbour`, which describes their I/O")
         if self.neighbour is not None and not driven:
             raise ValueError("`neighbour` has an effect in levels with neighbours only")
         closed = not self.levels or any(level.rate is None for level in self.levels)
@@ -228,7 +228,7 @@ Labels = Annotated[dict[LabelWord, LabelWord], BeforeValidator(_as_text)]
 class TargetDocument(Model):
     """A target on each of `clusters`, or on the plan's only one. An `optional` target that cannot
     be used is left out, with the reason in the archive. `labels` say what sets it apart
-    (`{cores: 1}`), so that `leadline compare --by label` can put one group beside another."""
+    (`{cores: 1}`), so that `leadline compare --by label` can compare groups."""
 
     target: str
     name: Name | None = None

@@ -1,4 +1,4 @@
-"""From what a user wrote to every cell and trial, in the order in which they run."""
+"""Expand a plan: every cell and every trial, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from statistics import median
 
 from leadline.metrics import Metric
-from leadline.plan import document as written
 from leadline.plan import models
+from leadline.plan.document import (
+    DefaultsDocument,
+    DensityDocument,
+    LevelDocument,
+    PhaseDocument,
+    PlanDocument,
+    ProfileDocument,
+    TargetDocument,
+    WorkloadDocument,
+)
 from leadline.plan.lab import LabDocument
 from leadline.plan.models import Cell, Density, FollowUp, OpenLoop, Phase, Plan
 from leadline.plan.rules import stream_faults
@@ -20,24 +29,24 @@ from leadline.plan.target_url import TargetUrl, parse_target_url
 BLOCK_SIZE = 4096
 RUNTIME_S = 30.0
 SIZE = 1 << 30
-# I/Os that an open loop may have in flight at most, where the plan says nothing: enough not to
-# hold it back below its peak, and a bound to what a target that stalls can pile up.
+# The default limit of I/Os in flight in an open loop: enough to reach the peak, and a bound for a
+# target that stalls.
 OPEN_LOOP_DEPTH = 64
 
 
 def expand(
-    document: written.PlanDocument,
-    profiles: Sequence[written.ProfileDocument],
+    document: PlanDocument,
+    profiles: Sequence[ProfileDocument],
     job_files: Mapping[str, models.JobFile],
-    forced: written.DefaultsDocument,
+    forced: DefaultsDocument,
 ) -> models.Plan:
-    """The plan in full. `forced` are settings of the command line, which beat all others.
+    """The expanded plan. `forced` are settings of the command line, which override all others.
 
-    Raises ValueError (pydantic's included) where settings that are right alone do not fit together.
+    Raises ValueError (pydantic's included) for valid settings that exclude each other.
     """
     found = _targets(document)
     targets = tuple(target for target, _ in found)
-    asked: list[tuple[written.WorkloadDocument, tuple[written.DefaultsDocument, ...]]] = [
+    asked: list[tuple[WorkloadDocument, tuple[DefaultsDocument, ...]]] = [
         (item, (forced, item, document.defaults, profile.defaults))
         for profile in profiles
         for item in profile.workloads
@@ -87,21 +96,21 @@ def expand(
     )
 
 
-def _is_for(item: written.WorkloadDocument, target: models.Target) -> bool:
+def _is_for(item: WorkloadDocument, target: models.Target) -> bool:
     return not item.targets or (target.subject or target.name) in item.targets
 
 
 def places(url: TargetUrl, clusters: Sequence[str]) -> Mapping[str, str]:
-    """Where a target is measured: each cluster, with the delay there where that is a condition of
-    the target. This machine is no cluster, and has no name."""
+    """The places of a target by cluster: the cluster's name, with the delay that is an option of
+    the target. This machine has no name."""
     if not url.kind.on_cluster:
         return {"": ""}
     delay = url.options.get("inter_zone_rtt", "")
     return {cluster: f"{cluster},{delay}" if delay else cluster for cluster in clusters}
 
 
-def clusters_for(url: TargetUrl, document: written.PlanDocument) -> tuple[str, ...]:
-    """The clusters of a plan that a target can lie on, which are those of its sort."""
+def clusters_for(url: TargetUrl, document: PlanDocument) -> tuple[str, ...]:
+    """The clusters of the plan that are of the target's kind."""
     return tuple(
         name
         for name, cluster in document.clusters.items()
@@ -109,10 +118,10 @@ def clusters_for(url: TargetUrl, document: written.PlanDocument) -> tuple[str, .
     )
 
 
-def _targets(document: written.PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
-    """Every target, with whether it is optional: one that names several clusters becomes one for
-    each, `NAME@CLUSTER`, behind it the delay that is a condition of it."""
-    found: list[tuple[str, written.TargetDocument, str, str]] = []
+def _targets(document: PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
+    """Every target, and whether it is optional. A target on several clusters becomes one per
+    cluster, `NAME@CLUSTER`, with the delay that is an option of it."""
+    found: list[tuple[str, TargetDocument, str, str]] = []
     for item in document.targets:
         name, url = item.name or item.target, parse_target_url(item.target)
         clusters = item.clusters or clusters_for(url, document)
@@ -136,8 +145,7 @@ def _targets(document: written.PlanDocument) -> tuple[tuple[models.Target, bool]
 
 
 def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
-    """The plan without some of its targets, which it then tells of; the order of the trials that
-    are left is as it was."""
+    """The plan without some of its targets, listed as left out; other trials keep their order."""
     gone = {one.target for one in left_out}
     kept = [number for number, cell in enumerate(plan.cells) if cell.target not in gone]
     trials = [trial for trial in plan.trials if trial.cell in kept]
@@ -162,9 +170,9 @@ def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> model
 
 
 def interleaved(cells: int, repeats: int, seed: int) -> tuple[models.Trial, ...]:
-    """Trials in randomised blocks: each block holds every cell once, in an order of its own.
+    """Trials in randomised complete blocks: each block holds every cell once, in random order.
 
-    Drift of the machine then falls on all cells alike (randomised complete block design).
+    Drift of the machine then affects all cells equally.
     """
     generator = random.Random(seed)
     trials: list[models.Trial] = []
@@ -186,12 +194,12 @@ def interleaved(cells: int, repeats: int, seed: int) -> tuple[models.Trial, ...]
 
 
 def with_levels(
-    item: written.WorkloadDocument,
-    layers: Sequence[written.DefaultsDocument],
+    item: WorkloadDocument,
+    layers: Sequence[DefaultsDocument],
     job_files: Mapping[str, models.JobFile],
 ) -> list[tuple[models.Workload, str]]:
     """The workload at each of its levels, with the level's label. Settings come from the first of
-    `layers` that has them. Raises ValidationError where they do not fit together."""
+    `layers` that has them. Raises ValidationError for settings that exclude each other."""
     if item.job_file is not None:
         job_file = job_files[item.job_file]
         workload = models.Workload(
@@ -206,15 +214,15 @@ def with_levels(
     return [(workload, level_label(workload)) for workload in workloads]
 
 
-def _no_level(item: written.WorkloadDocument) -> tuple[None, ...]:
-    """One level without a name; none where density alone is asked for."""
+def _no_level(item: WorkloadDocument) -> tuple[None, ...]:
+    """One level without a name; none for a workload with density alone."""
     return () if item.density is not None and not item.open_loop else (None,)
 
 
 def _on(
     url: TargetUrl, workloads: Sequence[tuple[models.Workload, str]]
 ) -> list[tuple[models.Workload, str]]:
-    """Workloads as they are on a target: hosts are a client each, unless the plan counts them."""
+    """Workloads on a target: one client per host, unless the plan sets the number of clients."""
     if not url.hosts:
         return list(workloads)
     found = []
@@ -226,14 +234,14 @@ def _on(
 
 
 def follow_ups(
-    item: written.WorkloadDocument, layers: Sequence[written.DefaultsDocument], target: str
+    item: WorkloadDocument, layers: Sequence[DefaultsDocument], target: str
 ) -> list[models.FollowUp]:
-    """What a workload wants to be added on a target once results are there. Raises ValueError."""
+    """The follow-ups of a workload on a target. Raises ValueError."""
     found: list[models.FollowUp] = []
     if item.open_loop:
         found.append(models.OpenLoop(target=target, workload=item.name, shares=item.open_loop))
     if item.density is not None:
-        level = written.LevelDocument(clients=1, rate=item.density.rate)
+        level = LevelDocument(clients=1, rate=item.density.rate)
         workload = _workload(item, layers, level)
         _require_samples(item.density, workload)
         found.append(
@@ -247,9 +255,9 @@ def follow_ups(
     return found
 
 
-def _require_samples(asked: written.DensityDocument, workload: models.Workload) -> None:
-    """One client alone must do enough I/Os for the percentile, of reads as of writes: a search
-    whose first step cannot be judged would end there."""
+def _require_samples(asked: DensityDocument, workload: models.Workload) -> None:
+    """Raise ValueError where one client does too few I/Os for the percentile, of reads or writes:
+    the first step of the search would then have no result."""
     quantile = asked.limit.metric.quantile
     if quantile is None:
         return
@@ -260,7 +268,7 @@ def _require_samples(asked: written.DensityDocument, workload: models.Workload) 
     read_share = 0.5 if phase.read_share is None else phase.read_share / 100
     rarer = min(read_share, 1 - read_share) if len(phase.pattern.ops) > 1 else 1.0
     done = asked.rate * rarer * workload.runtime_s
-    # Arrivals scatter: somewhat more are asked for than are needed.
+    # The number of arrivals varies, so 10 % more are required.
     if done < 1.1 * needed:
         least_s = 1.1 * needed / (asked.rate * rarer)
         raise ValueError(
@@ -270,7 +278,7 @@ def _require_samples(asked: written.DensityDocument, workload: models.Workload) 
         )
 
 
-def _first(layers: Sequence[written.DefaultsDocument], key: str) -> object:
+def _first(layers: Sequence[DefaultsDocument], key: str) -> object:
     for layer in layers:
         value: object = getattr(layer, key)
         if value is not None:
@@ -279,12 +287,12 @@ def _first(layers: Sequence[written.DefaultsDocument], key: str) -> object:
 
 
 def _workload(
-    item: written.WorkloadDocument,
-    layers: Sequence[written.DefaultsDocument],
-    level: written.LevelDocument | None,
+    item: WorkloadDocument,
+    layers: Sequence[DefaultsDocument],
+    level: LevelDocument | None,
 ) -> models.Workload:
     phases = item.phases or (
-        written.PhaseDocument(
+        PhaseDocument(
             pattern=item.pattern or models.Pattern.READ,
             read_share=item.read_share,
             fsync=item.fsync,
@@ -295,8 +303,8 @@ def _workload(
     runtime = settings["runtime"]
     clients = level.clients if level and level.clients else settings["clients"]
     neighbours = (level.neighbours or 0) if level else 0
-    # What the workload says of its own pattern is not its neighbours'.
-    alone = item.model_copy(update={"read_share": None, "fsync": None})
+    # Settings of the workload's own pattern do not apply to its neighbour.
+    neighbour_item = item.model_copy(update={"read_share": None, "fsync": None})
     workload = models.Workload.model_validate(
         {
             "name": item.name,
@@ -308,7 +316,7 @@ def _workload(
             "ramp_s": settings["ramp"] or 0.0,
             "clients": clients or int(item.neighbour is not None),
             "neighbours": neighbours,
-            "neighbour": item.neighbour and _phase(item.neighbour, alone, layers, None),
+            "neighbour": item.neighbour and _phase(item.neighbour, neighbour_item, layers, None),
         }
     )
     for fault in stream_faults(workload):
@@ -317,10 +325,10 @@ def _workload(
 
 
 def _phase(
-    phase: written.PhaseDocument,
-    item: written.WorkloadDocument,
-    layers: Sequence[written.DefaultsDocument],
-    level: written.LevelDocument | None,
+    phase: PhaseDocument,
+    item: WorkloadDocument,
+    layers: Sequence[DefaultsDocument],
+    level: LevelDocument | None,
 ) -> dict[str, object]:
     def setting(key: str, default: object) -> object:
         forced = getattr(layers[0], key)
@@ -350,8 +358,8 @@ def _phase(
 
 def level_label(workload: models.Workload) -> str:
     """`qd32` for one job, `qd32x4` for four; `c3-qd32` for three clients, `c3-qd32-rate500` for an
-    open loop at that rate of each, `c1-qd1-n3` beside three neighbours. The first phase speaks for
-    the workload. Empty for a stream, which has no depth."""
+    open loop at that rate each, `c1-qd1-n3` with three neighbours. The first phase represents the
+    workload. Empty for a stream, which has no depth."""
     if workload.streams:
         return ""
     phase = workload.phases[0]
@@ -364,41 +372,39 @@ def level_label(workload: models.Workload) -> str:
     return "-".join(part for part in parts if part)
 
 
-# What a run adds to its plan when it has seen results. Pure: the same results give the same
-# cells.
-#  An open loop needs the peak that the closed loop's levels have shown; a search for density
-# needs to know whether the step before kept the limit.
+# Follow-ups: cells that a run adds to its plan by its results. The same results give the same
+# cells. An open loop needs the peak of the closed loop's levels; a density search needs to know
+# whether the previous step kept the limit.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOutcome:
-    """What one trial showed. `iops` are reads and writes of all clients together; `latencies` the
-    worse of reads and writes in seconds, None where there were too few I/Os. A trial without a
-    result has neither; `overloaded` is one whose offered rate was not reached."""
+    """The result of one trial. `iops` counts reads and writes of all clients; `latencies` are the
+    worse of reads and writes in seconds, None with too few I/Os. A failed trial has neither;
+    `overloaded` is a trial that did not reach its offered rate."""
 
     iops: float | None = None
     latencies: Mapping[Metric, float | None] | None = None
     overloaded: bool = False
 
 
-# By the number of a cell in the plan: its trials that are over.
+# The finished trials of each cell, by its number in the plan.
 Outcomes = Mapping[int, Sequence[TrialOutcome]]
 
 
 def next_cells(plan: Plan, outcomes: Outcomes) -> tuple[Cell, ...]:
-    """The cells to be added now; none where no follow-up wants any, or all wait for trials."""
+    """The cells to add now; none where no follow-up needs any, or all wait for trials."""
     added: list[Cell] = []
-    for one in plan.follow_ups:
-        if isinstance(one, OpenLoop):
-            added += _open_loop(plan, one, outcomes)
+    for follow_up in plan.follow_ups:
+        if isinstance(follow_up, OpenLoop):
+            added += _open_loop(plan, follow_up, outcomes)
         else:
-            added += _density(plan, one, outcomes)
+            added += _density(plan, follow_up, outcomes)
     return tuple(added)
 
 
 def grow_plan(plan: Plan, cells: Sequence[Cell]) -> Plan:
-    """The plan with more cells, and as many trials of each as of all others, behind those that it
-    has."""
+    """The plan with more cells, each with as many trials as the others, after the present ones."""
     first, position = len(plan.cells), len(plan.trials)
     order = random.Random(f"{plan.seed}:{position}").randrange(2**63)
     trials = tuple(
@@ -418,15 +424,15 @@ def grow_plan(plan: Plan, cells: Sequence[Cell]) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What a follow-up takes at most: trials, and the seconds that they ask of the engine."""
+    """The upper limit of a follow-up: trials, and their I/O time in seconds."""
 
     workload: str
     trials: int
     asked_s: float
 
 
-def bound_of(plan: Plan, asked: FollowUp) -> Bound:
-    """Doubling reaches any number of n bits in n steps, and bisection needs no more."""
+def follow_up_bound(plan: Plan, asked: FollowUp) -> Bound:
+    """The bound of a follow-up: doubling and bisection take n steps each for a number of n bits."""
     if isinstance(asked, OpenLoop):
         name, cells = asked.workload, len(asked.shares)
         each_s = max(
@@ -442,7 +448,7 @@ def bound_of(plan: Plan, asked: FollowUp) -> Bound:
 
 
 def waiting_targets(plan: Plan, outcomes: Outcomes) -> frozenset[str]:
-    """The targets on which cells will, or may, be added."""
+    """The targets on which follow-ups add cells, or may add them."""
     wanted = {cell.target for cell in next_cells(plan, outcomes)}
     planned = [0] * len(plan.cells)
     for trial in plan.trials:
@@ -452,7 +458,7 @@ def waiting_targets(plan: Plan, outcomes: Outcomes) -> frozenset[str]:
         for number, cell in enumerate(plan.cells)
         if len(outcomes.get(number, ())) < planned[number]
     }
-    return frozenset(wanted | (unfinished & {one.target for one in plan.follow_ups}))
+    return frozenset(wanted | (unfinished & {item.target for item in plan.follow_ups}))
 
 
 def _open_loop(plan: Plan, asked: OpenLoop, outcomes: Outcomes) -> list[Cell]:
@@ -470,7 +476,7 @@ def _open_loop(plan: Plan, asked: OpenLoop, outcomes: Outcomes) -> list[Cell]:
         seen = outcomes.get(number, ())
         if len(seen) < plan.repeats:
             return []
-        done = [one.iops for one in seen if one.iops is not None]
+        done = [outcome.iops for outcome in seen if outcome.iops is not None]
         if done:
             rates[number] = median(done)
     if not rates:
@@ -485,7 +491,7 @@ def share_label(share: float) -> str:
 
 
 def _at_rate(peak: Cell, iops: float, level: str) -> Cell:
-    """The cell of the peak as an open loop that offers so many I/Os per second in all."""
+    """The cell of the peak as an open loop that offers `iops` in total."""
     each = iops / max(1, peak.workload.clients)
 
     def at_rate(phase: Phase) -> Phase:
@@ -505,7 +511,7 @@ def _density(plan: Plan, asked: Density, outcomes: Outcomes) -> list[Cell]:
         seen = outcomes.get(number, ())
         held = _held(asked, seen) if len(seen) >= plan.repeats else None
         if held is None:
-            return []  # still to be measured, or nobody can tell
+            return []  # not measured yet, or without a usable result
         tried[cell.workload.clients] = held
     clients = next_clients(tried, asked.most)
     if clients is None:
@@ -521,11 +527,11 @@ def is_step(cell: Cell, asked: Density) -> bool:
 
 
 def next_clients(tried: Mapping[int, bool], most: int) -> int | None:
-    """How many clients to try next: doubled until the limit is passed, then bisected. None when
-    the last number that keeps the limit is known, or `most` do."""
+    """The next number of clients: doubled until the limit is exceeded, then bisected. None when
+    the largest number that keeps the limit is known, or is `most`."""
     failed = min((number for number, held in tried.items() if not held), default=None)
     held = max(
-        (number for number, one in tried.items() if one and (failed is None or number < failed)),
+        (number for number, ok in tried.items() if ok and (failed is None or number < failed)),
         default=0,
     )
     if failed is None:
@@ -534,11 +540,11 @@ def next_clients(tried: Mapping[int, bool], most: int) -> int | None:
 
 
 def _held(asked: Density, seen: Sequence[TrialOutcome]) -> bool | None:
-    """Whether most trials kept the limit; None where one has no result that tells."""
+    """Whether most trials kept the limit; None where a trial has no latency."""
     kept = 0
-    for one in seen:
-        latency = (one.latencies or {}).get(asked.limit.metric)
-        if latency is None and not one.overloaded:
+    for outcome in seen:
+        latency = (outcome.latencies or {}).get(asked.limit.metric)
+        if latency is None and not outcome.overloaded:
             return None
-        kept += latency is not None and not one.overloaded and latency < asked.limit.below_s
+        kept += latency is not None and not outcome.overloaded and latency < asked.limit.below_s
     return 2 * kept > len(seen)

@@ -1,4 +1,4 @@
-"""How much data a plan lays out on a target and writes to it, before anything is touched."""
+"""The footprint of a plan: the data that its workloads need on each target."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from enum import Enum
 from leadline.plan.models import Phase, Plan, Workload
 from leadline.plan.target_url import TargetKind, TargetUrl
 
-# Job k of every generated workload works on this file, so that all share what was prefilled.
+# Job k of every generated workload uses this file, so that all workloads share the prefill.
 DATA_FILE = "leadline.{job}.dat"
 
 
 def client_job(client: int, job: int | str) -> str:
-    """What DATA_FILE calls a job of a client; the first client's files are those of a target that
-    has no other."""
+    """The job's part of the file name; the first client has the file names of a single client."""
     return str(job) if client <= 1 else f"c{client}.{job}"
 
 
@@ -23,12 +22,11 @@ def client_job(client: int, job: int | str) -> str:
 class Footprint:
     """Data that the generated workloads of one target need.
 
-    `files` holds the size in bytes of each job's file by its name: job k of any workload uses file
-    k, so workloads share what was prefilled once; every client has its own. `span` is the same for
-    a device, where job k starts at k x size, and each client behind the one before it.
-    `job_file_bytes` is what the largest job file of the user lays out by itself; `clients` is the
-    highest number of load generators at once, 0 where there is only the target's own. `streams`:
-    all that lies on the target is sent, and received beside it, by one workload at least.
+    `files`: the size in bytes of each job's file by name; job k of any workload uses file k, and
+    every client has its own files. `span`: the same for a device, where job k starts at k x size,
+    and each client after the previous one. `job_file_bytes`: what the user's largest job file
+    creates. `clients`: the highest number of load generators, 0 without any. `streams`: a workload
+    sends all data of the target and receives a copy.
     """
 
     files: Mapping[str, int]
@@ -44,15 +42,15 @@ class Footprint:
 
     @property
     def capacity_bytes(self) -> int:
-        """What a file system has to take at most."""
+        """The largest size that a file system has to hold."""
         return self.total_bytes * (2 if self.streams else 1)
 
 
 def target_footprint(plan: Plan, target: str) -> Footprint:
-    """What a plan lays out on one of its targets; on a StorageClass, on each of its volumes."""
+    """The footprint of one target; on a StorageClass, that of each volume."""
     workloads = plan.workloads_on(target)
     if plan.target(target).parsed.kind.on_kubernetes:
-        workloads = tuple(one.model_copy(update={"clients": 0}) for one in workloads)
+        workloads = tuple(item.model_copy(update={"clients": 0}) for item in workloads)
     return footprint_of(workloads)
 
 
@@ -82,7 +80,7 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
 
 
 def _driven(workload: Workload) -> Iterator[tuple[int, Phase]]:
-    """Every client with each phase that it carries out; neighbours come behind the clients."""
+    """Every client with each phase that it runs; neighbours come after the clients."""
     clients = max(1, workload.clients)
     for client in range(1, clients + 1):
         for phase in workload.phases:
@@ -92,18 +90,17 @@ def _driven(workload: Workload) -> Iterator[tuple[int, Phase]]:
             yield client, workload.neighbour
 
 
-# How the targets of a plan divide the image that they share in a pool of Ceph.
-
+# The layout of a shared image in a Ceph pool.
 OBJECT_BYTES = 4 << 20
-# Metadata and journal of ext4, and the room that it needs not to become slow.
+# Metadata and journal of ext4, and the free space that it needs to stay fast.
 _EXT4_SHARE, _EXT4_MORE = 1.15, 128 << 20
-# A pool of ZFS writes in new places only and slows down as it fills: the data, a copy that is
-# received, half as much again, and what a pool keeps for itself.
+# ZFS writes to new blocks alone and slows down as it fills: the data, a received copy, half as
+# much again, and the reserve of a pool.
 _ZFS_SHARE, _ZFS_MORE = 2.5, 512 << 20
 
 
 class Part(Enum):
-    """Sorts of targets, in the order of their stretches."""
+    """Kinds of targets, in the order of their stretches."""
 
     LIBRBD = "librbd"
     EXT4 = "ext4"
@@ -127,22 +124,22 @@ def part_of(url: TargetUrl) -> Part | None:
 
 
 def image_of(url: TargetUrl) -> tuple[str, str]:
-    """Targets of one cluster that have this in common share an image: the pool, and the pool of
-    its data where one is named."""
+    """Pool and data pool: targets of one cluster with the same pools share an image."""
     return url.pool, url.options.get("data_pool", "")
 
 
 def layout(wanted: Sequence[tuple[Part, Footprint]]) -> dict[Part, Stretch]:
-    """The stretches of the parts that any target wants, one behind the other, in whole objects.
-    That of librbd comes first, since fio's engine begins at 0; its targets all work on the same,
-    one after the other."""
+    """The stretches of the requested parts, one after the other, in whole objects.
+
+    That of librbd is first, as fio's engine starts at offset 0; all its targets use the same one.
+    """
     found: dict[Part, Stretch] = {}
     offset = 0
     for part in Part:
-        mine = [footprint for one, footprint in wanted if one is part]
-        if not mine:
+        own = [footprint for kind, footprint in wanted if kind is part]
+        if not own:
             continue
-        size = -(-_needed(part, mine) // OBJECT_BYTES) * OBJECT_BYTES
+        size = -(-_needed(part, own) // OBJECT_BYTES) * OBJECT_BYTES
         found[part] = Stretch(offset=offset, size=size)
         offset += size
     return found
@@ -161,17 +158,18 @@ def shared_layouts(plan: Plan) -> Mapping[tuple[str, str], dict[Part, Stretch]]:
             key = (target.cluster, *image_of(target.parsed))
             wanted.setdefault(key, []).append((part, target_footprint(plan, target.name)))
     return {
-        (cluster, data_pool or pool): layout(one)
-        for (cluster, pool, data_pool), one in wanted.items()
+        (cluster, data_pool or pool): layout(parts)
+        for (cluster, pool, data_pool), parts in wanted.items()
     }
 
 
 def _needed(part: Part, footprints: Sequence[Footprint]) -> int:
     """Bytes of a stretch."""
+    total = sum(footprint.total_bytes for footprint in footprints)
     match part:
         case Part.LIBRBD:
-            return max(one.span for one in footprints)
+            return max(footprint.span for footprint in footprints)
         case Part.EXT4:
-            return int(sum(one.total_bytes for one in footprints) * _EXT4_SHARE) + _EXT4_MORE
+            return int(total * _EXT4_SHARE) + _EXT4_MORE
         case Part.ZFS:
-            return int(sum(one.total_bytes for one in footprints) * _ZFS_SHARE) + _ZFS_MORE
+            return int(total * _ZFS_SHARE) + _ZFS_MORE

@@ -1,7 +1,7 @@
-"""A user's own fio job file: kept byte for byte, read only for what Leadline must know.
+"""A user's own fio job file, used byte for byte.
 
-Leadline needs its duration (to bound a trial), its size (to check free space) and the certainty
-that it does not name files of its own, since where I/O goes is the target's business.
+Leadline reads its duration (to bound a trial) and its size (to check free space), and refuses one
+that names its own files: the target decides where I/O goes.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _sections(text: str) -> tuple[dict[str, str], list[_Section], list[str]]:
             continue
         key, _, value = (part.strip() for part in line.partition("="))
         if current is None:
-            faults.append(f"{number}: {key!r} stands before any [section]")
+            faults.append(f"{number}: {key!r} comes before any [section]")
             continue
         if key.startswith("include ") or key in _ELSEWHERE:
             faults.append(f"{number}: {key.split()[0]!r} takes the I/O away from the target")

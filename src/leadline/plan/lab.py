@@ -1,10 +1,9 @@
-"""What a lab is to be: its topology, stores, pools and delay, as written and with defaults."""
+"""The description of a lab: topology, stores, pools and delay, as written and with defaults."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -14,17 +13,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.files import read_small_text
-from leadline.plan.yaml_positions import Fault, KeyPath, Positioned, YamlFault, load_positioned
+from leadline.plan.faults import Fault, Faults, InvalidDocument, nearest_word
+from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 from leadline.units import format_size, parse_duration, parse_size
 
-# Zones or racks; hosts at least, since three copies go to three of them.
+# The number of zones or racks, and the least number of hosts: three copies need three of them.
 DOMAINS = 3
 MOST_OSDS = 48
-# A millisecond of processor time, the least that the kernel gives, in each tenth of a second.
+# One millisecond of processor time, the kernel's minimum, per tenth of a second.
 LEAST_CPU = 0.01
 DEFAULT_RTT_S = 1e-3
 MOST_RTT_S = 1.0
-# BlueStore cannot make its own database in much less, and would be near full at once.
+# In less space BlueStore cannot make its database, or would be nearly full.
 LEAST_OSD_BYTES = 512 << 20
 
 
@@ -38,13 +38,13 @@ class Topology(StrEnum):
 
     @property
     def failure_domain(self) -> str:
-        """The CRUSH type over which pools spread their copies."""
+        """The CRUSH type that separates the copies of a pool."""
         return {"multi-zone": "zone", "single-zone": "rack", "hosts": "host"}[self]
 
 
 class Store(StrEnum):
-    """Where OSDs keep data: BlueStore on a sparse file in the lab's folder, BlueStore on a file in
-    memory (/dev/shm), or memstore, which has no device at all."""
+    """Where OSDs store data: BlueStore on a sparse file in the lab's folder, BlueStore on a file in
+    memory (/dev/shm), or memstore, which has no device."""
 
     BLUESTORE = "bluestore"
     BLUESTORE_IN_MEMORY = "bluestore-in-memory"
@@ -52,7 +52,7 @@ class Store(StrEnum):
 
 
 class LabPool(StrEnum):
-    """The pools of a lab; other programs rely on the names."""
+    """The pools of a lab; other programs depend on the names."""
 
     REP3 = "rep3"
     REP2 = "rep2"
@@ -62,8 +62,8 @@ class LabPool(StrEnum):
 
     @property
     def needs(self) -> LabPool | None:
-        """The pool without which it cannot be: RBD images on erasure coding have their metadata in
-        a replicated pool, and the file system has one default data pool."""
+        """The pool that it requires: RBD images on erasure coding have their metadata in a
+        replicated pool, and the file system has one default data pool."""
         if self is LabPool.EC_2_1:
             return LabPool.REP3
         return LabPool.CEPHFS_REP3 if self is LabPool.CEPHFS_REP2 else None
@@ -74,9 +74,9 @@ class LabPool(StrEnum):
 
 
 class LabDescription(BaseModel):
-    """A lab with everything decided. `domains` are failure domains of the topology's kind; where
-    that is a host, `hosts_per_domain` is 1. `inter_zone_rtt_s` is 0 for a single zone.
-    `cpu_per_host` are the cores that the OSDs of one host may use together; None: all there are."""
+    """A lab with all defaults. `domains` are failure domains of the topology's kind; where that is
+    a host, `hosts_per_domain` is 1. `inter_zone_rtt_s` is 0 for a single zone. `cpu_per_host` is
+    the limit in cores for the OSDs of one host; None: no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -118,7 +118,7 @@ def _as_rtt(value: object) -> float:
         raise ValueError("a round-trip time needs its unit: 500us, 1ms, 2ms")
     rtt_s = parse_duration(value)
     if rtt_s > MOST_RTT_S:
-        raise ValueError("a round trip of more than 1 s is none between zones of one region")
+        raise ValueError("a round trip between zones of one region takes less than 1 s")
     return rtt_s
 
 
@@ -135,7 +135,7 @@ Switch = Annotated[bool, Field(strict=True)]
 
 
 def conflicts(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """What is right alone and does not fit together, by key; total on what is not right alone."""
+    """Conflicts between keys, by key; invalid values are ignored."""
     yield from _unsuitable(raw)
     in_hosts = raw.get("topology") == Topology.HOSTS
     key = "hosts" if in_hosts else "hosts_per_domain"
@@ -160,18 +160,18 @@ def conflicts(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _count(value: object, otherwise: int) -> int:
-    """A count as written; `otherwise` for none, and for what is told to be none."""
+    """A count as written; `otherwise` for a missing or invalid one."""
     return value if type(value) is int and 0 < value <= MOST_OSDS else otherwise
 
 
 def choices(key: str) -> list[str]:
-    """What may stand at a key that has a fixed set of values."""
+    """The valid values of a key with a fixed set of values."""
     kinds: Mapping[str, type[StrEnum]] = {"topology": Topology, "store": Store, "pools": LabPool}
     return [one.value for one in kinds[key]]
 
 
 def _unsuitable(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Keys that have no meaning in the topology."""
+    """Keys that have no meaning in the topology, with a message."""
     topology = raw.get("topology", Topology.MULTI_ZONE)
     if topology == Topology.HOSTS:
         if raw.get("hosts_per_domain", 1) != 1:
@@ -189,12 +189,12 @@ def _is_some_time(value: object) -> bool:
         try:
             return parse_duration(value) > 0
         except ValueError:
-            return False  # told already
+            return False  # a fault of its own
     return isinstance(value, int | float) and value > 0
 
 
 class LabDocument(BaseModel):
-    """A lab as a person writes it; what is left out has a default."""
+    """A lab as a user writes it; omitted keys have defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -218,7 +218,7 @@ class LabDocument(BaseModel):
         return self
 
     def described(self) -> LabDescription:
-        """The lab with everything decided."""
+        """The lab with all defaults."""
         rtt_s = self.inter_zone_rtt
         if self.topology is not Topology.MULTI_ZONE:
             rtt_s = 0.0
@@ -237,13 +237,10 @@ class LabDocument(BaseModel):
         )
 
 
-# A lab's description from a YAML file and the command line, or all its faults at once.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOverrides:
-    """What the command line sets over a description; None leaves it alone. `osds` of the whole
-    lab decides `hosts_per_domain`, or `hosts`."""
+    """Options of the command line that override a description; None: not given. `osds` of the
+    whole lab sets `hosts_per_domain`, or `hosts`."""
 
     topology: str | None = None
     osds: int | None = None
@@ -253,18 +250,12 @@ class LabOverrides:
     cpu_per_host: float | None = None
 
 
-class LabInvalid(LeadlineError):
-    """A description with all its faults, in the order of their lines."""
+class LabInvalid(InvalidDocument):
+    """A lab description with all its faults."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(sorted(faults, key=lambda one: one.line or 0))
-        count = len(self.faults)
-        super().__init__(
-            errors.LAB_INVALID,
-            f"the lab's description has {count} fault{'s' if count > 1 else ''}",
-            context=[str(fault) for fault in self.faults],
-            hint=f"keys of a description: {', '.join(LabDocument.model_fields)}",
-        )
+        hint = f"keys of a description: {', '.join(LabDocument.model_fields)}"
+        super().__init__(errors.LAB_INVALID, "the lab's description", faults, hint)
 
 
 def load_description(path: Path | None, overrides: LabOverrides) -> LabDescription:
@@ -272,10 +263,11 @@ def load_description(path: Path | None, overrides: LabOverrides) -> LabDescripti
 
     Raises LeadlineError(`lab-invalid`) that lists every fault at once."""
     document = _read(path) if path else Positioned(value={})
+    faults = Faults(str(path) if path else "command line", document if path else None, "lab")
     written = document.value if document.value is not None else {}
     if not isinstance(written, dict):
-        raise LabInvalid([_fault(path, document, (), "a lab's description is a mapping of keys")])
-    faults = _Faults(path=path, document=document)
+        faults.add((), "a lab's description is a mapping of keys")
+        raise LabInvalid(faults.found)
     raw = dict(written)
     for key in ("topology", "store", "osd_size", "inter_zone_rtt", "cpu_per_host"):
         given = getattr(overrides, key)
@@ -291,7 +283,7 @@ def load_description(path: Path | None, overrides: LabOverrides) -> LabDescripti
         checked: LabDocument | None = LabDocument.model_validate(raw)
     except ValidationError as error:
         checked = None
-        faults.take(error)
+        _take_errors(error, faults)
     for key_path, message in conflicts(raw):
         faults.add(key_path, message)
     if faults.found or checked is None:
@@ -299,67 +291,29 @@ def load_description(path: Path | None, overrides: LabOverrides) -> LabDescripti
     return checked.described()
 
 
-@dataclass(slots=True, kw_only=True)
-class _Faults:
-    """Collects faults; `options` are keys that the command line set, and by which option."""
-
-    path: Path | None
-    document: Positioned
-    options: dict[str, str] = field(default_factory=dict)
-    found: dict[Fault, None] = field(default_factory=dict)
-
-    def add(self, key: KeyPath, message: str, nearest: str | None = None) -> None:
-        option = self.options.get(str(key[0])) if key else None
-        if option is not None:
-            fault = Fault(
-                file="command line", line=None, key=option, message=message, nearest=nearest
-            )
+def _take_errors(error: ValidationError, faults: Faults) -> None:
+    """Add pydantic's errors to the faults."""
+    for detail in error.errors():
+        path = detail["loc"]
+        value = detail.get("input")
+        if not path:
+            continue  # a conflict of keys, which `conflicts` reports
+        if detail["type"] == "extra_forbidden":
+            near = nearest_word(str(path[-1]), LabDocument.model_fields)
+            faults.add(path, f"unknown key {path[-1]!r}", near)
+        elif detail["type"] == "enum":
+            known = choices(str(path[0]))
+            message = f"is {value!r}; known are {', '.join(known)}"
+            faults.add(path, message, nearest_word(str(value), known))
+        elif detail["type"] == "value_error":
+            faults.add(path, str(detail["ctx"]["error"]))
         else:
-            fault = _fault(self.path, self.document, key, message, nearest)
-        self.found[fault] = None
-
-    def take(self, error: ValidationError) -> None:
-        for detail in error.errors():
-            path = detail["loc"]
-            value = detail.get("input")
-            if not path:
-                continue  # what does not fit together, which is told with its own keys
-            if detail["type"] == "extra_forbidden":
-                known: Iterable[str] = LabDocument.model_fields
-                self.add(path, f"unknown key {path[-1]!r}", _nearest(str(path[-1]), known))
-            elif detail["type"] == "enum":
-                known = choices(str(path[0]))
-                message = f"is {value!r}; known are {', '.join(known)}"
-                self.add(path, message, _nearest(str(value), known))
-            elif detail["type"] == "value_error":
-                self.add(path, str(detail["ctx"]["error"]))
-            else:
-                message = detail["msg"][0].lower() + detail["msg"][1:]
-                shown = "" if isinstance(value, dict | list) else f", got {value!r}"
-                self.add(path, message + shown)
+            message = detail["msg"][0].lower() + detail["msg"][1:]
+            shown = "" if isinstance(value, dict | list) else f", got {value!r}"
+            faults.add(path, message + shown)
 
 
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return found[0] if found else None
-
-
-def _fault(
-    path: Path | None, document: Positioned, key: KeyPath, message: str, nearest: str | None = None
-) -> Fault:
-    dotted = ""
-    for part in key:
-        dotted += f"[{part}]" if isinstance(part, int) else f".{part}" if dotted else part
-    return Fault(
-        file=str(path) if path else "command line",
-        line=document.line(key) if path else None,
-        key=dotted or "lab",
-        message=message,
-        nearest=nearest,
-    )
-
-
-def _hosts(key: str, osds: int, raw: Mapping[str, Any], faults: _Faults) -> int | None:
+def _hosts(key: str, osds: int, raw: Mapping[str, Any], faults: Faults) -> int | None:
     """Hosts (of each zone or rack) so that there are `osds` OSDs in all; None with a fault."""
     each = raw.get("osds_per_host", 1)
     each = each if type(each) is int and each > 0 else 1
@@ -382,13 +336,13 @@ def _read(path: Path) -> Positioned:
     except YamlFault as fault:
         raise LeadlineError(
             errors.LAB_INVALID,
-            f"the description {str(path)!r} is not YAML that a lab can be written in",
+            f"the description {str(path)!r} is not valid YAML of a lab",
             context=[f"{path}:{fault.line}: {fault}"],
         ) from fault
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise LeadlineError(
             errors.LAB_INVALID,
-            f"the lab's description {str(path)!r} cannot be read: {said}",
+            f"the lab's description {str(path)!r} cannot be read: {reason}",
             hint="leave the file out for a lab with three OSDs in three zones",
         ) from error

@@ -1,4 +1,4 @@
-"""Labels: words by word that say what sets a target apart from others, `cores=2`."""
+"""Labels of targets, `cores=2`, for comparisons by label."""
 
 from __future__ import annotations
 

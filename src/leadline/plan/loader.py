@@ -1,9 +1,7 @@
-"""From a plan file, or from the command line alone, to an expanded plan or all of its faults."""
+"""Load a plan from a file and the command line: the expanded plan, or all its faults."""
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,35 +12,52 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.files import read_small_text
-from leadline.plan import document as written
 from leadline.plan import models
-from leadline.plan.expand import expand, follow_ups, places, with_levels
+from leadline.plan.checks import (
+    check_clusters,
+    check_expansion,
+    check_has_workloads,
+    check_names,
+    check_trial_count,
+    check_workload_targets,
+    error_sentence,
+    mappings,
+)
+from leadline.plan.document import (
+    LAB_TAGS,
+    ClusterDocument,
+    DefaultsDocument,
+    DensityDocument,
+    LevelDocument,
+    PhaseDocument,
+    PlanDocument,
+    ProfileDocument,
+    TargetDocument,
+    WorkloadDocument,
+)
+from leadline.plan.expand import expand
+from leadline.plan.faults import Fault, Faults, InvalidDocument, nearest_word
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
-from leadline.plan.rules import engine_faults, offered, small_volumes
+from leadline.plan.rules import small_volumes
 from leadline.plan.target_url import (
     BootImage,
     KubernetesCluster,
     TargetKind,
-    TargetUrl,
     Toleration,
     VmSettings,
-    parse_target_url,
 )
-from leadline.plan.yaml_positions import Fault, KeyPath, Positioned, YamlFault, load_positioned
-
-# What the command line says over a plan file, or without one, put in as a plan would have it.
+from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What the command line sets over a plan or its profiles; None leaves it alone."""
+    """Options of the command line that override a plan or its profiles; None: not given."""
 
     targets: Sequence[str] = ()
     profiles: Sequence[str] = ()
@@ -69,7 +84,8 @@ class Overrides:
     vm_image: str | None = None
 
 
-def overridden(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
+def override(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
+    """The raw plan with the options of the command line, written as a plan would have them."""
     raw = dict(value)
     if overrides.targets:
         raw["targets"] = [_named_target(given) for given in overrides.targets]
@@ -100,18 +116,18 @@ def _labels(overrides: Overrides) -> dict[str, str]:
             found |= parse_labels(text)
         except ValueError as error:
             raise LeadlineError(
-                errors.USAGE, f"--label {text!r} is no label", hint="write it as --label cores=2"
+                errors.USAGE, f"--label {text!r} is not a label", hint="write it as --label cores=2"
             ) from error
     return found
 
 
 def default_ceph_conf() -> str:
-    """The configuration that Ceph's own programs would take: $CEPH_CONF, else the system's."""
+    """The configuration that Ceph's own programs use: $CEPH_CONF, else the system's."""
     return os.environ.get("CEPH_CONF") or "/etc/ceph/ceph.conf"
 
 
 def _named_cluster(overrides: Overrides) -> dict[str, dict[str, str]]:
-    """The one cluster that the command line names; it stands for any that the plan has."""
+    """The cluster that the command line names; it replaces those of the plan."""
     if overrides.lab is not None:
         return {overrides.lab: {"lab": overrides.lab}}
     if overrides.ceph_conf is None and overrides.keyring is None and overrides.ceph_id is None:
@@ -126,17 +142,17 @@ def _named_cluster(overrides: Overrides) -> dict[str, dict[str, str]]:
 
 
 def _take_clusters(raw: dict[str, Any], overrides: Overrides) -> None:
-    """What the command line says of clusters, over what the plan says, and where nobody says
-    anything, kubectl's and Ceph's own choice for the targets that need it."""
+    """Set the clusters: those of the command line, else of the plan, else the default of kubectl
+    or Ceph for targets that need one."""
     ceph, kubernetes = _named_cluster(overrides), _named_kubernetes(overrides)
     if ceph:
         raw["clusters"] = ceph
     written = raw.get("clusters", {})
     if not isinstance(written, dict):
-        return  # told as a fault
+        return  # a fault of its own
     clusters = dict(written)
     of_kubernetes = [
-        name for name, one in clusters.items() if isinstance(one, dict) and "kubernetes" in one
+        name for name, item in clusters.items() if isinstance(item, dict) and "kubernetes" in item
     ]
     if kubernetes:
         for name in of_kubernetes or ["kubernetes"]:
@@ -152,7 +168,7 @@ def _take_clusters(raw: dict[str, Any], overrides: Overrides) -> None:
 
 
 def _named_kubernetes(overrides: Overrides) -> dict[str, Any]:
-    """What the command line says of the Kubernetes cluster."""
+    """The settings of the Kubernetes cluster on the command line."""
     kubeconfig = overrides.kubeconfig and str(overrides.kubeconfig.expanduser().absolute())
     given: dict[str, Any] = {
         "kubeconfig": kubeconfig,
@@ -166,12 +182,12 @@ def _named_kubernetes(overrides: Overrides) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value}
 
 
-def _mentions(targets: object, of: Callable[[TargetKind], bool]) -> bool:
+def _mentions(targets: object, matches: Callable[[TargetKind], bool]) -> bool:
     urls = [
         item.get("target") if isinstance(item, dict) else item
         for item in (targets if isinstance(targets, list) else [])
     ]
-    kinds = tuple(f"{kind.value}:" for kind in TargetKind if of(kind))
+    kinds = tuple(f"{kind.value}:" for kind in TargetKind if matches(kind))
     return any(isinstance(url, str) and url.startswith(kinds) for url in urls)
 
 
@@ -183,24 +199,12 @@ def _named_target(given: str) -> str | dict[str, str]:
     return given
 
 
-# Nobody has the time for more: a minute each makes ten weeks.
-_MOST_TRIALS = 100_000
-# Names of targets in one sentence.
-_TARGETS_TOLD = 3
-
-
-class PlanInvalid(LeadlineError):
-    """A plan with all its faults, in the order of their lines."""
+class PlanInvalid(InvalidDocument):
+    """A plan with all its faults."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(sorted(faults, key=lambda one: one.line or 0))
-        count = len(self.faults)
-        super().__init__(
-            errors.PLAN_INVALID,
-            f"the plan has {count} fault{'s' if count > 1 else ''}",
-            context=[str(fault) for fault in self.faults],
-            hint="mend them all, then `leadline check` the plan again",
-        )
+        hint = "correct them all, then `leadline check` the plan again"
+        super().__init__(errors.PLAN_INVALID, "the plan", faults, hint)
 
 
 def profile_names() -> list[str]:
@@ -210,12 +214,12 @@ def profile_names() -> list[str]:
 
 
 @cache
-def load_profile(name: str) -> written.ProfileDocument:
-    """A built-in profile. Raises KeyError for a name that is none."""
+def load_profile(name: str) -> ProfileDocument:
+    """A built-in profile. Raises KeyError for an unknown name."""
     if name not in profile_names():
         raise KeyError(name)
     text = (resources.files("leadline.data") / "profiles" / f"{name}.yaml").read_text("utf-8")
-    return written.ProfileDocument.model_validate(load_positioned(text).value)
+    return ProfileDocument.model_validate(load_positioned(text).value)
 
 
 def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
@@ -230,25 +234,25 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
             context=[f"{source}:1: found {type(value).__name__}"],
             hint="start from the example in `leadline run --help`",
         )
-    raw = overridden(value, overrides)
+    raw = override(value, overrides)
     base = path.parent if path else Path.cwd()
-    faults = _Faults(source, document if path else None)
+    faults = Faults(source, document if path else None, "plan")
 
-    plan_document: written.PlanDocument | None = None
+    plan_document: PlanDocument | None = None
     try:
-        plan_document = written.PlanDocument.model_validate(raw)
+        plan_document = PlanDocument.model_validate(raw)
     except ValidationError as error:
-        faults.take(error, raw)
+        _take_errors(error, raw, faults)
     forced = _forced(overrides, faults)
     profiles = _profiles(raw, faults)
     job_files = _job_files(raw, base, faults)
-    _check_names(raw, profiles, faults)
-    _check_clusters(raw, faults)
-    _check_workloads_targets(raw, profiles, faults)
-    _check_something_to_do(raw, profiles, faults)
-    _check_expansion(raw, forced, profiles, job_files, faults)
+    check_names(raw, profiles, faults)
+    check_clusters(raw, faults)
+    check_workload_targets(raw, profiles, faults)
+    check_has_workloads(raw, profiles, faults, profile_names())
+    check_expansion(raw, forced, profiles, job_files, faults)
     if plan_document is not None:
-        _check_number(plan_document, profiles, faults)
+        check_trial_count(plan_document, profiles, faults)
     if faults.found:
         raise PlanInvalid(faults.found)
     assert plan_document is not None
@@ -260,10 +264,10 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     return plan
 
 
-def _located(document: written.PlanDocument, base: Path) -> written.PlanDocument:
-    """Files of clusters are named from the plan's own folder, as job files are."""
+def _located(document: PlanDocument, base: Path) -> PlanDocument:
+    """Paths of clusters' files are relative to the plan's own folder, as those of job files."""
 
-    def located(cluster: written.ClusterDocument) -> written.ClusterDocument:
+    def located(cluster: ClusterDocument) -> ClusterDocument:
         named = {key: getattr(cluster, key) for key in ("ceph_conf", "keyring")}
         found: dict[str, object] = {
             key: str((base / path).absolute()) for key, path in named.items() if path
@@ -296,71 +300,46 @@ def _read(path: Path) -> Positioned:
     except YamlFault as fault:
         raise LeadlineError(
             errors.PLAN_UNREADABLE,
-            f"the plan {str(path)!r} is not YAML that a plan can be written in",
+            f"the plan {str(path)!r} is not valid YAML of a plan",
             context=[f"{path}:{fault.line}: {fault}"],
         ) from fault
 
 
-def _forced(overrides: Overrides, faults: _Faults) -> written.DefaultsDocument:
-    """Settings of the command line that beat a workload's own; what is wrong goes to `faults`."""
+def _forced(overrides: Overrides, faults: Faults) -> DefaultsDocument:
+    """Settings of the command line that override a workload's own; errors go to `faults`."""
     given = {key: getattr(overrides, key) for key in ("runtime", "ramp", "size")}
     try:
-        return written.DefaultsDocument.model_validate(
+        return DefaultsDocument.model_validate(
             {key: value for key, value in given.items() if value is not None}
         )
     except ValidationError as error:
         for detail in error.errors():
-            faults.add((f"--{detail['loc'][0]}",), _sentence(detail))
-        return written.DefaultsDocument()
+            faults.add((f"--{detail['loc'][0]}",), error_sentence(detail))
+        return DefaultsDocument()
 
 
-class _Faults:
-    """Collects faults, each with its line where the plan is a file."""
-
-    def __init__(self, source: str, document: Positioned | None) -> None:
-        self.source = source
-        self.document = document
-        # In the order of being found, each once.
-        self.found: dict[Fault, None] = {}
-
-    def add(self, path: KeyPath, message: str, nearest: str | None = None) -> None:
-        line = self.document.line(path) if self.document else None
-        fault = Fault(
-            file=self.source, line=line, key=_dotted(path), message=message, nearest=nearest
-        )
-        self.found[fault] = None
-
-    def take(self, error: ValidationError, raw: Mapping[str, Any]) -> None:
-        for detail in error.errors():
-            path = _written_path(detail["loc"], raw)
-            value = detail.get("input")
-            if detail["type"] == "extra_forbidden":
-                key = str(path[-1])
-                known = _keys_at(path[:-1])
-                self.add(path, f"unknown key {key!r}", _nearest(key, known))
-                continue
-            expected = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
-            told = detail["type"] in ("value_error", "missing") or isinstance(value, dict | list)
-            shown = "" if told else f", got {value!r}"
-            self.add(path, _sentence(detail) + shown, _nearest(str(value), expected))
-
-
-def _sentence(detail: ErrorDetails) -> str:
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    if detail["type"] == "missing":
-        return "is missing"
-    message = detail["msg"]
-    return message[0].lower() + message[1:]
+def _take_errors(error: ValidationError, raw: Mapping[str, Any], faults: Faults) -> None:
+    """Add pydantic's errors to the faults."""
+    for detail in error.errors():
+        path = _written_path(detail["loc"], raw)
+        value = detail.get("input")
+        if detail["type"] == "extra_forbidden":
+            key = str(path[-1])
+            faults.add(path, f"unknown key {key!r}", nearest_word(key, _keys_at(path[:-1])))
+            continue
+        expected = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
+        hidden = detail["type"] in ("value_error", "missing") or isinstance(value, dict | list)
+        shown = "" if hidden else f", got {value!r}"
+        faults.add(path, error_sentence(detail) + shown, nearest_word(str(value), expected))
 
 
 def _written_path(loc: Sequence[str | int], raw: object) -> KeyPath:
-    """The path as the user wrote it: a target given as a bare string has no key `target`."""
+    """The path as the user wrote it: a target written as a string has no key `target`."""
     path: list[str | int] = []
     for part in loc:
         if isinstance(raw, str):
             break
-        if part in written.LAB_TAGS:
+        if part in LAB_TAGS:
             continue
         path.append(part)
         try:
@@ -371,17 +350,17 @@ def _written_path(loc: Sequence[str | int], raw: object) -> KeyPath:
 
 
 def _keys_at(path: KeyPath) -> list[str]:
-    """Keys that may stand at a path of a plan."""
-    model: type[BaseModel] = written.PlanDocument
+    """The valid keys at a path of a plan."""
+    model: type[BaseModel] = PlanDocument
     below: dict[str, type[BaseModel]] = {
-        "targets": written.TargetDocument,
-        "workloads": written.WorkloadDocument,
-        "phases": written.PhaseDocument,
-        "levels": written.LevelDocument,
-        "neighbour": written.PhaseDocument,
-        "density": written.DensityDocument,
-        "defaults": written.DefaultsDocument,
-        "clusters": written.ClusterDocument,
+        "targets": TargetDocument,
+        "workloads": WorkloadDocument,
+        "phases": PhaseDocument,
+        "levels": LevelDocument,
+        "neighbour": PhaseDocument,
+        "density": DensityDocument,
+        "defaults": DefaultsDocument,
+        "clusters": ClusterDocument,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
         "tolerations": Toleration,
@@ -394,19 +373,7 @@ def _keys_at(path: KeyPath) -> list[str]:
     return list(model.model_fields)
 
 
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return found[0] if found else None
-
-
-def _dotted(path: KeyPath) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text or "plan"
-
-
-def _profiles(raw: Mapping[str, Any], faults: _Faults) -> list[written.ProfileDocument]:
+def _profiles(raw: Mapping[str, Any], faults: Faults) -> list[ProfileDocument]:
     given = raw.get("profile", ())
     names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     loaded = []
@@ -419,229 +386,20 @@ def _profiles(raw: Mapping[str, Any], faults: _Faults) -> list[written.ProfileDo
             faults.add(
                 path,
                 f"unknown profile {name!r} (known: {', '.join(known)})",
-                _nearest(str(name), known),
+                nearest_word(str(name), known),
             )
     return loaded
 
 
-def _job_files(raw: Mapping[str, Any], base: Path, faults: _Faults) -> dict[str, models.JobFile]:
+def _job_files(raw: Mapping[str, Any], base: Path, faults: Faults) -> dict[str, models.JobFile]:
     """The user's job files by the path written in the plan, relative to the plan's own folder."""
     found: dict[str, models.JobFile] = {}
-    for index, workload in enumerate(_mappings(raw.get("workloads"))):
+    for index, workload in enumerate(mappings(raw.get("workloads"))):
         written = workload.get("job_file")
         if isinstance(written, str) and written not in found:
             try:
                 found[written] = read_job_file(base / written)
             except LeadlineError as error:
-                told = "; ".join([error.fact, *error.context])
-                faults.add(("workloads", index, "job_file"), told)
-    return found
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    items = value if isinstance(value, list) else []
-    return [item if isinstance(item, dict) else {} for item in items]
-
-
-def _check_names(
-    raw: Mapping[str, Any], profiles: Sequence[written.ProfileDocument], faults: _Faults
-) -> None:
-    seen: set[str] = set()
-    for profile in profiles:
-        names_here = {workload.name for workload in profile.workloads}
-        if names_here & seen:
-            twice = ", ".join(sorted(names_here & seen))
-            faults.add(("profile",), f"{profile.name!r} repeats workloads that are there: {twice}")
-        seen |= names_here
-    for index, workload in enumerate(_mappings(raw.get("workloads"))):
-        name = workload.get("name")
-        if isinstance(name, str) and name in seen:
-            faults.add(("workloads", index, "name"), f"two workloads are called {name!r}")
-        seen.add(str(name))
-    names: set[tuple[str, str]] = set()
-    clusters = raw.get("clusters")
-    targets = raw.get("targets")
-    for index, item in enumerate(targets if isinstance(targets, list) else []):
-        written = item if isinstance(item, dict) else {"target": item}
-        url = written.get("target")
-        name = written.get("name", url)
-        here = written.get("clusters") or (list(clusters) if isinstance(clusters, dict) else [])
-        try:
-            found = places(parse_target_url(str(url)), [here] if isinstance(here, str) else here)
-        except (ValueError, TypeError):
-            continue  # told already
-        called = {(str(name), place) for place in found.values()}
-        if name is not None and called & names:
-            faults.add(("targets", index), f"two targets are called {name!r}; give one a name")
-        names |= called
-
-
-def _check_clusters(raw: Mapping[str, Any], faults: _Faults) -> None:
-    """Targets name clusters that there are, of their own sort; a delay needs a lab."""
-    clusters = raw.get("clusters")
-    known = list(clusters) if isinstance(clusters, dict) else []
-    targets = raw.get("targets")
-    for index, item in enumerate(targets if isinstance(targets, list) else []):
-        written = item if isinstance(item, dict) else {"target": item}
-        named = written.get("clusters") or []
-        named = [named] if isinstance(named, str) else named
-        for name in named if isinstance(named, list) else []:
-            if name not in known:
-                faults.add(
-                    ("targets", index, "clusters"),
-                    f"there is no cluster {name!r} in the plan (clusters: "
-                    f"{', '.join(map(str, known)) or 'none'})",
-                    _nearest(str(name), map(str, known)),
-                )
-        try:
-            url = parse_target_url(str(written.get("target")))
-        except ValueError:
-            continue  # told already
-        documents = clusters if isinstance(clusters, dict) else {}
-        fitting = [name for name in known if _fits(url, documents[name])]
-        if url.kind.on_cluster and known and not fitting:
-            sort = "Kubernetes" if url.kind.on_kubernetes else "Ceph"
-            faults.add(("targets", index), f"the plan names no {sort} cluster for {str(url)!r}")
-        for name in named if isinstance(named, list) else []:
-            if url.kind.on_cluster and name in known and name not in fitting:
-                other = "a Ceph" if url.kind.on_kubernetes else "a Kubernetes"
-                faults.add(("targets", index, "clusters"), f"{name!r} is {other} cluster")
-        if url.inter_zone_rtt_s is None:
-            continue
-        for name in named or fitting:
-            document = documents.get(name)
-            if isinstance(document, dict) and "lab" not in document:
-                faults.add(
-                    ("targets", index),
-                    f"inter_zone_rtt is a condition of a lab, and {name!r} is none",
-                )
-
-
-def _check_workloads_targets(
-    raw: Mapping[str, Any], profiles: Sequence[written.ProfileDocument], faults: _Faults
-) -> None:
-    """Workloads name targets that there are, and no target is left without any."""
-    targets = raw.get("targets")
-    names = [
-        str(item.get("name", item.get("target")) if isinstance(item, dict) else item)
-        for item in (targets if isinstance(targets, list) else [])
-    ]
-    for_all = bool(profiles) or not raw.get("workloads")
-    named: set[str] = set()
-    for index, workload in enumerate(_mappings(raw.get("workloads"))):
-        given = workload.get("targets") or []
-        given = [given] if isinstance(given, str) else given
-        for_all = for_all or not given
-        for name in given if isinstance(given, list) else []:
-            named.add(str(name))
-            if str(name) not in names:
-                faults.add(
-                    ("workloads", index, "targets"),
-                    f"there is no target {name!r} in the plan",
-                    _nearest(str(name), names),
-                )
-    for index, name in enumerate(names):
-        if not for_all and name not in named:
-            faults.add(("targets", index), f"no workload is for the target {name!r}")
-
-
-def _fits(url: TargetUrl, cluster: object) -> bool:
-    """Whether a cluster is of the sort that a target lies on; of one that is no mapping nothing
-    is known, which is told already."""
-    if not isinstance(cluster, dict):
-        return True
-    return ("kubernetes" in cluster) is url.kind.on_kubernetes
-
-
-def _check_something_to_do(
-    raw: Mapping[str, Any], profiles: Sequence[written.ProfileDocument], faults: _Faults
-) -> None:
-    if not profiles and not raw.get("workloads") and not raw.get("profile"):
-        faults.add(
-            (), f"has neither a profile nor workloads (profiles: {', '.join(profile_names())})"
-        )
-
-
-def _check_number(
-    document: written.PlanDocument,
-    profiles: Sequence[written.ProfileDocument],
-    faults: _Faults,
-) -> None:
-    """A plan multiplies targets, levels and repeats; a short file could fill the memory."""
-    places = sum(len(item.clusters or document.clusters) or 1 for item in document.targets)
-    workloads = [*document.workloads, *(item for one in profiles for item in one.workloads)]
-    trials = places * sum(len(item.levels) or 1 for item in workloads) * document.repeats
-    if trials > _MOST_TRIALS:
-        faults.add((), f"makes {trials:,} trials; {_MOST_TRIALS:,} are the most")
-
-
-def _check_expansion(
-    raw: Mapping[str, Any],
-    forced: written.DefaultsDocument,
-    profiles: Sequence[written.ProfileDocument],
-    job_files: Mapping[str, models.JobFile],
-    faults: _Faults,
-) -> None:
-    """Settings that are right alone and do not fit together, once defaults are filled in, or that
-    cannot be done on a target."""
-    try:
-        defaults = written.DefaultsDocument.model_validate(raw.get("defaults", {}))
-    except ValidationError:
-        return  # told already, and without it nothing can be filled in
-    found: list[tuple[KeyPath, written.WorkloadDocument, written.DefaultsDocument]] = [
-        (("profile",), item, profile.defaults) for profile in profiles for item in profile.workloads
-    ]
-    for index, given in enumerate(_mappings(raw.get("workloads"))):
-        with contextlib.suppress(ValidationError):  # told already
-            item = written.WorkloadDocument.model_validate(given)
-            found.append((("workloads", index), item, written.DefaultsDocument()))
-    targets = _readable_targets(raw)
-    for path, item, last in found:
-        if item.job_file is not None and item.job_file not in job_files:
-            continue  # told already
-        try:
-            layers = (forced, item, defaults, last)
-            asked = [workload for workload, _ in with_levels(item, layers, job_files)]
-            later = follow_ups(item, layers, "") if item.job_file is None else []
-        except ValidationError as error:
-            for detail in error.errors():
-                faults.add(path, f"{item.name!r}: {_sentence(detail)}")
-        except ValueError as error:
-            faults.add(path, f"{item.name!r}: {error}")
-        else:
-            asked += [one.largest for one in later if isinstance(one, models.Density)]
-            asked += [offered(asked[0]) for one in later if isinstance(one, models.OpenLoop)]
-            _check_engines(path, item, asked, targets, faults)
-
-
-def _check_engines(
-    path: KeyPath,
-    item: written.WorkloadDocument,
-    asked: Sequence[models.Workload],
-    targets: Sequence[tuple[str, TargetUrl]],
-    faults: _Faults,
-) -> None:
-    """What cannot be done on the targets that a workload is for: each fault once, with them."""
-    found: dict[str, dict[str, None]] = {}
-    for name, url in targets:
-        if item.targets and name not in item.targets:
-            continue
-        for workload in asked:
-            for sentence in engine_faults(workload, url):
-                found.setdefault(sentence, {})[name] = None
-    for sentence, names in found.items():
-        on = ", ".join(map(repr, list(names)[:_TARGETS_TOLD]))
-        more = f" and {len(names) - _TARGETS_TOLD} more" if len(names) > _TARGETS_TOLD else ""
-        faults.add(path, f"{item.name!r} on {on}{more}: {sentence}")
-
-
-def _readable_targets(raw: Mapping[str, Any]) -> list[tuple[str, TargetUrl]]:
-    """Those of the plan whose URL can be read, by their names; the others are told already."""
-    targets = raw.get("targets")
-    found = []
-    for item in targets if isinstance(targets, list) else []:
-        given = item if isinstance(item, dict) else {"target": item}
-        with contextlib.suppress(ValueError):
-            url = parse_target_url(str(given.get("target")))
-            found.append((str(given.get("name", given.get("target"))), url))
+                message = "; ".join([error.fact, *error.context])
+                faults.add(("workloads", index, "job_file"), message)
     return found

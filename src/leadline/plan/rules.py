@@ -1,5 +1,7 @@
-"""What cannot be done of what a workload asks for on a target, whatever is installed: the rules
-that need the plan alone, so that `leadline check` tells what `leadline run` would refuse."""
+"""Rules that need the plan alone: which workloads cannot run on which targets.
+
+`leadline check` reports by these rules what `leadline run` would refuse.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,10 @@ from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
 from leadline.plan.target_url import TargetKind, TargetUrl
 from leadline.units import format_size
 
-# What a workload of `engine: zfs-stream` may ask for: a snapshot is sent whole by one program and
-# received by another, so that most of what describes I/O has no meaning for it.
-
 
 def stream_faults(workload: Workload) -> Iterator[str]:
-    """What a stream cannot do of what a workload asks, each as the end of a sentence; nothing of
-    a workload of another engine."""
+    """Settings that a ZFS stream does not support, each as the end of a sentence; none for a
+    workload of another engine."""
     if not workload.streams:
         return
     patterns = [phase.pattern for phase in workload.phases]
@@ -25,7 +24,7 @@ def stream_faults(workload: Workload) -> Iterator[str]:
         return
     (phase,) = workload.phases
     if phase.rate_iops is not None or workload.clients or workload.neighbours:
-        # An open loop has a depth of its own, of which nobody wrote anything.
+        # An open loop has a default depth, which the next check would report.
         yield "has neither clients nor a rate"
         return
     if phase.iodepth > 1 or phase.numjobs > 1:
@@ -34,7 +33,7 @@ def stream_faults(workload: Workload) -> Iterator[str]:
         yield "has no fsync: a stream is on disk when it has been received"
 
 
-# What `rados bench` writes and reads back, whatever the block size.
+# The size of the objects that `rados bench` reads, for any block size.
 _OBJECT_BYTES = 4 << 20
 _OF_RADOS = (Pattern.WRITE, Pattern.READ, Pattern.RANDREAD)
 # Engines that are for some kinds of target only; all others are fio's on files and devices.
@@ -47,11 +46,11 @@ _FOR = {
 
 
 def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
-    """Why a workload cannot be done on a target, each a sentence with the way out."""
+    """Reasons why a workload cannot run on a target, each a sentence with the remedy."""
     kind, choice = url.kind, workload.engine
     fitting = _FOR.get(choice, (kind,))
     if kind not in fitting:
-        named = " and ".join(f"{one.value}:" for one in fitting)
+        named = " and ".join(f"{item.value}:" for item in fitting)
         yield (
             f"the engine {choice.value!r} is for {named} targets, not for {kind.value}: ones; "
             "`targets:` of a workload names those that it is for"
@@ -135,7 +134,7 @@ def _of_objects(phase: Phase) -> Iterator[str]:
 
 
 def _of_one_process(tool: str, workload: Workload) -> Iterator[str]:
-    """What neither of Ceph's own tools can do."""
+    """Settings that neither of Ceph's own tools supports."""
     if workload.job_file is not None:
         yield f"{tool} does not read fio's job files: write it as a workload of the plan"
     if workload.generators or workload.neighbour is not None:
@@ -155,15 +154,15 @@ def _of_one_process(tool: str, workload: Workload) -> Iterator[str]:
             )
 
 
-def offered(workload: Workload) -> Workload:
-    """A workload as a step of an open loop will be."""
-    phases = tuple(one.model_copy(update={"rate_iops": 1.0}) for one in workload.phases)
+def with_rate(workload: Workload) -> Workload:
+    """A workload like a step of an open loop, at any rate."""
+    phases = tuple(phase.model_copy(update={"rate_iops": 1.0}) for phase in workload.phases)
     return workload.model_copy(update={"phases": phases})
 
 
 def small_volumes(plan: Plan) -> Iterator[tuple[int, str]]:
     """Targets whose volumes are too small for the data of their workloads, by their number in the
-    plan. One that is optional would be left out by the run."""
+    plan. The run leaves out an optional one."""
     for number, target in enumerate(plan.targets):
         url = target.parsed
         if not url.kind.on_kubernetes or target.name in plan.optional:

@@ -1,8 +1,10 @@
-"""Targets are written as URLs: `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`,
-`cephfs:/mounted/path`, `zfs:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and
-`zfs+rbd:POOL` and `ext4+rbd:POOL` for ZFS and a file system of our own on an RBD image. ZFS and
-those on a cluster take options: `zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`,
-`storageclass:fast?size=20Gi&count=3`."""
+"""Target URLs and the Kubernetes cluster of a plan.
+
+Targets are `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`, `cephfs:/mounted/path`,
+`zfs:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and `zfs+rbd:POOL` and
+`ext4+rbd:POOL` for new file systems on an RBD image. ZFS and targets on a cluster have options:
+`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `storageclass:fast?size=20Gi&count=3`.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from leadline.units import parse_duration, parse_size
 
-# What a `storageclass:` target asks a cluster for: volumes, and what does the I/O on them.
-
 GIB = 1 << 30
-# A volume each is a pod each; more than this is the fleet of another issue, or a slip.
+# Each volume has a pod of its own; more than this is probably a typing error.
 MOST_VOLUMES = 100
 _COUNT = re.compile(r"0*[1-9][0-9]{0,3}")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -29,7 +29,7 @@ _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class VolumeMode(StrEnum):
-    """How a volume is given to its user: as a raw block device, or with a file system on it."""
+    """How a pod gets a volume: as a raw block device, or with a file system."""
 
     BLOCK = "block"
     FILESYSTEM = "filesystem"
@@ -79,8 +79,8 @@ PRESETS: Mapping[str, Preset] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeRequest:
     """The options of a `storageclass:` target. `size_bytes` None: what the workloads need;
-    `mode` None: raw block where the class can; `node` and `zone` empty: wherever the scheduler
-    puts it."""
+    `mode` None: raw block where the class supports it; `node` and `zone` empty: the scheduler's
+    choice."""
 
     size_bytes: int | None = None
     mode: VolumeMode | None = None
@@ -108,7 +108,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def volume_request(options: Mapping[str, str]) -> VolumeRequest:
-    """The options of a target as what they mean. Raises ValueError with a sentence."""
+    """Parse the options of a target. Raises ValueError with a sentence."""
     count = options.get("count", "1")
     if not _COUNT.fullmatch(count) or int(count) > MOST_VOLUMES:
         raise ValueError(f"count is a number from 1 to {MOST_VOLUMES}, got {count[:20]!r}")
@@ -160,7 +160,7 @@ class TargetKind(StrEnum):
 
     @property
     def on_shared_image(self) -> bool:
-        """On a stretch of the one image that a run makes in a Ceph pool for all such targets."""
+        """On a stretch of the shared image of a Ceph pool."""
         return self in (TargetKind.ZFS_ON_RBD, TargetKind.EXT4_ON_RBD)
 
     @property
@@ -181,7 +181,7 @@ class TargetKind(StrEnum):
         return self.on_ceph or self.on_kubernetes
 
 
-# Properties of a dataset that a target may set; all others it inherits.
+# Properties of a dataset that a target may set; it inherits all others.
 DATASET_PROPERTIES = ("recordsize", "compression", "sync", "logbias", "primarycache")
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
@@ -210,7 +210,7 @@ _CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
 # zfs(8) and zpool(8), without the blanks that they would take; a pool begins with a letter.
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*(?:/[A-Za-z0-9_.:-]+)*")
 _LONGEST_DATASET = 150
-# zfsprops(7); which of them a pool takes it alone can tell.
+# zfsprops(7); the pool itself decides which of them it supports.
 _COMPRESSION = re.compile(
     r"on|off|lzjb|zle|lz4|gzip(-[1-9])?|zstd(-([1-9]|1[0-9]))?|zstd-fast(-[1-9]\d{0,3})?"
 )
@@ -229,7 +229,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetUrl:
-    """A target taken apart. `location` is a path, `POOL` or `POOL/IMAGE`, a StorageClass, or
+    """The parts of a target. `location` is a path, `POOL` or `POOL/IMAGE`, a StorageClass, or
     `HOST,HOST:/path`."""
 
     kind: TargetKind
@@ -246,7 +246,7 @@ class TargetUrl:
 
     @property
     def image(self) -> str:
-        """The image that the user named; empty where Leadline makes one of its own."""
+        """The image that the user named; empty where Leadline makes a new one."""
         return self.location.partition("/")[2]
 
     @property
@@ -394,8 +394,6 @@ def _check_record(value: str) -> None:
     if size & (size - 1) or not least <= size <= most:
         raise ValueError(f"recordsize is a power of two from 512 to 16M, got {value!r}")
 
-
-# A Kubernetes cluster as a plan names it: how it is reached, and how runners are made there.
 
 # The image that Containerfile makes. Clusters without a way out take it from a file
 # (docs/guides/kubernetes-air-gapped.md).

@@ -1,7 +1,7 @@
-"""YAML read together with where each key stands, so that a fault can name its line.
+"""YAML with the line of each key, so that a fault can name its line.
 
-Safe by construction: only plain scalars, lists and mappings; anchors and aliases are refused
-(a plan needs none, and they are how a small file grows to fill the memory), duplicate keys too.
+It accepts plain scalars, lists and mappings alone. Anchors and aliases, by which a small file can
+fill the memory, and duplicate keys are refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Positioned:
     lines: dict[KeyPath, int] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int:
-        """The line of `path`, or of its nearest ancestor that stands in the file."""
+        """The line of `path`, or of its nearest ancestor in the file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 class YamlFault(Exception):
-    """Not YAML, or YAML of a kind that a plan does not take; `line` counts from 1."""
+    """Not YAML, or YAML that a plan does not accept; `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class YamlFault(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without YAML 1.1's surprises: `1:30` and `010` stay text, dates too."""
+    """SafeLoader without the special scalars of YAML 1.1: `1:30`, `010` and dates stay text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -47,7 +47,7 @@ _Loader.yaml_implicit_resolvers = {
 _SCALARS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")
 )
-# PyYAML's time grows with the square of the depth; no plan comes near this one.
+# PyYAML's time grows with the square of the depth; plans are much flatter.
 _DEEPEST = 100
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456789"))
@@ -108,22 +108,3 @@ def _plain(loader: _Loader, node: yaml.Node, path: KeyPath, lines: dict[KeyPath,
         kind = node.tag.rpartition(":")[2]
         raise YamlFault(f"{str(node.value)[:40]!r} is no {kind} that is taken", line) from error
     return scalar
-
-
-# A fault in a file that a person wrote: where it is, what is wrong, what may be meant.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One fault of a plan. `line` is None where the plan came from the command line."""
-
-    file: str
-    line: int | None
-    key: str
-    message: str
-    nearest: str | None = None
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        near = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
-        return f"{place}: {self.key}: {self.message}{near}"

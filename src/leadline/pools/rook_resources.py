@@ -21,7 +21,6 @@ from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
     KubernetesInventory,
-    Node,
     StorageClass,
 )
 from leadline.inventory.kubernetes.objects import dump_of
@@ -201,14 +200,13 @@ def _counts(inventory: KubernetesInventory) -> dict[str, int]:
     nodes = nodes or list(inventory.nodes)
     found: Mapping[str, set[str]] = {
         "zone": {node.zone for node in nodes},
-        "rack": {_rack(node) for node in nodes},
+        "rack": {
+            next((place.value for place in node.places if place.label in _RACKS), "")
+            for node in nodes
+        },
         "host": {node.name for node in nodes},
     }
     return {level: len(values - {""}) for level, values in found.items()}
-
-
-def _rack(node: Node) -> str:
-    return next((place.value for place in node.places if place.label in _RACKS), "")
 
 
 def _highest(counts: Mapping[str, int]) -> str:

@@ -150,7 +150,7 @@ def block_facts(name: str, sys: Path) -> dict[str, str]:
     folder = sys / "class/block" / name
     queue = folder / "queue"
     kind = device_type(name, sys)
-    asked = {
+    known = {
         "type": kind,
         "size_bytes": _times(read_word(folder / "size"), 512),
         "rotational": {"0": "no", "1": "yes"}.get(read_word(queue / "rotational"), ""),
@@ -163,7 +163,7 @@ def block_facts(name: str, sys: Path) -> dict[str, str]:
         **_special_facts(kind, folder),
         **(namespace_facts(name, sys) if kind == "nvme" else {}),
     }
-    return {key: value for key, value in asked.items() if value}
+    return {key: value for key, value in known.items() if value}
 
 
 def _special_facts(kind: str, folder: Path) -> dict[str, str]:
@@ -219,15 +219,6 @@ _HERE = Roots()
 def layers_of_path(path: Path, roots: Roots = _HERE) -> tuple[Layer, ...]:
     """Return the layers of a file or a folder, its file system first."""
     return _collect(lambda walk: walk.path(path), roots)
-
-
-def layers_of_file(path: Path, roots: Roots = _HERE) -> tuple[Layer, ...]:
-    """Return the layers of a file: of the device where it is one, else of its file system."""
-    try:
-        device = path.is_block_device()
-    except OSError:
-        device = False
-    return layers_of_device(path.resolve().name, roots) if device else layers_of_path(path, roots)
 
 
 def layers_of_device(name: str, roots: Roots = _HERE) -> tuple[Layer, ...]:
@@ -300,7 +291,7 @@ class _Walk:
                 self.path(Path(leaf))
 
     def _nfs(self, mount: MountRow) -> None:
-        asked = {
+        known = {
             "server": mount.source,
             "version": mount.option("vers"),
             "rsize_bytes": mount.option("rsize"),
@@ -309,7 +300,7 @@ class _Walk:
             "connections": mount.option("nconnect"),
             "options": mount.options,
         }
-        facts = {key: value for key, value in asked.items() if value}
+        facts = {key: value for key, value in known.items() if value}
         self.layers.append(Layer(kind=LayerKind.NFS, name=mount.mount_point, facts=facts))
 
     def _fuse(self, mount: MountRow, path: Path) -> None:

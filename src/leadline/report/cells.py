@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.metrics import Metric
-from leadline.report.document import (
-    Cell,
-    Marks,
-)
+from leadline.report.document import Cell, Column, Kind, Marks, Table
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
@@ -24,6 +22,45 @@ _LONG_NAME = 60
 def word(text: str) -> Cell:
     """A cell with a name or a word, sorted as text."""
     return Cell(text=text, sort=text, note=text if len(text) > _LONG_NAME else "")
+
+
+def quantity(text: str, value: float) -> Cell:
+    """A cell with a number, sorted by its value."""
+    return Cell(text=text, sort=float(value))
+
+
+def number_column(title: str, rank: int = 0) -> Column:
+    """A column of numbers; a narrow table leaves out the highest rank first."""
+    return Column(title=title, kind=Kind.NUMBER, rank=rank)
+
+
+def table(
+    anchor: str,
+    columns: Iterable[str | Column],
+    rows: Iterable[Iterable[object]],
+    *,
+    caption: str = "",
+    filterable: bool = False,
+) -> Table:
+    """Build a table; a text becomes a column of words or a cell, an empty cell a dash."""
+    made = tuple(Column(title=item) if isinstance(item, str) else item for item in columns)
+    return Table(
+        id=anchor,
+        caption=caption,
+        columns=made,
+        rows=tuple(
+            tuple(_as_cell(item, column) for column, item in zip(made, row, strict=True))
+            for row in rows
+        ),
+        filterable=filterable,
+    )
+
+
+def _as_cell(item: object, column: Column) -> Cell:
+    if isinstance(item, Cell):
+        return item
+    text = str(item) or NOT_SHOWN
+    return word(text) if column.kind is Kind.TEXT else Cell(text=text)
 
 
 def number_cell(

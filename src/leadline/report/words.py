@@ -184,13 +184,32 @@ _DOUBLE = 2.0
 # Longest name in a sentence, in characters.
 _LONGEST_NAME = 48
 EVIDENCE_TEXTS = {
-    Evidence.TRIALS: "bootstrap over six or more trials per system",
+    Evidence.TRIALS: "bootstrap over at least six trials per system",
     Evidence.FEW_TRIALS: "fewer than six trials per system",
     Evidence.WITHIN_RUN: "one trial, by its own seconds",
-    Evidence.ONE_NUMBER: "one number per system, by the equivalence margin alone",
+    Evidence.ONE_NUMBER: "one number per system, tested by the margin alone",
     Evidence.NONE: "no evidence",
 }
-_CODES = {reason.value for reason in Reason}
+_REASONS = {
+    "workload-differs": "the workloads differ",
+    Reason.MISSING_BASELINE: "the baseline has no number",
+    Reason.MISSING_CANDIDATE: "the candidate has no number",
+    Reason.ZERO: "a number of zero has no ratio",
+    Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
+    Reason.P_NOT_SMALL: "not significant among so many cells (adjusted p above 5 %)",
+    Reason.TRIALS_OVERLAP: "few trials, and those of both systems overlap",
+    Reason.FEW_TRIALS: "two to five trials per system, tested with Student's t",
+    Reason.SINGLE_TRIAL: "one trial of a system does not show how repeats differ",
+    Reason.WITHIN_RUN_EVIDENCE: "tested with the seconds within the trials",
+    Reason.NO_WITHIN_RUN_EVIDENCE: "the seconds within the trial are unknown",
+    Reason.REPEATS_MAY_DIFFER: "the change is within the known difference between repeats",
+    Reason.BAND_ONLY: "published figures without repeats, tested by the margin alone",
+    Reason.NO_TRIAL_VALUES: "not every trial reports this number",
+    Reason.TRIAL_NOT_POSITIVE: "a trial's value is zero",
+    Reason.FIGURE_WIDENS_INTERVAL: "the figure of all trials together is outside their interval, "
+    "which is widened to it",
+    Reason.NOISE_FLOOR: "the equivalence margin is the measured noise floor",
+}
 OP_NOUNS = {
     Op.WRITE: "writes",
     Op.READ: "reads",
@@ -207,15 +226,13 @@ def short(name: str, most: int = _LONGEST_NAME) -> str:
 
 
 def reason_text(code: str) -> str:
-    """Format a reason as a clause; the code of a finding stays, its page explains it."""
-    if code == "workload-differs":
-        return "the two did different work"
-    return Reason(code).text if code in _CODES else f"refused by the audit for {code}"
+    """Word a reason of a verdict; the code of a finding has its own page."""
+    return _REASONS.get(code, f"refused by the audit for {code}")
 
 
 def reason_words(code: str) -> str:
-    """Format a reason for a table: `interval crosses band`; the code of a finding stays."""
-    return code.replace("-", " ") if code in _CODES else code
+    """A reason in a table's cell: `interval crosses band`; a finding's code stays one."""
+    return code.replace("-", " ") if code in _REASONS and code != "workload-differs" else code
 
 
 def percent_text(share: float) -> str:

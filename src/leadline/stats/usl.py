@@ -39,7 +39,7 @@ def drawn_means(logs: Sequence[Values]) -> Values | None:
     if logs and min(len(one) for one in logs) >= ENOUGH_TRIALS:
         generator = np.random.default_rng(_SEED)
         return np.stack([_means_of(generator, one) for one in logs], axis=1)
-    freedom = sum(len(one) - 1 for one in logs)
+    freedom = sum(len(log) - 1 for log in logs)
     if not freedom:
         return None
     within = sum(float(((one - one.mean()) ** 2).sum()) for one in logs)
@@ -146,7 +146,7 @@ class UslFit:
     @property
     def worst_residual(self) -> float:
         """The largest distance of a level from the curve, as a share."""
-        return max(abs(math.expm1(one)) for one in self.residuals)
+        return max(abs(math.expm1(residual)) for residual in self.residuals)
 
 
 class NoFit(StrEnum):
@@ -180,10 +180,10 @@ def fit_usl(levels: Sequence[tuple[float, Sequence[float]]]) -> UslFit | Unfitte
     if len(loads) < LEAST_LEVELS:
         return Unfitted(reason=NoFit.TOO_FEW_LEVELS, levels=len(loads))
     trials = [np.log(np.sort(merged[load])) if min(merged[load]) > 0 else None for load in loads]
-    logs = [one for one in trials if one is not None and np.isfinite(one).all()]
+    logs = [trial for trial in trials if trial is not None and np.isfinite(trial).all()]
     if len(logs) < len(trials) or loads[0] < 1:
         return Unfitted(reason=NoFit.UNUSABLE_VALUES, levels=len(loads))
-    means = np.array([one.mean() for one in logs])
+    means = np.array([log.mean() for log in logs])
     theta = _fit(loads, means[None, :])
     fitted = _log_rates(loads, theta)[0]
     off = means - fitted
@@ -301,7 +301,7 @@ class _Scatter:
 def _scatter(logs: Sequence[Values], off: Values) -> _Scatter:
     from scipy.special import fdtrc
 
-    counts = np.array([len(one) for one in logs], dtype=np.float64)
+    counts = np.array([len(log) for log in logs], dtype=np.float64)
     of_fit = len(off) - 3
     of_trials = int(counts.sum()) - len(counts)
     fit_square = float((off**2).sum()) / of_fit
@@ -321,7 +321,7 @@ def _scatter(logs: Sequence[Values], off: Values) -> _Scatter:
 def _drawn(logs: Sequence[Values], fitted: Values, scatter: _Scatter) -> tuple[Resampling, Values]:
     """Resampled mean log rates, shape (RESAMPLES, levels)."""
     sound = scatter.misfit_p is not None and scatter.misfit_p >= MISFIT_P
-    if sound and min(len(one) for one in logs) >= ENOUGH_TRIALS:
+    if sound and min(len(log) for log in logs) >= ENOUGH_TRIALS:
         drawn = drawn_means(logs)
         assert drawn is not None
         return Resampling.TRIALS, drawn

@@ -1,4 +1,4 @@
-"""An RBD image: one that Leadline makes, labels and removes, or the user's own by consent."""
+"""Targets on a Ceph cluster: RADOS objects, an RBD image, a folder on a mounted CephFS."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from leadline.probes.mounts import mount_of
 from leadline.probes.stacks import LIBRBD, image_layers, parse_image_info
 from leadline.probes.watches.selection import select_watches
 from leadline.runner.ports import Journal, RadosPool, RbdImage, Watch
-from leadline.targets.clusters import OpenCluster
-from leadline.targets.local import DirectoryTarget, OneForAll
+from leadline.targets.base import KEEP_FREE_SHARE, LastingTarget, require_free, require_span
+from leadline.targets.ceph_cluster import OpenCluster
+from leadline.targets.local import DirectoryTarget
 from leadline.units import format_size
 
-# What targets on a Ceph cluster have in common: its conditions, its health, its tools.
-
-# An operation that a cluster cannot serve never comes back by itself.
+# An operation that a cluster cannot serve never completes by itself.
 _OPERATION_S = "20"
 _TOOL_S = 60.0
 
 
-class OnCluster(OneForAll):
-    """A target of the plan on one of its clusters."""
+class CephTarget(LastingTarget):
+    """A target on one of the plan's Ceph clusters."""
 
     def __init__(self, target: Target, cluster: OpenCluster) -> None:
         self.name = target.name
@@ -52,14 +51,14 @@ class OnCluster(OneForAll):
         self.cluster.settle(written_at_s)
 
     def prepare(self) -> tuple[RoundTrip, ...]:
-        return self.cluster.put_in_force(self._rtt_s)
+        return self.cluster.apply_delay(self._rtt_s)
 
     def watch(self, folder: Path) -> Watch | None:
         return self.cluster.watch(folder, *select_watches(self.layers(), folder))
 
 
-class InPool(OnCluster, ABC):
-    """A target in a pool: what Leadline makes there is noted first, and removed behind the run."""
+class PoolTarget(CephTarget, ABC):
+    """A target in a pool; the journal records what Leadline makes there before it is made."""
 
     def __init__(self, target: Target, cluster: OpenCluster) -> None:
         super().__init__(target, cluster)
@@ -68,22 +67,22 @@ class InPool(OnCluster, ABC):
         self._journal: Journal | None = None
 
     def _note(self, path: str, token: str, journal: Journal) -> None:
-        """Before it is made."""
-        self.cluster.keep(journal)
+        """Record what is about to be made."""
+        self.cluster.use_journal(journal)
         created = Created(target=self.name, cluster=self.cluster.name, path=path, token=token)
         journal.note_created(created)
         self._created, self._journal = created, journal
 
     @abstractmethod
     def _remove(self, created: Created) -> tuple[str, ...]:
-        """Remove it; what could not be done as sentences."""
+        """Remove it; sentences about what failed."""
 
     def present(self) -> bool:
         self.cluster.require_pool(self._pool)
         return True
 
     def drop_caches(self) -> CacheDrop | None:
-        return None  # the client has none, and those of the cluster are not ours to drop
+        return None  # the client has no cache, and those of the cluster serve other users too
 
     def filesystem(self) -> str:
         return ""
@@ -96,11 +95,11 @@ class InPool(OnCluster, ABC):
         if self._created is None or self.cluster.temporary:
             return left
         if self.cluster.silent:
-            why = f"the cluster {self.cluster.name!r} did not answer before"
-            return (*left, f"{self._created.path} was not removed: {why}")
+            reason = f"the cluster {self.cluster.name!r} did not answer before"
+            return (*left, f"{self._created.path} was not removed: {reason}")
         began = time.monotonic()
         problems = self._remove(self._created)
-        # Each of many images would wait as long, and in vain.
+        # Every further image would wait as long, without effect.
         self.cluster.silent = bool(problems) and time.monotonic() - began > float(_OPERATION_S) / 2
         if not problems and self._journal is not None:
             self._journal.note_removed(self._created)
@@ -111,13 +110,14 @@ class InPool(OnCluster, ABC):
 def ask(
     access: CephAccess, program: str, arguments: Sequence[str], what: str, bound_s: float = _TOOL_S
 ) -> str:
-    """stdout of one of Ceph's programs. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
-    patience = ("--rados-osd-op-timeout", _OPERATION_S, "--rados-mon-op-timeout", _OPERATION_S)
-    return asked(access.command(program, *patience, *arguments), program, what, bound_s)
+    """Run one of Ceph's programs; its stdout. Raises LeadlineError: `ceph-missing`,
+    `ceph-failed`."""
+    timeouts = ("--rados-osd-op-timeout", _OPERATION_S, "--rados-mon-op-timeout", _OPERATION_S)
+    return run_tool(access.command(program, *timeouts, *arguments), program, what, bound_s)
 
 
-def asked(command: Sequence[str], program: str, what: str, bound_s: float) -> str:
-    """stdout of a command. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
+def run_tool(command: Sequence[str], program: str, what: str, bound_s: float) -> str:
+    """Run a command; its stdout. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=bound_s, stdin=subprocess.DEVNULL
@@ -132,33 +132,28 @@ def asked(command: Sequence[str], program: str, what: str, bound_s: float) -> st
         raise LeadlineError(
             errors.CEPH_FAILED,
             f"{what}: {program} gives no answer within {bound_s:g} s",
-            hint="look at the cluster's health: its I/O may not come back",
+            hint="check the cluster's health: its I/O may not complete",
         ) from error
     if done.returncode == 127 and "nsenter" in done.stderr:
         raise LeadlineError(
             errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=INSTALL_CLIENT
         )
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
         raise LeadlineError(
             errors.CEPH_FAILED,
             f"{what}: {program} ended with status {done.returncode}",
-            context=said[-3:],
+            context=lines[-3:],
         )
     return done.stdout
 
 
-# Pools as targets look at them: there, with an application, writable in place, with room.
-
-KEEP_FREE_SHARE = 0.10
-
-
 def find_pool(cluster: OpenCluster, name: str, where: list[str]) -> Pool:
-    """Raises LeadlineError(`pool-missing`) with the pools that there are."""
+    """Raises LeadlineError(`pool-missing`) with the names of all pools."""
     inventory = cluster.inventory()
     pool = inventory.pool(name)
     if pool is None:
-        known = ", ".join(one.name for one in inventory.pools)
+        known = ", ".join(other.name for other in inventory.pools)
         raise LeadlineError(
             errors.POOL_MISSING,
             f"the cluster {cluster.name!r} has no pool {name!r}",
@@ -169,56 +164,53 @@ def find_pool(cluster: OpenCluster, name: str, where: list[str]) -> Pool:
 
 
 def require_application(pool: Pool, application: str, where: list[str]) -> None:
-    """Raises LeadlineError(`pool-unsuitable`) for a pool that is meant for something else, or for
-    nothing: Ceph warns of I/O to it."""
+    """Raise LeadlineError(`pool-unsuitable`) for a pool of another application or of none: Ceph
+    warns about I/O to it."""
     if application in pool.applications or (pool.applications and application == "rados"):
         return
-    meant = f"is for {', '.join(pool.applications)}" if pool.applications else "has no application"
+    applications = ", ".join(pool.applications)
+    fact = f"is for {applications}" if applications else "has no application"
     raise LeadlineError(
         errors.POOL_UNSUITABLE,
-        f"the pool {pool.name!r} {meant}",
+        f"the pool {pool.name!r} {fact}",
         context=where,
-        hint="if that is what the pool is for: "
+        hint="if the pool is for that: "
         f"`ceph osd pool application enable {pool.name} {application}`",
     )
 
 
 def require_overwrites(pool: Pool, where: list[str]) -> None:
-    """Raises LeadlineError(`pool-unsuitable`) for erasure coding that can only be appended to."""
+    """Raise LeadlineError(`pool-unsuitable`) for an erasure-coded pool without overwrites."""
     if pool.type is PoolType.ERASURE and not pool.overwrites:
         raise LeadlineError(
             errors.POOL_UNSUITABLE,
-            f"the erasure-coded pool {pool.name!r} does not take overwrites",
+            f"the erasure-coded pool {pool.name!r} does not allow overwrites",
             context=where,
             hint=f"`ceph osd pool set {pool.name} allow_ec_overwrites true` (BlueStore only)",
         )
 
 
-def require_room(
-    cluster: OpenCluster, pool: str, footprint: Footprint, claimed_bytes: int, where: list[str]
+def require_capacity(
+    cluster: OpenCluster, pool: str, needed_bytes: int, claimed_bytes: int, where: Sequence[str]
 ) -> None:
-    """Raises LeadlineError(`target-no-space`). What other targets of the plan claim counts as if
-    it went into this pool: near enough, since all draw on the same OSDs."""
+    """Raise LeadlineError(`target-no-space`). Claims of other targets count as if they went into
+    this pool, as all pools use the same OSDs."""
     free = cluster.free_bytes(pool)
-    needed = footprint.span + claimed_bytes
-    if needed > free * (1 - KEEP_FREE_SHARE):
-        others = f", {format_size(claimed_bytes)} of it for other targets" if claimed_bytes else ""
-        raise LeadlineError(
-            errors.TARGET_NO_SPACE,
-            f"the pool {pool!r} takes {format_size(free)} more; the plan needs "
-            f"{format_size(needed)}{others}, and leaves 10 %",
-            context=where,
-            hint="make the plan smaller with --size, or make room",
-        )
+    require_free(
+        f"the pool {pool!r}",
+        free_bytes=free,
+        needed_bytes=needed_bytes,
+        keep_bytes=int(free * KEEP_FREE_SHARE),
+        claimed_bytes=claimed_bytes,
+        context=where,
+    )
 
-
-# Objects of our own in a pool, all in a RADOS namespace of the run's own.
 
 _REMOVED_WITHIN_S = 300.0
 
 
-class RadosTarget(InPool):
-    """`rados:POOL`."""
+class RadosTarget(PoolTarget):
+    """`rados:POOL`: objects in a RADOS namespace of the run."""
 
     def __init__(self, target: Target, cluster: OpenCluster) -> None:
         super().__init__(target, cluster)
@@ -233,7 +225,7 @@ class RadosTarget(InPool):
         where = [f"target {self.name!r}"]
         self.cluster.refuse_unfit()
         require_application(find_pool(self.cluster, self._pool, where), "rados", where)
-        require_room(self.cluster, self._pool, footprint, claimed_bytes, where)
+        require_capacity(self.cluster, self._pool, footprint.span, claimed_bytes, where)
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         token = secrets.token_hex(8)
@@ -245,39 +237,39 @@ class RadosTarget(InPool):
         return (Layer(kind=LayerKind.POOL, name=self._pool),)
 
     def allocated_bytes(self) -> int | None:
-        return None  # told of a pool only, which others use too
+        return None  # Ceph reports it for the whole pool, which has other users
 
     def _remove(self, created: Created) -> tuple[str, ...]:
         return remove_objects(self.cluster.access, created)
 
 
 def remove_objects(access: CephAccess, created: Created) -> tuple[str, ...]:
-    """Remove the objects of a run; what could not be done as sentences."""
+    """Remove the objects of a run; sentences about what failed."""
     pool, _, objects = created.path.removeprefix("rados:").partition("/")
     location = RadosPool(pool=pool, objects=objects, access=access)
     try:
-        asked(cleanup_command(location), "rados", "removing objects", _REMOVED_WITHIN_S)
+        run_tool(cleanup_command(location), "rados", "removing objects", _REMOVED_WITHIN_S)
     except LeadlineError as error:
-        said = "; ".join([error.fact, *error.context[-1:]])
-        return (f"{created.path} could not be removed: {said}",)
+        reason = "; ".join([error.fact, *error.context[-1:]])
+        return (f"{created.path} could not be removed: {reason}",)
     return ()
 
 
 OWNER_KEY = "leadline.owner"
-# `layering` alone unless asked: with an exclusive lock several jobs of one trial would take it from
-# each other at every write, and a client that was killed would hold it for a minute.
+# `layering` alone by default: with an exclusive lock, jobs of one trial would take the lock from
+# each other at every write, and a killed client would hold it for a minute.
 _FEATURES = {
     "layering": "layering",
     "virtualization": "layering,exclusive-lock,object-map,fast-diff,deep-flatten",
 }
-# A client that was killed counts as a watcher of its image for 30 s (osd_client_watch_timeout).
+# A killed client counts as a watcher of its image for 30 s (osd_client_watch_timeout).
 _WATCHED_S = 45.0
-# For what walks over all objects of an image, of which a large one has hundreds of thousands.
+# For commands that visit every object of an image: a large one has hundreds of thousands.
 _WALK_S = 1800.0
 
 
-class RbdTarget(InPool):
-    """`rbd:POOL[/IMAGE]`. `destroy` is what the user consented to lose, word for word."""
+class RbdTarget(PoolTarget):
+    """`rbd:POOL[/IMAGE]`: a new image, or an existing one that `destroy` names."""
 
     def __init__(self, target: Target, cluster: OpenCluster, destroy: Sequence[str]) -> None:
         super().__init__(target, cluster)
@@ -326,98 +318,93 @@ class RbdTarget(InPool):
         if self._url.image:
             self._inspect_image(footprint, where)
         else:
-            require_room(self.cluster, data.name, footprint, claimed_bytes, where)
+            require_capacity(self.cluster, data.name, footprint.span, claimed_bytes, where)
 
     def _choose_pools(self, where: list[str]) -> None:
-        """A lab knows in which pool the metadata of images on its erasure-coded pool lies."""
+        """Put the metadata of an image on an erasure-coded pool into a lab's replicated pool."""
         pool = find_pool(self.cluster, self._url.pool, where)
         if pool.type is not PoolType.ERASURE:
             return
-        beside = self.cluster.lab.metadata_pool(pool.name) if self.cluster.lab else None
-        if beside is None or self._url.image or "data_pool" in self._url.options:
+        metadata = self.cluster.lab.metadata_pool(pool.name) if self.cluster.lab else None
+        if metadata is None or self._url.image or "data_pool" in self._url.options:
             raise LeadlineError(
                 errors.POOL_UNSUITABLE,
                 f"the pool {pool.name!r} is erasure-coded and cannot hold an image's metadata",
                 context=where,
                 hint=f"name the replicated pool for that: rbd:POOL?data_pool={pool.name}",
             )
-        self._pool, self._data_pool = beside, pool.name
+        self._pool, self._data_pool = metadata, pool.name
 
     def _inspect_image(self, footprint: Footprint, where: list[str]) -> None:
-        """The user's own image: there, large enough, and to be written only by consent."""
+        """Check an existing image: it is there, large enough, and written only with consent."""
         spec = f"{self._pool}/{self._url.image}"
         try:
-            told = self._rbd("looking at the image", "info", "--format", "json", spec)
+            info = self._rbd("reading the image", "info", "--format", "json", spec)
         except LeadlineError as error:
             raise LeadlineError(
                 errors.TARGET_INVALID,
                 f"the image {spec!r} cannot be used",
                 context=[*where, *error.context],
-                hint=f"leave the image out (rbd:{self._pool}) for one that Leadline makes itself",
+                hint=f"leave the image out (rbd:{self._pool}) for a new one",
             ) from error
         if self._writes and not self._may_write:
             raise LeadlineError(
                 errors.IMAGE_NOT_CONSENTED,
                 f"the plan would destroy what is in the image {spec!r}",
                 context=where,
-                hint=f"if that is meant, say so: --destroy-data rbd:{spec}; or leave the image "
-                f"out (rbd:{self._pool}) for one that Leadline makes and removes itself",
+                hint=f"to allow that: --destroy-data rbd:{spec}; or leave the image out "
+                f"(rbd:{self._pool}) for a new one, which the run removes",
             )
-        size = int(json.loads(told)["size"])
-        if size < footprint.span:
-            raise LeadlineError(
-                errors.TARGET_NO_SPACE,
-                f"the image {spec!r} has {format_size(size)}; "
-                f"the plan spans {format_size(footprint.span)}",
-                context=where,
-                hint="make the plan smaller with --size",
-            )
+        size = int(json.loads(info)["size"])
+        require_span(f"the image {spec!r}", size, footprint.span, where)
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         self._access = self.cluster.client(dict(self._settings))
         self._span = footprint.span
         if self._url.image:
-            self.cluster.keep(journal)
-            self._look()
+            self.cluster.use_journal(journal)
+            self._read_facts()
             return
         token = secrets.token_hex(8)
         image = f"leadline-{run}-{token}"
         self._note(f"rbd:{self._pool}/{image}", token, journal)
         objects = -(-footprint.span // OBJECT_BYTES)
         data = ("--data-pool", self._data_pool) if self._data_pool else ()
-        features = (f"--image-feature={one}" for one in _FEATURES[self._features].split(","))
+        features = (f"--image-feature={name}" for name in _FEATURES[self._features].split(","))
         spec = f"{self._pool}/{image}"
         size = f"{objects * OBJECT_BYTES}B"
         self._rbd("making an image", "create", "--size", size, *features, *data, spec)
         self._rbd("labelling an image", "image-meta", "set", spec, OWNER_KEY, f"{run} {token}")
         self._image = image
-        self._look()
+        self._read_facts()
 
     def settle(self, written_at_s: float) -> None:
         spec = f"{self._pool}/{self._image}"
-        self._allocated = self._held()
+        self._allocated = self._used_bytes()
         if self._allocated < self._span:
             raise LeadlineError(
                 errors.PREFILL_FAILED,
                 f"the image {spec} holds {format_size(self._allocated)} of the "
                 f"{format_size(self._span)} that were written",
-                hint="reads of what it does not hold would be answered without I/O",
+                hint="reads of unallocated parts complete without I/O",
             )
         if "rbd_read_from_replica_policy" in dict(self._settings) and not self._data_pool:
-            self._write_others()
+            self._write_other_objects()
         super().settle(written_at_s)
 
-    def _held(self) -> int:
-        """Bytes of the image that are allocated."""
+    def _used_bytes(self) -> int:
+        """Allocated bytes of the image."""
         spec = f"{self._pool}/{self._image}"
-        told = self._rbd("looking at what is written", "du", "--format", "json", spec)
-        return int(json.loads(told)["images"][0]["used_size"])
+        usage = self._rbd("measuring the image", "du", "--format", "json", spec)
+        return int(json.loads(usage)["images"][0]["used_size"])
 
-    def _write_others(self) -> None:
-        """Small objects into every placement group, and away again. A replica answers reads of an
-        object only once a later write in its placement group has told it that the object's own
-        last write is stable (can_serve_replica_read in Ceph's PGLog); behind a prefill there is
-        none, and every localized read would go to the primary after all."""
+    def _write_other_objects(self) -> None:
+        """Write small objects into every placement group, and remove them.
+
+        A replica serves reads of an object only after a later write in its placement group has
+        marked the object's last write as stable (can_serve_replica_read in Ceph's PGLog). After a
+        prefill there is none, and every localized read would go to the primary.
+        """
         names = f"{self._image}-{secrets.token_hex(4)}"
         created = Created(
             target=self.name,
@@ -435,15 +422,15 @@ class RbdTarget(InPool):
             self._journal.note_removed(created)
 
     def layers(self) -> tuple[Layer, ...]:
-        told = {**self._facts, "admin_socket": str(self.cluster.sockets)}
-        return image_layers(self._pool, self._image, LIBRBD, told)
+        facts = {**self._facts, "admin_socket": str(self.cluster.sockets)}
+        return image_layers(self._pool, self._image, LIBRBD, facts)
 
-    def _look(self) -> None:
-        """Keep what the cluster tells of the image; that it does not answer shows soon enough."""
+    def _read_facts(self) -> None:
+        """Read the cluster's description of the image; a failure will show in the prefill."""
         with suppress(LeadlineError):
             spec = f"{self._pool}/{self._image}"
-            told = self._rbd("looking at the image", "info", "--format", "json", spec)
-            self._facts = parse_image_info(told)
+            info = self._rbd("reading the image", "info", "--format", "json", spec)
+            self._facts = parse_image_info(info)
 
     def allocated_bytes(self) -> int | None:
         return self._allocated
@@ -458,10 +445,10 @@ class RbdTarget(InPool):
 def client_settings(
     url: TargetUrl, here: str, where: Sequence[str] = ()
 ) -> tuple[tuple[str, str], ...]:
-    """What the client is told over the cluster's own configuration; `here` is its place in the
-    CRUSH tree, where a lab knows it. Raises LeadlineError(`target-invalid`)."""
-    # The client's cache would answer reads and take writes in the cluster's stead, as the page
-    # cache does for files; direct I/O on a mapped image has none either.
+    """Settings of the client that override the cluster's configuration; `here` is its CRUSH
+    location, if a lab knows it. Raises LeadlineError(`target-invalid`)."""
+    # The client's cache would serve I/O instead of the cluster; direct I/O on a mapped image has
+    # no cache either.
     settings = {"rbd_cache": "false"}
     policy = url.options.get("read_policy", "default")
     if policy != "default":
@@ -471,7 +458,7 @@ def client_settings(
         if not (given or here):
             raise LeadlineError(
                 errors.TARGET_INVALID,
-                "read_policy=localize needs to know where this client is",
+                "read_policy=localize needs the location of this client",
                 context=where,
                 hint="add &crush_location=zone:NAME (TYPE:NAME, more of them with |)",
             )
@@ -480,29 +467,29 @@ def client_settings(
 
 
 def remove_image(access: CephAccess, created: Created) -> tuple[str, ...]:
-    """Remove an image that carries our token; what could not be done as sentences."""
+    """Remove an image with the run's token; sentences about what failed."""
     spec = created.path.removeprefix("rbd:")
     pool, _, image = spec.partition("/")
     try:
-        there = ask(access, "rbd", ("ls", "--format", "json", pool), "listing images")
-        if image not in json.loads(there):
+        images = ask(access, "rbd", ("ls", "--format", "json", pool), "listing images")
+        if image not in json.loads(images):
             return ()
         label = ask(
             access, "rbd", ("image-meta", "ls", "--format", "json", spec), "reading its labels"
         )
         owner = str(json.loads(label or "{}").get(OWNER_KEY, ""))
-        # Killed between making and labelling: its name holds the token that only we know.
+        # A session that was killed before labelling the image left the token in its name.
         if not owner.endswith(created.token) and created.token not in image:
-            return (f"{created.path} carries another owner's mark and was left alone",)
+            return (f"{created.path} carries the mark of another owner and was kept",)
         _remove(access, spec)
     except LeadlineError as error:
-        said = "; ".join([error.fact, *error.context[-1:]])
-        return (f"{created.path} could not be removed: {said}",)
+        reason = "; ".join([error.fact, *error.context[-1:]])
+        return (f"{created.path} could not be removed: {reason}",)
     return ()
 
 
 def _remove(access: CephAccess, spec: str) -> None:
-    """`rbd rm`, as long as a client that was killed counts as one that watches the image."""
+    """Run `rbd rm`; retry while a killed client counts as a watcher of the image."""
     end = time.monotonic() + _WATCHED_S
     while True:
         try:
@@ -516,17 +503,15 @@ def _remove(access: CephAccess, spec: str) -> None:
             return
 
 
-# A folder on a mounted CephFS, checked to be one before anything is written.
-
 FILESYSTEMS = frozenset({"ceph", "fuse.ceph", "fuse.ceph-fuse"})
 
 
-class CephfsTarget(OnCluster, DirectoryTarget):
-    """`cephfs:/mounted/path`, or `cephfs:FOLDER` of the mount that a lab makes itself."""
+class CephfsTarget(CephTarget, DirectoryTarget):
+    """`cephfs:/mounted/path`, or `cephfs:FOLDER` on the mount of a lab."""
 
     def __init__(self, target: Target, cluster: OpenCluster) -> None:
         DirectoryTarget.__init__(self, target)
-        OnCluster.__init__(self, target, cluster)
+        CephTarget.__init__(self, target, cluster)
         self._named = target.parsed.location
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
@@ -541,7 +526,7 @@ class CephfsTarget(OnCluster, DirectoryTarget):
         if lab is None or lab.cephfs is None:
             raise LeadlineError(
                 errors.NOT_CEPHFS,
-                f"the cluster {self.cluster.name!r} has no mount of its own for {self._named!r}",
+                f"the cluster {self.cluster.name!r} has no CephFS mount for {self._named!r}",
                 context=[f"target {self.name!r}"],
                 hint="name the mounted path: cephfs:/mounted/path",
             )
@@ -554,25 +539,24 @@ class CephfsTarget(OnCluster, DirectoryTarget):
             at = f" (mounted at {mount.mount_point})" if mount else ""
             raise LeadlineError(
                 errors.NOT_CEPHFS,
-                f"{str(self.parent)!r} lies on {found or 'an unknown filesystem'}{at}, not on "
-                "CephFS",
+                f"{str(self.parent)!r} is on {found or 'an unknown filesystem'}{at}, not on CephFS",
                 context=[f"target {self.name!r}"],
-                hint="mount the filesystem (mount -t ceph, or ceph-fuse) and look again; "
-                f"to measure what is there: dir:{self.parent}",
+                hint="mount the filesystem (mount -t ceph, or ceph-fuse) and run again; "
+                f"to measure the present one: dir:{self.parent}",
             )
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        self.cluster.keep(journal)
+        self.cluster.use_journal(journal)
         DirectoryTarget.acquire(self, footprint, run, journal)
 
-    def _look_below(self) -> tuple[Layer, ...]:
-        """The mount, and the pool that the folder's data goes to, where the cluster tells it."""
-        mount = super()._look_below()
+    def _read_layers(self) -> tuple[Layer, ...]:
+        """The mount, and the pool of the folder's data where its layout names it."""
+        mount = super()._read_layers()
         pool = self._data_pool()
         return (*mount, Layer(kind=LayerKind.POOL, name=pool)) if mount and pool else mount
 
     def _data_pool(self) -> str:
-        """By the layout of the nearest folder that has one (ceph.dir.layout.pool)."""
+        """The pool in the layout of the nearest folder that has one (ceph.dir.layout.pool)."""
         for folder in (self.parent, *self.parent.parents):
             try:
                 return os.getxattr(folder, "ceph.dir.layout.pool").decode("utf-8", "replace")
@@ -582,7 +566,7 @@ class CephfsTarget(OnCluster, DirectoryTarget):
 
     def release(self) -> tuple[str, ...]:
         left = self.cluster.restore()
-        # A mount that goes with its lab may not answer any more.
+        # The mount of a lab that is being destroyed may not answer.
         return left if self.cluster.temporary else (*left, *DirectoryTarget.release(self))
 
     def present(self) -> bool:

@@ -1,5 +1,5 @@
-# Make our folder on host NUMBER: FOLDER RUN TOKEN NUMBER. Says whose it is: with a filesystem that
-# several hosts mount, that of the first who made it; and a command that was lost may come again.
+# Make the run's folder on host NUMBER: FOLDER RUN TOKEN NUMBER. Prints the number of the host that
+# made it: several hosts may mount one filesystem, and a lost command is repeated.
 folder=$1 run=$2 token=$3 number=$4
 owner=$folder/.leadline-owner
 if mkdir -- "$folder"; then

@@ -1,4 +1,4 @@
-"""A directory on each of several hosts, which are reached by ssh and generate the load together."""
+"""The target `hosts:`: a directory on each of several load generators, reached by ssh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from leadline import errors
-from leadline.archive.records import CacheDrop, Created, RoundTrip
+from leadline.archive.records import CacheDrop, Created
 from leadline.connect.shell import Shell, run_repeatable
 from leadline.connect.ssh import SshHost, SshShell, require_serving
 from leadline.engines.fio.choice import INSTALL, require_version
@@ -26,20 +26,16 @@ from leadline.plan.target_url import TargetKind, TargetUrl, parse_target_url
 from leadline.probes.watches.base import Watches
 from leadline.probes.watches.host import RemoteMachine, ResourceWatch
 from leadline.runner.ports import Hosts, Journal, Watch
-from leadline.targets.clusters import SETTLE_S
-from leadline.targets.local import KEEP_FREE_SHARE, OneForAll
-from leadline.units import format_size
-
-# What a host is for load: whether it has what is needed, and room.
+from leadline.targets.base import KEEP_FREE_SHARE, SETTLE_S, LastingTarget, require_free
 
 PROGRAMS = ("fio", "setsid", "env", "find", "stat", "awk", "paste")
-_LOOK_S = 45.0
+_PROBE_S = 45.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """A directory of a host: the size and the free bytes of its filesystem, and what that lies
-    on. `machine` is of one value for all names of one machine, and for containers on it."""
+class HostProbe:
+    """The filesystem of a directory on a host. `source` is its device or network share; `machine`
+    is the same for all names of a machine and for all containers on it."""
 
     host: str
     path: str
@@ -51,21 +47,21 @@ class Look:
 
     @property
     def on_network(self) -> bool:
-        """`server:/export`, `user@fsid.name=/`, `//server/share` against `/dev/x` and `tmpfs`."""
+        """`server:/export`, `user@fsid.name=/`, `//server/share`, unlike `/dev/x` and `tmpfs`."""
         return ":" in self.source or "@" in self.source or self.source.startswith("//")
 
     @property
     def volume(self) -> tuple[str, str]:
-        """What gives it space: of one name on several hosts only behind a network."""
+        """Identity of the storage: shared by several hosts only on a network filesystem."""
         return ("" if self.on_network else self.host, self.source)
 
 
-def look(shell: Shell, host: str, path: str) -> Look:
-    """Raises LeadlineError for the first of what speaks against the host."""
-    script = (resources.files("leadline.targets") / "host_look.sh").read_text("utf-8")
-    said = run_repeatable(shell, script, path, *PROGRAMS, bound_s=_LOOK_S)
-    lines = [line.partition(" ") for line in said.text.splitlines()]
-    told = {key: value for key, _, value in lines}
+def probe_host(shell: Shell, host: str, path: str) -> HostProbe:
+    """Probe a host's directory. Raises LeadlineError for the first reason that forbids its use."""
+    script = (resources.files("leadline.targets") / "host_probe.sh").read_text("utf-8")
+    result = run_repeatable(shell, script, path, *PROGRAMS, bound_s=_PROBE_S)
+    lines = [line.partition(" ") for line in result.text.splitlines()]
+    facts = {key: value for key, _, value in lines}
     lacks = [value for key, _, value in lines if key == "lacks"]
     where = f"on the host {host!r}"
 
@@ -77,38 +73,38 @@ def look(shell: Shell, host: str, path: str) -> Look:
     if lacks:
         raise fault(
             errors.HOST_UNREACHABLE,
-            f"{', '.join(lacks)} cannot be had",
+            f"{', '.join(lacks)} cannot be found",
             "the host needs a shell, GNU coreutils, findutils, awk and util-linux",
         )
-    require_version(told.get("fio", ""), where)
-    match told.get("directory"):
+    require_version(facts.get("fio", ""), where)
+    match facts.get("directory"):
         case "missing":
             raise fault(
                 errors.TARGET_INVALID,
-                f"there is no {path!r} that this user can see",
-                "name a directory that exists on every host; Leadline makes its own folder inside",
+                f"{path!r} is not visible to this user",
+                "name a directory that exists on every host; Leadline makes a folder in it",
             )
         case "none":
-            raise fault(errors.TARGET_INVALID, f"{path!r} is no directory", "name a directory")
+            raise fault(errors.TARGET_INVALID, f"{path!r} is not a directory", "name a directory")
         case "read-only":
             raise fault(
                 errors.TARGET_READ_ONLY,
                 f"{path!r} cannot be written by this user",
-                "Leadline makes a folder of its own there, so it must be able to write",
+                "Leadline makes a folder there, so this user must be able to write",
             )
     try:
-        block, blocks, free = map(int, told["room"].split())
-        filesystem, _, source = told["lies-on"].partition(" ")
+        block, blocks, free = map(int, facts["capacity"].split())
+        filesystem, _, source = facts["mounted"].partition(" ")
     except (KeyError, ValueError) as error:
         raise fault(
             errors.HOST_UNREACHABLE,
-            f"the room at {path!r} cannot be told ({said.error_line})",
+            f"the free space of {path!r} is unknown ({result.error_line})",
             "the host needs GNU coreutils: stat and df",
         ) from error
-    return Look(
+    return HostProbe(
         host=host,
         path=path,
-        machine=told.get("machine", "") or host,
+        machine=facts.get("machine", "") or host,
         size_bytes=block * blocks,
         free_bytes=block * free,
         filesystem=filesystem,
@@ -116,39 +112,35 @@ def look(shell: Shell, host: str, path: str) -> Look:
     )
 
 
-def require_room(needs: Mapping[str, tuple[Look, int]]) -> list[LeadlineError]:
-    """What speaks against laying out so many bytes on each host; hosts that mount one filesystem
-    are added up."""
-    groups: dict[tuple[str, str], list[tuple[Look, int]]] = defaultdict(list)
-    for one, needed_bytes in needs.values():
-        groups[one.volume].append((one, needed_bytes))
+def find_full_hosts(needs: Sequence[tuple[HostProbe, int]]) -> list[LeadlineError]:
+    """The filesystems that are too small for the bytes needed on them; those that several hosts
+    mount get the sum."""
+    groups: dict[tuple[str, str], list[tuple[HostProbe, int]]] = defaultdict(list)
+    for probe, needed_bytes in needs:
+        groups[probe.volume].append((probe, needed_bytes))
     faults = []
     for group in groups.values():
         first = group[0][0]
-        needed_bytes = sum(needed for _, needed in group)
-        keep = int(first.size_bytes * KEEP_FREE_SHARE)
-        if first.free_bytes - needed_bytes >= keep:
-            continue
-        hosts = ", ".join(repr(one.host) for one, _ in group)
-        faults.append(
-            LeadlineError(
-                errors.TARGET_NO_SPACE,
-                f"{first.path!r} on {hosts} has {format_size(first.free_bytes)} free; the plan "
-                f"needs {format_size(needed_bytes)} and leaves {format_size(keep)} (10 %)",
-                hint="make the plan smaller with --size, or make room",
+        try:
+            require_free(
+                f"{first.path!r} on {', '.join(repr(probe.host) for probe, _ in group)}",
+                free_bytes=first.free_bytes,
+                needed_bytes=sum(needed for _, needed in group),
+                keep_bytes=int(first.size_bytes * KEEP_FREE_SHARE),
             )
-        )
+        except LeadlineError as error:
+            faults.append(error)
     return faults
 
 
 METHOD = "dd oflag=nocache on each host, read back by fincore"
-# The first client's files bear no number.
+# File names of the first client have no client number.
 _OF_CLIENT = re.compile(re.escape(DATA_FILE).replace(r"\{job\}", r"c(\d+)\..*"))
 _SHORT_S = 30.0
-# A large file that was written through the page cache may take long to write back.
+# The page cache may hold much of a large file, which takes time to write back.
 _DROP_S = 600.0
 _UNABLE = 3
-_HELD = 'test -f "$1/.leadline-owner"'
+_IS_PRESENT = 'test -f "$1/.leadline-owner"'
 _ALLOCATED = """\
 find "$1" -maxdepth 1 -type f ! -name .leadline-owner -exec stat -c '%b %B' {} + |
     awk '{ sum += $1 * $2 } END { printf "%d", sum }'"""
@@ -157,8 +149,8 @@ _LISTED = 'find "$1" -mindepth 1 -maxdepth 1 -type f ! -name .leadline-owner -ex
 _T = TypeVar("_T")
 
 
-class HostsTarget(OneForAll):
-    """`hosts:a,b:/path`. Client k works on host k, and round again."""
+class HostsTarget(LastingTarget):
+    """`hosts:a,b:/path`. Clients are assigned to hosts round-robin."""
 
     def __init__(self, target: Target, note: Callable[[str], None] = lambda sentence: None) -> None:
         self.name = target.name
@@ -166,11 +158,11 @@ class HostsTarget(OneForAll):
         self._hosts = target.parsed.hosts
         self._path = target.parsed.path_on_hosts
         self._shells = {host: SshShell(host) for host in self._hosts}
-        self._looks: Mapping[str, Look] = {}
+        self._probes: Mapping[str, HostProbe] = {}
         self._folder = ""
         self._token = ""
         self._created: dict[str, Created] = {}
-        # By host, whose folder its own is.
+        # The host that made the folder of each host.
         self._owners: Mapping[str, str] = {}
         self._journal: Journal | None = None
         self._files: set[str] = set()
@@ -187,41 +179,44 @@ class HostsTarget(OneForAll):
 
     @property
     def sharing(self) -> Mapping[str, str]:
-        """The hosts whose folder is that of another host, as they mount the same filesystem, and
-        that host."""
-        return {host: whose for host, whose in self._owners.items() if whose != host}
+        """Hosts that mount the same filesystem as another host, with the host that made the
+        folder."""
+        return {host: owner for host, owner in self._owners.items() if owner != host}
 
     def volume(self) -> object:
-        return None  # only the hosts could tell
+        return None  # this machine does not know the hosts' storage
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
-        """All faults of all hosts are told at once."""
+        """Raise one LeadlineError with the faults of all hosts."""
         if not footprint.clients:
             raise LeadlineError(
                 errors.TARGET_INVALID,
-                "on hosts the I/O is done by clients, and the plan asks for none",
+                "on hosts clients do the I/O, and the plan has none",
                 context=[f"target {self.name!r}"],
                 hint=f"write `clients: {len(self._hosts)}` in the workload or in a level",
             )
 
-        def one(host: str) -> Look | LeadlineError:
+        def probe(host: str) -> HostProbe | LeadlineError:
+            shell = self._shells[host]
             try:
-                seen = look(self._shells[host], host, self._path)
-                require_serving(SshHost(host=host, path=self._path, shell=self._shells[host]))
-                return seen
+                found = probe_host(shell, host, self._path)
+                require_serving(SshHost(host=host, path=self._path, shell=shell))
+                return found
             except LeadlineError as error:
                 return error
 
-        seen = self._everywhere(one)
-        faults = [found for found in seen.values() if isinstance(found, LeadlineError)]
-        self._looks = {host: found for host, found in seen.items() if isinstance(found, Look)}
-        needs = self._needs(footprint)
-        faults += require_room({host: (self._looks[host], needs[host]) for host in self._looks})
+        probed = self._on_all(probe)
+        faults = [found for found in probed.values() if isinstance(found, LeadlineError)]
+        self._probes = {
+            host: found for host, found in probed.items() if isinstance(found, HostProbe)
+        }
+        needs = self._needed_bytes(footprint)
+        faults += find_full_hosts([(found, needs[host]) for host, found in self._probes.items()])
         if faults:
-            raise _together(faults, self.name, len(self._hosts))
+            raise _join_faults(faults, self.name, len(self._hosts))
 
-    def _needs(self, footprint: Footprint) -> Mapping[str, int]:
-        """Bytes of the files that each host will hold."""
+    def _needed_bytes(self, footprint: Footprint) -> Mapping[str, int]:
+        """Bytes of the files on each host."""
         needs = dict.fromkeys(self._hosts, footprint.job_file_bytes)
         for name, size in footprint.files.items():
             match = _OF_CLIENT.fullmatch(name)
@@ -242,45 +237,43 @@ class HostsTarget(OneForAll):
 
         def make(host: str) -> str:
             number = str(self._hosts.index(host) + 1)
-            said = run_repeatable(
+            result = run_repeatable(
                 self._shells[host], script, folder, run, token, number, bound_s=_SHORT_S
             )
-            if said.status:
+            if result.status:
                 raise LeadlineError(
                     errors.TARGET_READ_ONLY,
                     f"no folder can be made in {self._path!r} on the host {host!r}: "
-                    f"{said.error_line}",
+                    f"{result.error_line}",
                     context=[f"target {self.name!r}"],
                 )
-            return self._hosts[int(said.text) - 1]
+            return self._hosts[int(result.text) - 1]
 
-        self._owners = self._everywhere(make)
+        self._owners = self._on_all(make)
         for host in self.sharing:
             journal.note_removed(self._created.pop(host))
         self._folder = folder
-        self._tell_what_is_one()
+        self._note_shared()
 
-    def _tell_what_is_one(self) -> None:
-        machines = {host: one.machine for host, one in self._looks.items()}
-        for kind, of in (("on one machine", machines), ("in one shared folder", self._owners)):
-            alike: dict[str, list[str]] = defaultdict(list)
-            for host, which in of.items():
-                alike[which].append(host)
-            for hosts in alike.values():
+    def _note_shared(self) -> None:
+        """Report hosts that are one machine, or share one folder."""
+        machines = {host: probe.machine for host, probe in self._probes.items()}
+        for kind, owners in (("on one machine", machines), ("in one shared folder", self._owners)):
+            groups: dict[str, list[str]] = defaultdict(list)
+            for host, owner in owners.items():
+                groups[owner].append(host)
+            for hosts in groups.values():
                 if len(hosts) > 1:
                     self._note(f"{self.name}: {', '.join(hosts)} work {kind}")
 
     def settle(self, written_at_s: float) -> None:
-        """As long as on clusters, where the data lies behind a network: nobody here can see how
-        long writing back takes there."""
-        if any(one.on_network for one in self._looks.values()):
+        """Wait as long as on clusters where the data is on a network filesystem: this machine
+        cannot see when its writes are done."""
+        if any(probe.on_network for probe in self._probes.values()):
             time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
 
-    def prepare(self) -> tuple[RoundTrip, ...]:
-        return ()
-
     def watch(self, folder: Path) -> Watch | None:
-        """Each host makes load; what stores the data behind a network is none of ours to see."""
+        """Record the load generators; the storage of a network filesystem is not visible."""
         machines = [
             RemoteMachine(name=host, shell=self._shells[host], roles=(Role.CLIENT,))
             for host in self._hosts
@@ -288,45 +281,45 @@ class HostsTarget(OneForAll):
         return Watches(ResourceWatch(machines, folder))
 
     def present(self) -> bool:
-        return all(self._everywhere(lambda host: self._ask(host, _HELD) is not None).values())
+        return all(self._on_all(lambda host: self._query(host, _IS_PRESENT) is not None).values())
 
     def drop_caches(self) -> CacheDrop | None:
-        """On every host, as each caches for itself what they share."""
+        """Drop the cache of every host: each host caches shared files for itself."""
 
         def drop(host: str) -> tuple[int, ...] | None:
-            said = run_repeatable(
+            result = run_repeatable(
                 self._shells[host], _script("drop"), self._folder, bound_s=_DROP_S
             )
-            if said.status == _UNABLE:
+            if result.status == _UNABLE:
                 return None
-            if said.status:
-                raise OSError(f"caches of the host {host!r}: {said.error_line}")
-            return tuple(map(int, said.text.split()))
+            if result.status:
+                raise OSError(f"caches of the host {host!r}: {result.error_line}")
+            return tuple(map(int, result.text.split()))
 
-        found = list(self._everywhere(drop).values())
-        known = [one for one in found if one is not None and len(one) == 2]
+        found = list(self._on_all(drop).values())
+        known = [sizes for sizes in found if sizes is not None and len(sizes) == 2]
         if len(known) < len(found):
             return None
-        before, after = (sum(one[index] for one in known) for index in (0, 1))
+        before, after = (sum(sizes[index] for sizes in known) for index in (0, 1))
         return CacheDrop(method=METHOD, resident_before_bytes=before, resident_after_bytes=after)
 
     def allocated_bytes(self) -> int | None:
-        told = [self._ask(host, _ALLOCATED) for host in self._created]
-        return sum(int(one) for one in told if one) if all(told) else None
+        sizes = [self._query(host, _ALLOCATED) for host in self._created]
+        return sum(int(size) for size in sizes if size) if all(sizes) else None
 
     def filesystem(self) -> str:
-        return ", ".join(sorted({one.filesystem for one in self._looks.values()} - {""}))
+        return ", ".join(sorted({probe.filesystem for probe in self._probes.values()} - {""}))
 
     def note_files(self) -> None:
         for host in self._created:
-            self._files |= set((self._ask(host, _LISTED) or "").splitlines())
+            self._files |= set((self._query(host, _LISTED) or "").splitlines())
 
     def release(self) -> tuple[str, ...]:
         def remove(host: str) -> tuple[str, ...]:
             return _removed(self._shells[host], self._created[host], self._files)
 
         left: list[str] = []
-        for host, problems in self._everywhere(remove, tuple(self._created)).items():
+        for host, problems in self._on_all(remove, tuple(self._created)).items():
             left += problems
             if not problems and self._journal is not None:
                 self._journal.note_removed(self._created.pop(host))
@@ -334,26 +327,26 @@ class HostsTarget(OneForAll):
             shell.close()
         return tuple(left)
 
-    def _ask(self, host: str, script: str) -> str | None:
-        """stdout of a script that gets our folder; None where it failed."""
-        said = run_repeatable(self._shells[host], script, self._folder, bound_s=_SHORT_S)
-        return None if said.status else said.text
+    def _query(self, host: str, script: str) -> str | None:
+        """stdout of a script that gets the folder; None where it failed."""
+        result = run_repeatable(self._shells[host], script, self._folder, bound_s=_SHORT_S)
+        return None if result.status else result.text
 
-    def _everywhere(
-        self, ask: Callable[[str], _T], hosts: Sequence[str] | None = None
+    def _on_all(
+        self, call: Callable[[str], _T], hosts: Sequence[str] | None = None
     ) -> dict[str, _T]:
-        """What is asked of every host, of all at once. Raises what the first of them does."""
-        asked = self._hosts if hosts is None else hosts
-        with ThreadPoolExecutor(max_workers=max(1, len(asked))) as pool:
-            return dict(zip(asked, pool.map(ask, asked), strict=True))
+        """Call a function for all hosts in parallel. Raises what the first of them raises."""
+        used = self._hosts if hosts is None else hosts
+        with ThreadPoolExecutor(max_workers=max(1, len(used))) as pool:
+            return dict(zip(used, pool.map(call, used), strict=True))
 
 
 def remove_from_host(created: Created) -> tuple[str, ...]:
-    """Remove a folder that a killed session left on a host; what could not be done as sentences."""
+    """Remove a folder that a killed session left on a host; sentences about what failed."""
     try:
         (host,) = parse_target_url(created.path).hosts
     except ValueError:
-        return (f"{created.path} names no host and was left alone",)
+        return (f"{created.path} names no host and was kept",)
     shell = SshShell(host)
     try:
         return _removed(shell, created)
@@ -366,21 +359,21 @@ def _removed(
 ) -> tuple[str, ...]:
     folder = PurePosixPath(parse_target_url(created.path).path_on_hosts)
     if not (folder.name.startswith("leadline-") and folder.name.endswith(f"-{created.token}")):
-        return (f"{created.path} has no name of ours and was left alone",)
+        return (f"{created.path} has no name of Leadline's and was kept",)
     given = "".join(f"{name}\n" for name in sorted(names) if "/" not in name and "\n" not in name)
     try:
-        said = run_repeatable(
+        result = run_repeatable(
             shell, _script("remove"), str(folder), created.token,
             given=given.encode("utf-8", "surrogateescape"), bound_s=_SHORT_S,
         )  # fmt: skip
     except LeadlineError as error:
         return (f"{created.path} could not be removed: {error.fact}",)
-    if said.status:
-        return (f"{created.path} could not be removed: {said.error_line}",)
-    return (f"{created.path} {said.text}",) if said.text else ()
+    if result.status:
+        return (f"{created.path} could not be removed: {result.error_line}",)
+    return (f"{created.path} {result.text}",) if result.text else ()
 
 
-def _together(faults: Sequence[LeadlineError], target: str, hosts: int) -> LeadlineError:
+def _join_faults(faults: Sequence[LeadlineError], target: str, hosts: int) -> LeadlineError:
     first = faults[0]
     where = f"target {target!r}"
     if len(faults) == 1:
@@ -389,8 +382,8 @@ def _together(faults: Sequence[LeadlineError], target: str, hosts: int) -> Leadl
         )
     return LeadlineError(
         first.kind,
-        f"{len(faults)} things speak against the {hosts} hosts",
-        context=[where, *(f"{one.fact} [{one.kind.code}]" for one in faults)],
+        f"the {hosts} hosts have {len(faults)} faults",
+        context=[where, *(f"{fault.fact} [{fault.kind.code}]" for fault in faults)],
         hint=first.hint,
     )
 

@@ -1,5 +1,8 @@
-"""An RBD image made a block device of this machine: by the kernel's client (krbd) where there is
-one, else by rbd-fuse, which shows it as a file, with a loop device on each stretch of it."""
+"""An RBD image as block devices of this machine, for the file systems of the shared image.
+
+The kernel's client (krbd) maps it where it exists; else rbd-fuse shows it as a file, and each
+stretch gets a loop device.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,16 @@ from leadline.connect import programs
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.lab import processes
-from leadline.targets import zfs
+from leadline.targets import zfs_daemon
 from leadline.targets.zfs import mount_folder
-from leadline.text import visible
-
-# What a stand is called: all that is made to put file systems on an RBD image of our own, each
-# thing of it named by one token, so that it is found again behind a kill -9.
 
 SCHEME = "shared:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandNames:
-    """Names of one stand; `image` is `leadline-RUN-TOKEN` in the Ceph pool `pool`."""
+class SharedImageNames:
+    """Names of a shared image and of all that is made on it: each holds one token, by which it is
+    found after a kill -9. `image` is `leadline-RUN-TOKEN` in the Ceph pool `pool`."""
 
     pool: str
     image: str
@@ -37,7 +37,7 @@ class StandNames:
 
     @property
     def url(self) -> str:
-        """How the journal calls it."""
+        """The name in the journal."""
         return f"{SCHEME}{self.pool}/{self.image}"
 
     @property
@@ -50,7 +50,7 @@ class StandNames:
 
     @property
     def exposed(self) -> Path:
-        """Where rbd-fuse is mounted."""
+        """The mount point of rbd-fuse."""
         return self.folder / "image"
 
     @property
@@ -60,7 +60,7 @@ class StandNames:
 
     @property
     def socket(self) -> Path:
-        """The admin socket of rbd-fuse; such a path has 107 bytes at most."""
+        """The admin socket of rbd-fuse; its path may have 107 bytes."""
         return self.folder / "rbd-fuse.asok"
 
     @property
@@ -73,7 +73,7 @@ class StandNames:
 
     @property
     def datasets(self) -> Path:
-        """Where the datasets are mounted, each in a folder of it."""
+        """The parent of the datasets' mount points."""
         return self.folder / "zfs"
 
     @property
@@ -81,10 +81,10 @@ class StandNames:
         return self.folder / "zfs-fuse.pid"
 
 
-def names_of(url: str, token: str) -> StandNames:
-    """The stand that a journal tells of."""
+def parse_names(url: str, token: str) -> SharedImageNames:
+    """The names of the shared image in an entry of a journal."""
     pool, _, image = url.removeprefix(SCHEME).partition("/")
-    return StandNames(pool=pool, image=image, token=token)
+    return SharedImageNames(pool=pool, image=image, token=token)
 
 
 RBD_FUSE = "rbd-fuse"
@@ -92,17 +92,17 @@ Run = Callable[..., tuple[int | None, str, str]]
 _BLOCK = Path("/sys/block")
 _BUS = Path("/sys/bus/rbd")
 _NAMESPACE = Path("/proc/self/ns/mnt")
-# What rbd says where the monitors speak only Ceph's second protocol, which the kernel has to be
-# told to speak (5.11 and newer).
-_NO_FIRST_PROTOCOL = "possible ms_mode mismatch"
+# The message of rbd where the monitors only use Ceph's second protocol, which the kernel (5.11 and
+# newer) uses on request.
+_NEEDS_MSGR2 = "possible ms_mode mismatch"
 _SHOWN_WITHIN_S = 30.0
 _COMMAND_S = 60.0
 _BUSY_S = 15.0
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 
 
-def by_kernel(run: Run = programs.run) -> bool:
-    """Whether the kernel here has a client of RBD; its module is loaded if need be."""
+def has_krbd(run: Run = programs.run) -> bool:
+    """Whether the kernel has an RBD client; loads its module if necessary."""
     if _BUS.exists():
         return True
     modprobe = programs.find("modprobe")
@@ -110,13 +110,13 @@ def by_kernel(run: Run = programs.run) -> bool:
 
 
 def require_possible(where: list[str]) -> None:
-    """Raises LeadlineError(`image-not-mapped`) where no client can be used here."""
+    """Raise LeadlineError(`image-not-mapped`) where this machine cannot use any client."""
     missing = [
         f"no {program!r} ({package})"
         for program, package in (("losetup", "mount"), ("mkfs.ext4", "e2fsprogs"))
         if programs.find(program) is None
     ]
-    if not by_kernel():
+    if not has_krbd():
         if programs.find(RBD_FUSE) is None:
             missing.append(f"neither the kernel's module rbd nor {RBD_FUSE!r} (rbd-fuse)")
         elif not Path("/dev/fuse").exists():
@@ -136,21 +136,21 @@ def require_possible(where: list[str]) -> None:
 
 
 def map_by_kernel(access: CephAccess, spec: str, run: Run = programs.run) -> Path:
-    """The device of an image. Raises LeadlineError(`image-not-mapped`), also for one that takes
-    no writes."""
+    """Map an image; its device. Raises LeadlineError(`image-not-mapped`), also for a read-only
+    device."""
     status, out, err = run(*access.command("rbd", "device", "map", spec), bound_s=_COMMAND_S)
-    if status != 0 and _NO_FIRST_PROTOCOL in err:
+    if status != 0 and _NEEDS_MSGR2 in err:
         newer = ("-o", "ms_mode=prefer-crc")
-        again = access.command("rbd", "device", "map", *newer, spec)
-        status, out, err = run(*again, bound_s=_COMMAND_S)
+        command = access.command("rbd", "device", "map", *newer, spec)
+        status, out, err = run(*command, bound_s=_COMMAND_S)
     if status != 0:
-        said = [line for line in (err + out).splitlines() if line.strip()]
+        lines = [line for line in (err + out).splitlines() if line.strip()]
         raise LeadlineError(
             errors.IMAGE_NOT_MAPPED,
             f"the kernel does not map the image {spec}",
-            context=said[-3:] if status is not None else [f"no answer within {_COMMAND_S:g} s"],
-            hint="`dmesg` tells what it lacks: a feature of the image or of the cluster, or the "
-            "right to write to the pool",
+            context=lines[-3:] if status is not None else [f"no answer within {_COMMAND_S:g} s"],
+            hint="`dmesg` shows the reason: a feature of the image or of the cluster, or the "
+            "permission to write to the pool",
         )
     device = Path(out.strip().splitlines()[-1])
     if (_BLOCK / device.name / "ro").exists() and _word(device.name, "ro") == "1":
@@ -158,14 +158,14 @@ def map_by_kernel(access: CephAccess, spec: str, run: Run = programs.run) -> Pat
         raise LeadlineError(
             errors.IMAGE_NOT_MAPPED,
             f"the kernel maps the image {spec} read-only",
-            context=[f"{device} takes no writes"],
+            context=[f"{device} is read-only"],
             hint="does the user of Ceph have write access to the pool (`ceph auth get`)?",
         )
     return device
 
 
-def show_by_fuse(access: CephAccess, names: StandNames) -> Path:
-    """The image as a file. Raises LeadlineError(`image-not-mapped`)."""
+def show_by_fuse(access: CephAccess, names: SharedImageNames) -> Path:
+    """Mount rbd-fuse; the image as a file. Raises LeadlineError(`image-not-mapped`)."""
     names.exposed.mkdir()
     log = names.folder / "rbd-fuse.log"
     command = access.command(
@@ -181,23 +181,25 @@ def show_by_fuse(access: CephAccess, names: StandNames) -> Path:
         if status is None and names.exposed.is_mount() and names.file.is_file():
             return names.file
         if status is not None or time.monotonic() > end:
-            why = f"it ended with status {status}" if status is not None else "it shows nothing"
+            reason = "no file appears" if status is None else f"it ended with status {status}"
             with suppress(OSError):
-                lines = [one for one in log.read_text("utf-8", "replace").splitlines() if one]
-                why = "; ".join([why, *lines[-2:]])
+                lines = list(filter(None, log.read_text("utf-8", "replace").splitlines()))
+                reason = "; ".join([reason, *lines[-2:]])
             raise LeadlineError(
                 errors.IMAGE_NOT_MAPPED,
                 f"rbd-fuse does not show the image {names.spec}",
-                context=[why],
+                context=[reason],
                 hint="try it by hand: rbd-fuse -c CONF -p POOL -r IMAGE FOLDER",
             )
         time.sleep(0.05)
 
 
 def attach_loop(source: Path, *, offset: int, size: int) -> str:
-    """The name of a loop device on a stretch of a file or device, in bytes. It does direct I/O
-    where what lies below takes it: else the page cache of this machine would answer what is meant
-    for the cluster. Raises LeadlineError(`image-not-mapped`)."""
+    """Attach a loop device to a stretch (in bytes) of a file or device; its name.
+
+    It uses direct I/O where the layer below supports that: else the page cache of this machine
+    would serve I/O instead of the cluster. Raises LeadlineError(`image-not-mapped`).
+    """
     losetup = programs.find("losetup") or "losetup"
     stretch = ("--offset", str(offset), "--sizelimit", str(size), "--find", "--show", str(source))
     status, out, err = None, "", ""
@@ -211,18 +213,18 @@ def attach_loop(source: Path, *, offset: int, size: int) -> str:
         errors.IMAGE_NOT_MAPPED,
         f"no loop device can be put on {str(source)!r}",
         context=err.splitlines()[-2:],
-        hint="`losetup --find` shows whether there are any",
+        hint="`losetup --find` shows whether a loop device is free",
     )
 
 
 def loops_on(token: str, devices: Sequence[str] = ()) -> tuple[str, ...]:
-    """Names of the loop devices on a file whose name holds a token, or on one of `devices`."""
+    """Names of the loop devices on a file whose name contains a token, or on one of `devices`."""
     found = {entry.name: _word(entry.name, "loop/backing_file") for entry in _BLOCK.glob("loop*")}
     return tuple(sorted(name for name, file in found.items() if token in file or file in devices))
 
 
-def mapped(spec: str, run: Run = programs.run) -> tuple[str, ...]:
-    """Devices (`/dev/rbd0`) by which the kernel serves an image."""
+def mapped_devices(spec: str, run: Run = programs.run) -> tuple[str, ...]:
+    """Devices (`/dev/rbd0`) that the kernel maps to an image."""
     if not _BUS.exists():
         return ()
     rbd = programs.find("rbd")
@@ -235,91 +237,95 @@ def mapped(spec: str, run: Run = programs.run) -> tuple[str, ...]:
     return ()
 
 
-def detach_loops(names: StandNames) -> tuple[str, ...]:
-    """Detach what lies on the image; what could not be done as sentences."""
+def detach_loops(names: SharedImageNames) -> tuple[str, ...]:
+    """Detach all loop devices on the image; sentences about what failed."""
     losetup = programs.find("losetup") or "losetup"
-    devices = mapped(names.spec)
+    devices = mapped_devices(names.spec)
     end = time.monotonic() + _BUSY_S
-    while there := loops_on(names.token, devices):
+    while attached := loops_on(names.token, devices):
         if time.monotonic() > end:
-            users = "".join(f"; {one}" for one in mounted_elsewhere(names.token, there))
-            return (
-                f"the loop devices {', '.join(there)} are in use and could not be detached{users}",
-            )
-        for name in there:
+            users = "".join(f"; {user}" for user in mounted_elsewhere(names.token, attached))
+            names_text = ", ".join(attached)
+            return (f"the loop devices {names_text} are in use and could not be detached{users}",)
+        for name in attached:
             programs.run(losetup, "--detach", f"/dev/{name}", bound_s=_COMMAND_S)
         time.sleep(0.05)
     return ()
 
 
 def mounted_elsewhere(token: str, devices: Sequence[str] = ()) -> tuple[str, ...]:
-    """Who has what the token names, or one of `devices` (`loop0`), mounted in a mount namespace of
-    its own, a sentence for each namespace: a process that got a copy of all mounts of that moment
-    (`unshare --mount`, some containers) keeps what it got, which nothing here can undo."""
+    """Processes that have a mount of the token, or of one of `devices` (`loop0`), in another
+    mount namespace: one sentence per namespace.
+
+    A process that copied all mounts (`unshare --mount`, some containers) keeps them; Leadline
+    cannot unmount them.
+    """
     numbers = {f" {_word(name, 'dev')} " for name in devices if _word(name, "dev")}
     kept: dict[str, str] = {}
     with suppress(OSError):
-        kept[_NAMESPACE.readlink().name] = ""  # our own is no other
-    for entry in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
+        kept[_NAMESPACE.readlink().name] = ""  # this process is not reported
+    for entry in sorted(Path("/proc").glob("[0-9]*"), key=lambda entry: int(entry.name)):
         with suppress(OSError):
             namespace = (entry / "ns" / "mnt").readlink().name
             if namespace in kept:
                 continue
             rows = (entry / "mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-            # Of mounts that are shared (`shared:1`, `master:1`) ours take the copies with them.
-            alone = [row for row in rows if row.split(" ")[6:7] == ["-"]]
-            if any(token in row or any(one in row for one in numbers) for row in alone):
-                who = visible((entry / "comm").read_text("utf-8", "replace").strip())
+            # Unmounting a shared mount (`shared:1`, `master:1`) also unmounts its copies.
+            private = [row for row in rows if row.split(" ")[6:7] == ["-"]]
+            if any(token in row or any(device in row for device in numbers) for row in private):
+                name = (entry / "comm").read_text("utf-8", "replace").strip()
                 kept[namespace] = (
-                    f"process {entry.name} ({who}) has it mounted in a mount namespace of its own"
+                    f"process {entry.name} ({name}) has it mounted in a mount namespace of its own"
                 )
-    return tuple(one for one in kept.values() if one)
+    return tuple(filter(None, kept.values()))
 
 
-def withdraw(names: StandNames, *, force: bool = False) -> tuple[str, ...]:
-    """Take the image away from this machine; what could not be done as sentences. `force`: what
-    does not come back is cut off."""
+def withdraw(names: SharedImageNames, *, force: bool = False) -> tuple[str, ...]:
+    """Unmap the image from this machine; sentences about what failed. `force` aborts I/O that does
+    not complete."""
     problems: list[str] = []
-    for device in mapped(names.spec):
+    for device in mapped_devices(names.spec):
         rbd = programs.find("rbd") or "rbd"
         forced = ("-o", "force") if force else ()
         status, _, err = programs.run(rbd, "device", "unmap", *forced, device, bound_s=_COMMAND_S)
         if status != 0:
             problems.append(f"{device} could not be unmapped: {err.strip().splitlines()[-1:]}")
     if force:
-        zfs.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
+        zfs_daemon.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
     problems += unmount(names.exposed, lazy_after_s=0.0 if force else _BUSY_S)
-    if not zfs.gone(RBD_FUSE, names.folder) and not (
-        zfs.end(RBD_FUSE, names.folder) or zfs.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
-    ):
+    folder = names.folder
+    ended = zfs_daemon.await_end(RBD_FUSE, folder) or zfs_daemon.end(RBD_FUSE, folder)
+    if not ended and not zfs_daemon.end(RBD_FUSE, folder, by=signal.SIGKILL):
         problems.append(f"rbd-fuse, which serves {names.spec}, does not end")
     return tuple(problems)
 
 
 def unmount(path: Path, *, lazy_after_s: float = _BUSY_S) -> tuple[str, ...]:
-    """Unmount what is mounted at `path`, if anything is, at last lazily; what could not be done
-    as sentences."""
+    """Unmount `path` if it is a mount point, lazily after `lazy_after_s`; sentences about what
+    failed."""
     umount = programs.find("umount") or "umount"
     end = time.monotonic() + lazy_after_s
     while path in _mount_points():
         lazy = ("--lazy",) if time.monotonic() >= end else ()
         status, _, err = programs.run(umount, *lazy, str(path), bound_s=_BUSY_S)
         if status is None or (status != 0 and lazy):
-            said = err.strip() or f"no answer within {_BUSY_S:g} s"
-            return (f"{path} could not be unmounted: {said}",)
+            reason = err.strip() or f"no answer within {_BUSY_S:g} s"
+            return (f"{path} could not be unmounted: {reason}",)
         if status != 0:
             time.sleep(0.2)
     return ()
 
 
 def mounts_below(folder: Path) -> tuple[Path, ...]:
-    """Where anything is mounted in a folder of ours, the last mounted first."""
+    """The mount points below a folder, the last mounted first."""
     return tuple(path for path in reversed(_mount_points()) if path.is_relative_to(folder))
 
 
 def _mount_points() -> list[Path]:
-    """By the kernel's own list: a FUSE mount whose process is gone cannot be asked. Nothing of
-    ours has a name that is written in another way there."""
+    """All mount points by the kernel's list: a FUSE mount whose process is gone does not answer.
+
+    Leadline's own names have no characters that the list escapes.
+    """
     with suppress(OSError):
         rows = Path("/proc/self/mounts").read_text("utf-8", "surrogateescape").splitlines()
         return [Path(row.split(" ")[1]) for row in rows]

@@ -1,4 +1,4 @@
-"""A Kubernetes StorageClass, seen from pods: volumes that Leadline claims, one for each pod."""
+"""The target `storageclass:`: volumes of a Kubernetes StorageClass, one for each pod."""
 
 from __future__ import annotations
 
@@ -54,20 +54,18 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.plan.target_url import GIB, Lifetime, VolumeMode
 from leadline.runner.ports import Journal, RemoteVolume, RemoteVolumes, Shape, Watch
-from leadline.targets.clusters import SCHEME, SETTLE_S, OpenKubernetes
+from leadline.targets.base import SETTLE_S
+from leadline.targets.kubernetes_cluster import SCHEME, OpenKubernetes
 from leadline.units import format_size
 
-# Volumes of a StorageClass that a target claims: checked beforehand, and described while they are
-# there. What does the I/O on them, a pod or a virtual machine, is not known here.
-
-# A file system takes some of its volume for itself.
+# A file system uses some of its volume for metadata.
 _FILESYSTEM_SHARE = 1.1
 _SHORT_S = 30.0
 
 
 class ClassVolumes:
-    """The volumes of one target. `mode`, `size_bytes` (of each) and `needed_bytes` (of each, by
-    the workloads) are known behind `inspect`."""
+    """The volumes of one target, for pods or virtual machines. `inspect` sets `mode`, `size_bytes`
+    and `needed_bytes` of each volume."""
 
     def __init__(self, target: Target, cluster: OpenKubernetes) -> None:
         self.storage_class = target.parsed.location
@@ -80,7 +78,7 @@ class ClassVolumes:
         self._where = [f"target {target.name!r}"]
 
     def inspect(self, footprint: Footprint, *, asked: VolumeMode | None) -> None:
-        """Raise LeadlineError where the class, the nodes or its capacity do not allow it."""
+        """Raise LeadlineError for an unsuitable class, unsuitable nodes, or too little capacity."""
         connection = self._cluster.connection
         found = find_class(connection, self.storage_class, self._where)
         self.mode = mode_for(found, asked, self._where)
@@ -93,8 +91,8 @@ class ClassVolumes:
         require_capacity(connection, self.storage_class, self.size_bytes, self._where)
 
     def require_quota(self, *, cores: float, memory_bytes: int, claimed_bytes: int) -> None:
-        """Raise LeadlineError(`quota-exceeded`); `cores` and `memory_bytes` are of each runner. A
-        namespace that the run will make has no quota."""
+        """Raise LeadlineError(`quota-exceeded`); `cores` and `memory_bytes` are per runner. A
+        namespace that the run makes has no quota."""
         namespace, count = self._cluster.settings.namespace, self.request.count
         if not namespace:
             return
@@ -105,17 +103,17 @@ class ClassVolumes:
             f"{self.storage_class}.storageclass.storage.k8s.io/requests.storage": storage,
             "persistentvolumeclaims": count,
             "pods": count,
-            # Requests equal limits, and a quota may be of either.
+            # Requests equal limits, and a quota may limit either.
             **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), cpu),
             **dict.fromkeys(("memory", "requests.memory", "limits.memory"), memory),
         }
         require_quota(self._cluster.connection, namespace, needs, self._where)
 
     def claimed(self, claim: PersistentVolumeClaim | None) -> ClaimedVolume:
-        """What a claim's volume is; one that would outlive its claim is told not to."""
+        """The volume of a claim; one that would outlive its claim is set to be deleted."""
         volume = (claim.spec.volumeName if claim and claim.spec else None) or ""
         if volume and self._keeps:
-            self._let_go(volume)
+            self._delete_with_claim(volume)
         driver, handle = self._source(volume) if volume else ("", "")
         return ClaimedVolume(
             storage_class=self.storage_class,
@@ -127,42 +125,42 @@ class ClassVolumes:
         )
 
     def check(self, shell: Shell, path: str) -> None:
-        """Raise LeadlineError where the volume is not there, too small, or not to be written."""
+        """Raise LeadlineError for a missing, read-only or too small volume."""
         if self.mode is VolumeMode.BLOCK:
             script = 'test -r "$1" && test -w "$1" && blockdev --getsize64 "$1"'
         else:
             script = 'mkdir -p "$1" && df -B1 --output=avail "$1" | tail -1'
-        said = run_repeatable(shell, script, path, bound_s=_SHORT_S)
-        if said.status:
+        result = run_repeatable(shell, script, path, bound_s=_SHORT_S)
+        if result.status:
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
-                f"the volume cannot be used in the {shell.name}: {said.error_line}",
+                f"the volume cannot be used in the {shell.name}: {result.error_line}",
                 context=self._where,
             )
-        if int(said.text) < self.needed_bytes:
+        if int(result.text) < self.needed_bytes:
             raise LeadlineError(
                 errors.TARGET_NO_SPACE,
-                f"the volume has {format_size(int(said.text))}; the plan needs "
+                f"the volume has {format_size(int(result.text))}; the plan needs "
                 f"{format_size(self.needed_bytes)}",
                 context=[*self._where, shell.name],
                 hint="ask for a larger volume with size=, or make the plan smaller with --size",
             )
 
     def _require_patching(self) -> None:
-        """Volumes of a class that keeps them are told not to outlive the run."""
+        """Raise LeadlineError where volumes of a Retain class could not be removed by the run."""
         try:
             self._cluster.require(RETAIN_RULES)
         except LeadlineError as error:
             raise LeadlineError(
                 errors.CLASS_UNSUITABLE,
                 f"the StorageClass {self.storage_class!r} keeps volumes after use (reclaimPolicy "
-                "Retain), and this user may not change that for those of the run",
+                "Retain), and this user may not change that for the run's volumes",
                 context=[*self._where, *error.context],
                 hint=error.hint,
             ) from error
 
     def _choose_size(self, footprint: Footprint) -> None:
-        """The size of each volume: what was asked for, or what the workloads need, in whole GiB."""
+        """Set the size of each volume: the requested one, or the need of the workloads in GiB."""
         block = self.mode is VolumeMode.BLOCK
         self.needed_bytes = footprint.span if block else footprint.total_bytes
         needed = self.needed_bytes if block else math.ceil(self.needed_bytes * _FILESYSTEM_SHARE)
@@ -176,7 +174,7 @@ class ClassVolumes:
                 hint="ask for a larger volume with size=, or make the plan smaller with --size",
             )
 
-    def _let_go(self, volume: str) -> None:
+    def _delete_with_claim(self, volume: str) -> None:
         self._cluster.connection.ask(
             "patch",
             "persistentvolumes",
@@ -189,7 +187,7 @@ class ClassVolumes:
         )
 
     def _source(self, volume: str) -> tuple[str, str]:
-        """The driver of a volume and what that knows it by, without what may be secret."""
+        """The driver of a volume and its handle, without secrets."""
         try:
             found = self._cluster.connection.ask(
                 "get", "persistentvolumes", lambda client: client.get(PersistentVolume, volume)
@@ -203,14 +201,9 @@ class ClassVolumes:
         return next((kind for kind in kinds if getattr(spec, kind) is not None), ""), ""
 
 
-# What targets on a StorageClass have in common, whether pods or virtual machines do their I/O.
-
-_ON_KUBERNETES_SHORT_S = 60.0
-
-
-class OnKubernetes(ABC):
-    """Volumes that are claimed for the run, and what does I/O on them. `number` tells the plan's
-    targets apart in names of objects; `kind` is that of the object that owns the rest."""
+class KubernetesTarget(ABC):
+    """Volumes that the run claims, and the runners that do I/O on them. Names of objects hold the
+    `number` of the target; `kind` is that of the object that owns the others."""
 
     kind: str
 
@@ -237,7 +230,7 @@ class OnKubernetes(ABC):
         return self._request.lifetime is Lifetime.FRESH
 
     def layers(self) -> tuple[Layer, ...]:
-        return ()  # what a volume lies on is told by its driver, in the cluster's inventory
+        return ()  # the cluster's inventory describes the layers below a volume
 
     def dumps(self) -> Mapping[str, bytes]:
         return {}
@@ -247,7 +240,7 @@ class OnKubernetes(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Make the runners and their volumes, and wait until both can be used."""
+        """Make the runners and their volumes, and wait until both are ready."""
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         self._run, self._journal = run, journal
@@ -260,8 +253,7 @@ class OnKubernetes(ABC):
         self._start()
 
     def _note_created(self) -> tuple[str, str]:
-        """The name and the token of what will own this target's objects, noted before it is
-        made."""
+        """The name and token of the future owner of this target's objects, recorded first."""
         assert self._journal is not None
         token = new_token()
         stem = dns_label(f"leadline-{self._number}-{self._volumes.storage_class}", 36)
@@ -289,45 +281,44 @@ class OnKubernetes(ABC):
     def _claims(self, token: str) -> Mapping[str, PersistentVolumeClaim]:
         """The claims of a token by their names."""
         found = claims_of(self.cluster.connection, self._namespace, token)
-        return {str(one.metadata.name): one for one in found if one.metadata}
+        return {str(claim.metadata.name): claim for claim in found if claim.metadata}
 
     def renew(self) -> None:
         problems = self._stop()
         if problems:
             raise LeadlineError(
                 errors.KUBERNETES_FAILED,
-                f"the volume of {self.name!r} did not go away before the next trial",
+                f"the volume of {self.name!r} was not deleted before the next trial",
                 context=problems,
-                hint="look at the provisioner of the StorageClass",
+                hint="check the provisioner of the StorageClass",
             )
         self._start()
 
     def settle(self, written_at_s: float) -> None:
-        """As long as on other clusters: nobody outside can see how long their writing back
-        takes."""
+        """Wait as long as on Ceph clusters: no client can see when the writes are done."""
         time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
 
     def present(self) -> bool:
         test = 'test -b "$1"' if self._volumes.mode is VolumeMode.BLOCK else 'test -d "$1"'
         return all(
-            run_repeatable(one.shell, test, one.path, bound_s=_ON_KUBERNETES_SHORT_S).status == 0
-            for one in self.location.volumes
+            run_repeatable(volume.shell, test, volume.path, bound_s=_SHORT_S).status == 0
+            for volume in self.location.volumes
         )
 
     def prepare(self) -> tuple[RoundTrip, ...]:
         return ()
 
     def watch(self, folder: Path) -> Watch | None:
-        """Where the trial's I/O is done, and what its volumes are."""
+        """Write the runners and volumes of the trial; there is nothing to record."""
         (folder / layout.RUNNERS).write_bytes(layout.encode(Runners(runners=self._runners)))
         return None
 
     @abstractmethod
     def drop_caches(self) -> CacheDrop | None:
-        """What a runner can drop of what is cached near it."""
+        """Drop the caches that a runner can reach."""
 
     def allocated_bytes(self) -> int | None:
-        return None  # a device cannot tell what of it was written
+        return None  # a device does not report which parts were written
 
     def filesystem(self) -> str:
         return ""
@@ -336,7 +327,7 @@ class OnKubernetes(ABC):
         return
 
     def _stop(self) -> tuple[str, ...]:
-        """Remove the runners with their volumes, and wait until they are gone."""
+        """Remove the runners and their volumes, and wait until they are gone."""
         if self._created is None:
             return ()
         problems = self.cluster.remove(self._created)
@@ -351,15 +342,15 @@ class OnKubernetes(ABC):
         return (*self._stop(), *self.cluster.leave(self.name))
 
 
-# The pods of a run that nobody ends, end themselves: a day behind what the run asks for.
+# Pods of an abandoned run end by themselves, a day after the time that the run asks for.
 _DEADLINE_S = 24 * 3600
 PROGRAMS = ("fio", "timeout", "setsid", "sha256sum", "gzip", "tar", "blockdev")
-_FOLDER_TOLD = 'test -d "$1" && du -s -B1 "$1" | cut -f1 && stat -f -c %T "$1"'
+_FOLDER_USE = 'test -d "$1" && du -s -B1 "$1" | cut -f1 && stat -f -c %T "$1"'
 _NO_FIO = "the image needs fio, a shell and GNU coreutils, as Containerfile makes it"
 
 
-class StorageClassTarget(OnKubernetes):
-    """`storageclass:NAME?size=...`. `asked_s` is what all trials of the plan ask for."""
+class StorageClassTarget(KubernetesTarget):
+    """`storageclass:NAME?size=...`; `asked_s` is the I/O time of all trials of the plan."""
 
     kind = "jobs"
 
@@ -368,23 +359,23 @@ class StorageClassTarget(OnKubernetes):
     ) -> None:
         super().__init__(target, cluster, number=number)
         self._deadline_s = round(asked_s * 2 + _DEADLINE_S)
-        # Of each volume with a file system: bytes in use, and its kind, as lines.
-        self._told: list[list[str]] = []
+        # For each volume with a file system: bytes in use, and its type, as lines.
+        self._folder_use: list[list[str]] = []
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         settings = self.cluster.settings
         self.cluster.require(RUN_RULES)
         self._volumes.inspect(footprint, asked=self._request.mode)
         if self._volumes.mode is VolumeMode.BLOCK:
-            # A raw device may need user 0, which the strictest standard does not take.
-            self.cluster.need(PodSecurity.BASELINE)
+            # A raw device may need user 0, which the strictest level forbids.
+            self.cluster.register_security(PodSecurity.BASELINE)
         self._volumes.require_quota(
             cores=settings.cpu, memory_bytes=settings.memory, claimed_bytes=claimed_bytes
         )
 
     def _start(self) -> None:
-        """Where a raw device is root's in a pod, the runtime lacks
-        `device_ownership_from_security_context`, and pods of root do it."""
+        """Make pods of a normal user, or of root where only root may use a raw device (a runtime
+        without `device_ownership_from_security_context`)."""
         block = self._volumes.mode is VolumeMode.BLOCK
         user = self.cluster.device_user if block else USER
         shells = self._pods(user)
@@ -423,13 +414,13 @@ class StorageClassTarget(OnKubernetes):
         pods = await_pods(self._group(token), name)
         self._note_runners(pods, token, user)
         return [
-            PodShell(connection, self._namespace, str(one.name), str(one.uid), CONTAINER)
-            for one in (pod.metadata for pod in pods)
-            if one is not None
+            PodShell(connection, self._namespace, str(meta.name), str(meta.uid), CONTAINER)
+            for meta in (pod.metadata for pod in pods)
+            if meta is not None
         ]
 
     def _note_runners(self, pods: Sequence[Pod], token: str, user: int) -> None:
-        """Where the pods run and what their volumes are, for each trial's folder."""
+        """Record the nodes of the pods and their volumes, for each trial's folder."""
         claims, settings = self._claims(token), self.cluster.settings
         found = []
         for pod in pods:
@@ -453,40 +444,40 @@ class StorageClassTarget(OnKubernetes):
 
     def _check_image(self, shell: PodShell) -> None:
         script = 'for one in "$@"; do command -v "$one" >/dev/null || echo "$one"; done'
-        said = run_repeatable(shell, script, *PROGRAMS, bound_s=_SHORT_S)
-        if said.status or said.text:
+        result = run_repeatable(shell, script, *PROGRAMS, bound_s=_SHORT_S)
+        if result.status or result.text:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
                 f"the image {self.cluster.settings.image!r} lacks "
-                f"{', '.join(said.text.split()) or said.error_line}",
+                f"{', '.join(result.text.split()) or result.error_line}",
                 hint=_NO_FIO,
             )
 
     def drop_caches(self) -> CacheDrop | None:
-        return None  # a pod may not; direct I/O passes the node's own
+        return None  # a pod may not drop the node's cache; direct I/O bypasses it
 
     def present(self) -> bool:
-        """Sees also what else is to be told before a trial: each command costs a connection."""
+        """Whether all volumes are there; reads their file systems with the same connection."""
         block = self._volumes.mode is VolumeMode.BLOCK
-        script = 'test -b "$1"' if block else _FOLDER_TOLD
+        script = 'test -b "$1"' if block else _FOLDER_USE
 
-        def look(one: RemoteVolume) -> CommandResult:
-            return run_repeatable(one.shell, script, one.path, bound_s=_SHORT_S)
+        def probe(volume: RemoteVolume) -> CommandResult:
+            return run_repeatable(volume.shell, script, volume.path, bound_s=_SHORT_S)
 
         volumes = self.location.volumes
         with ThreadPoolExecutor(max_workers=len(volumes)) as pool:
-            said = list(pool.map(look, volumes))
-        self._told = [] if block else [one.text.splitlines() for one in said]
-        return all(one.status == 0 for one in said)
+            results = list(pool.map(probe, volumes))
+        self._folder_use = [] if block else [result.text.splitlines() for result in results]
+        return all(result.status == 0 for result in results)
 
     def allocated_bytes(self) -> int | None:
-        """As `present` saw it; None of a device, which cannot tell what of it was written."""
-        found = [lines[0] for lines in self._told if lines and lines[0].isdigit()]
-        return min(map(int, found)) if found and len(found) == len(self._told) else None
+        """The size that `present` read; None for a device, which does not report it."""
+        found = [lines[0] for lines in self._folder_use if lines and lines[0].isdigit()]
+        return min(map(int, found)) if found and len(found) == len(self._folder_use) else None
 
     def filesystem(self) -> str:
-        """As `present` saw it."""
-        return self._told[0][-1] if self._told and len(self._told[0]) == 2 else ""
+        """The file system that `present` read."""
+        return self._folder_use[0][-1] if self._folder_use and len(self._folder_use[0]) == 2 else ""
 
 
 def _usable(shell: PodShell) -> bool:

@@ -1,4 +1,4 @@
-"""What targets on this machine have in common: no system of their own to watch or to wait for."""
+"""Targets of this machine: a block device, and a folder in a directory."""
 
 from __future__ import annotations
 
@@ -12,83 +12,42 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leadline import errors
-from leadline.archive.records import CacheDrop, Created, RoundTrip
+from leadline.archive.records import CacheDrop, Created
 from leadline.connect import programs
 from leadline.errors import LeadlineError
-from leadline.formats.watch_records import Role
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import block_devices, mount_of, mounted_at, signatures
 from leadline.probes.stacks import layers_of_device, layers_of_path
-from leadline.probes.watches.base import Watches
-from leadline.probes.watches.host import LocalMachine, ResourceWatch
-from leadline.probes.watches.selection import select_watches
 from leadline.probes.zfs import dumps_of, refuse_suspended, suspended_below
-from leadline.runner.ports import Device, Folder, Journal, Watch
+from leadline.runner.ports import Device, Folder, Journal
 from leadline.targets import page_cache_drop
-from leadline.units import format_size
+from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free, require_span
 
-
-class OneForAll:
-    """A target whose data serves all trials."""
-
-    fresh = False
-
-    def layers(self) -> tuple[Layer, ...]:
-        return ()
-
-    def dumps(self) -> Mapping[str, bytes]:
-        return {}
-
-    def renew(self) -> None:
-        raise AssertionError("only what is fresh for each trial is renewed")
-
-
-class OnThisMachine(OneForAll):
-    """A target whose system is the host itself, which the host inventory tells of."""
-
-    def settle(self, written_at_s: float) -> None:
-        return
-
-    def prepare(self) -> tuple[RoundTrip, ...]:
-        return ()
-
-    def watch(self, folder: Path) -> Watch | None:
-        layers = self.layers()
-        # What of a disk's I/O is the target's, its partition tells best.
-        named = frozenset(name for layer in layers for name in layer.devices)
-        machine = LocalMachine(roles=tuple(Role), partitions=named)
-        return Watches(
-            *select_watches(layers, folder),
-            ResourceWatch([machine], folder),
-        )
-
-
-# Drop a file's or device's pages from the page cache, and read back that they are gone.
-#  posix_fadvise(POSIX_FADV_DONTNEED) touches only our own data and needs no privilege, unlike
-# /proc/sys/vm/drop_caches; mincore(2) then counts what is still resident. Caches of the storage
-# itself (ZFS's ARC, a RAID controller) are beyond both.
-
+# posix_fadvise drops the pages of the given files alone and needs no privilege, unlike
+# /proc/sys/vm/drop_caches; mincore(2) counts what is still resident. Neither reaches caches of the
+# storage itself (ZFS's ARC, a RAID controller).
 METHOD = "posix_fadvise(DONTNEED), read back by mincore"
-# What is dirty is written back first, to storage that may be as slow as one that is prefilled.
+# Dirty pages are written back first; the bound assumes the slowest target a prefill accepts.
 _LEAST_BOUND_S = 120.0
 _SLOWEST_BPS = 2 << 20
 
 
 def drop_page_cache(paths: Sequence[Path], *, bound_s: float = _LEAST_BOUND_S) -> CacheDrop | None:
-    """Write back and drop the pages of `paths`, within `bound_s` and what their size takes beyond
-    it. None where they cannot be mapped, so that the drop could not be read back and may not be
-    claimed. Raises OSError if they cannot be read, TimeoutError if storage takes no more.
+    """Write back and drop the pages of `paths` within `bound_s` and the time for their size.
+
+    None where the files cannot be mapped, so that the drop cannot be verified. Raises OSError if
+    they cannot be read, TimeoutError if the storage accepts no writes.
     """
     size = sum(path.stat().st_size for path in paths)
     command = (sys.executable, "-I", "-S", page_cache_drop.__file__, *map(str, paths))
     status, out, err = programs.run(*command, bound_s=bound_s + size / _SLOWEST_BPS)
     if status is None:
-        raise TimeoutError(errno.ETIMEDOUT, "what was written does not reach its storage")
+        raise TimeoutError(errno.ETIMEDOUT, "dirty pages do not reach their storage")
     if status != 0:
-        said = err.strip().splitlines()[-1:] or [f"exit status {status}"]
-        raise OSError(errno.EIO, f"dropping the page cache failed: {said[0]}")
+        lines = err.strip().splitlines()[-1:] or [f"exit status {status}"]
+        raise OSError(errno.EIO, f"dropping the page cache failed: {lines[0]}")
     answer = json.loads(out)
     if isinstance(answer, dict):
         raise OSError(answer["errno"], os.strerror(answer["errno"]), answer["path"])
@@ -98,11 +57,11 @@ def drop_page_cache(paths: Sequence[Path], *, bound_s: float = _LEAST_BOUND_S) -
     return CacheDrop(method=METHOD, resident_before_bytes=before, resident_after_bytes=after)
 
 
-# A block device: written only with a consent that names it, and never while anyone uses it.
+class DeviceTarget(LocalTarget):
+    """`device:/dev/x`: written only with a consent that names it, and never while it is in use.
 
-
-class DeviceTarget(OnThisMachine):
-    """`device:/dev/x`. `destroy` and `overwrite` are what the user consented to, word for word."""
+    `destroy` and `overwrite` are the devices that the user consented to.
+    """
 
     def __init__(self, target: Target, destroy: Sequence[str], overwrite: Sequence[str]) -> None:
         self.name = target.name
@@ -111,7 +70,7 @@ class DeviceTarget(OnThisMachine):
         self._may_overwrite = str(self.path) in overwrite
         self._writes = True
         self._handle = -1
-        self._below: tuple[Layer, ...] | None = None
+        self._layers: tuple[Layer, ...] | None = None
 
     @property
     def location(self) -> Device:
@@ -131,7 +90,7 @@ class DeviceTarget(OnThisMachine):
         if not stat.S_ISBLK(mode):
             raise LeadlineError(
                 errors.TARGET_INVALID,
-                f"{str(self.path)!r} is no block device",
+                f"{str(self.path)!r} is not a block device",
                 context=where,
                 hint=f"for a directory write dir:{self.path}",
             )
@@ -141,15 +100,15 @@ class DeviceTarget(OnThisMachine):
                 errors.DEVICE_NOT_CONSENTED,
                 f"the plan would destroy what is on {str(self.path)!r}",
                 context=where,
-                hint=f"if that is meant, say so: --destroy-data {self.path}; "
-                "to read only, use workloads that only read, with --no-prefill (the audit then "
-                "says that nobody knows whether what is read was ever written)",
+                hint=f"to allow that: --destroy-data {self.path}; to read only, use workloads that "
+                "only read, with --no-prefill (the audit then reports that the data read may never "
+                "have been written)",
             )
         self._refuse_in_use(where)
         if self._writes and _read_only(self.path.stat().st_rdev):
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
-                f"the device {str(self.path)!r} takes no writes",
+                f"the device {str(self.path)!r} is read-only",
                 context=[*where, "the kernel holds it read-only"],
                 hint="attach it for writing (an RBD image: `rbd device map` without `-o ro`); "
                 "to read only, use workloads that only read, with --no-prefill",
@@ -159,8 +118,8 @@ class DeviceTarget(OnThisMachine):
             raise LeadlineError(
                 errors.DEVICE_SIGNED,
                 f"{str(self.path)!r} carries {', '.join(found)}",
-                context=[*where, "it may hold somebody's data"],
-                hint=f"if it may go all the same: --overwrite-signatures {self.path}",
+                context=[*where, "it may hold a user's data"],
+                hint=f"to overwrite it: --overwrite-signatures {self.path}",
             )
         self._refuse_small(footprint, where)
 
@@ -174,8 +133,9 @@ class DeviceTarget(OnThisMachine):
             for device in block_devices(self.path)
             if device.kind in ("lvm", "crypt", "mpath", "dm") or device.kind.startswith("raid")
         ]
-        said = [f"mounted at {point}" for point in mounted] + [f"part of {one}" for one in holders]
-        if not said:
+        users = [f"mounted at {point}" for point in mounted]
+        users += [f"part of {holder}" for holder in holders]
+        if not users:
             try:
                 os.close(os.open(self.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
             except PermissionError as error:
@@ -186,12 +146,12 @@ class DeviceTarget(OnThisMachine):
                     hint="run as root, or as a member of the group that owns the device",
                 ) from error
             except OSError as error:
-                said = [f"cannot be opened exclusively: {error.strerror}"]
-        if said:
+                users = [f"cannot be opened exclusively: {error.strerror}"]
+        if users:
             raise LeadlineError(
                 errors.DEVICE_IN_USE,
                 f"{str(self.path)!r} is in use",
-                context=[*where, *said],
+                context=[*where, *users],
                 hint="no option overrides this; free the device first",
             )
 
@@ -201,17 +161,10 @@ class DeviceTarget(OnThisMachine):
             size = os.lseek(handle, 0, os.SEEK_END)
         finally:
             os.close(handle)
-        if size < footprint.span:
-            raise LeadlineError(
-                errors.TARGET_NO_SPACE,
-                f"{str(self.path)!r} has {format_size(size)}; "
-                f"the plan spans {format_size(footprint.span)}",
-                context=where,
-                hint="make the plan smaller with --size",
-            )
+        require_span(repr(str(self.path)), size, footprint.span, where)
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        """Hold the device exclusively, so that nobody can mount it meanwhile."""
+        """Open the device exclusively, so that no user can mount it during the run."""
         mode = os.O_RDWR if self._writes else os.O_RDONLY
         try:
             self._handle = os.open(self.path, mode | os.O_EXCL | os.O_CLOEXEC)
@@ -231,10 +184,10 @@ class DeviceTarget(OnThisMachine):
             return False
 
     def layers(self) -> tuple[Layer, ...]:
-        # Asked at every trial, and looked at once: ZFS may have to be asked.
-        if self._below is None:
-            self._below = layers_of_device(self.path.resolve().name)
-        return self._below
+        # Every trial needs them; reading them once saves a query of ZFS.
+        if self._layers is None:
+            self._layers = layers_of_device(self.path.resolve().name)
+        return self._layers
 
     def dumps(self) -> Mapping[str, bytes]:
         return dumps_of(self.layers())
@@ -243,7 +196,7 @@ class DeviceTarget(OnThisMachine):
         return drop_page_cache((self.path,))
 
     def allocated_bytes(self) -> int | None:
-        return None  # a device cannot tell what of it was written
+        return None  # a device does not report which parts were written
 
     def filesystem(self) -> str:
         return ""
@@ -259,22 +212,19 @@ class DeviceTarget(OnThisMachine):
 
 
 def _read_only(number: int) -> bool:
-    """Whether the kernel writes to no such device. Opening it for writing succeeds all the same."""
-    told = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/ro")
+    """Whether the kernel holds the device read-only; opening it for writing succeeds anyway."""
+    flag = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/ro")
     try:
-        return told.read_text().strip() == "1"
+        return flag.read_text().strip() == "1"
     except OSError:
         return False
 
 
-# A directory: work is done in a subdirectory of our own, which is removed on every way out.
-
 OWNER_FILE = ".leadline-owner"
-KEEP_FREE_SHARE = 0.10
 
 
-class DirectoryTarget(OnThisMachine):
-    """`dir:/path`."""
+class DirectoryTarget(LocalTarget):
+    """`dir:/path`: I/O goes to a new subdirectory, which is always removed."""
 
     def __init__(self, target: Target) -> None:
         self.name = target.name
@@ -283,7 +233,7 @@ class DirectoryTarget(OnThisMachine):
         self._created: Created | None = None
         self._journal: Journal | None = None
         self._files: set[str] = set()
-        self._below: tuple[Layer, ...] | None = None
+        self._layers: tuple[Layer, ...] | None = None
 
     @property
     def location(self) -> Folder:
@@ -305,25 +255,20 @@ class DirectoryTarget(OnThisMachine):
         if not stat.S_ISDIR(mode):
             raise LeadlineError(
                 errors.TARGET_INVALID,
-                f"{str(self.parent)!r} is no directory",
+                f"{str(self.parent)!r} is not a directory",
                 context=where,
                 hint=f"for a block device write device:{self.parent}",
             )
         self._refuse_read_only(where)
-        needed_bytes = footprint.total_bytes
         volume = os.statvfs(self.parent)
-        free = volume.f_bavail * volume.f_frsize
-        keep = int(volume.f_blocks * volume.f_frsize * KEEP_FREE_SHARE)
-        if free - needed_bytes - claimed_bytes < keep:
-            others = f"; other targets there need {format_size(claimed_bytes)}"
-            raise LeadlineError(
-                errors.TARGET_NO_SPACE,
-                f"{str(self.parent)!r} has {format_size(free)} free; the plan needs "
-                f"{format_size(needed_bytes)} and leaves {format_size(keep)} (10 %)"
-                + (others if claimed_bytes else ""),
-                context=where,
-                hint="make the plan smaller with --size, or make room",
-            )
+        require_free(
+            repr(str(self.parent)),
+            free_bytes=volume.f_bavail * volume.f_frsize,
+            needed_bytes=footprint.total_bytes,
+            keep_bytes=int(volume.f_blocks * volume.f_frsize * KEEP_FREE_SHARE),
+            claimed_bytes=claimed_bytes,
+            context=where,
+        )
 
     def volume(self) -> object:
         if suspended_below(self.parent):
@@ -336,19 +281,19 @@ class DirectoryTarget(OnThisMachine):
     def _refuse_read_only(self, where: list[str]) -> None:
         read_only = os.statvfs(self.parent).f_flag & os.ST_RDONLY
         if read_only or not os.access(self.parent, os.W_OK | os.X_OK):
-            why = "is mounted read-only" if read_only else "cannot be written by this user"
+            reason = "is mounted read-only" if read_only else "cannot be written by this user"
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
-                f"the directory {str(self.parent)!r} {why}",
+                f"the directory {str(self.parent)!r} {reason}",
                 context=where,
-                hint="Leadline makes a folder of its own there, so it must be able to write",
+                hint="Leadline makes a folder there, so this user must be able to write",
             )
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         token = secrets.token_hex(8)
         folder = self.parent / f"leadline-{run}-{token}"
         self._created = Created(target=self.name, path=str(folder), token=token)
-        self._below = None
+        self._layers = None
         self._journal = journal
         self._files = set(footprint.files)
         journal.note_created(self._created)
@@ -368,12 +313,12 @@ class DirectoryTarget(OnThisMachine):
         return self.folder is not None and (self.folder / OWNER_FILE).is_file()
 
     def layers(self) -> tuple[Layer, ...]:
-        # Asked at every trial, and looked at once: ZFS may have to be asked.
-        if self._below is None:
-            self._below = self._look_below()
-        return self._below
+        # Every trial needs them; reading them once saves a query of ZFS.
+        if self._layers is None:
+            self._layers = self._read_layers()
+        return self._layers
 
-    def _look_below(self) -> tuple[Layer, ...]:
+    def _read_layers(self) -> tuple[Layer, ...]:
         return layers_of_path(self.folder or self.parent)
 
     def dumps(self) -> Mapping[str, bytes]:
@@ -383,7 +328,7 @@ class DirectoryTarget(OnThisMachine):
         return drop_page_cache(self._data())
 
     def _data(self) -> tuple[Path, ...]:
-        """The files that hold our data."""
+        """The files of the workloads' data."""
         assert self.folder is not None
         return tuple(
             path
@@ -417,29 +362,29 @@ class DirectoryTarget(OnThisMachine):
 
 
 def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str, ...]:
-    """Remove a folder of ours: the files named (None: those of generated workloads), then itself.
+    """Remove a folder with the files in `names` (None: those of generated workloads alone).
 
-    A folder without our token is not ours and stays, as does a file that we did not make.
+    A folder without the run's token stays, as does a file that Leadline did not make.
     """
     folder = Path(created.path)
     pool = suspended_below(folder)
     if pool:
-        why = programs.suspended_error(pool)
-        return (f"{folder} could not be removed: {why.fact}; {why.hint}",)
+        error = programs.suspended_error(pool)
+        return (f"{folder} could not be removed: {error.fact}; {error.hint}",)
     try:
         if not folder.is_dir() or folder.is_symlink():
             return ()
         owner = folder / OWNER_FILE
         if owner.is_file() and not owner.read_text("utf-8").rstrip().endswith(created.token):
-            return (f"{folder} carries another owner's mark and was left alone",)
+            return (f"{folder} carries the mark of another owner and was kept",)
         prefix, suffix = DATA_FILE.split("{job}")
         for path in folder.iterdir():
             generated = path.name.startswith(prefix) and path.name.endswith(suffix)
             if path.name == OWNER_FILE or generated or (names is not None and path.name in names):
                 path.unlink()
-        strangers = sorted(path.name for path in folder.iterdir())
-        if strangers:
-            listed = ", ".join(strangers[:5])
+        foreign = sorted(path.name for path in folder.iterdir())
+        if foreign:
+            listed = ", ".join(foreign[:5])
             return (f"{folder} holds files that Leadline did not make and was kept: {listed}",)
         folder.rmdir()
     except OSError as error:

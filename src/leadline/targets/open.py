@@ -1,4 +1,4 @@
-"""From a plan's targets to the adapters that drive them."""
+"""The adapter of each target of a plan, consents, and the removal of leftovers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leadline.plan.models import Plan
 from leadline.plan.target_url import RunnerKind, TargetKind
 from leadline.runner.ports import Journal, TargetAdapter
 from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
-from leadline.targets.clusters import DELAY, OpenCluster, access_of, restore_delay
+from leadline.targets.ceph_cluster import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
 from leadline.targets.local import DeviceTarget, DirectoryTarget, remove_folder
@@ -27,12 +27,12 @@ from leadline.targets.shared_image import (
     SharedImages,
     SharedRbdTarget,
     ZfsOnRbdTarget,
-    remove_stand,
+    remove_shared_image,
 )
 from leadline.targets.zfs import ZfsTarget, remove_dataset
 
 if TYPE_CHECKING:
-    from leadline.targets.clusters import OpenKubernetes
+    from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 LAB = "lab:"
 HOSTS = "hosts:"
@@ -48,8 +48,8 @@ def open_targets(
     overwrite: Sequence[str] = (),
     note: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[TargetAdapter, ...]:
-    """An adapter for each target of the plan; nothing is touched yet. `note` is told what is found
-    of hosts."""
+    """An adapter for each target of the plan; nothing is touched. `note` gets messages about
+    hosts and pools."""
 
     shared = SharedImages()
 
@@ -80,7 +80,7 @@ def open_targets(
 def _on_shared_image(
     target: models.Target, cluster: OpenCluster, images: SharedImages
 ) -> TargetAdapter:
-    image = images.of(target, cluster)
+    image = images.image_for(target, cluster)
     match target.parsed.kind:
         case TargetKind.EXT4_ON_RBD:
             return Ext4OnRbdTarget(target, cluster, image)
@@ -91,18 +91,19 @@ def _on_shared_image(
 
 
 def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -> TargetAdapter:
-    # The client is large; only what needs it waits for it.
+    # The Kubernetes client takes long to import.
     from leadline.targets.kubernetes import StorageClassTarget
     from leadline.targets.virtual_machine import VirtualMachineTarget
 
-    number = [one.name for one in plan.targets].index(target.name) + 1
+    number = [other.name for other in plan.targets].index(target.name) + 1
     if target.parsed.request.runner is RunnerKind.VM:
         return VirtualMachineTarget(target, cluster, number=number, asked_s=plan.duration_s)
     return StorageClassTarget(target, cluster, number=number, asked_s=plan.duration_s)
 
 
 def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[str]) -> None:
-    """Raise LeadlineError for a consent that names nothing of the plan: a slip is a danger."""
+    """Raise LeadlineError for a consent that names no device or image of the plan: a typing error
+    could destroy data."""
     devices, images = [], []
     for target in plan.targets:
         url = target.parsed
@@ -111,8 +112,8 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
         elif url.kind is TargetKind.RBD and url.image:
             images.append(f"rbd:{url.location}")
     for named, known in (
-        *((one, devices + images) for one in destroy),
-        *((one, devices) for one in overwrite),
+        *((name, devices + images) for name in destroy),
+        *((name, devices) for name in overwrite),
     ):
         if named not in known:
             raise LeadlineError(
@@ -127,8 +128,10 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
 
 
 def remove_leftovers(run: Run, journal: Journal) -> tuple[list[str], list[str]]:
-    """Remove what a killed session of `run` left on its targets; what was done, and what could not
-    be, as sentences. Only what carries the run's own token is touched."""
+    """Remove what a killed session of `run` left on its targets, by the run's tokens.
+
+    Returns sentences about what was removed, and about what failed.
+    """
     done: list[str] = []
     problems: list[str] = []
     for created in run.left_behind:
@@ -142,7 +145,7 @@ def remove_leftovers(run: Run, journal: Journal) -> tuple[list[str], list[str]]:
 
 
 def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
-    """Remove one thing; what could not be done as sentences."""
+    """Remove one entry of the journal; sentences about what failed."""
     removers: Mapping[str, Callable[[CephAccess, Created], tuple[str, ...]]] = {
         "rbd:": remove_image,
         "rados:": remove_objects,
@@ -155,15 +158,15 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
         if created.path.startswith(DELAY):
             return restore_delay(created)
         if created.path.startswith("kubernetes:"):
-            from leadline.targets.clusters import remove_again
+            from leadline.targets.kubernetes_cluster import remove_leftover
 
-            return remove_again(plan.cluster(created.cluster), created)
+            return remove_leftover(plan.cluster(created.cluster), created)
         if created.path.startswith(HOSTS):
             return remove_from_host(created)
         if created.path.startswith(ZFS):
             return remove_dataset(created)
         if created.path.startswith(SHARED):
-            return remove_stand(created, _access(plan, created.cluster))
+            return remove_shared_image(created, _access(plan, created.cluster))
         for scheme, remove in removers.items():
             if created.path.startswith(scheme):
                 access = _access(plan, created.cluster)
@@ -174,14 +177,14 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
 
 
 def _access(plan: Plan, name: str) -> CephAccess | None:
-    """How the cluster is reached; None for a lab that is gone, and all that was in it."""
+    """Access to the cluster; None for a lab that is gone, with all its data."""
     cluster = plan.cluster(name)
     if cluster.lab is None:
         return access_of(cluster)
     if not isinstance(cluster.lab, str):
-        return None  # brought up for the run: it is taken down by itself
+        return None  # started for the run: its own entry removes it
     try:
-        # Not all of its daemons need be alive for that.
+        # Works also when some of its daemons are down.
         return lab_access(cluster.lab)
     except LeadlineError as error:
         if error.kind is errors.LAB_NOT_FOUND:

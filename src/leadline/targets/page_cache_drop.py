@@ -3,8 +3,8 @@
     python -I -S page_cache_drop.py PATH...
 
 prints `[BEFORE, AFTER]` in bytes, `null` where the files cannot be mapped, or `{"errno", "path"}`.
-A program of its own, of the standard library alone: writing back to storage that is gone hangs a
-process beyond SIGKILL, and this one can be left behind.
+It is a separate program with the standard library alone: writing back to storage that is gone
+blocks a process even against SIGKILL, and this one can be abandoned.
 """
 
 from __future__ import annotations

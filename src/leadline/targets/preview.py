@@ -1,6 +1,6 @@
 """The location of a target before a run makes it, for `leadline run --dry-run`.
 
-Words in capitals (RUN, TOKEN) stand for what only the run will know.
+Words in capitals (RUN, TOKEN) are placeholders for what only the run knows.
 """
 
 from __future__ import annotations

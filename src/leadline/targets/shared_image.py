@@ -1,9 +1,8 @@
-"""The stand: one RBD image of our own with all targets of a plan on it that are to be compared on
-the same image, each sort on a stretch of it.
+"""The shared image: one RBD image with all targets of a pool that are compared on the same image.
 
-At offset 0 lies what librbd works on; behind it a stretch with an ext4, in which each target has a
-folder; behind that one with a pool of ZFS, in which each target has a dataset. All is named by one
-token and noted before it is made (see stand_names).
+librbd works from offset 0; after it comes a stretch with an ext4, where each target has a folder,
+then one with a pool of ZFS, where each target has a dataset. One token names all of it, and the
+journal records it before it is made (see image_device.SharedImageNames).
 """
 
 from __future__ import annotations
@@ -26,48 +25,52 @@ from leadline.plan.footprint import Footprint, Part, image_bytes, image_of, layo
 from leadline.plan.models import Target
 from leadline.probes.stacks import layers_of_path, parse_image_info
 from leadline.runner.ports import Journal
-from leadline.targets import image_device, zfs
+from leadline.targets import image_device, zfs_daemon
 from leadline.targets.ceph import (
-    KEEP_FREE_SHARE,
     OWNER_KEY,
-    OnCluster,
+    CephTarget,
     RbdTarget,
     ask,
     client_settings,
     find_pool,
     remove_image,
     require_application,
+    require_capacity,
     require_overwrites,
 )
-from leadline.targets.clusters import OpenCluster
-from leadline.targets.image_device import StandNames, names_of
+from leadline.targets.ceph_cluster import OpenCluster
+from leadline.targets.image_device import SharedImageNames, parse_names
 from leadline.targets.local import OWNER_FILE, DirectoryTarget
-from leadline.targets.zfs import OWNER, InDataset, OwnDataset, require_known_here, why_it_stays
-from leadline.units import format_size
-
-# Removing a stand, from the top down, however much of it there is: behind a run, and behind a
-# session that was killed while it made or used one.
+from leadline.targets.zfs import (
+    OWNER,
+    InDataset,
+    OwnDataset,
+    removal_error,
+    require_known_here,
+)
 
 _BUSY_S = 30.0
 _DESTROY_S = 120.0
 
 
-def remove_stand(created: Created, access: CephAccess | None) -> tuple[str, ...]:
-    """Remove what a journal's entry tells of; what could not be done as sentences. Without
-    `access` the image goes with its lab."""
-    names = names_of(created.path, created.token)
+def remove_shared_image(created: Created, access: CephAccess | None) -> tuple[str, ...]:
+    """Remove a shared image from the top down, as far as it was made; sentences about what failed.
+
+    Without `access` the image is destroyed with its lab.
+    """
+    names = parse_names(created.path, created.token)
     if not names.image.endswith(f"-{names.token}"):
-        return (f"{created.path} has no name of ours and was left alone",)
+        return (f"{created.path} has no name of Leadline's and was kept",)
     stuck = _destroy_pool(names)
-    if stuck and not zfs.ours(names.folder):
-        return stuck  # a pool that stays must keep what it stands on
+    if stuck and not zfs_daemon.is_running(names.folder):
+        return stuck  # a pool that was not destroyed needs the layers below it
     stuck += image_device.unmount(names.ext4)
     if stuck:
-        # What lies below does not come back: it is cut off, and what waits for it lets go.
+        # The image does not answer: unmapping it by force ends the I/O that waits for it.
         image_device.withdraw(names, force=True)
     problems = image_device.unmount(names.ext4, lazy_after_s=0.0)
-    problems += zfs.stop(names.folder, names.zpool)
-    # A daemon that had to be killed leaves its mounts, which answer nothing.
+    problems += zfs_daemon.stop(names.folder, names.zpool)
+    # A killed daemon leaves mounts that do not answer.
     for path in image_device.mounts_below(names.datasets):
         problems += image_device.unmount(path, lazy_after_s=0.0)
     problems += image_device.detach_loops(names)
@@ -78,15 +81,15 @@ def remove_stand(created: Created, access: CephAccess | None) -> tuple[str, ...]
     return (*problems, *(() if problems else _remove_folder(names)))
 
 
-def _destroy_pool(names: StandNames) -> tuple[str, ...]:
-    """Destroy our pool, as long as it is busy; no other has its name."""
+def _destroy_pool(names: SharedImageNames) -> tuple[str, ...]:
+    """Destroy the run's pool; retry while it is busy."""
     end = time.monotonic() + _BUSY_S
     try:
         while names.zpool in _pools():
-            # A pool that was made and not yet marked has no dataset of anybody.
+            # A pool that is not marked yet has no datasets.
             owner = programs.local_property(OWNER, names.zpool)
             if owner and not owner.endswith(names.token):
-                return (f"the pool {names.zpool} carries another owner's mark",)
+                return (f"the pool {names.zpool} carries the mark of another owner",)
             try:
                 programs.ask("removing a pool", "zpool", "destroy", names.zpool, bound_s=_DESTROY_S)
             except LeadlineError as error:
@@ -95,18 +98,18 @@ def _destroy_pool(names: StandNames) -> tuple[str, ...]:
                     raise
                 time.sleep(0.5)
     except LeadlineError as error:
-        others = image_device.mounted_elsewhere(names.token)
-        said = "; ".join([why_it_stays(error), *others])
-        return (f"the pool {names.zpool} could not be removed: {said}",)
+        users = image_device.mounted_elsewhere(names.token)
+        reason = "; ".join([removal_error(error), *users])
+        return (f"the pool {names.zpool} could not be removed: {reason}",)
     return ()
 
 
 def _pools() -> tuple[str, ...]:
-    return programs.pools() if zfs.answers() else ()
+    return programs.pools() if zfs_daemon.answers() else ()
 
 
-def _remove_folder(names: StandNames) -> tuple[str, ...]:
-    """Remove the folder with what we made in it, and nothing else."""
+def _remove_folder(names: SharedImageNames) -> tuple[str, ...]:
+    """Remove the folder with the files that Leadline made in it, and no others."""
     with suppress(FileNotFoundError):
         for path in (names.pid_file, names.socket, names.folder / "rbd-fuse.log"):
             path.unlink(missing_ok=True)
@@ -132,15 +135,14 @@ _MKFS_S = 600.0
 
 
 class SharedImage:
-    """One image and what stands on it, from the first target that enters to the last that
-    leaves."""
+    """One image and its file systems: the first target makes it, the last one removes it."""
 
     def __init__(self, cluster: OpenCluster, pool: str, data_pool: str) -> None:
         self.cluster = cluster
         self._pool, self._data_pool = pool, data_pool
-        self._wanted: dict[str, tuple[Part, Footprint]] = {}
-        self._inside: set[str] = set()
-        self._names: StandNames | None = None
+        self._requests: dict[str, tuple[Part, Footprint]] = {}
+        self._users: set[str] = set()
+        self._names: SharedImageNames | None = None
         self._created: Created | None = None
         self._journal: Journal | None = None
         self._owner = ""
@@ -148,7 +150,7 @@ class SharedImage:
         self._settled_at_s = 0.0
 
     @property
-    def names(self) -> StandNames:
+    def names(self) -> SharedImageNames:
         assert self._names is not None, "a target enters first"
         return self._names
 
@@ -161,11 +163,11 @@ class SharedImage:
         """Empty where the pool itself holds the data."""
         return self._data_pool
 
-    def want(
+    def request(
         self, name: str, part: Part, footprint: Footprint, claimed_bytes: int, where: list[str]
     ) -> None:
-        """Take a target in; nothing is touched. Raises LeadlineError with what speaks against it:
-        those of pools, `image-not-mapped`, `zfs-missing`, `target-no-space`."""
+        """Register a target; nothing is touched. Raises LeadlineError: those of pools,
+        `image-not-mapped`, `zfs-missing`, `target-no-space`."""
         self.cluster.refuse_unfit()
         self._choose_pools(where)
         require_application(find_pool(self.cluster, self._pool, where), "rbd", where)
@@ -174,56 +176,50 @@ class SharedImage:
         if part is not Part.LIBRBD:
             image_device.require_possible(where)
         if part is Part.ZFS:
-            zfs.require_possible(where)
-        wanted = {**self._wanted, name: (part, footprint)}
-        needed = max(image_bytes(tuple(wanted.values())), claimed_bytes + footprint.span)
-        free = self.cluster.free_bytes(data)
-        if needed > free * (1 - KEEP_FREE_SHARE):
-            raise LeadlineError(
-                errors.TARGET_NO_SPACE,
-                f"the pool {data!r} takes {format_size(free)} more; the image that the plan's "
-                f"targets share needs {format_size(needed)}, and 10 % stay free",
-                context=where,
-                hint="make the plan smaller with --size, or make room",
-            )
-        self._wanted = wanted
+            zfs_daemon.require_possible(where)
+        requests = {**self._requests, name: (part, footprint)}
+        needed = max(image_bytes(tuple(requests.values())), claimed_bytes + footprint.span)
+        require_capacity(self.cluster, data, needed, 0, where)
+        self._requests = requests
 
     def _choose_pools(self, where: list[str]) -> None:
-        """An erasure-coded pool holds data only; a lab knows the pool for the rest."""
+        """Put the metadata of an image on an erasure-coded pool into a lab's replicated pool."""
         if find_pool(self.cluster, self._pool, where).type is not PoolType.ERASURE:
             return
         lab = self.cluster.lab
-        beside = lab.metadata_pool(self._pool) if lab and not self._data_pool else None
-        if beside is None:
+        metadata = lab.metadata_pool(self._pool) if lab and not self._data_pool else None
+        if metadata is None:
             raise LeadlineError(
                 errors.POOL_UNSUITABLE,
                 f"the pool {self._pool!r} is erasure-coded and cannot hold an image's metadata",
                 context=where,
                 hint=f"name the replicated pool for that, with ?data_pool={self._pool}",
             )
-        self._pool, self._data_pool = beside, self._pool
+        self._pool, self._data_pool = metadata, self._pool
 
     def enter(self, name: str, run: str, journal: Journal) -> None:
-        """Begin to use it; the first makes all of it. Raises LeadlineError."""
-        self._inside.add(name)
+        """Start to use the image; the first target makes it. Raises LeadlineError."""
+        self._users.add(name)
         if self._names is None:
             self._make(run, journal)
 
-    def dataset(self, name: str, wanted: Mapping[str, str]) -> OwnDataset:
-        """The dataset of a target in the pool, to be made; it goes with the pool."""
-        number = str(list(self._wanted).index(name) + 1)
+    def dataset(self, name: str, properties: Mapping[str, str]) -> OwnDataset:
+        """The future dataset of a target; it is destroyed with the pool."""
+        number = str(list(self._requests).index(name) + 1)
         made = OwnDataset(
             name=f"{self.names.zpool}/target-{number}",
             path=self.names.datasets / number,
             owner=self._owner,
-            wanted=wanted,
+            wanted=properties,
         )
         self._datasets.append(made)
         return made
 
     def settle(self, written_at_s: float) -> None:
-        """Wait until what was written is in the cluster and no longer disturbs trials; for all
-        targets at once. Raises LeadlineError."""
+        """Wait until the prefill of all targets is in the cluster and no longer disturbs trials.
+
+        Raises LeadlineError.
+        """
         if written_at_s > self._settled_at_s:
             for dataset in self._datasets:
                 dataset.settle()
@@ -231,20 +227,20 @@ class SharedImage:
         self.cluster.settle(self._settled_at_s)
 
     def folder(self, name: str) -> Path:
-        """A folder for a target on the ext4, made now; it goes with the file system."""
-        path = self.names.ext4 / f"target-{list(self._wanted).index(name) + 1}"
+        """Make a folder for a target on the ext4; it is removed with the file system."""
+        path = self.names.ext4 / f"target-{list(self._requests).index(name) + 1}"
         path.mkdir()
         (path / OWNER_FILE).write_text(f"{self._owner}\n", encoding="utf-8")
         return path
 
     def leave(self, name: str) -> tuple[str, ...]:
-        """Use it no longer; the last removes all of it. What could not be done as sentences."""
-        if name not in self._inside:
+        """Stop to use the image; the last target removes it. Sentences about what failed."""
+        if name not in self._users:
             return ()
-        self._inside.discard(name)
-        if self._inside or self._created is None:
+        self._users.discard(name)
+        if self._users or self._created is None:
             return ()
-        problems = remove_stand(
+        problems = remove_shared_image(
             self._created, None if self.cluster.temporary else self.cluster.access
         )
         if not problems and self._journal is not None:
@@ -254,32 +250,32 @@ class SharedImage:
 
     def _make(self, run: str, journal: Journal) -> None:
         token = secrets.token_hex(8)
-        names = StandNames(pool=self._pool, image=f"leadline-{run}-{token}", token=token)
+        names = SharedImageNames(pool=self._pool, image=f"leadline-{run}-{token}", token=token)
         self._names, self._owner, self._journal = names, f"{run} {token}", journal
-        self.cluster.keep(journal)
+        self.cluster.use_journal(journal)
         self._created = Created(target="", cluster=self.cluster.name, path=names.url, token=token)
         journal.note_created(self._created)
         names.folder.mkdir(mode=0o700)
         self._make_image(names)
-        stretches = layout(tuple(self._wanted.values()))
-        below = {part: one for part, one in stretches.items() if part is not Part.LIBRBD}
+        stretches = layout(tuple(self._requests.values()))
+        below = {part: stretch for part, stretch in stretches.items() if part is not Part.LIBRBD}
         if not below:
             return
-        whole = self._shown(names)
+        whole = self._attach(names)
         for part, stretch in below.items():
-            alone = len(stretches) == 1 and whole.is_block_device()
+            single = len(stretches) == 1 and whole.is_block_device()
             device = (
                 whole.name
-                if alone
+                if single
                 else image_device.attach_loop(whole, offset=stretch.offset, size=stretch.size)
             )
             make = self._make_ext4 if part is Part.EXT4 else self._make_pool
             make(names, f"/dev/{device}")
 
-    def _make_image(self, names: StandNames) -> None:
+    def _make_image(self, names: SharedImageNames) -> None:
         size = (
             "--size",
-            f"{image_bytes(tuple(self._wanted.values()))}B",
+            f"{image_bytes(tuple(self._requests.values()))}B",
             "--image-feature=layering",
         )
         data = ("--data-pool", self._data_pool) if self._data_pool else ()
@@ -288,17 +284,17 @@ class SharedImage:
         label = ("image-meta", "set", spec, OWNER_KEY, self._owner)
         ask(access, "rbd", label, "labelling an image")
 
-    def _shown(self, names: StandNames) -> Path:
-        # The client's cache would answer reads and take writes in the cluster's stead.
+    def _attach(self, names: SharedImageNames) -> Path:
+        # The client's cache would serve I/O instead of the cluster.
         access: CephAccess = self.cluster.client({"rbd_cache": "false"})
-        if image_device.by_kernel():
+        if image_device.has_krbd():
             return image_device.map_by_kernel(access, names.spec)
         return image_device.show_by_fuse(access, names)
 
-    def _make_ext4(self, names: StandNames, device: str) -> None:
-        """All of its tables are written now: what it does by and by would disturb the trials."""
-        now = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
-        self._must("mkfs.ext4", "-q", "-m", "0", "-E", now, device)
+    def _make_ext4(self, names: SharedImageNames, device: str) -> None:
+        """Make an ext4 with all tables written now: lazy writes would disturb the trials."""
+        settings = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
+        self._must("mkfs.ext4", "-q", "-m", "0", "-E", settings, device)
         names.ext4.mkdir()
         self._must("mount", device, str(names.ext4))
 
@@ -312,10 +308,10 @@ class SharedImage:
                 context=err.splitlines()[-3:] or [f"no answer within {_MKFS_S:g} s"],
             )
 
-    def _make_pool(self, names: StandNames, device: str) -> None:
-        """Its own sectors are of 4 KiB, as is usual where a device tells 512 bytes. It stands in
-        no cache of pools, so that nothing imports it at the next start."""
-        zfs.ensure(names.pid_file)
+    def _make_pool(self, names: SharedImageNames, device: str) -> None:
+        """Make a pool with sectors of 4 KiB, as is usual on devices that report 512 bytes, and
+        without a cache file, so that no boot imports it."""
+        zfs_daemon.ensure(names.pid_file)
         names.datasets.mkdir()
         settings = ("-o", "cachefile=none", "-o", "ashift=12", "-m", "none")
         mark = ("-O", f"{OWNER}={self._owner}")
@@ -327,24 +323,20 @@ class SharedImage:
 
 
 class SharedImages:
-    """The shared images of a plan's targets, one for each pool of a cluster."""
+    """The shared images of a plan's targets, one per pool and cluster."""
 
     def __init__(self) -> None:
         self._images: dict[tuple[str, str, str], SharedImage] = {}
 
-    def of(self, target: Target, cluster: OpenCluster) -> SharedImage:
+    def image_for(self, target: Target, cluster: OpenCluster) -> SharedImage:
         key = (cluster.name, *image_of(target.parsed))
         if key not in self._images:
             self._images[key] = SharedImage(cluster, *image_of(target.parsed))
         return self._images[key]
 
 
-# Targets on the image that all such targets of a Ceph pool share: by librbd, in an ext4, in a
-# dataset of ZFS.
-
-
 class SharedRbdTarget(RbdTarget):
-    """`rbd:POOL?shared=yes`: librbd on the image's first stretch."""
+    """`rbd:POOL?shared=yes`: librbd on the first stretch of the shared image."""
 
     def __init__(self, target: Target, cluster: OpenCluster, image: SharedImage) -> None:
         super().__init__(target, cluster, destroy=())
@@ -354,7 +346,7 @@ class SharedRbdTarget(RbdTarget):
         where = [f"target {self.name!r}"]
         here = self.cluster.lab.client_location if self.cluster.lab else ""
         self._settings = client_settings(self._url, here, where)
-        self._shared.want(self.name, Part.LIBRBD, footprint, claimed_bytes, where)
+        self._shared.request(self.name, Part.LIBRBD, footprint, claimed_bytes, where)
         self._pool, self._data_pool = self._shared.pool, self._shared.data_pool
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
@@ -363,20 +355,20 @@ class SharedRbdTarget(RbdTarget):
         self._journal = journal
         self._shared.enter(self.name, run, journal)
         self._image = self._shared.names.image
-        self._look()
+        self._read_facts()
 
     def settle(self, written_at_s: float) -> None:
-        # What the other targets on the image hold back would disturb this one too.
+        # Writes of other targets on the image would disturb this one too.
         self._shared.settle(written_at_s)
         super().settle(written_at_s)
 
-    def _held(self) -> int:
-        """Of the first stretch: what stands behind it is of other targets."""
-        told = self._rbd(
-            "looking at what is written",
+    def _used_bytes(self) -> int:
+        """Allocated bytes of the first stretch; the others belong to other targets."""
+        extents = self._rbd(
+            "measuring the image",
             *("diff", "--whole-object", "--format", "json", f"{self._pool}/{self._image}"),
         )
-        rows = [row for row in json.loads(told) if row["exists"] in (True, "true")]
+        rows = [row for row in json.loads(extents) if row["exists"] in (True, "true")]
         ends = ((int(row["offset"]), int(row["offset"]) + int(row["length"])) for row in rows)
         return sum(max(0, min(end, self._span) - begin) for begin, end in ends)
 
@@ -384,33 +376,31 @@ class SharedRbdTarget(RbdTarget):
         return (*super().release(), *self._shared.leave(self.name))
 
 
-class OnSharedImage(OnCluster):
-    """A target in a file system that lies on the image."""
+class OnSharedImage(CephTarget):
+    """A target in a file system on the shared image."""
 
     part: Part
 
     def __init__(self, target: Target, cluster: OpenCluster, image: SharedImage) -> None:
         super().__init__(target, cluster)
         self._shared = image
-        self._layers: tuple[Layer, ...] = ()
+        self._found: tuple[Layer, ...] = ()
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
-        self._shared.want(self.name, self.part, footprint, claimed_bytes, where)
+        self._shared.request(self.name, self.part, footprint, claimed_bytes, where)
 
-    def _look(self, path: Path) -> None:
-        """Keep what lies below, with what only the cluster tells of the image."""
+    def _read_layers_of(self, path: Path) -> None:
+        """Read the layers of a path, with the cluster's description of the image."""
         shared = self._shared
         try:
-            spec = shared.names.spec
-            told = ask(
-                self.cluster.access, "rbd", ("info", "--format", "json", spec), "reading an image"
-            )
+            command = ("info", "--format", "json", shared.names.spec)
+            info = ask(self.cluster.access, "rbd", command, "reading an image")
         except LeadlineError:
-            told = ""
-        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: parse_image_info(told)}
+            info = ""
+        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: parse_image_info(info)}
         data = {LayerKind.POOL: shared.data_pool or shared.pool}
-        self._layers = tuple(
+        self._found = tuple(
             layer.model_copy(
                 update={
                     "facts": {**facts.get(layer.kind, {}), **layer.facts},
@@ -424,14 +414,14 @@ class OnSharedImage(OnCluster):
         self._shared.settle(written_at_s)
 
     def layers(self) -> tuple[Layer, ...]:
-        return self._layers
+        return self._found
 
     def release(self) -> tuple[str, ...]:
         return (*self.cluster.restore(), *self._shared.leave(self.name))
 
 
 class Ext4OnRbdTarget(OnSharedImage, DirectoryTarget):
-    """`ext4+rbd:POOL`: a folder of our own."""
+    """`ext4+rbd:POOL`: a folder on the ext4 of the shared image."""
 
     part = Part.EXT4
 
@@ -444,7 +434,7 @@ class Ext4OnRbdTarget(OnSharedImage, DirectoryTarget):
         self._shared.enter(self.name, run, journal)
         self.parent = self._shared.names.ext4
         self.folder = self._shared.folder(self.name)
-        self._look(self.folder)
+        self._read_layers_of(self.folder)
 
     def present(self) -> bool:
         self.cluster.require_pool(self._shared.pool)
@@ -452,7 +442,7 @@ class Ext4OnRbdTarget(OnSharedImage, DirectoryTarget):
 
 
 class ZfsOnRbdTarget(InDataset, OnSharedImage):
-    """`zfs+rbd:POOL?recordsize=...`: a dataset of our own."""
+    """`zfs+rbd:POOL?recordsize=...`: a dataset in the pool on the shared image."""
 
     part = Part.ZFS
 
@@ -468,7 +458,7 @@ class ZfsOnRbdTarget(InDataset, OnSharedImage):
         self._shared.enter(self.name, run, journal)
         self._dataset = self._shared.dataset(self.name, self._properties)
         self._dataset.make()
-        self._look(self._dataset.location.path)
+        self._read_layers_of(self._dataset.location.path)
 
     def present(self) -> bool:
         self.cluster.require_pool(self._shared.pool)

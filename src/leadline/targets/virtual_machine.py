@@ -1,4 +1,4 @@
-"""A Kubernetes StorageClass seen from virtual machines: KubeVirt's, one for each volume."""
+"""The target `storageclass:` with `runner=vm`: one volume for each KubeVirt guest."""
 
 from __future__ import annotations
 
@@ -32,19 +32,17 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.plan.target_url import VmSettings, VolumeMode
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
-from leadline.targets.clusters import OpenKubernetes
-from leadline.targets.kubernetes import OnKubernetes
-from leadline.text import visible
+from leadline.targets.kubernetes import KubernetesTarget
+from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 _SHORT_S = 60.0
-# What nobody needs to be asked about machines: what pods do by exec they do by their console.
+# Permissions that machines do not need: they execute commands by their console.
 _NO_PODS = ("jobs.batch", "pods/exec")
 
 
-class VirtualMachineTarget(OnKubernetes):
-    """`storageclass:NAME?runner=vm&vm=...`. The machines go with their volumes, also where each
-    trial gets new ones: a disk that is taken from a running guest and given back would leave its
-    traces in it."""
+class VirtualMachineTarget(KubernetesTarget):
+    """`storageclass:NAME?runner=vm&vm=...`. Each new volume gets a new machine: a disk that is
+    replaced in a running guest would leave traces in it."""
 
     kind = "virtualmachines"
 
@@ -79,8 +77,8 @@ class VirtualMachineTarget(OnKubernetes):
             (*rules, *(one for one in VM_RULES if imports or "datavolumes" not in one.resource))
         )
         self._volumes.inspect(footprint, asked=VolumeMode.BLOCK)
-        # The pods that hold machines are KubeVirt's own, and need what it gives them.
-        self.cluster.need(PodSecurity.PRIVILEGED)
+        # KubeVirt makes the pods of machines, with the privileges that they need.
+        self.cluster.register_security(PodSecurity.PRIVILEGED)
         preset = self._request.preset
         self._volumes.require_quota(
             cores=preset.cores, memory_bytes=preset.memory_bytes, claimed_bytes=claimed_bytes
@@ -90,7 +88,7 @@ class VirtualMachineTarget(OnKubernetes):
         instances, token = self._machines()
         shells = self._shells(instances)
         with ThreadPoolExecutor(max_workers=len(shells)) as pool:
-            list(pool.map(self._meet, shells))
+            list(pool.map(self._await_setup, shells))
         for shell in shells:
             self._volumes.check(shell, DEVICE)
         self._note_runners(instances, token)
@@ -101,7 +99,7 @@ class VirtualMachineTarget(OnKubernetes):
         )
 
     def _machines(self) -> tuple[tuple[Object, ...], str]:
-        """Make the virtual machines and wait until they run; one token is of all of them."""
+        """Make the virtual machines, all with one token, and wait until they run."""
         name, token = self._note_created()
         count = self._request.count
         for number in range(count):
@@ -132,20 +130,20 @@ class VirtualMachineTarget(OnKubernetes):
     def _guard(self, name: str, before: Placement) -> _Guard:
         return _Guard(cluster=self.cluster, namespace=self._namespace, name=name, before=before)
 
-    def _meet(self, shell: ConsoleShell) -> None:
-        """Wait for the guest's agent, and then for the end of its setup."""
+    def _await_setup(self, shell: ConsoleShell) -> None:
+        """Wait for the guest's agent, then for the end of its setup."""
         bound_s = self.cluster.settings.ready_s
         shell.meet(bound_s, self.cluster.go_on)
         for _ in poll(bound_s, self.cluster.go_on, pause_s=2.0):
-            said = shell.run(SETUP_DONE, bound_s=_SHORT_S)
-            if said.text == "0":
+            result = shell.run(SETUP_DONE, bound_s=_SHORT_S)
+            if result.text == "0":
                 return
-            if said.text:
-                lines = said.stderr.decode("utf-8", "replace").splitlines()
+            if result.text:
+                lines = result.stderr.decode("utf-8", "replace").splitlines()
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"the {shell.name} lacks what is needed, and could not install it",
-                    context=[visible(line) for line in lines],
+                    f"the {shell.name} lacks programs and could not install them",
+                    context=lines,
                     hint="boot an image that has fio and GNU coreutils, or give `proxy:` and "
                     "`packages:` in the plan's `vm:`",
                 )
@@ -156,7 +154,7 @@ class VirtualMachineTarget(OnKubernetes):
         )
 
     def _note_runners(self, instances: Sequence[Object], token: str) -> None:
-        """Where the machines run and what their volumes are, for each trial's folder."""
+        """Record the nodes of the machines and their volumes, for each trial's folder."""
         claims, preset = self._claims(token), self._request.preset
         boot = self._settings.boot
         self._runners = tuple(
@@ -174,14 +172,14 @@ class VirtualMachineTarget(OnKubernetes):
         )
 
     def drop_caches(self) -> CacheDrop | None:
-        """Direct I/O passes the guest's cache, and `cache: none` the host's; what is cached for
-        other reasons goes here. None: a guest cannot say that its host kept nothing."""
-        for one in self.location.volumes:
-            one.shell.run("sync && echo 3 >/proc/sys/vm/drop_caches", bound_s=_SHORT_S)
+        """Drop the guest's cache; direct I/O bypasses it, and `cache: none` the host's. None: a
+        guest cannot verify the cache of its host."""
+        for volume in self.location.volumes:
+            volume.shell.run("sync && echo 3 >/proc/sys/vm/drop_caches", bound_s=_SHORT_S)
         return None
 
     def _stop(self) -> tuple[str, ...]:
-        """Remove the machines with their volumes, and wait until they are gone."""
+        """Remove the machines and their volumes, and wait until they are gone."""
         for link in self._links:
             link.close()
         self._links = []
@@ -189,7 +187,7 @@ class VirtualMachineTarget(OnKubernetes):
 
 
 class _Guard:
-    """Raises LeadlineError(`runner-failed`) where a machine is not what it was when it was made."""
+    """Raises LeadlineError(`runner-failed`) for a machine that is lost or was restarted."""
 
     def __init__(
         self, *, cluster: OpenKubernetes, namespace: str, name: str, before: Placement
@@ -204,8 +202,8 @@ class _Guard:
         if found is None:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
-                f"the virtual machine {self._name!r} is lost: it is no longer there",
-                hint="`leadline run --resume --retry-failed` makes a new one and goes on",
+                f"the virtual machine {self._name!r} is lost: it no longer exists",
+                hint="`leadline run --resume --retry-failed` makes a new one and continues",
             )
         problem = find_loss(found, self._before)
         if problem is not None:

@@ -1,12 +1,10 @@
-"""A dataset of our own in a pool of ZFS that the user has."""
+"""The target `zfs:`: a new dataset in an existing pool of ZFS."""
 
 from __future__ import annotations
 
 import os
 import re
 import secrets
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,40 +20,41 @@ from leadline.plan.models import Target
 from leadline.probes.stacks import layers_of_path
 from leadline.probes.zfs import zfs_dumps
 from leadline.runner.ports import Dataset, Journal
-from leadline.targets.local import OWNER_FILE, OnThisMachine
+from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free
+from leadline.targets.local import OWNER_FILE
 from leadline.units import format_size
 
-# Datasets of ZFS that are our own: made in a pool with what a target asks for, read back, and
-# destroyed, which nothing is that does not bear our mark.
-
+# This property marks what Leadline made; nothing without the mark is destroyed.
 OWNER = "leadline:owner"
 _SETTLED = "leadline:settled"
-# Leadline's folders for mounts lie here, each named by a token: root's own, and gone at a reboot.
+# The parent of the mount points, each named by a token: owned by root, and cleared at a reboot.
 MOUNTS = Path("/run")
 _BUSY_S = 30.0
 _DESTROYED_WITHIN_S = 600.0
 _LARGEST_EVERYWHERE = 128 << 10
 _FEATURE_OF = {"lz4": "lz4_compress", "zstd": "zstd_compress"}
-# What reads back by another name.
+# Values that ZFS reports under another name.
 _ALSO = {"gzip-6": "gzip", "gzip": "gzip-6", "zstd-fast-1": "zstd-fast", "zstd-fast": "zstd-fast-1"}
 _LARGEST_RECORD = Path("/sys/module/zfs/parameters/zfs_max_recordsize")
 
 
 def mount_folder(token: str) -> Path:
-    """Where what a token names is mounted."""
+    """The mount point of a token."""
     return MOUNTS / f"leadline-{token}"
 
 
 def name_in(parent: str, run: str, token: str) -> str:
-    """The name of a dataset of ours: `PARENT/leadline-RUN-TOKEN`, of a long run's name only the
-    first part, since a dataset's name with all that stands behind it has 255 characters."""
+    """The name of a new dataset, `PARENT/leadline-RUN-TOKEN`.
+
+    A long run name is cut: a dataset's name, with snapshots and children, has 255 characters.
+    """
     word = re.sub(r"[^A-Za-z0-9_.:-]", "-", run)[:48]
     return f"{parent}/leadline-{word}-{token}"
 
 
 def require_known(wanted: Mapping[str, str], pool: str, where: list[str]) -> None:
-    """Raises LeadlineError(`target-unsuitable`) for a property, or a value, that this ZFS or this
-    pool does not have, and those of zfs_programs."""
+    """Raise LeadlineError(`target-unsuitable`) for a property or value that this ZFS or this pool
+    does not support."""
     known = programs.properties(pool)
     features = programs.pool_properties(pool)
     release = (
@@ -67,16 +66,15 @@ def require_known(wanted: Mapping[str, str], pool: str, where: list[str]) -> Non
     if faults:
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
-            f"the pool {pool!r} does not take what the target asks for: {'; '.join(faults)}",
+            f"the pool {pool!r} does not support the target's options: {'; '.join(faults)}",
             context=[*where, *([release] if release else [])],
             hint="leave it out, or use a pool of a newer ZFS; `zpool upgrade` shows what a pool "
-            "could get",
+            "can support",
         )
 
 
 def require_known_here(wanted: Mapping[str, str], where: list[str]) -> None:
-    """As `require_known`, of a pool that is still to be made. What only the kernel's module could
-    tell is left to it."""
+    """As `require_known`, for a future pool; only zfs-fuse can be checked before."""
     if not programs.is_zfs_fuse():
         return
     faults = ["it has no property 'sync'"] if "sync" in wanted else []
@@ -85,14 +83,14 @@ def require_known_here(wanted: Mapping[str, str], where: list[str]) -> None:
     if faults:
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
-            f"zfs-fuse does not have what the target asks for: {'; '.join(faults)}",
+            f"zfs-fuse does not support the target's options: {'; '.join(faults)}",
             context=where,
             hint="leave it out, or use a machine whose kernel has ZFS",
         )
 
 
 def _modern(features: Mapping[str, str]) -> bool:
-    """Whether the pool has feature flags in place of a version."""
+    """Whether the pool has feature flags instead of a version."""
     return any(name.startswith("feature@") for name in features)
 
 
@@ -121,8 +119,7 @@ class OwnDataset:
     """One dataset, from `make` to `destroy`."""
 
     def __init__(self, *, name: str, path: Path, owner: str, wanted: Mapping[str, str]) -> None:
-        """`path` is where it is to be mounted, `owner` what marks it as ours: `RUN TOKEN`;
-        `wanted` are the properties to be set."""
+        """`path` is the mount point, `owner` the mark `RUN TOKEN`, `wanted` properties to set."""
         self.location = Dataset(name=name, path=path)
         self._owner = owner
         self._wanted = wanted
@@ -132,14 +129,14 @@ class OwnDataset:
         return self.location.name
 
     def make(self) -> None:
-        """Make and mount it, and read back that it is what was asked for. Raises LeadlineError:
-        those of zfs_programs, `target-unsuitable`, `target-read-only`."""
+        """Make and mount it, and read its properties back. Raises LeadlineError:
+        `target-unsuitable`, `target-read-only`, and those of connect.programs."""
         path = self.location.path
         set_ = {
             **self._wanted,
             OWNER: self._owner,
             "mountpoint": str(path),
-            # Snapshots that others take would keep what trials overwrite.
+            # Automatic snapshots would keep the data that trials overwrite.
             "com.sun:auto-snapshot": "false",
         }
         options = [word for key, value in set_.items() for word in ("-o", f"{key}={value}")]
@@ -156,19 +153,19 @@ class OwnDataset:
                 errors.TARGET_READ_ONLY,
                 f"the dataset {self.name} cannot be used at {str(path)!r}: {error.strerror}",
             ) from error
-        self._require_as_asked()
+        self._require_wanted()
 
-    def _require_as_asked(self) -> None:
+    def _require_wanted(self) -> None:
         found = programs.properties(self.name)
         other = [
-            f"{key} is {found.get(key, 'unknown')}, asked was {value}"
+            f"{key} is {found.get(key, 'unknown')} instead of {value}"
             for key, value in self._wanted.items()
             if found.get(key) not in (value, _ALSO.get(value))
         ]
         if other:
             raise LeadlineError(
                 errors.TARGET_UNSUITABLE,
-                f"the dataset {self.name} is not as asked: {'; '.join(other)}",
+                f"the dataset {self.name} has other properties: {'; '.join(other)}",
             )
 
     def present(self) -> bool:
@@ -176,9 +173,11 @@ class OwnDataset:
         return path.is_mount() and (path / OWNER_FILE).is_file()
 
     def settle(self) -> None:
-        """Wait until all that was written is in the pool: what a file holds counts as allocated
-        only then. Any change of a property is a transaction of its own, behind all earlier ones;
-        unlike `zpool sync` every release knows it."""
+        """Wait until all writes are in the pool; only then do files report allocated blocks.
+
+        A change of a property is a transaction after all earlier ones. Every release supports it,
+        unlike `zpool sync`.
+        """
         programs.ask(
             "waiting for the pool", "zfs", "set", f"{_SETTLED}={time.time_ns()}", self.name,
             bound_s=_DESTROYED_WITHIN_S,
@@ -186,24 +185,26 @@ class OwnDataset:
 
 
 def destroy(name: str, token: str) -> tuple[str, ...]:
-    """Destroy a dataset that carries our token, with its snapshots and what was received in it;
-    what could not be done as sentences. The folder where it was mounted goes as well."""
+    """Destroy a dataset with the run's token, its snapshots, children and mount point.
+
+    Returns sentences about what failed.
+    """
     pool = name.partition("/")[0]
     try:
         if pool not in programs.pools():
-            return (f"zfs:{name} could not be looked for: the pool {pool} is not imported here",)
+            return (f"zfs:{name} could not be removed: the pool {pool} is not imported here",)
         if programs.exists(name):
             owner = programs.local_property(OWNER, name)
             if not (owner.endswith(token) and name.endswith(f"-{token}")):
-                return (f"zfs:{name} carries another owner's mark and was left alone",)
+                return (f"zfs:{name} carries the mark of another owner and was kept",)
             _destroy(name)
         return remove_mount_folder(token)
     except LeadlineError as error:
-        return (f"zfs:{name} could not be removed: {why_it_stays(error)}",)
+        return (f"zfs:{name} could not be removed: {removal_error(error)}",)
 
 
 def _destroy(name: str) -> None:
-    """As long as it is busy: what was received a moment ago, or is still being closed."""
+    """Destroy a dataset; retry while it is busy with a reception or an open file."""
     end = time.monotonic() + _BUSY_S
     while True:
         try:
@@ -221,22 +222,22 @@ def _destroy(name: str) -> None:
             return
 
 
-def why_it_stays(error: LeadlineError) -> str:
-    """One sentence of why a dataset stays, with what frees it."""
-    said = "; ".join(line.strip() for line in error.context)
+def removal_error(error: LeadlineError) -> str:
+    """Why a dataset could not be destroyed, in one line with the remedy."""
+    reason = "; ".join(line.strip() for line in error.context)
     if error.kind is errors.ZPOOL_UNFIT:
         return f"{error.fact}; {error.hint}"
-    if "dependent clones" in said:
+    if "dependent clones" in reason:
         clones = [line.strip() for line in error.context[2:]]
         return (
-            f"it has clones that are not ours ({', '.join(clones) or 'unnamed'}): "
+            f"it has clones that Leadline did not make ({', '.join(clones) or 'unnamed'}): "
             "`zfs promote` them, or destroy them"
         )
-    return "; ".join(filter(None, [error.fact, said]))
+    return "; ".join(filter(None, [error.fact, reason]))
 
 
 def remove_mount_folder(token: str) -> tuple[str, ...]:
-    """Remove the empty folder where something was mounted; what could not be done as sentences."""
+    """Remove the empty mount point of a token; sentences about what failed."""
     path = mount_folder(token)
     try:
         path.rmdir()
@@ -248,18 +249,16 @@ def remove_mount_folder(token: str) -> tuple[str, ...]:
 
 
 def remove_dataset(created: Created) -> tuple[str, ...]:
-    """Remove the dataset `zfs:NAME` that a killed session left; what could not be done as
-    sentences."""
+    """Remove the dataset `zfs:NAME` of a journal; sentences about what failed."""
     return destroy(created.path.removeprefix("zfs:"), created.token)
 
 
-KEEP_FREE_SHARE = 0.10
-# A mirror or RAID with a lost disk still works, if not as it otherwise would.
+# A mirror or RAID with a lost disk still works, with another performance.
 _FIT = ("ONLINE", "DEGRADED")
 
 
 class InDataset:
-    """What all targets in a dataset of our own have in common."""
+    """A target in a dataset that the run made."""
 
     _dataset: OwnDataset | None = None
 
@@ -269,8 +268,8 @@ class InDataset:
         return self._dataset.location
 
     def present(self) -> bool:
-        """Raises LeadlineError(`zpool-unfit`) for a suspended pool: a look at its files would
-        wait for ever."""
+        """Whether the dataset is there. Raises LeadlineError(`zpool-unfit`) for a suspended pool,
+        whose files block for ever."""
         if self._dataset is None:
             return False
         pool = programs.pool_of(self._dataset.name)
@@ -279,8 +278,8 @@ class InDataset:
         return self._dataset.present()
 
     def drop_caches(self) -> CacheDrop | None:
-        """ZFS keeps what was read or written in a cache of its own (ARC), of which nobody outside
-        can tell what of it is ours; `primarycache=metadata` keeps data out of it."""
+        # ZFS has its own cache (ARC) and does not report whose data is in it;
+        # `primarycache=metadata` keeps data out.
         return None
 
     def allocated_bytes(self) -> int | None:
@@ -294,10 +293,10 @@ class InDataset:
         return "zfs"
 
     def note_files(self) -> None:
-        return  # all that lies in the dataset goes with it
+        return  # the dataset is destroyed with all its files
 
 
-class ZfsTarget(InDataset, OnThisMachine):
+class ZfsTarget(InDataset, LocalTarget):
     """`zfs:POOL[/DATASET]?recordsize=...`."""
 
     def __init__(self, target: Target, note: Callable[[str], None] = lambda sentence: None) -> None:
@@ -322,7 +321,7 @@ class ZfsTarget(InDataset, OnThisMachine):
         if found.get("type") != "filesystem":
             raise LeadlineError(
                 errors.TARGET_INVALID,
-                f"{self._parent!r} is a {found.get('type', 'thing')} of ZFS and no file system",
+                f"{self._parent!r} is a ZFS {found.get('type', 'object')} and not a file system",
                 context=where,
                 hint="for a volume write device:/dev/zvol/...",
             )
@@ -338,7 +337,7 @@ class ZfsTarget(InDataset, OnThisMachine):
                 errors.TARGET_READ_ONLY,
                 f"the dataset {self._parent!r} is read-only",
                 context=where,
-                hint="Leadline makes a dataset of its own in it, which would be read-only too",
+                hint="the dataset that Leadline makes in it would be read-only too",
             )
         if os.geteuid() != 0:
             raise LeadlineError(
@@ -348,19 +347,19 @@ class ZfsTarget(InDataset, OnThisMachine):
                 hint=f"run Leadline as root, or measure a folder of the dataset: "
                 f"dir:{found.get('mountpoint', '/path')}",
             )
-        self._require_room(footprint, claimed_bytes, int(found.get("copies", "1")), where)
+        self._require_free(footprint, claimed_bytes, int(found.get("copies", "1")), where)
 
     def _refuse_unfit(self, where: list[str]) -> None:
-        """A pool that is not there, or takes no writes; one that lacks a disk is told of."""
+        """Raise LeadlineError for a missing or read-only pool; report one that lacks a disk."""
         if programs.is_suspended(self._pool):
             raise programs.suspended_error(self._pool, where)
-        there = programs.pools()
-        if self._pool not in there:
+        imported = programs.pools()
+        if self._pool not in imported:
             raise LeadlineError(
                 errors.TARGET_INVALID,
                 f"there is no pool {self._pool!r} of ZFS",
-                context=[*where, f"pools that are imported: {', '.join(there) or 'none'}"],
-                hint="`zpool import` lists pools that could be imported",
+                context=[*where, f"imported pools: {', '.join(imported) or 'none'}"],
+                hint="`zpool import` lists pools that can be imported",
             )
         found = programs.pool_properties(self._pool)
         health = found.get("health", "")
@@ -369,8 +368,8 @@ class ZfsTarget(InDataset, OnThisMachine):
                 errors.ZPOOL_UNFIT,
                 f"the pool {self._pool!r} is {health or 'in an unknown state'}",
                 context=where,
-                hint=f"`zpool status {self._pool}` says why; behind a repair "
-                f"`zpool clear {self._pool}` lets it go on",
+                hint=f"`zpool status {self._pool}` shows the reason; after a repair "
+                f"`zpool clear {self._pool}` resumes it",
             )
         if found.get("readonly") == "on":
             raise LeadlineError(
@@ -382,8 +381,8 @@ class ZfsTarget(InDataset, OnThisMachine):
         if health != "ONLINE" and health != self._noted:
             self._noted = health
             self._note(
-                f"{self.name}: the pool {self._pool} is {health}: it lacks a disk, and is slower, "
-                "or faster, than it is whole"
+                f"{self.name}: the pool {self._pool} is {health}: it lacks a disk, and performs "
+                "otherwise than a complete pool"
             )
 
     def _parent_properties(self, where: list[str]) -> dict[str, str]:
@@ -396,25 +395,20 @@ class ZfsTarget(InDataset, OnThisMachine):
             )
         return dict(programs.properties(self._parent))
 
-    def _require_room(
+    def _require_free(
         self, footprint: Footprint, claimed_bytes: int, copies: int, where: list[str]
     ) -> None:
-        """What the dataset's quotas leave, and a tenth of the pool on top."""
-        whole = programs.properties(self._pool)
-        keep = int((int(whole["used"]) + int(whole["available"])) * KEEP_FREE_SHARE)
-        free = int(programs.properties(self._parent)["available"])
-        needed = footprint.capacity_bytes * copies
-        if free - needed - claimed_bytes < keep:
-            beside = ", with room to receive a copy" if footprint.streams else ""
-            others = f"; other targets there need {format_size(claimed_bytes)}"
-            raise LeadlineError(
-                errors.TARGET_NO_SPACE,
-                f"{self._parent!r} has {format_size(free)} free; the plan needs "
-                f"{format_size(needed)}{beside} and leaves {format_size(keep)} (10 %)"
-                + (others if claimed_bytes else ""),
-                context=where,
-                hint="make the plan smaller with --size, or make room",
-            )
+        """Check what the dataset's quotas leave, without a tenth of the pool."""
+        pool = programs.properties(self._pool)
+        require_free(
+            repr(self._parent),
+            free_bytes=int(programs.properties(self._parent)["available"]),
+            needed_bytes=footprint.capacity_bytes * copies,
+            keep_bytes=int((int(pool["used"]) + int(pool["available"])) * KEEP_FREE_SHARE),
+            claimed_bytes=claimed_bytes,
+            context=where,
+            reason=" with a received copy" if footprint.streams else "",
+        )
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         token = secrets.token_hex(8)
@@ -443,163 +437,3 @@ class ZfsTarget(InDataset, OnThisMachine):
             self._journal.note_removed(self._created)
             self._created = None
         return problems
-
-
-# Daemons that were started for a stand: found by their command lines, which name its folder, and
-# ended by their pids.
-
-_END_S = 15.0
-
-
-def found(program: str, folder: Path) -> tuple[int, ...]:
-    """Pids of a program's processes whose command line names something below `folder`."""
-    below = os.fsencode(folder) + b"/"
-    pids = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        named = Path(os.fsdecode(words[0])).name == program
-        if named and any(word.startswith(below) for word in words[1:]):
-            pids.append(int(entry.name))
-    return tuple(pids)
-
-
-def end(program: str, folder: Path, *, by: signal.Signals = signal.SIGTERM) -> bool:
-    """Ask the processes to end, and wait; whether they did."""
-    for pid in found(program, folder):
-        with suppress(ProcessLookupError):
-            os.kill(pid, by)
-    return gone(program, folder)
-
-
-def gone(program: str, folder: Path, within_s: float = _END_S) -> bool:
-    """Wait until there are none; whether that is so."""
-    until = time.monotonic() + within_s
-    while pids := found(program, folder):
-        for pid in pids:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-# A ZFS that runs: the kernel's, or zfs-fuse, which is started where none answers and stopped
-# afterwards, if it was we who started it and nobody else has a pool in it.
-
-PROGRAM = "zfs-fuse"
-# What zfs-fuse imports all of when it starts.
-_CACHE = Path("/etc/zfs/zpool.cache")
-# Its cache in MiB, so that it does not take half of the memory; how long the kernel may hold what
-# it was told of names and sizes, without which every operation asks for them again.
-_SETTINGS = ("-m", "256", "-a", "1", "-e", "1", "--no-kstat-mount")
-_STARTED_WITHIN_S = 30.0
-_AGAIN_S = 5.0
-
-
-def answers() -> bool:
-    """Whether a ZFS runs here. Raises LeadlineError(`zfs-failed`)."""
-    try:
-        programs.pools()
-    except LeadlineError as error:
-        if error.kind is errors.ZFS_MISSING:
-            return False
-        raise
-    return True
-
-
-def require_possible(where: list[str]) -> None:
-    """Raises LeadlineError(`zfs-missing`) where no ZFS runs and none could be started."""
-    for program in ("zpool", "zfs"):
-        if programs.find(program) is None:
-            raise LeadlineError(
-                errors.ZFS_MISSING,
-                f"there is no {program!r} on this machine",
-                context=where,
-                hint=f"install {programs.GET_ZFS}",
-            )
-    if not programs.is_zfs_fuse() or answers():
-        return
-    if _CACHE.exists():
-        raise LeadlineError(
-            errors.ZFS_MISSING,
-            "zfs-fuse does not run, and would import pools of yours if it were started for this",
-            context=[*where, f"it imports what {_CACHE} lists"],
-            hint="start it yourself (`zfs-fuse`), if nobody else uses those pools",
-        )
-
-
-def ensure(pid_file: Path) -> None:
-    """Make sure that a ZFS answers. `pid_file` lies in the folder by which the daemon is found
-    again. Raises LeadlineError: `zfs-missing`, `zfs-failed`."""
-    if answers():
-        return
-    if not programs.is_zfs_fuse():
-        _load_module()
-        return
-    require_possible([])
-    end = time.monotonic() + _STARTED_WITHIN_S
-    due = 0.0
-    while not answers():
-        if time.monotonic() > end:
-            raise LeadlineError(
-                errors.ZFS_MISSING,
-                f"zfs-fuse does not answer within {_STARTED_WITHIN_S:g} s of its start",
-                hint="`zfs-fuse --no-daemon` shows why",
-            )
-        if time.monotonic() > due:
-            # Again and again: one that is just ending keeps the next from starting.
-            _start(pid_file)
-            due = time.monotonic() + _AGAIN_S
-        time.sleep(0.1)
-
-
-def _start(pid_file: Path) -> None:
-    """It goes into the background by itself."""
-    path = programs.find(PROGRAM)
-    assert path is not None
-    try:
-        subprocess.run(
-            [path, "-p", str(pid_file), *_SETTINGS],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            timeout=_STARTED_WITHIN_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise LeadlineError(errors.ZFS_MISSING, f"{path!r} cannot be started: {error}") from error
-
-
-def _load_module() -> None:
-    modprobe = programs.find("modprobe")
-    if modprobe is not None:
-        programs.run(modprobe, "zfs", bound_s=60.0)
-    programs.pools()
-
-
-def ours(folder: Path) -> bool:
-    """Whether a daemon runs that was started with a pid file in `folder`."""
-    return bool(found(PROGRAM, folder))
-
-
-def stop(folder: Path, own_pool: str) -> tuple[str, ...]:
-    """Stop the daemon that was started with a pid file in `folder`, if there is one; `own_pool`
-    may go with it. Why it was not stopped as sentences."""
-    if not ours(folder):
-        return ()
-    try:
-        others = [pool for pool in programs.pools() if pool != own_pool]
-    except LeadlineError:
-        others = []  # it does not answer, and so serves nobody
-    if others:
-        return (f"zfs-fuse, which was started for this, goes on for the pools {', '.join(others)}",)
-    if not end(PROGRAM, folder) and not end(PROGRAM, folder, by=signal.SIGKILL):
-        return ("zfs-fuse, which was started for this, does not end",)
-    return ()

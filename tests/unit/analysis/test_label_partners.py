@@ -102,7 +102,7 @@ def test_two_runs_are_told_apart_by_their_label(tmp_path: Path) -> None:
     assert (ours.name, theirs.name) == ("cores=2", "cores=1"), "the first run is the baseline"
     assert dict(ours.targets) == {"a": "a", "b": "b"}
     assert dict(theirs.targets) == {"b": "b", "c": "c"}
-    with pytest.raises(LeadlineError, match="not told apart by the label 'cores'"):
+    with pytest.raises(LeadlineError, match="the label 'cores' does not separate the two runs"):
         by_label(first, first.__class__(_copy(tmp_path, first)), "cores", nothing)
 
 

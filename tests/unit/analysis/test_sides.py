@@ -45,8 +45,8 @@ def test_one_target_each_are_partners_whatever_they_are_called(tmp_path: Path) -
     first = make_run(tmp_path, small_plan(["old"], repeats=1), run_id="first")
     second = make_run(tmp_path, small_plan(["new"], repeats=1), run_id="second")
     ours, theirs = two_runs(first, second, nothing)
-    assert dict(ours.targets) == {"new against old": "old"}
-    assert dict(theirs.targets) == {"new against old": "new"}
+    assert dict(ours.targets) == {"new vs old": "old"}
+    assert dict(theirs.targets) == {"new vs old": "new"}
 
 
 def test_a_run_on_one_place_matches_by_subject(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_targets_and_groups_of_them(tmp_path: Path) -> None:
     assert list(ours.targets.values()) == ["a", "b"]
     assert list(theirs.targets.values()) == ["c", "a"]
     ours, theirs = within_run(run, By.TARGET, "a", "d,e", nothing)
-    assert dict(theirs.targets) == {"d,e against a": "d,e"}
-    with pytest.raises(LeadlineError, match="2 targets cannot stand against 1"):
+    assert dict(theirs.targets) == {"d,e vs a": "d,e"}
+    with pytest.raises(LeadlineError, match="2 targets cannot be compared with 1"):
         within_run(run, By.TARGET, "a,b", "c", nothing)
 
 
@@ -106,10 +106,10 @@ def test_partners_are_called_as_short_as_their_places_allow(tmp_path: Path) -> N
     def called(baseline: str, candidate: str) -> list[str]:
         return list(within_run(run, By.TARGET, baseline, candidate, nothing)[0].targets)
 
-    assert called("rep3@near", "rep2@near") == ["rep2 against rep3"]
+    assert called("rep3@near", "rep2@near") == ["rep2 vs rep3"]
     assert called("rep3@near", "rep3@far") == ["rep3"]
-    assert called("rep3@near", "ec@far") == ["ec@far against rep3@near"]
+    assert called("rep3@near", "ec@far") == ["ec@far vs rep3@near"]
     assert called("rep3@near,rep3@far", "rep3@far,rep3@near") == [
-        "rep3@far against rep3@near",
-        "rep3@near against rep3@far",
+        "rep3@far vs rep3@near",
+        "rep3@near vs rep3@far",
     ]

@@ -360,7 +360,7 @@ def test_a_damaged_manifest_does_not_hide_the_other_runs(tmp_path: Path) -> None
     assert caught.value.kind is RUN_NOT_FOUND
 
 
-def test_an_archive_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_archive_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(LeadlineError) as caught:

@@ -58,7 +58,7 @@ def test_percentiles_are_those_of_the_merged_histograms_and_no_average(tmp_path:
     assert read.metrics[Metric.IOPS] == pytest.approx(sum(rates))
 
 
-def test_each_job_is_told_once_a_volume(tmp_path: Path) -> None:
+def test_each_job_is_reported_once_per_volume(tmp_path: Path) -> None:
     folder = volumes(tmp_path / "trial", *[FAST] * 11)
     hosts = [job.host for job in read_output("fio", folder).jobs]
     assert hosts == [f"volume {number}" for number in range(1, 12)]
@@ -81,7 +81,7 @@ def test_one_volume_is_as_on_this_machine(tmp_path: Path) -> None:
         (lambda folder: (folder / "volume-3.fio.json").write_bytes(b"{"), "truncated-result"),
     ],
 )
-def test_a_part_is_never_told_as_the_whole(tmp_path: Path, damage: Any, code: str) -> None:
+def test_a_part_is_never_reported_as_the_whole(tmp_path: Path, damage: Any, code: str) -> None:
     folder = volumes(tmp_path / "trial", FAST, FAST, FAST)
     damage(folder)
     with pytest.raises(FormatError) as caught:
@@ -89,7 +89,7 @@ def test_a_part_is_never_told_as_the_whole(tmp_path: Path, damage: Any, code: st
     assert caught.value.condition == code
 
 
-def test_nothing_at_all_is_told(tmp_path: Path) -> None:
+def test_an_empty_folder_is_reported(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(FormatError) as caught:
             read_output("fio", folder)

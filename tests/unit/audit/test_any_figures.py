@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.audit.evidence import CellEvidence, Place, RunEvidence, every
-from leadline.audit.gathering import of_output, with_neighbours
+from leadline.audit.evidence import CellEvidence, Place, RunEvidence, walk
+from leadline.audit.gathering import output_evidence, with_neighbours
 from leadline.audit.registry import RULES, audit_output
 from leadline.formats.result import DiskUse, EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.metrics import Op
@@ -104,7 +104,7 @@ def test_a_run_of_any_figures_is_audited(outputs: list[EngineOutput], target: st
     cell = Cell(target=target, workload=Workload(name="w", runtime_s=0.0), level="")
     place = Place(target=target, workload="w")
     trials = tuple(
-        replace(of_output(output), place=place, cell=cell, network="the test says so")
+        replace(output_evidence(output), place=place, cell=cell, network="the test says so")
         for output in outputs
     )
     cells = tuple(
@@ -112,6 +112,6 @@ def test_a_run_of_any_figures_is_audited(outputs: list[EngineOutput], target: st
         for given in (trials, trials[:1], trials[-1:])
     )
     run = with_neighbours(RunEvidence(place=Place(), cells=cells))
-    for evidence in every(run):
+    for evidence in walk(run):
         for rule in RULES:
             assert all(finite(one.evidence) for one in rule.findings(evidence))

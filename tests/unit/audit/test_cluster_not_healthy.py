@@ -13,7 +13,7 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.audit.evidence import Place, TrialEvidence
 from leadline.audit.registry import audit, page
-from leadline.audit.rule import Doubt
+from leadline.audit.rule import RuleFinding
 from leadline.audit.rules.cluster_not_healthy import CHECKS, Weight, check
 from leadline.findings import Finding, Severity
 from leadline.formats.ceph.status import parse_cluster_log
@@ -24,7 +24,7 @@ HEALTHY: dict[str, Any] = json.loads((RECORDED / "multi-az-6osd.json").read_byte
 CODE = "cluster-not-healthy"
 
 
-def recorded(name: str) -> list[Doubt]:
+def recorded(name: str) -> list[RuleFinding]:
     log = (RECORDED / name / layout.CLUSTER).read_bytes()
     return list(check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(log))))
 
@@ -52,7 +52,7 @@ def status(
     return document
 
 
-def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[Doubt]:
+def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[RuleFinding]:
     """Doubts of a watch that saw these statuses, or missed them for the reason given."""
     lines = [
         {"at": "2026-11-21T06:00:00Z", "elapsed_s": number * period_s}
@@ -67,37 +67,37 @@ def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[Doubt]:
 
 
 def test_cluster_not_healthy_fires_on_an_osd_killed_and_started_again() -> None:
-    (doubt,) = recorded("osd-killed")
-    assert doubt.severity is Severity.WARNING
+    (finding,) = recorded("osd-killed")
+    assert finding.severity is Severity.WARNING
     for told in ("OSD_DOWN (6-10 s)", "PGs not active 14 of 64 (8 s)", "OSDs up 5 -> 4 -> 5"):
-        assert told in doubt.message
-    assert doubt.evidence["affected_s"] == pytest.approx(17.0, abs=0.1)
-    assert doubt.evidence["unavailable_s"] == 0
-    assert doubt.evidence["osds_down_max"] == 1
-    assert doubt.evidence["degraded_ratio_max"] == pytest.approx(0.204, abs=0.001)
-    assert doubt.evidence["pgs_affected_max"] == 39
+        assert told in finding.message
+    assert finding.evidence["affected_s"] == pytest.approx(17.0, abs=0.1)
+    assert finding.evidence["unavailable_s"] == 0
+    assert finding.evidence["osds_down_max"] == 1
+    assert finding.evidence["degraded_ratio_max"] == pytest.approx(0.204, abs=0.001)
+    assert finding.evidence["pgs_affected_max"] == 39
 
 
 def test_pgs_below_min_size() -> None:
-    (doubt,) = recorded("two-down")
-    assert doubt.severity is Severity.ERROR
-    assert doubt.message.startswith("Data were unavailable or damaged for 5 s")
-    assert "PGs down, incomplete or short of copies 21 (8-12 s)" in doubt.message
-    assert doubt.evidence["unavailable_s"] == pytest.approx(5.0, abs=0.1)
+    (finding,) = recorded("two-down")
+    assert finding.severity is Severity.ERROR
+    assert finding.message.startswith("Data was unavailable or damaged for 5 s")
+    assert "PGs down, incomplete or short of copies 21 (8-12 s)" in finding.message
+    assert finding.evidence["unavailable_s"] == pytest.approx(5.0, abs=0.1)
 
 
 def test_a_deep_scrub_tells_its_share() -> None:
-    (doubt,) = recorded("deep-scrub")
-    assert doubt.severity is Severity.WARNING
-    assert doubt.evidence["pgs_deep_scrubbing_max"] == 3
-    assert doubt.evidence["scrubbing_share_max"] == pytest.approx(3 / 80)
-    assert "noscrub" in doubt.remedy
+    (finding,) = recorded("deep-scrub")
+    assert finding.severity is Severity.WARNING
+    assert finding.evidence["pgs_deep_scrubbing_max"] == 3
+    assert finding.evidence["scrubbing_share_max"] == pytest.approx(3 / 80)
+    assert "noscrub" in finding.remedy
 
 
 def test_a_split_of_pgs() -> None:
-    (doubt, blind) = recorded("split")
-    assert doubt.severity is Severity.WARNING
-    assert "PGs 64 -> 80 (6 s)" in doubt.message
+    (finding, blind) = recorded("split")
+    assert finding.severity is Severity.WARNING
+    assert "PGs 64 -> 80 (6 s)" in finding.message
     assert blind.severity is Severity.INFO
 
 
@@ -107,10 +107,10 @@ def test_cluster_not_healthy_is_silent_on_a_quiet_cluster_and_on_late_reports(na
 
 
 def test_a_monitor_that_does_not_answer_leaves_the_trial_unobserved() -> None:
-    (doubt,) = recorded("monitor-stopped")
-    assert doubt.severity is Severity.INFO
-    assert doubt.evidence["missed_samples"] == 3
-    assert doubt.evidence["unobserved_s"] == pytest.approx(7.0, abs=0.1)
+    (finding,) = recorded("monitor-stopped")
+    assert finding.severity is Severity.INFO
+    assert finding.evidence["missed_samples"] == 3
+    assert finding.evidence["unobserved_s"] == pytest.approx(7.0, abs=0.1)
 
 
 # --- through an archive --------------------------------------------------------------------------
@@ -147,9 +147,9 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     ["down", "incomplete", "undersized+degraded+peered", "active+recovery_unfound+degraded"],
 )
 def test_blocked_pgs_are_an_error_in_one_sample(state: str) -> None:
-    (doubt,) = judged(status(), status({state: 1}), status())
-    assert doubt.severity is Severity.ERROR
-    assert doubt.evidence["unavailable_s"] == 2.0
+    (finding,) = judged(status(), status({state: 1}), status())
+    assert finding.severity is Severity.ERROR
+    assert finding.evidence["unavailable_s"] == 2.0
 
 
 @pytest.mark.parametrize("state", ["peering", "remapped+peering", "stale+active+clean", "laggy"])
@@ -171,9 +171,9 @@ def test_a_moment_of_peering_is_a_warning_and_more_than_that_an_error(state: str
     ],
 )
 def test_other_work_is_a_warning(state: str) -> None:
-    (doubt,) = judged(status(), status({state: 1}), status())
-    assert doubt.severity is Severity.WARNING
-    assert "1 of 144 (2 s)" in doubt.message
+    (finding,) = judged(status(), status({state: 1}), status())
+    assert finding.severity is Severity.WARNING
+    assert "1 of 144 (2 s)" in finding.message
 
 
 @pytest.mark.parametrize("state", ["active+clean+remapped", "active+clean+snaptrim_wait", "active"])
@@ -190,15 +190,15 @@ def test_silent_on_a_pool_that_was_just_made() -> None:
 
 def test_an_osd_that_changed_is_no_new_pool() -> None:
     peering = status({"peering": 20}, num_up_osds=5)
-    (doubt,) = judged(peering, status())
-    assert "PGs not active 20 of 144" in doubt.message
+    (finding,) = judged(peering, status())
+    assert "PGs not active 20 of 144" in finding.message
 
 
 def test_a_manager_that_started_is_not_observed_rather_than_unavailable() -> None:
     untold = status({"unknown": 143}, {"PG_AVAILABILITY": "143 pgs inactive"}, epoch=500)
-    (doubt,) = judged(status(), untold, status())
-    assert doubt.severity is Severity.INFO
-    assert doubt.evidence["blind_samples"] == 1
+    (finding,) = judged(status(), untold, status())
+    assert finding.severity is Severity.INFO
+    assert finding.evidence["blind_samples"] == 1
     assert judged(status(), *[untold] * 6)[0].severity is Severity.ERROR
 
 
@@ -208,16 +208,16 @@ def test_a_manager_that_started_is_not_observed_rather_than_unavailable() -> Non
 def test_osds_and_quorum_that_change() -> None:
     fewer = status(num_up_osds=5, num_in_osds=5)
     fewer["quorum"] = []
-    (doubt,) = judged(status(), fewer, fewer)
+    (finding,) = judged(status(), fewer, fewer)
     for told in ("OSDs up 6 -> 5", "OSDs in 6 -> 5", "monitors in quorum 1 -> 0"):
-        assert told in doubt.message
+        assert told in finding.message
 
 
 def test_an_osd_that_flapped_between_two_samples() -> None:
     since = HEALTHY["osdmap"]["osd_up_since"]
-    (doubt,) = judged(status(), status(osd_up_since=since + 60, epoch=125))
-    assert "went down and came back" in doubt.message
-    assert doubt.evidence["osdmap_epochs"] == 6
+    (finding,) = judged(status(), status(osd_up_since=since + 60, epoch=125))
+    assert "went down and came back" in finding.message
+    assert finding.evidence["osdmap_epochs"] == 6
 
 
 def test_silent_on_an_osd_that_was_out_before() -> None:
@@ -253,15 +253,15 @@ def test_silent_on_a_manager_module_that_failed_though_ceph_calls_it_an_error() 
 @pytest.mark.parametrize("code", ["SLOW_OPS", "OSD_NEARFULL", "OSD_RACK_DOWN", "MDS_ALL_DOWN"])
 def test_checks_that_touch_performance(code: str) -> None:
     severity = "HEALTH_ERR" if code == "MDS_ALL_DOWN" else "HEALTH_WARN"
-    (doubt,) = judged(status(), status(checks={code: "it"}, severity=severity), status())
-    assert doubt.severity is Severity.WARNING
-    assert f"{code} (2 s)" in doubt.message
+    (finding,) = judged(status(), status(checks={code: "it"}, severity=severity), status())
+    assert finding.severity is Severity.WARNING
+    assert f"{code} (2 s)" in finding.message
 
 
 @pytest.mark.parametrize("code", ["OSD_FULL", "POOL_FULL", "OBJECT_UNFOUND", "PG_DAMAGED"])
 def test_checks_that_tell_of_unavailable_data(code: str) -> None:
-    (doubt,) = judged(status(), status(checks={code: "it"}))
-    assert doubt.severity is Severity.ERROR
+    (finding,) = judged(status(), status(checks={code: "it"}))
+    assert finding.severity is Severity.ERROR
 
 
 @pytest.mark.parametrize(
@@ -269,8 +269,8 @@ def test_checks_that_tell_of_unavailable_data(code: str) -> None:
     [("noout,noscrub", None), ("nearfull", None), ("pauserd,pausewr", Severity.ERROR)],
 )
 def test_flags_count_where_they_stop_io(flags: str, severity: Severity | None) -> None:
-    doubts = judged(*[status(checks={"OSDMAP_FLAGS": f"{flags} flag(s) set"})] * 2)
-    assert [doubt.severity for doubt in doubts] == ([severity] if severity else [])
+    findings = judged(*[status(checks={"OSDMAP_FLAGS": f"{flags} flag(s) set"})] * 2)
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
 
 
 def test_an_unknown_check_counts_as_ceph_judges_it() -> None:
@@ -292,14 +292,14 @@ def test_a_muted_check_is_silent_but_for_what_stops_writes() -> None:
 
 
 def test_without_a_manager_the_cluster_is_not_observed() -> None:
-    (doubt,) = judged(status(), status(checks={"MGR_DOWN": "no active mgr"}), status())
-    assert doubt.severity is Severity.INFO
-    assert doubt.evidence["blind_samples"] == 1
+    (finding,) = judged(status(), status(checks={"MGR_DOWN": "no active mgr"}), status())
+    assert finding.severity is Severity.INFO
+    assert finding.evidence["blind_samples"] == 1
 
 
 def test_a_watch_without_any_answer() -> None:
-    (doubt,) = judged("no answer", "no answer")
-    assert doubt.evidence["unobserved_s"] == 2.0
+    (finding,) = judged("no answer", "no answer")
+    assert finding.evidence["unobserved_s"] == 2.0
 
 
 def test_the_page_tells_of_every_check_what_the_rule_makes_of_it() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from leadline.archive.records import Extent, TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.gathering import compressing, of_output, read_below
+from leadline.audit.gathering import output_evidence
+from leadline.audit.physics import compressing_layer, read_below
 from leadline.audit.rules import cache_served_reads, compressible_data
 from leadline.findings import Finding, Severity
 from leadline.formats.result import EngineOutput, JobOptions, JobResult, Latency, Operation
@@ -164,7 +165,7 @@ def evidence(
         extent=extent,
     )
     return dataclasses.replace(
-        of_output(EngineOutput(version="fio-3.33", jobs=made)),
+        output_evidence(EngineOutput(version="fio-3.33", jobs=made)),
         cell=cell(job_file=job_file),
         record=record,
         machines=samples,
@@ -217,11 +218,11 @@ def compressible(trial: TrialEvidence) -> list[Finding]:
 @pytest.mark.parametrize(
     ("stack", "option", "severity", "said"),
     [
-        (EXT4, {"zero_buffers": "1"}, Severity.WARNING, "storage that compresses"),
-        (zfs("off"), {"zero_buffers": "1"}, Severity.WARNING, "storage that compresses"),
+        (EXT4, {"zero_buffers": "1"}, Severity.WARNING, "Storage that compresses"),
+        (zfs("off"), {"zero_buffers": "1"}, Severity.WARNING, "Storage that compresses"),
         (zfs("lz4"), {"zero_buffers": "1"}, Severity.ERROR, "tank/a compresses (lz4)"),
-        (zfs("on"), {"buffer_pattern": "0xab"}, Severity.ERROR, "next to nothing was stored"),
-        (zfs("lz4"), {"buffer_compress_percentage": "50"}, Severity.WARNING, "less was stored"),
+        (zfs("on"), {"buffer_pattern": "0xab"}, Severity.ERROR, "stored almost nothing"),
+        (zfs("lz4"), {"buffer_compress_percentage": "50"}, Severity.WARNING, "stored less"),
     ],
 )
 def test_a_dataset_that_compresses_makes_it_sure(
@@ -234,4 +235,4 @@ def test_a_dataset_that_compresses_makes_it_sure(
 
 def test_incompressible_buffers_on_a_dataset_that_compresses_are_fine() -> None:
     assert not compressible(evidence(zfs("lz4"), (), op=Op.WRITE, rw="write"))
-    assert compressing(zfs("-")) is None, "a pool too old to tell"
+    assert compressing_layer(zfs("-")) is None, "a pool too old to tell"

@@ -328,7 +328,7 @@ def test_client_saturated_fires_on_a_limit_that_holds_back(
         cores=2, busy_share=0.4, steal_share=0.0, engine_cpu_s=3.0, throttled_share=throttled
     )
     found = of("client-saturated", judge(Stored(record={"processor": held})))
-    assert ["what was measured is the limit" in one.message for one in found] == [True] * fires
+    assert ["The limit was measured" in one.message for one in found] == [True] * fires
     assert all(one.evidence["throttled_share"] == throttled for one in found)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.audit.evidence import PoolMedia, TrialEvidence
-from leadline.audit.gathering import of_output
+from leadline.audit.gathering import output_evidence
 from leadline.audit.registry import audit_output
 from leadline.findings import Severity
 from leadline.formats.result import DiskUse, JobResult, Latency
@@ -24,7 +24,7 @@ FAST = {0.5: 2e-6, 0.99: 1e-4}
 def test_cache_served_reads_fires_on_networked_storage(tmp_path: Path, target: str) -> None:
     (found,) = of("cache-served-reads", told(tmp_path, row(target, iops=1000, lat_p50_ms=0.012)))
     assert found.severity is Severity.ERROR
-    assert "the target's name says" in found.message
+    assert "the target's name contains" in found.message
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_cache_served_reads_fires_on_a_file_that_memory_held_whole(tmp_path: Pat
 
 
 def on_pool(made: JobResult, pool: PoolMedia) -> TrialEvidence:
-    return replace(of_output(output(made)), pool=pool)
+    return replace(output_evidence(output(made)), pool=pool)
 
 
 FLASH = PoolMedia(pool="rep3", hard_disks=0, flash=3, copies=3)
@@ -147,7 +147,7 @@ def test_exceeds_ceiling_is_silent_on_what_was_published() -> None:
 
 def test_exceeds_ceiling_is_silent_where_nothing_is_known() -> None:
     made = job(done(iops=9e6), **RANDOM)
-    assert not ask(of_output(output(made)), "exceeds-ceiling")
+    assert not ask(output_evidence(output(made)), "exceeds-ceiling")
     assert not ask(replace(on_pool(made, FLASH), on_lab=True), "exceeds-ceiling")
     joined = job(done(iops=9e6), **{**RANDOM, "rw": "read"})
     assert not ask(on_pool(joined, FLASH), "exceeds-ceiling")

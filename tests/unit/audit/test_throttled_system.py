@@ -114,7 +114,7 @@ def test_a_budget_without_counters_is_a_warning_for_latency(
 ) -> None:
     (found,) = judged(tmp_path, content, lab="mine", told=BOUNDED)
     assert (found.severity, found.latency_only) == (Severity.WARNING, True)
-    assert "may use 0.15 cores each" in found.message
+    assert "a quota of 0.15 cores" in found.message
     assert ("line 1" in found.message) == (content is not None)
 
 

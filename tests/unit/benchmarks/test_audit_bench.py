@@ -46,7 +46,7 @@ def test_what_is_labelled_and_said_is_found() -> None:
 def test_what_is_labelled_and_not_said_is_missed_with_the_labels_reason() -> None:
     verdicts = judge(subject(label("not-steady")), [])
     (fault,) = faults(verdicts, ())
-    assert (fault.kind, fault.code, fault.told) == (MISS, "not-steady", "by hand")
+    assert (fault.kind, fault.code, fault.reason) == (MISS, "not-steady", "by hand")
     (row,) = table(verdicts, ["not-steady"])
     assert row.recall == 0.0
 

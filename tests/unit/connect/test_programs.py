@@ -1,4 +1,4 @@
-"""Programs that end, that do not, and that are waited for in vain."""
+"""Programs that end, that do not, and that are waited too long."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from leadline.connect import programs
 
 
 def test_status_and_both_outputs_in_a_folder(tmp_path: Path) -> None:
-    told = programs.run("sh", "-c", "pwd; echo why >&2; exit 3", bound_s=60, cwd=str(tmp_path))
-    assert told == (3, f"{tmp_path}\n", "why\n")
+    reported = programs.run("sh", "-c", "pwd; echo why >&2; exit 3", bound_s=60, cwd=str(tmp_path))
+    assert reported == (3, f"{tmp_path}\n", "why\n")
 
 
 def test_what_cannot_be_begun() -> None:
@@ -45,8 +45,8 @@ def test_no_answer_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, bound_s: float, vain: bool
 ) -> None:
     monkeypatch.setattr(programs, "_CHECK_S", 0.1)
-    told = programs.run("sleep", "7200", bound_s=bound_s, should_abort=lambda: vain)
-    assert told == (None, "", "")
+    reported = programs.run("sleep", "7200", bound_s=bound_s, should_abort=lambda: vain)
+    assert reported == (None, "", "")
 
 
 def test_names_are_utf_8_whatever_the_locale() -> None:
@@ -55,7 +55,7 @@ def test_names_are_utf_8_whatever_the_locale() -> None:
         "print(ascii(programs.run('printf', r'm\\303\\274', bound_s=10)))"
     )
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | plain
     )
-    assert told.stdout.strip() == r"(0, 'm\xfc', '')", told.stderr
+    assert reported.stdout.strip() == r"(0, 'm\xfc', '')", reported.stderr

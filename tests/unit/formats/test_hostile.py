@@ -1,4 +1,4 @@
-"""What is true of every importer, on input that nobody means well with."""
+"""What is true of every importer, on input that no user means well with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from fuzz.bundles import pack, unpack
 from fuzz.mutations import number_places
-from fuzz.properties import read, told
+from fuzz.properties import comparable, read
 from fuzz.targets import HOSTILE, TARGETS, importer_seeds
 from leadline.formats.importer import KINDS, Importer, Result, importer
 from leadline.formats.result import EngineOutput, FormatError, NoteKind
@@ -120,10 +120,10 @@ def test_what_was_never_a_result_is_not_taken_for_one_that_was_cut(
     kind: str, content: bytes
 ) -> None:
     """A trial without figures is made of what was cut. (Of fio's JSON there is often nothing but
-    what it said before: that is a trial that failed.)"""
-    with pytest.raises(FormatError) as told:
+    what it reported before: that is a trial that failed.)"""
+    with pytest.raises(FormatError) as refused:
         importer(kind).read({"input": content})
-    assert told.value.condition == "unreadable-result"
+    assert refused.value.condition == "unreadable-result"
 
 
 # --- real results, spoiled ----------------------------------------------------------------------
@@ -159,7 +159,7 @@ SPOILED: dict[str, Callable[[bytes], bytes]] = {
 def test_a_spoiled_result_is_read_as_it_is_or_refused(kind: str, how: str) -> None:
     content = pack({name: SPOILED[how](one) for name, one in unpack(sample(kind)).items()})
     results = taken(importer(kind), content)
-    assert told(taken(importer(kind), content)) == told(results), "the same every time"
+    assert comparable(taken(importer(kind), content)) == comparable(results), "the same every time"
 
 
 @every_kind

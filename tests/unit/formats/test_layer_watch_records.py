@@ -1,4 +1,4 @@
-"""Records of a target's layers: what is read back, and that whatever stands there is read or
+"""Records of a target's layers: what is read back, and that whatever is there is read or
 refused with its line."""
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def written(*entries: dict[str, Any]) -> bytes:
     return b"".join(json.dumps({**STAMP, **one}).encode() + b"\n" for one in entries)
 
 
-def window(**told: Any) -> dict[str, Any]:
-    return {"device": "sda", "seconds": 0.2, "lost": 0, "reads": {}, "writes": {}, **told}
+def window(**reported: Any) -> dict[str, Any]:
+    return {"device": "sda", "seconds": 0.2, "lost": 0, "reads": {}, "writes": {}, **reported}
 
 
 def test_windows_of_a_device_together() -> None:
@@ -192,13 +192,13 @@ VALUES = st.recursive(
 
 @pytest.mark.parametrize("parse", PARSERS)
 @given(entry=st.dictionaries(NAMES, VALUES) | VALUES, tail=st.binary(max_size=20))
-def test_whatever_stands_there_is_read_or_refused(
+def test_any_input_is_read_or_refused(
     parse: Callable[[bytes], object], entry: Any, tail: bytes
 ) -> None:
-    told = {**STAMP, **entry} if isinstance(entry, dict) else entry
+    reported = {**STAMP, **entry} if isinstance(entry, dict) else entry
     refused = ""
     try:
-        parse(json.dumps(told).encode() + b"\n" + tail)
+        parse(json.dumps(reported).encode() + b"\n" + tail)
     except FormatError as error:
         refused = error.fact
     assert not refused or "line " in refused

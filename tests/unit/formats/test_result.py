@@ -1,4 +1,4 @@
-"""Figures of entries that belong together, and those that nobody told."""
+"""Figures of entries that belong together, and those that no user reported."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ def test_reads_and_writes_have_a_total_only_where_one_job_did_both() -> None:
 
 
 def test_a_total_that_the_file_gives_is_not_made_again() -> None:
-    told = Operation(op=Op.TOTAL, iops=5.0)
-    (name,) = by_name([job("a", Operation(op=Op.READ, iops=1.0), told)]).values()
+    reported = Operation(op=Op.TOTAL, iops=5.0)
+    (name,) = by_name([job("a", Operation(op=Op.READ, iops=1.0), reported)]).values()
     assert [(one.op, one.iops) for one in name] == [(Op.READ, 1.0), (Op.TOTAL, 5.0)]
 
 
 def test_percentiles_are_those_printed_where_there_is_no_histogram() -> None:
     completion = Latency(mean_s=0.9, percentiles={0.5: 0.8, 0.99: 2.0, 0.999: 5.0})
-    told = Operation(op=Op.READ, iops=1.0, total_ios=5_000, completion=completion)
-    metrics = told.metrics()
+    reported = Operation(op=Op.READ, iops=1.0, total_ios=5_000, completion=completion)
+    metrics = reported.metrics()
     assert metrics[Metric.LATENCY_P50] == 0.8
     assert metrics[Metric.LATENCY_P99] == 2.0
     assert metrics[Metric.LATENCY_P999] is None, "of 5,000 I/Os, five lie beyond it"
-    assert metrics[Metric.LATENCY_P95] is None, "nobody printed it"
+    assert metrics[Metric.LATENCY_P95] is None, "it was not printed"
     total = Latency(mean_s=1.0, percentiles={0.5: 0.85})
     both = Operation(op=Op.READ, total=total, completion=completion)
     assert both.metrics()[Metric.LATENCY_P50] == 0.85
     assert both.metrics()[Metric.LATENCY_MEAN] == 1.0
-    assert both.metrics()[Metric.LATENCY_P999] == 5.0, "how many I/Os is not told"
+    assert both.metrics()[Metric.LATENCY_P999] == 5.0, "the number of I/Os is unknown"
 
 
-def test_options_that_nobody_told_are_unknown() -> None:
+def test_options_that_no_user_reported_are_unknown() -> None:
     silent = JobOptions(raw={"rw": "randread"}, whole=False)
     assert (silent.engine, silent.iodepth, silent.numjobs, silent.direct) == (None,) * 4
     whole = JobOptions(raw={"rw": "randread"})

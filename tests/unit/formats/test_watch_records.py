@@ -105,7 +105,7 @@ def test_what_a_line_leaves_out_is_as_in_the_line_before() -> None:
     assert middle.disks["sdb"].reads == 2
     assert (last.disks["sda"].reads, last.disks["sdb"].reads) == (1, 3)
     (rates,) = machine_rates(samples)
-    # What did nothing is not told as zero.
+    # What did nothing is unknown as zero.
     assert set(rates.disks) == {"sdb"}
     assert rates.interfaces["eth0"].received_bps == 500
     assert rates.interfaces["eth0"].link_share == 0.5
@@ -126,9 +126,9 @@ def test_a_process_that_was_started_anew_has_no_rate() -> None:
 
 
 def test_periods_of_a_group_in_which_it_was_held_back() -> None:
-    told = {"quota_us": 1500, "period_us": 10000, "usage_us": 0}
-    first = {"osd.0": {**told, "periods": 100, "throttled": 10, "throttled_us": 0}}
-    last = {"osd.0": {**told, "periods": 300, "throttled": 160, "throttled_us": 500_000}}
+    reported = {"quota_us": 1500, "period_us": 10000, "usage_us": 0}
+    first = {"osd.0": {**reported, "periods": 100, "throttled": 10, "throttled_us": 0}}
+    last = {"osd.0": {**reported, "periods": 300, "throttled": 160, "throttled_us": 500_000}}
     last["osd.0"]["usage_us"] = 300_000
     (rates,) = machine_rates(parse_resource_log(log(line(0, groups=first), line(2, groups=last))))
     group = rates.groups["osd.0"]
@@ -147,13 +147,13 @@ def test_a_stretch_without_two_samples_takes_all() -> None:
     assert [one.end_s for one in rate_series(samples)["m"]] == [1, 2]
 
 
-def test_one_sample_and_a_clock_that_stands_give_no_rates() -> None:
+def test_one_sample_and_a_clock_that_is_give_no_rates() -> None:
     assert machine_rates(parse_resource_log(log(line(0)))) == ()
     assert machine_rates(parse_resource_log(log(line(0), line(1, clock_s=100.0)))) == ()
     assert parse_resource_log(b"") == ()
 
 
-def test_machines_and_missed_samples_are_told_apart() -> None:
+def test_machines_and_missed_samples_are_distinguished() -> None:
     stamp = {key: LINE[key] for key in ("at", "elapsed_s", "machine", "roles")}
     content = log(line(0), {**stamp, "machine": "n", "error": "no route"}, line(1, machine="n"))
     first, missed, other = parse_resource_log(content)
@@ -182,11 +182,11 @@ def test_machines_and_missed_samples_are_told_apart() -> None:
         ({"error": 7}, "line 2.error"),
     ],
 )
-def test_damage_is_told_with_its_line(damage: bytes | dict[str, Any], where: str) -> None:
+def test_damage_is_reported_with_its_line(damage: bytes | dict[str, Any], where: str) -> None:
     second = damage + b"\n" if isinstance(damage, bytes) else log(line(1, **damage))
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_resource_log(log(line(0)) + second)
-    assert told.value.fact.startswith(where)
+    assert refused.value.fact.startswith(where)
 
 
 @settings(max_examples=150)

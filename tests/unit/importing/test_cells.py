@@ -39,7 +39,7 @@ def test_results_of_one_load_on_one_target_are_its_repeats() -> None:
     assert [target.labels for target in made.targets] == [{"cores": "2"}]
 
 
-def test_what_tells_loads_of_one_name_apart_is_their_level() -> None:
+def test_what_reports_loads_of_one_name_apart_is_their_level() -> None:
     made = plan(
         ("rep3", result("a", rw="read", bs="4k", iodepth="1")),
         ("rep3", result("a", rw="read", bs="4k", iodepth="16")),

@@ -32,7 +32,7 @@ def test_what_is_no_label_is_refused(text: str) -> None:
         parse_label(text)
 
 
-def told(**labels: dict[str, str]) -> TargetLabels:
+def reported(**labels: dict[str, str]) -> TargetLabels:
     made = TargetLabels()
     for target, given in labels.items():
         made.take(target, given, "a.csv")
@@ -40,7 +40,7 @@ def told(**labels: dict[str, str]) -> TargetLabels:
 
 
 def test_the_command_line_adds_to_what_files_say() -> None:
-    one, other = told(a={"cores": "1"}, b={}), told(a={}, c={})
+    one, other = reported(a={"cores": "1"}, b={}), reported(a={}, c={})
     label_targets(
         [one, other],
         [GivenLabel(key="system", value="x"), GivenLabel(key="cores", value="1", target="a")],
@@ -49,19 +49,19 @@ def test_the_command_line_adds_to_what_files_say() -> None:
     assert other.by_target == {"a": {"system": "x", "cores": "1"}, "c": {"system": "x"}}
 
 
-def test_contradictions_and_strangers_are_refused() -> None:
+def test_contradictions_and_untrusted_are_refused() -> None:
     with pytest.raises(LeadlineError, match="two values of the label 'cores': 1 and 2"):
-        label_targets([told(a={"cores": "1"})], [GivenLabel(key="cores", value="2")])
-    made = told(a={"cores": "1"})
+        label_targets([reported(a={"cores": "1"})], [GivenLabel(key="cores", value="2")])
+    made = reported(a={"cores": "1"})
     with pytest.raises(LeadlineError, match="two values") as caught:
         made.take("a", {"cores": "3"}, "b.csv")
     assert "b.csv says cores=3" in str(caught.value)
     with pytest.raises(LeadlineError, match="which no file has") as caught:
-        label_targets([told(rep3={})], [GivenLabel(key="cores", value="2", target="rep2")])
+        label_targets([reported(rep3={})], [GivenLabel(key="cores", value="2", target="rep2")])
     assert "did you mean 'rep3'" in str(caught.value)
 
 
 def test_a_target_without_a_key_is_no_label_of_all() -> None:
     with pytest.raises(LeadlineError, match="no KEY=VALUE") as caught:
-        label_targets([told(rep3={}, rep2={})], [GivenLabel(key="rep3", value="2")])
+        label_targets([reported(rep3={}, rep2={})], [GivenLabel(key="rep3", value="2")])
     assert "'rep3=cores=2'" in str(caught.value)

@@ -42,7 +42,7 @@ def test_version_2_counts_where_it_has_the_controller(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "reported"),
     [
         ({"cpu.max": "1500 10000\n"}, (1500, 10000)),
         ({"cpu.max": "max 100000\n"}, None),
@@ -52,11 +52,11 @@ def test_version_2_counts_where_it_has_the_controller(tmp_path: Path) -> None:
     ],
 )
 def test_a_quota_is_read_in_both_versions(
-    files: dict[str, str], told: tuple[int, int] | None, tmp_path: Path
+    files: dict[str, str], reported: tuple[int, int] | None, tmp_path: Path
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert cpu_groups.read_quota(tmp_path) == told
+    assert cpu_groups.read_quota(tmp_path) == reported
 
 
 def test_the_share_of_periods(tmp_path: Path) -> None:
@@ -111,8 +111,10 @@ def refused(description: LabDescription, monkeypatch: pytest.MonkeyPatch, folder
 
 def test_more_cores_than_there_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wanted = LabDescription(osd_size_bytes=512 << 20, cpu_per_host=4096.0)
-    told = refused(wanted, monkeypatch, tmp_path)
-    assert told == (f"a host of the lab needs 4096 cores, and this machine has {os.cpu_count()}")
+    reported = refused(wanted, monkeypatch, tmp_path)
+    assert reported == (
+        f"a host of the lab needs 4096 cores, and this machine has {os.cpu_count()}"
+    )
 
 
 def test_no_controller_and_no_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -146,7 +148,7 @@ def test_groups_are_made_with_a_quota_that_the_kernel_takes(
             assert (above / "cgroup.subtree_control").read_text() == "+cpu"
 
 
-def test_what_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "leadline-lab-t").write_text("")
     with pytest.raises(LeadlineError) as caught:
         cpu_groups.make({"h1": tmp_path / "leadline-lab-t" / "h1"}, 0.5)
@@ -154,7 +156,7 @@ def test_what_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert "leadline-lab-t" in caught.value.context[0]
 
 
-def test_a_process_that_the_group_does_not_take_is_told(tmp_path: Path) -> None:
+def test_a_process_that_the_group_does_not_take_is_reported(tmp_path: Path) -> None:
     cpu_groups.assign(tmp_path, [17])
     # A plain file keeps what was written last, as a kernel that drops the first would.
     with pytest.raises(LeadlineError) as caught:

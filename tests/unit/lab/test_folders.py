@@ -33,10 +33,10 @@ from leadline.lab.state import (
 )
 from leadline.plan.lab import LabDescription, Store
 
-NOBODY = ProcessRecord(name="leadline", pid=2**22 - 1, start_ticks=1)
+DEAD = ProcessRecord(name="leadline", pid=2**22 - 1, start_ticks=1)
 
 
-def a_state(name: str, phase: Phase = Phase.UP, owner: ProcessRecord = NOBODY) -> LabState:
+def a_state(name: str, phase: Phase = Phase.UP, owner: ProcessRecord = DEAD) -> LabState:
     return LabState(
         name=name,
         token=f"token-{name}",
@@ -47,7 +47,7 @@ def a_state(name: str, phase: Phase = Phase.UP, owner: ProcessRecord = NOBODY) -
     )
 
 
-def a_lab(labs: Path, name: str, phase: Phase = Phase.UP, owner: ProcessRecord = NOBODY) -> Path:
+def a_lab(labs: Path, name: str, phase: Phase = Phase.UP, owner: ProcessRecord = DEAD) -> Path:
     folder = labs / name
     folder.mkdir(parents=True)
     write_state(folder, a_state(name, phase, owner))
@@ -137,7 +137,7 @@ def test_ways_to_labs_that_are_not_there_or_not_up(tmp_path: Path) -> None:
     raises(errors.LAB_NOT_READY, lambda: lab_access("study", tmp_path))
 
 
-def test_every_condition_is_told(tmp_path: Path, sleeper: Callable[[Path, str], int]) -> None:
+def test_every_condition_is_reported(tmp_path: Path, sleeper: Callable[[Path, str], int]) -> None:
     own = processes.start_ticks(os.getpid())
     assert own is not None
     me = ProcessRecord(name="leadline", pid=os.getpid(), start_ticks=own)
@@ -146,7 +146,7 @@ def test_every_condition_is_told(tmp_path: Path, sleeper: Callable[[Path, str], 
     a_lab(tmp_path, "c-half", Phase.COMING_UP)
     a_lab(tmp_path, "d-down", Phase.GOING_DOWN)
     broken = a_lab(tmp_path, "e-broken")
-    write_state(broken, a_state("e-broken").model_copy(update={"processes": (NOBODY,)}))
+    write_state(broken, a_state("e-broken").model_copy(update={"processes": (DEAD,)}))
     (a_lab(tmp_path, "f-damaged") / STATE).write_text("{}")
     (tmp_path / "g-remnant").mkdir()
     (tmp_path / "h-foreign").mkdir()

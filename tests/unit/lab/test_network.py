@@ -1,4 +1,4 @@
-"""The lab's network, as far as it can be told without namespaces."""
+"""The lab's network, as far as it can be reported without namespaces."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_the_forwarder_compiles_without_a_warning(tmp_path: Path) -> None:
         (["--ready", "r", "--delays", "d", *map(str, range(65))], "there are too many zones"),
     ],
 )
-def test_wrong_arguments_of_the_forwarder_are_told(
+def test_wrong_arguments_of_the_forwarder_are_reported(
     cache: Path, arguments: list[str], fault: str
 ) -> None:
     done = subprocess.run([build(), *arguments], capture_output=True, text=True, timeout=30)

@@ -46,7 +46,7 @@ def test_jobs_without_stonewall_run_at_once() -> None:
         ("[a]\nruntime=1\nwrite_bw_log=/etc/x\n", "must not hold a path"),
         ("[a]\nruntime=1\nfilename_format=../$jobnum\n", "must not hold a path"),
         ("[a]\nrw=read\n", "[a] has no runtime"),
-        ("rw=read\n", "stands before any [section]"),
+        ("rw=read\n", "comes before any [section]"),
         ("[global]\nruntime=1\n", "no job section"),
         ("[a]\nruntime=1\nsize=lots\n", "not a size"),
     ],

@@ -85,7 +85,7 @@ def test_five_faults_are_told_at_once_with_line_key_and_nearest_name(tmp_path: P
         ("targets: [dir:/a]\nprofile: quick\ndefaults: {size: 4k}\n", "'sequential-1m': size is"),
         (
             "targets: [dir:/a]\nworkloads: [{name: x, job_file: a.fio, iodepth: 4}]\n",
-            "iodepth has no effect beside job_file",
+            "iodepth has no effect next to job_file",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from leadline.pools.recipes import PREFIX, PoolRecipe, decide, owner_of, pool_na
 
 
 def quiet(what: str) -> None:
-    """Nobody listens."""
+    """No user listens."""
 
 
 class Breaking:
@@ -108,7 +108,7 @@ class PoolContract:
         assert breaking.spent
         assert seen(commands) == before
 
-    def test_a_pool_that_somebody_made_meanwhile_stays(
+    def test_a_pool_that_another_user_made_meanwhile_stays(
         self, commands: Commands, recipes: tuple[PoolRecipe, ...]
     ) -> None:
         rule = next(iter(read_state(commands).rules))

@@ -80,14 +80,14 @@ def test_one_daemon_of_each_kind_is_asked_for_its_configuration(dumps: dict[str,
     }  # fmt: skip
 
 
-def test_a_refused_command_is_told_and_not_fatal(dumps: dict[str, bytes]) -> None:
-    told: list[Answer] = []
-    captured = capture(Cluster(dumps, frozenset({"config dump", "osd df"})), told.append)
-    refused = {item.dump.name for item in told if item.refused}
+def test_a_refused_command_is_reported_and_not_fatal(dumps: dict[str, bytes]) -> None:
+    reported: list[Answer] = []
+    captured = capture(Cluster(dumps, frozenset({"config dump", "osd df"})), reported.append)
+    refused = {item.dump.name for item in reported if item.refused}
     assert {"config_dump.json", "osd_df_tree.json"} <= refused
     missing = {item.dump for item in cluster_inventory(captured).not_captured}
     assert {"config_dump.json", "osd_df_tree.json"} <= missing
-    answered = [item for item in told if item.refused is None]
+    answered = [item for item in reported if item.refused is None]
     assert all(item.size_bytes and item.seconds >= 0 for item in answered)
 
 

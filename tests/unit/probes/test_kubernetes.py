@@ -157,14 +157,14 @@ def test_the_newest_version_that_has_objects_counts() -> None:
     assert item["apiVersion"] == "openebs.io/v1beta2"
 
 
-def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
+def test_what_is_forbidden_is_reported_and_the_rest_is_read() -> None:
     cluster = rook()
     for resource in ("nodes", "version", "namespaces", "configmaps", "pods"):
         cluster.refused[resource] = denied("list", resource)
     dumps = capture(cluster.connection)
-    told = dict(gaps(dumps))
-    assert told[ObjectKind.NODE.purpose] == "this user may not list nodes; have a rule added"
-    assert set(told) == {
+    reported = dict(gaps(dumps))
+    assert reported[ObjectKind.NODE.purpose] == "this user may not list nodes; have a rule added"
+    assert set(reported) == {
         "the version of Kubernetes",
         ObjectKind.NODE.purpose,
         ObjectKind.NAMESPACE.purpose,
@@ -203,7 +203,7 @@ class CephShell:
 
     commands: list[str] = field(default_factory=list)
     status: int = 0
-    complaint: bytes = b""
+    error_line: bytes = b""
     only: str = ""
 
     name: str = "pod rook-ceph/rook-ceph-tools-1"
@@ -264,7 +264,7 @@ def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "complaint", "told"),
+    ("status", "error_line", "reported"),
     [
         (1, b"[errno 110] RADOS timed out (error connecting to the cluster)", "does not answer"),
         (13, b"[errno 13] RADOS permission denied", "refuses `ceph status`"),
@@ -272,13 +272,13 @@ def test_one_answer_that_the_toolbox_may_not_have(shell: CephShell) -> None:
     ],
 )
 def test_a_toolbox_that_does_not_work(
-    shell: CephShell, status: int, complaint: bytes, told: str
+    shell: CephShell, status: int, error_line: bytes, reported: str
 ) -> None:
-    shell.status, shell.error_line = status, complaint
+    shell.status, shell.error_line = status, error_line
     dumps = capture(with_toolbox().connection)
     ((what, reason),) = gaps(dumps)
     assert what == "Ceph"
-    assert told in reason
+    assert reported in reason
     assert kubernetes_inventory(dumps).ceph is None
 
 
@@ -305,7 +305,7 @@ def test_the_probe_keeps_the_dumps_that_a_folder_gives() -> None:
 def test_a_connection_that_is_lost_is_made_again(
     shell: CephShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is changed by what is asked; after three times it is told."""
+    """Nothing is changed by what is asked; after three times it is reported."""
     run, failures = shell.run, [2]
 
     def flaky(script: str, *arguments: str, **rest: Any) -> CommandResult:

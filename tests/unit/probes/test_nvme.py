@@ -13,7 +13,7 @@ from leadline.probes.stacks import Roots, layers_of_device
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "nvme"
 NQN = "nqn.2026-11.org.leadline:t"
-# As Linux 6.1 told of a target over loopback.
+# As Linux 6.1 reported of a target over loopback.
 _CONTROLLER = {
     "address": "traddr=127.0.0.1,trsvcid=4420,src_addr=127.0.0.1",
     "firmware_rev": "6.1.0-50",
@@ -127,8 +127,8 @@ def test_a_machine_without_nvme(sys: Path) -> None:
 
 def test_what_nvme_cli_adds(sys: Path) -> None:
     namespace(sys, controller(sys, model=""), "nvme0n1")
-    told = (RECORDED / "nvme-list-uml.json").read_text("utf-8")
-    (found,) = add_nvme_list(nvme_controllers(sys), told)
+    reported = (RECORDED / "nvme-list-uml.json").read_text("utf-8")
+    (found,) = add_nvme_list(nvme_controllers(sys), reported)
     assert found.model == "Linux"
     assert found.namespaces[0].used_bytes == 536870912
     for nothing in ("", "{}", "no JSON", '{"Devices": []}'):

@@ -1,9 +1,11 @@
-"""What lies below a path, on recorded trees of /proc and /sys in the kernel's layout."""
+"""The layers below paths and devices."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.probes.mounts import find_mount, parse_mountinfo
-from leadline.probes.stacks import Roots, layers_of_device, layers_of_path
+from leadline.probes.stacks import Roots, find_server, layers_of_device, layers_of_path
 
 _ZFS = Path(__file__).parents[2] / "recorded" / "zfs"
 _ROOT = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n"
@@ -53,13 +55,13 @@ class Machine:
         """A device with a queue of its own, and files by name, `__` for each slash."""
         folder = self.roots.sys / "devices" / place / name
         (folder / "slaves").mkdir(parents=True, exist_ok=True)
-        told = {
+        reported = {
             "dev": number,
             "size": "2048",
             **{f"queue__{key}": value for key, value in _QUEUE.items()},
             **files,
         }
-        for key, value in told.items():
+        for key, value in reported.items():
             path = folder / key.replace("__", "/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{value}\n", "utf-8")
@@ -117,8 +119,8 @@ def test_a_loop_device_is_followed_to_the_file_system_of_its_file(machine: Machi
 def test_a_loop_device_on_a_mapped_image_is_followed_to_the_image(machine: Machine) -> None:
     machine.mount("46 27 0:5 / /dev rw - devtmpfs udev rw")
     machine.device("rbd0", "252:0")
-    for file, told in (("pool", "rep3"), ("name", "stand")):
-        machine.write(f"sys/bus/rbd/devices/0/{file}", f"{told}\n")
+    for file, reported in (("pool", "rep3"), ("name", "stand")):
+        machine.write(f"sys/bus/rbd/devices/0/{file}", f"{reported}\n")
     machine.device("loop2", "7:2", loop__backing_file="/dev/rbd0")
     names = [
         f"{layer.kind.value} {layer.name}" for layer in layers_of_device("loop2", machine.roots)
@@ -159,7 +161,7 @@ def test_a_partition_of_lvm_on_raid(machine: Machine) -> None:
     assert found[4].devices == ("sda", "sdb")
 
 
-def test_devices_side_by_side_tell_only_what_all_tell(machine: Machine) -> None:
+def test_devices_side_by_side_report_only_what_all_tell(machine: Machine) -> None:
     raid = machine.device("md0", "9:0", md__level="raid0")
     for name, number, queue in (("sda", "8:0", "32"), ("sdb", "8:16", "64")):
         disk = machine.device(name, number, device__queue_depth=queue, device__model="Swift")
@@ -264,7 +266,7 @@ def test_a_circle_ends_where_it_began(machine: Machine) -> None:
     assert [layer.name for layer in layers_of_device("dm-1", machine.roots)] == ["dm-1", "dm-2"]
 
 
-def test_what_is_not_told_ends_the_walk(machine: Machine, tmp_path: Path) -> None:
+def test_what_is_unreported_ends_the_walk(machine: Machine, tmp_path: Path) -> None:
     machine.mount("45 27 8:1 / /gone rw - ext4 /dev/sda1 rw")
     assert machine.names("/gone") == ["filesystem ext4"]
     nothing = Roots(proc=tmp_path / "no", sys=tmp_path / "no", dev=tmp_path / "no")
@@ -298,3 +300,52 @@ def test_a_later_mount_hides_what_was_mounted_below_before() -> None:
 @given(st.text())
 def test_no_text_breaks_the_reading_of_mounts(text: str) -> None:
     find_mount(parse_mountinfo(text), PurePosixPath("/a/b"))
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    """Of two servers, the first with a mount point that a test says."""
+    for pid, place in ((811, "dead"), (900, "here")):
+        folder = tmp_path / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (tmp_path / place).mkdir()
+        (folder / "cmdline").write_text(f"rbd-fuse\0-p\0rep{pid}\0{tmp_path / place}\0")
+    return tmp_path / "proc"
+
+
+def serves(place: Path, proc: Path) -> str | None:
+    """The pool that is served there."""
+    (mount,) = parse_mountinfo(f"50 27 0:44 / {place} rw - fuse.rbd-fuse rbd-fuse rw\n")
+    server = find_server(mount, proc)
+    return server.pool if server else None
+
+
+def test_nothing_is_asked_of_what_others_have_mounted(
+    proc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With storage that died below it, whoever looks at a mount point hangs for good."""
+    looked: list[str] = []
+    real = os.lstat
+
+    def lstat(path: Any, **more: Any) -> os.stat_result:
+        looked.append(os.fspath(path))
+        return real(path, **more)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    assert serves(tmp_path / "here", proc) == "rep900"
+    assert looked
+    assert str(tmp_path / "dead") not in looked
+
+
+def test_a_mount_point_behind_symbolic_links_is_known(proc: Path, tmp_path: Path) -> None:
+    (tmp_path / "above").symlink_to(tmp_path)
+    (tmp_path / "link").symlink_to("above/here")
+    (proc / "900" / "cmdline").write_text(f"rbd-fuse\0-p\0mine\0{tmp_path / 'link'}\0")
+    assert serves(tmp_path / "here", proc) == "mine"
+    (proc / "900" / "cmdline").write_text("rbd-fuse\0-p\0relative\0above/here\0")
+    (proc / "900" / "cwd").symlink_to(tmp_path)
+    assert serves(tmp_path / "here", proc) == "relative"
+
+
+def test_a_mount_that_no_argument_names_has_no_known_server(proc: Path, tmp_path: Path) -> None:
+    assert serves(tmp_path / "elsewhere", proc) is None

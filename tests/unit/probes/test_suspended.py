@@ -1,4 +1,4 @@
-"""Paths in suspended pools, found without touching them; what tells of them."""
+"""Paths in suspended pools, found without touching them; what reports of them."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_a_directory_in_a_suspended_pool_is_refused_and_left_alone() -> None:
     assert "zpool clear gone" in left
 
 
-def test_a_job_that_fails_there_is_told_why() -> None:
+def test_a_job_that_fails_there_is_reported_why() -> None:
     hung = Problem(code="trial-hung", fact="fio did not end", hint="look at the target")
     for location in (Folder(path=Path("/gone/x")), Dataset(path=Path("/gone/mine"), name="gone/m")):
-        told = with_suspension(hung, location)
-        assert told.code == "trial-hung"
-        assert told.fact.startswith("fio did not end; the pool 'gone' is SUSPENDED")
-        assert "zpool clear gone" in (told.hint or "")
+        reported = with_suspension(hung, location)
+        assert reported.code == "trial-hung"
+        assert reported.fact.startswith("fio did not end; the pool 'gone' is SUSPENDED")
+        assert "zpool clear gone" in (reported.hint or "")
     for other in (Folder(path=Path("/fine/x")), Device(path=Path("/dev/vda"))):
         assert with_suspension(hung, other) == hung

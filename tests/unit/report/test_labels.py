@@ -1,4 +1,4 @@
-"""Labels of charts are short, and still tell names apart."""
+"""Labels of charts are short and still distinguish names."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def test_long_names_keep_both_ends() -> None:
     assert len(label) == LONGEST_LABEL
 
 
-def test_names_that_differ_in_the_middle_are_told_in_full() -> None:
+def test_names_that_differ_in_the_middle_are_not_cut() -> None:
     names = ["a" * 100 + middle + "b" * 100 for middle in "xy"]
     assert list(chart_labels(names).values()) == names

@@ -22,7 +22,7 @@ LARGEST = 3_000_000
         pytest.param([f"{number:02d}{'x' * 298}" for number in range(60)], id="300 characters"),
     ],
 )
-def test_the_page_stays_small_and_tells_every_number(tmp_path: Path, names: list[str]) -> None:
+def test_the_page_stays_small_and_has_every_number(tmp_path: Path, names: list[str]) -> None:
     run = make_run(tmp_path, small_plan(names, repeats=1))
     page = html.render(run_document(run, figures(run, ()), ()))
     assert len(page.encode()) < LARGEST

@@ -9,7 +9,19 @@ import pytest
 from scipy.optimize import least_squares
 
 from leadline.stats import usl
-from leadline.stats.usl import MISFIT_P, NoFit, Resampling, Unfitted, Usl, UslFit, fit_usl
+from leadline.stats.usl import (
+    MISFIT_P,
+    NoFit,
+    Resampling,
+    Unfitted,
+    Usl,
+    UslFit,
+    first_without_growth,
+    fit_usl,
+    furthest_above_chord,
+    growth_per_doubling,
+    usl_doubling_loads,
+)
 
 SEED = 20261121
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -155,7 +167,7 @@ def test_no_fit_has_a_reason(given: Levels, reason: NoFit, count: int) -> None:
     assert fit_usl(given) == Unfitted(reason=reason, levels=count)
 
 
-def test_a_curve_that_the_law_does_not_describe_is_told() -> None:
+def test_a_curve_that_the_law_does_not_describe_is_reported() -> None:
     """A limit reached at once: rising in proportion, then flat from one level to the next."""
     generator = np.random.default_rng(SEED)
     given = [
@@ -194,3 +206,58 @@ def test_four_levels_with_one_trial_each_leave_one_degree_of_freedom() -> None:
     assert wide.low <= narrow.low
     assert wide.high >= narrow.high
     assert usl.LEAST_LEVELS == 4
+
+
+# --- knees ----------------------------------------------------------------------------------------
+
+
+KNEE_LOADS = np.array([1.0, 2, 4, 8, 16, 32, 64, 128])
+
+
+def logs(*rates: float) -> np.ndarray:
+    return np.log(np.array(rates))
+
+
+def test_growth_is_for_each_doubling() -> None:
+    growth = growth_per_doubling(np.array([1.0, 4, 8]), logs(1, 4, 6))
+    assert growth == pytest.approx([1.0, 0.5])
+
+
+@pytest.mark.parametrize("bend", [2, 8, 64])
+def test_a_limit_reached_at_once(bend: int) -> None:
+    rates = np.log(np.minimum(KNEE_LOADS, bend))
+    place = int(np.log2(bend))
+    assert first_without_growth(KNEE_LOADS, rates, 0.1) == place
+    assert furthest_above_chord(KNEE_LOADS, rates) == place
+
+
+def test_rows_are_taken_one_by_one() -> None:
+    rows = np.log(np.array([np.minimum(KNEE_LOADS, 4), np.minimum(KNEE_LOADS, 32)]))
+    assert first_without_growth(KNEE_LOADS, rows, 0.1).tolist() == [2, 5]
+    assert furthest_above_chord(KNEE_LOADS, rows).tolist() == [2, 5]
+
+
+def test_growth_to_the_end_and_none_at_all() -> None:
+    assert first_without_growth(KNEE_LOADS, np.log(KNEE_LOADS), 0.1) == len(KNEE_LOADS) - 1
+    assert first_without_growth(KNEE_LOADS, np.zeros(8), 0.1) == 0
+    assert first_without_growth(KNEE_LOADS, -np.log(KNEE_LOADS), 0.1) == 0
+    assert furthest_above_chord(KNEE_LOADS, -np.log(KNEE_LOADS)) == 0
+
+
+def test_one_low_level_does_not_move_the_bend() -> None:
+    rates = logs(1, 2, 4, 8, 8, 7, 8, 8)
+    assert first_without_growth(KNEE_LOADS, rates, 0.1) == 3
+
+
+@pytest.mark.parametrize(
+    ("contention", "coherence"), [(0.05, 0.0), (0.0, 1e-4), (0.3, 1e-3), (1e-6, 1e-9), (0.9, 0.5)]
+)
+def test_the_law_s_root_is_one(contention: float, coherence: float) -> None:
+    law = Usl(rate=1.0, contention=contention, coherence=coherence)
+    load = float(usl_doubling_loads(np.array([contention]), np.array([coherence]), 0.1)[0])
+    assert law.at(2 * load) / law.at(load) == pytest.approx(1.1, rel=1e-9)
+
+
+def test_a_law_without_a_bend_and_one_that_never_grows() -> None:
+    ends = usl_doubling_loads(np.array([0.0, 1.0, 1.5]), np.array([0.0, 0.1, 0.0]), 0.1)
+    assert ends.tolist() == [np.inf, 0, 0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leadline import files
 from leadline.connect.ceph import CephAccess
-from leadline.targets.clusters import OpenCluster
+from leadline.targets.ceph_cluster import OpenCluster
 
 # sockaddr_un has 108 bytes, the last of them 0 (unix(7)).
 LONGEST = 107

@@ -13,7 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets import hosts as module
-from leadline.targets.hosts import HostsTarget, Look, remove_from_host, require_room
+from leadline.targets.hosts import HostProbe, HostsTarget, find_full_hosts, remove_from_host
 from tests.local_shell import SCRATCH, LocalShell, stub
 
 OWNER = ".leadline-owner"
@@ -152,7 +152,7 @@ def test_what_a_killed_session_left_is_removed_if_it_is_ours(reach: Reach, tmp_p
     assert remove_from_host(first) == ()
     assert not ours.exists()
     (told,) = remove_from_host(second)
-    assert "another owner's mark" in told
+    assert "mark of another owner" in told
     assert taken.is_dir()
 
 
@@ -163,7 +163,7 @@ def test_only_what_has_a_name_of_ours_is_removed(reach: Reach, tmp_path: Path, n
     folder.mkdir(parents=True)
     (folder / "leadline.0.dat").write_bytes(b"x")
     (told,) = remove_from_host(Created(target="t", path=f"hosts:a:{folder}", token="TOKEN"))
-    assert "was left alone" in told
+    assert "was kept" in told
     assert (folder / "leadline.0.dat").exists()
 
 
@@ -189,9 +189,9 @@ def test_all_faults_of_all_hosts_are_told_at_once(
         target.inspect(SMALL, prefill=True)
     assert caught.value.kind is errors.TARGET_INVALID
     told = str(caught.value)
-    assert "2 things speak against the 3 hosts" in told
-    assert "that this user can see on the host 'a'" in told
-    assert "is no directory on the host 'b'" in told
+    assert "the 3 hosts have 2 faults" in told
+    assert "is not visible to this user on the host 'a'" in told
+    assert "is not a directory on the host 'b'" in told
 
 
 def test_an_old_fio_is_told_with_its_host(reach: Reach, tmp_path: Path) -> None:
@@ -206,13 +206,13 @@ def test_an_old_fio_is_told_with_its_host(reach: Reach, tmp_path: Path) -> None:
 
 def test_without_clients_there_is_nobody_to_do_the_io(reach: Reach) -> None:
     alone = Footprint(files={}, span=0, job_file_bytes=0, writes=True)
-    with pytest.raises(LeadlineError, match="done by clients") as caught:
+    with pytest.raises(LeadlineError, match="clients do the I/O") as caught:
         reach().inspect(alone, prefill=True)
     assert caught.value.hint == "write `clients: 2` in the workload or in a level"
 
 
-def _look(host: str, source: str) -> Look:
-    return Look(
+def _probe(host: str, source: str) -> HostProbe:
+    return HostProbe(
         host=host,
         path="/d",
         machine=host,
@@ -228,13 +228,13 @@ def _look(host: str, source: str) -> Look:
     [("/dev/sda1", 0), ("tmpfs", 0), ("server:/export", 1), ("u@f-1.cephfs=/", 1), ("//s/x", 1)],
 )
 def test_room_is_counted_once_for_what_hosts_share(source: str, faults: int) -> None:
-    needs = {host: (_look(host, source), 300) for host in "ab"}
-    assert len(require_room(needs)) == faults
+    needs = [(_probe(host, source), 300) for host in "ab"]
+    assert len(find_full_hosts(needs)) == faults
 
 
 def test_each_host_needs_room_for_the_clients_that_it_runs(reach: Reach) -> None:
     target = reach("a,b")
-    assert target._needs(SMALL) == {"a": 4 * 4096, "b": 2 * 4096}
+    assert target._needed_bytes(SMALL) == {"a": 4 * 4096, "b": 2 * 4096}
 
 
 def test_caches_of_hosts_are_dropped_and_read_back(reach: Reach, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
-from leadline.targets import image_device, zfs
-from leadline.targets.image_device import StandNames, names_of
+from leadline.targets import image_device, zfs_daemon
+from leadline.targets.image_device import SharedImageNames, parse_names
 
 ACCESS = CephAccess(conf=Path("/etc/ceph/ceph.conf"))
 REFUSED = """\
@@ -120,7 +120,9 @@ def test_only_the_devices_of_our_image_are_found(
     ]
     monkeypatch.setattr(image_device, "_BUS", tmp_path)
     answer = json.dumps(rows)
-    found = image_device.mapped("rbd/leadline-r-t", run=lambda *words, bound_s: (0, answer, ""))
+    found = image_device.mapped_devices(
+        "rbd/leadline-r-t", run=lambda *words, bound_s: (0, answer, "")
+    )
     assert found == ("/dev/rbd1",)
 
 
@@ -139,10 +141,10 @@ def test_loops_are_ours_by_the_token_or_by_the_very_device(block: Path) -> None:
 
 
 def test_all_names_of_a_stand_come_from_its_journal_entry() -> None:
-    names = StandNames(pool="rep2", image="leadline-run-0123", token="0123")
-    assert names_of(names.url, "0123") == names
+    names = SharedImageNames(pool="rep2", image="leadline-run-0123", token="0123")
+    assert parse_names(names.url, "0123") == names
     token = "0" * 16
-    longest = StandNames(pool="p", image=f"leadline-{'r' * 100}-{token}", token=token)
+    longest = SharedImageNames(pool="p", image=f"leadline-{'r' * 100}-{token}", token=token)
     # A Unix socket's path; ours lies below /run.
     assert len(os.fsencode(longest.socket)) < 100
 
@@ -154,12 +156,12 @@ def test_processes_are_ours_by_program_and_folder_only(tmp_path: Path) -> None:
     children = [subprocess.Popen([*wait, str(one / "pid")]) for one in (folder, other)]
     try:
         end = time.monotonic() + 60
-        while not zfs.found(name, folder) and time.monotonic() < end:
+        while not zfs_daemon.find_processes(name, folder) and time.monotonic() < end:
             time.sleep(0.02)
-        assert zfs.found(name, folder) == (children[0].pid,)
-        assert zfs.found("zfs-fuse", folder) == ()
-        assert zfs.end(name, folder)
-        assert zfs.found(name, folder) == ()
+        assert zfs_daemon.find_processes(name, folder) == (children[0].pid,)
+        assert zfs_daemon.find_processes("zfs-fuse", folder) == ()
+        assert zfs_daemon.end(name, folder)
+        assert zfs_daemon.find_processes(name, folder) == ()
         assert children[1].poll() is None
     finally:
         for child in children:

@@ -9,7 +9,7 @@ import pytest
 from leadline.archive.records import Created
 from leadline.connect.kubernetes.pods import PodSecurity
 from leadline.plan.target_url import KubernetesCluster
-from leadline.targets.clusters import OpenKubernetes
+from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 
@@ -56,7 +56,7 @@ def test_as_strict_as_the_least_of_them_bears(
 ) -> None:
     cluster = OpenKubernetes("east", KubernetesCluster())
     for need in needs:
-        cluster.need(need)
+        cluster.register_security(need)
     journal = _Journal()
     name = cluster.enter("first", "perf-1", journal)
     assert cluster.enter("second", "perf-1", journal) == name
@@ -68,7 +68,7 @@ def test_as_strict_as_the_least_of_them_bears(
 
 def test_a_namespace_that_is_there_is_taken_as_it_is(made: list[Any]) -> None:
     cluster = OpenKubernetes("east", KubernetesCluster(namespace="mine"))
-    cluster.need(PodSecurity.PRIVILEGED)
+    cluster.register_security(PodSecurity.PRIVILEGED)
     assert cluster.enter("first", "perf-1", _Journal()) == "mine"
     assert not made
     assert cluster.leave("first") == ()

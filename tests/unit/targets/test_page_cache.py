@@ -53,5 +53,5 @@ def test_storage_that_takes_nothing_is_given_up(
     hanging.write_text("import time; time.sleep(300)")
     monkeypatch.setattr(page_cache_drop, "__file__", str(hanging))
     (tmp_path / "file").write_bytes(b"x")
-    with pytest.raises(TimeoutError, match="does not reach its storage"):
+    with pytest.raises(TimeoutError, match="do not reach their storage"):
         drop_page_cache([tmp_path / "file"], bound_s=0.3)

@@ -181,7 +181,7 @@ def test_a_pool_that_lacks_a_disk_is_measured_and_told_of_once(played: Played) -
         ({"readonly": "on"}, {}, errors.ZPOOL_UNFIT, "imported read-only"),
         ({}, {"readonly": "on"}, errors.TARGET_READ_ONLY, "is read-only"),
         ({}, {"keystatus": "unavailable"}, errors.TARGET_READ_ONLY, "key is not loaded"),
-        ({}, {"type": "volume"}, errors.TARGET_INVALID, "is a volume"),
+        ({}, {"type": "volume"}, errors.TARGET_INVALID, "is a ZFS volume"),
     ],
 )
 def test_what_takes_no_writes_is_refused(
@@ -291,7 +291,7 @@ def test_what_does_not_bear_our_mark_itself_is_never_destroyed(
 ) -> None:
     made(played, owner, source)
     (problem,) = dataset.remove_dataset(OURS)
-    assert "left alone" in problem
+    assert "mark of another owner" in problem
     assert NAME in played.datasets
     assert not any("destroy" in command for command in played.asked)
 

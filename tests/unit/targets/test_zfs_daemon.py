@@ -11,7 +11,7 @@ import pytest
 from leadline import errors
 from leadline.connect import programs
 from leadline.errors import LeadlineError
-from leadline.targets import zfs
+from leadline.targets import zfs_daemon
 
 
 def silent() -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def silent() -> tuple[str, ...]:
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Of the pools that zfs-fuse would import; no daemon runs."""
     path = tmp_path / "zpool.cache"
-    monkeypatch.setattr(zfs, "_CACHE", path)
+    monkeypatch.setattr(zfs_daemon, "_CACHE", path)
     monkeypatch.setattr(programs, "find", lambda program: f"/sbin/{program}")
     monkeypatch.setattr(programs, "is_zfs_fuse", lambda: True)
     monkeypatch.setattr(programs, "pools", silent)
@@ -32,19 +32,19 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_daemon_that_would_import_pools_of_the_users_is_not_started(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    zfs.require_possible([])
+    zfs_daemon.require_possible([])
     cache.write_bytes(b"pools")
     started: list[object] = []
-    monkeypatch.setattr(zfs, "_start", started.append)
-    for attempt in (lambda: zfs.require_possible([]), lambda: zfs.ensure(tmp_path)):
+    monkeypatch.setattr(zfs_daemon, "_start", started.append)
+    for attempt in (lambda: zfs_daemon.require_possible([]), lambda: zfs_daemon.ensure(tmp_path)):
         with pytest.raises(LeadlineError) as caught:
             attempt()
         assert caught.value.kind is errors.ZFS_MISSING
-        assert "import pools of yours" in caught.value.fact
+        assert "import existing pools" in caught.value.fact
     assert started == []
     # One that runs has imported them already, by somebody's will.
     monkeypatch.setattr(programs, "pools", lambda: ("users",))
-    zfs.require_possible([])
+    zfs_daemon.require_possible([])
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_our_daemon_goes_on_for_pools_of_others(
         ended.append(program)
         return True
 
-    monkeypatch.setattr(zfs, "found", lambda program, folder: (1,))
-    monkeypatch.setattr(zfs, "end", end)
+    monkeypatch.setattr(zfs_daemon, "find_processes", lambda program, folder: (1,))
+    monkeypatch.setattr(zfs_daemon, "end", end)
     monkeypatch.setattr(programs, "pools", pools)
-    problems = zfs.stop(tmp_path, "leadline-0123")
+    problems = zfs_daemon.stop(tmp_path, "leadline-0123")
     assert bool(ended) is ends
     assert bool(problems) is not ends
     assert all("users" in one for one in problems)
@@ -80,6 +80,6 @@ def test_our_daemon_goes_on_for_pools_of_others(
 def test_a_daemon_of_others_is_never_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(zfs, "end", lambda *given: pytest.fail("ended"))
+    monkeypatch.setattr(zfs_daemon, "end", lambda *given: pytest.fail("ended"))
     monkeypatch.setattr(programs, "pools", lambda: ())
-    assert zfs.stop(tmp_path, "leadline-0123") == ()
+    assert zfs_daemon.stop(tmp_path, "leadline-0123") == ()

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from leadline.analysis.explain.facts import PoolFacts, facts_of, legs
+from leadline.analysis.explain.round_trips import count_round_trips
+from leadline.analysis.explain.systems import PoolFacts, collect_facts
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
@@ -152,7 +153,7 @@ def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
     policy = target.parsed.options.get("read_policy", "default")
     reads = {target.name: (policy, policy)}
     try:
-        facts = facts_of(inventory, inventory, names, None, None, reads=reads)
+        facts = collect_facts(inventory, inventory, names, None, None, reads=reads)
     except ValueError:
         return None  # a read policy of a newer release
     return facts.pools[target.name][0] if target.name in facts.pools else None
@@ -164,7 +165,7 @@ def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
     host = run.inventory("start")
     if host is None or target.kind not in (TargetKind.DIR, TargetKind.DEVICE):
         return frozenset(), None
-    known = {one.name: one for one in host.block_devices}
+    known = {device.name: device for device in host.block_devices}
     mine = next((one for one in host.targets if one.target == target.name), None)
     source = "" if mine is None else mine.device or (mine.mount.source if mine.mount else "")
     name = source.rpartition("/")[2]
@@ -186,7 +187,7 @@ def trips_of(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: boo
     if pool.zones < 2 and not measured:
         return 0.0
     whole = sum(by_op.values())
-    expected = [(rate, legs(op, pool).expected) for op, rate in by_op.items()]
+    expected = [(rate, count_round_trips(op, pool).expected) for op, rate in by_op.items()]
     if not whole or any(one is None for _, one in expected):
         return None
     return sum(rate * (one or 0.0) for rate, one in expected) / whole
@@ -329,7 +330,7 @@ def _evidence(
     trial, figures = middle.trial, middle.figures
     machines, of_machines = _machines(trial, cell)
     osds, of_osds = _osds(trial)
-    trips = [one.median_s for one in trial.record.round_trips]
+    trips = [trip.median_s for trip in trial.record.round_trips]
     return LevelEvidence(
         trial=trial.record.label,
         machines=machines,
@@ -366,9 +367,9 @@ def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...],
         begin_s = work.ramp_s + _STARTING_S
         end_s = begin_s + work.runtime_s
     notes = [
-        f"{one.machine}: {what}"
-        for one in samples
-        for what in ((one.reason,) if isinstance(one, MissedHostSample) else one.unread)
+        f"{sample.machine}: {what}"
+        for sample in samples
+        for what in ((sample.reason,) if isinstance(sample, MissedHostSample) else sample.unread)
     ]
     return machine_rates(samples, begin_s, end_s), _once(notes)
 
@@ -378,7 +379,7 @@ def _osds(trial: StoredTrial) -> tuple[tuple[OsdRates, ...], tuple[str, ...]]:
         samples = trial.ceph_counters
     except FormatError as error:
         return (), (error.fact,)
-    missed = (one.reason for one in samples if isinstance(one, MissedCounters))
+    missed = (sample.reason for sample in samples if isinstance(sample, MissedCounters))
     return osd_rates(samples), _once(f"OSDs: {reason}" for reason in missed)
 
 

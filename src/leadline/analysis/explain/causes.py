@@ -1,153 +1,169 @@
-"""Which differences can have caused what: the table of effects, applied to a comparison."""
+"""The possible causes of each cell: the table of effects applied to a comparison, once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from leadline.analysis.explain.effects import (
-    EFFECTS,
-    NAMED_BY_PATH,
-    REDUNDANCY,
-    ZONES,
-    Effect,
-    effects_of,
-)
-from leadline.analysis.explain.facts import Facts
-from leadline.analysis.explain.spots import Spot
+from leadline.analysis.explain.effects import REDUNDANCY, ZONES, Effect, find_effects
+from leadline.analysis.explain.facts import Cause, CellGroup, ChangedValue
+from leadline.analysis.explain.operation_cells import OperationCell
+from leadline.analysis.explain.round_trips import Agreement, Cost, compare_with_cost, find_cost
+from leadline.analysis.explain.systems import SystemFacts
+from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
 from leadline.metrics import Op
-from leadline.text import listed, visible
 
-Found = tuple[tuple[Effect, Difference], ...]
+NETWORK = (ZONES, REDUNDANCY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Causes:
-    """Differences with what each can do. `by_target`: those of one subject, and under the empty
-    name those of all, in the order of the table. `known` remembers what bears on a spot."""
+class CellEvidence:
+    """One operation cell with all that may explain it.
 
-    effects: Mapping[Difference, tuple[Effect, ...]]
-    by_target: Mapping[str, Found]
-    facts: Facts
-    known: dict[tuple[str, str, str, Op], Found] = field(default_factory=dict)
+    `effects` are those that apply to it, the most important first; `causes` the codes of the
+    strong ones, else of the weak ones. `added_s` is its added latency, `cost` what round trips
+    add, `agreement` how the two compare.
+    """
 
-    @classmethod
-    def of(cls, differences: Iterable[Difference], facts: Facts) -> Causes:
-        effects = {one: effects_of(one) for one in differences}
-        by_target: dict[str, list[tuple[Effect, Difference]]] = {}
-        for difference, found in effects.items():
-            by_target.setdefault(difference.target, []).extend((one, difference) for one in found)
-        return cls(
-            effects=effects,
-            by_target={
-                target: tuple(sorted(found, key=lambda one: _rank(one[0])))
-                for target, found in by_target.items()
-            },
-            facts=facts,
-        )
+    cell: OperationCell
+    effects: tuple[tuple[Effect, Difference], ...]
+    causes: tuple[str, ...]
+    added_s: float | None
+    cost: Cost | None
+    agreement: Agreement | None
 
-    def effects_of(self, difference: Difference) -> tuple[Effect, ...]:
-        return self.effects.get(difference, ())
+    @property
+    def strong_causes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(effect.cause for effect, _ in self.effects if not effect.weak))
 
-    def bears(self, effect: Effect, difference: Difference, spot: Spot) -> bool:
-        if effect.cephfs:
-            pools = self.facts.pools.get(spot.target)
-            if pools is None or not any(pool.cephfs for pool in pools):
-                return False
-        return effect.bears_on(spot, difference)
 
-    def of_spot(self, spot: Spot) -> list[str]:
-        """Names of the causes that bear on a spot, as the table orders them: the strong ones, else
-        the weak."""
-        found = self._found(spot)
-        strong = [effect for effect, _ in found if effect.strong]
-        return list(dict.fromkeys(one.cause for one in strong or [effect for effect, _ in found]))
-
-    def others(self, spots: Iterable[Spot]) -> str:
-        """What else than the way between zones bears on spots, in words; empty where nothing does.
-        Copies and shards, which are part of it, are left out too."""
-        given = list(spots)
-        names = dict.fromkeys(
-            effect.cause
-            for spot in given
-            for effect, _ in self._found(spot)
-            if effect.strong and effect.cause not in (ZONES, REDUNDANCY)
-        )
-        return listed(self.text(name, given) for name in names) if names else ""
-
-    def paths(self, names: Iterable[str], spots: Iterable[Spot]) -> tuple[str, ...]:
-        """Paths of the differences behind causes, for spots."""
-        wanted = set(names)
-        return tuple(
-            dict.fromkeys(
-                difference.path
-                for spot in spots
-                for effect, difference in self._found(spot)
-                if effect.cause in wanted
+def collect_evidence(
+    cells: Iterable[OperationCell],
+    effects: Mapping[Difference, Sequence[Effect]],
+    facts: SystemFacts,
+) -> list[CellEvidence]:
+    """Combine each cell with the effects of all differences and with the cost of round trips."""
+    by_target: dict[str, list[tuple[Effect, Difference]]] = {}
+    for difference, given in effects.items():
+        by_target.setdefault(difference.target, []).extend((effect, difference) for effect in given)
+    found = []
+    for cell in cells:
+        own = by_target.get(cell.target, []) if cell.target else []
+        pools = facts.pools.get(cell.target, ())
+        cephfs = any(pool.cephfs for pool in pools)
+        applying = [
+            (effect, difference)
+            for effect, difference in (*by_target.get("", ()), *own)
+            if effect.applies_to(cell, difference) and (cephfs or not effect.cephfs_only)
+        ]
+        applying.sort(key=lambda pair: pair[0].rank)
+        strong = [effect for effect, _ in applying if not effect.weak]
+        cost = find_cost(cell.op, cell.target, facts, streaming=cell.streaming)
+        added_s = cell.added_s
+        found.append(
+            CellEvidence(
+                cell=cell,
+                effects=tuple(applying),
+                causes=tuple(
+                    dict.fromkeys(
+                        effect.cause for effect in strong or [effect for effect, _ in applying]
+                    )
+                ),
+                added_s=added_s,
+                cost=cost,
+                agreement=None
+                if cost is None or added_s is None
+                else compare_with_cost(added_s, cost),
             )
         )
+    return found
 
-    def paths_of_way(self, spots: Iterable[Spot], *, others: bool = False) -> tuple[str, ...]:
-        """Paths of what makes the way longer or shorter; with `others` also of what else bears on
-        the spots."""
-        given = list(spots)
-        found = (effect for spot in given for effect, _ in self._found(spot) if effect.strong)
-        return self.paths(
-            {one.cause for one in found if others or one.cause in (ZONES, REDUNDANCY)}, given
-        )
 
-    def text(self, name: str, spots: Iterable[Spot]) -> str:
-        """A cause with its values: `PG count (128 -> 512)`."""
-        shown: dict[Difference, Effect] = {}
-        for spot in spots:
-            for effect, difference in self._found(spot):
-                if effect.cause == name:
-                    shown.setdefault(difference, effect)
-        # One cause may show in several differences: the table's first tells it best.
-        best = min((_rank(effect) for effect in shown.values()), default=0)
-        chosen = {one: effect for one, effect in shown.items() if _rank(effect) == best}
-        label = next((effect.label for effect in chosen.values()), name)
-        values = {one: f"{one.baseline} -> {one.candidate}" for one in chosen}
-        if label in NAMED_BY_PATH:
-            told = (f"{'.'.join(one.path.split('.')[2:])} {values[one]}" for one in chosen)
-            return f"{label} ({listed(told, 3)})"
-        if len(set(values.values())) == 1:
-            return f"{label} ({next(iter(values.values()))})"
-        told = (f"{visible(one.target)} {values[one]}".strip() for one in chosen)
-        return f"{label} ({listed(told, 3)})"
+def effects_of_differences(
+    differences: Iterable[Difference],
+) -> dict[Difference, tuple[Effect, ...]]:
+    """Look up each difference in the table of effects."""
+    return {difference: find_effects(difference) for difference in differences}
 
-    def text_of(self, name: str, spots: Iterable[Spot]) -> str:
-        """A cause with its values; empty where it does not bear on the spots."""
-        given = list(spots)
-        return self.text(name, given) if any(name in self.of_spot(one) for one in given) else ""
 
-    def mechanism(self, name: str, spots: Iterable[Spot]) -> str:
-        """How a cause works, as a sentence without full stop; what it does to reads and to writes
-        where the spots are of both."""
-        found = sorted(
-            {effect for spot in spots for effect, _ in self._found(spot) if effect.cause == name},
-            key=_rank,
-        )
-        alike = (one.mechanism for one in found if one.pattern == found[0].pattern)
-        return "; ".join(dict.fromkeys(alike))
+def summarise_cells(group: Sequence[CellEvidence]) -> CellGroup:
+    """Sum up the cells of an explanation."""
+    cells = [evidence.cell for evidence in group]
+    known = [(one.cell.target, one.added_s) for one in group if one.added_s is not None]
+    percentiles_only = cells[0].speed not in (Verdict.BETTER, Verdict.WORSE)
+    verdicts: dict[Verdict, int] = {}
+    for cell in cells:
+        verdict = (cell.tail or cell.verdict) if percentiles_only else cell.verdict
+        verdicts[verdict] = verdicts.get(verdict, 0) + 1
+    from_rates = not all(cell.by_mean for cell in cells)
+    closed_loop = None
+    if len(cells) == 1 and from_rates:
+        depth, (baseline, candidate) = cells[0].depth, cells[0].iops
+        if depth is not None and baseline and candidate:
+            closed_loop = (depth, baseline, candidate)
+    return CellGroup(
+        ops=tuple(op for op in Op if any(cell.op is op for cell in cells)),
+        targets=tuple(dict.fromkeys(cell.target for cell in cells)),
+        depths=tuple(sorted({cell.depth for cell in cells if cell.depth is not None})),
+        verdicts=tuple((verdict, verdicts[verdict]) for verdict in Verdict if verdict in verdicts),
+        streaming=all(cell.streaming for cell in cells),
+        added_s=tuple(known),
+        sequential=sum(cell.sequential for cell in cells),
+        from_rates=from_rates,
+        closed_loop=closed_loop,
+        percentiles_only=percentiles_only,
+    )
 
-    def _found(self, spot: Spot) -> Found:
-        """What bears on a spot, in the order of the table."""
-        key = (spot.target, spot.workload, spot.level, spot.op)
-        if key not in self.known:
-            own = self.by_target.get(spot.target, ()) if spot.target else ()
-            bearing = (
-                (effect, difference)
-                for effect, difference in (*self.by_target.get("", ()), *own)
-                if self.bears(effect, difference, spot)
+
+def summarise_cause(code: str, group: Iterable[CellEvidence]) -> Cause:
+    """Sum up a cause of some cells: its differences, and how it works."""
+    found: dict[Difference, Effect] = {}
+    effects: set[Effect] = set()
+    for evidence in group:
+        for effect, difference in evidence.effects:
+            if effect.cause == code:
+                found.setdefault(difference, effect)
+                effects.add(effect)
+    # A cause may have several differences: the first of the table describes it best.
+    best = min((effect.rank for effect in found.values()), default=0)
+    chosen = {item: effect for item, effect in found.items() if effect.rank == best}
+    label = next(iter(chosen.values()), None)
+    ordered = sorted(effects, key=lambda effect: effect.rank)
+    mechanisms = (one.mechanism for one in ordered if one.pattern == ordered[0].pattern)
+    return Cause(
+        code=code,
+        label=label.label if label else code,
+        values=tuple(
+            ChangedValue(
+                path=item.path, target=item.target, baseline=item.baseline, candidate=item.candidate
             )
-            self.known[key] = tuple(sorted(bearing, key=lambda one: _rank(one[0])))
-        return self.known[key]
+            for item in chosen
+        ),
+        mechanisms=tuple(dict.fromkeys(mechanisms)),
+        named_by_path=label.named_by_path if label else False,
+    )
 
 
-_RANKS = {effect: rank for rank, effect in enumerate(EFFECTS)}
+def find_other_causes(group: Sequence[CellEvidence]) -> tuple[Cause, ...]:
+    """Sum up the strong causes besides network distance, copies and shards."""
+    codes = dict.fromkeys(code for evidence in group for code in evidence.strong_causes)
+    return tuple(summarise_cause(code, group) for code in codes if code not in NETWORK)
 
 
-def _rank(effect: Effect) -> int:
-    return _RANKS[effect]
+def cite_paths(codes: Collection[str], group: Iterable[CellEvidence]) -> tuple[str, ...]:
+    """Return the paths of the differences behind some causes."""
+    return tuple(
+        dict.fromkeys(
+            difference.path
+            for evidence in group
+            for effect, difference in evidence.effects
+            if effect.cause in codes
+        )
+    )
+
+
+def cite_network(group: Sequence[CellEvidence], *, others: bool = False) -> tuple[str, ...]:
+    """Return the paths of distance and redundancy, with `others` of every strong cause."""
+    codes = {code for evidence in group for code in evidence.strong_causes}
+    return cite_paths(codes if others else codes & set(NETWORK), group)

@@ -1,4 +1,4 @@
-"""How the two sides of a comparison differ in what they are, and what that can explain."""
+"""The configuration differences of two systems, and their explanations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from leadline import errors
-from leadline.analysis.comparison import ComparedCell, Explanation, Side
-from leadline.analysis.explain.effects import Effect, effects_of
-from leadline.analysis.explain.explain import ReadFrom, explain, facts_of
+from leadline.analysis.comparison import ComparedCell, Side
+from leadline.analysis.explain.effects import find_effects
+from leadline.analysis.explain.explain import explain
+from leadline.analysis.explain.facts import Explanation
+from leadline.analysis.explain.systems import ReadFrom, collect_facts
 from leadline.analysis.workloads import extent, unlike
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.dumps import read_lab
@@ -19,6 +21,7 @@ from leadline.inventory.diff import (
     Below,
     Difference,
     Differing,
+    PossibleEffect,
     Topic,
     ceph_differences,
     cpu_budget_difference,
@@ -36,13 +39,12 @@ from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.inventory.zfs import zfs_inventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
-from leadline.text import sentence, visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What differs, what does not, what the differences can account for, and of what nobody can say
-    whether it differs."""
+    """Differences, identical properties, explanations, and properties that a system does not
+    report."""
 
     differences: tuple[Difference, ...]
     identical: tuple[str, ...]
@@ -53,104 +55,96 @@ class Conditions:
 def conditions(
     baseline: Side, candidate: Side, subjects: Sequence[str], cells: Sequence[ComparedCell]
 ) -> Conditions:
-    """Everything that the archives tell of the two sides' systems, workloads and targets."""
-    ours, theirs = system(baseline), system(candidate)
+    """Compare the systems, workloads and targets of two archives."""
+    clusters = system(baseline), system(candidate)
     around = kubernetes(baseline), kubernetes(candidate)
     trips = round_trip_s(baseline), round_trip_s(candidate)
-    pools = _pools(baseline, candidate, subjects, (ours, theirs), around)
-    found: list[Difference] = []
-    identical: list[str] = []
-    unknown: list[str] = []
+    pools = _pools(baseline, candidate, subjects, clusters, around)
+    names = {
+        subject: (baseline.targets[subject], candidate.targets[subject]) for subject in subjects
+    }
     classes: dict[str, tuple[str, str]] = {}
+    parts: list[Differing] = []
     if around[0] and around[1]:
         classes = _classes(baseline, candidate, subjects)
-        of_kubernetes = kubernetes_differences(around[0], around[1], classes)
-        found += of_kubernetes.differences
-        identical += of_kubernetes.identical
-        unknown += of_kubernetes.unknown
-    if ours and theirs:
-        differing = ceph_differences(ours, theirs, pools)
-        found += differing.differences
-        identical += differing.identical
-        unknown += differing.unknown
-    length = round_trip_difference(*trips)
-    found += [length] if length else []
-    budget = cpu_budget_difference(cpu_budget(baseline), cpu_budget(candidate))
-    found += [budget] if budget else []
+        parts.append(kubernetes_differences(around[0], around[1], classes))
+    if clusters[0] and clusters[1]:
+        parts.append(ceph_differences(clusters[0], clusters[1], pools))
+    single = (
+        round_trip_difference(*trips),
+        cpu_budget_difference(cpu_budget(baseline), cpu_budget(candidate)),
+    )
+    parts.append(Differing(differences=tuple(filter(None, single))))
     hosts = baseline.run.inventory("start"), candidate.run.inventory("start")
     if hosts[0] and hosts[1]:
-        names = {one: (baseline.targets[one], candidate.targets[one]) for one in subjects}
-        of_hosts = host_differences(hosts[0], hosts[1], names)
-        found += of_hosts.differences
-        identical += of_hosts.identical
-        unknown += of_hosts.unknown
+        parts.append(host_differences(hosts[0], hosts[1], names))
     elif baseline.run.path == candidate.run.path:
-        identical.append("one run on one load generator")
+        parts.append(Differing(identical=("one run on one load generator",)))
     below = _below(baseline, candidate, subjects)
-    for differing in (layer_differences(below), zfs_differences(below)):
-        found += differing.differences
-        identical += differing.identical
-        unknown += differing.unknown
-    datasets = [one for one, pair in below.items() if all(side.zfs for side in pair)]
-    stacked = {one.target for one in found if one.path.startswith("stacks.")}
+    parts += [layer_differences(below), zfs_differences(below)]
+    found = [difference for part in parts for difference in part.differences]
+    datasets = [subject for subject, pair in below.items() if all(layers.zfs for layers in pair)]
+    stacked = {difference.target for difference in found if difference.path.startswith("stacks.")}
     stacked |= set(subjects) if "" in stacked else set()
     found += [
-        one
-        for one in _targets(baseline, candidate, subjects, {*pools, *classes, *datasets})
-        # The layers say what the other kind is.
-        if not (one.path.endswith(".kind") and one.target in stacked)
+        difference
+        for difference in _targets(baseline, candidate, subjects, {*pools, *classes, *datasets})
+        # The layers already report another kind.
+        if not (difference.path.endswith(".kind") and difference.target in stacked)
     ]
     found += _workloads(baseline, candidate, subjects)
     found += _engines(baseline, candidate)
     found += _plans(baseline, candidate)
-    facts = facts_of(
-        ours,
-        theirs,
+    facts = collect_facts(
+        *clusters,
         pools,
         *trips,
         reads={
-            one: (_reads(baseline, one, around[0]), _reads(candidate, one, around[1]))
-            for one in subjects
+            subject: (
+                _reads(baseline, subject, around[0]),
+                _reads(candidate, subject, around[1]),
+            )
+            for subject in subjects
         },
         hosts_known=bool(hosts[0] and hosts[1]),
     )
     explained, explanations = explain(cells, found, facts)
     return Conditions(
-        differences=tuple(explained),
-        identical=tuple(identical),
-        explanations=tuple(explanations),
-        unknown=tuple(dict.fromkeys(unknown)),
+        differences=explained,
+        identical=tuple(label for part in parts for label in part.identical),
+        explanations=explanations,
+        unknown=tuple(dict.fromkeys(label for part in parts for label in part.unknown)),
     )
 
 
 def system(side: Side) -> CephInventory | None:
-    """The one cluster of a side's targets as it was at the start; None where there is none,
-    several, or its dumps cannot be read."""
+    """Return the Ceph cluster of a system's targets at the start; None without exactly one readable
+    cluster."""
     name = _only_cluster(side)
     try:
         return side.run.cluster("start", name) if name else None
     except LeadlineError:
-        return None  # the audit and the page's section on the cluster say so
+        return None  # the audit and the page report it
 
 
 def kubernetes(side: Side) -> KubernetesInventory | None:
-    """The one Kubernetes cluster of a side's targets, as `system` finds a Ceph cluster."""
+    """Return the Kubernetes cluster of a system's targets, as `system` returns a Ceph cluster."""
     name = _only_cluster(side)
     try:
         return side.run.kubernetes("start", name) if name else None
     except LeadlineError:
-        return None  # the page's section on the cluster says so
+        return None  # the page reports it
 
 
 def _only_cluster(side: Side) -> str:
-    """The name of the cluster that all targets of a side lie on; empty where there are several."""
+    """Return the cluster of all targets of a system; empty for several."""
     plan = side.run.plan
     clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
     return clusters.pop() if len(clusters) == 1 else ""
 
 
 def cpu_budget(side: Side) -> float | None:
-    """Cores that each host of the side's lab may use; None where nothing bounds them."""
+    """Return the CPU quota of each host of the lab in cores; None without one."""
     name = _only_cluster(side)
     try:
         lab = read_lab(side.run.system_dumps("start", name)) if name else None
@@ -160,8 +154,8 @@ def cpu_budget(side: Side) -> float | None:
 
 
 def round_trip_s(side: Side) -> float | None:
-    """Median over trials of the longest round trip between zones that was measured before each, in
-    seconds; None where there is no such network."""
+    """Compute the median over trials of the longest measured round trip between zones, in seconds;
+    None if not measured."""
     names = set(side.targets.values())
     longest = [
         max(one.median_s for one in trial.record.round_trips)
@@ -178,7 +172,7 @@ def _pools(
     systems: tuple[CephInventory | None, CephInventory | None],
     around: tuple[KubernetesInventory | None, KubernetesInventory | None],
 ) -> dict[str, tuple[str, str]]:
-    """The pool behind each subject on both sides, where it is known."""
+    """Return the pools of each subject, (baseline, candidate), where both are known."""
     found = {}
     for subject in subjects:
         mine = _pool_name(_target(baseline, subject), systems[0], around[0])
@@ -201,7 +195,7 @@ def _pool_name(
 
 
 def _class_name(target: Target) -> str:
-    """The StorageClass that a target's volumes come from; empty of any other target."""
+    """Return the StorageClass of a target's volumes; empty for other targets."""
     if not target.url or target.parsed.kind is not TargetKind.STORAGE_CLASS:
         return ""
     return target.parsed.location
@@ -210,7 +204,7 @@ def _class_name(target: Target) -> str:
 def _classes(
     baseline: Side, candidate: Side, subjects: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
-    """The StorageClass behind each subject on both sides, where there is one."""
+    """Return the StorageClasses of each subject, (baseline, candidate)."""
     pairs = {
         one: (_class_name(_target(baseline, one)), _class_name(_target(candidate, one)))
         for one in subjects
@@ -221,7 +215,7 @@ def _classes(
 def _below(
     baseline: Side, candidate: Side, subjects: Sequence[str]
 ) -> dict[str, tuple[Below, Below]]:
-    """What lies below each subject on both sides, where both tell."""
+    """Return the layers below each subject, (baseline, candidate), where both are known."""
     found = {}
     for subject in subjects:
         sides = [_layers(side, side.targets[subject]) for side in (baseline, candidate)]
@@ -235,7 +229,7 @@ def _layers(side: Side, target: str) -> Below | None:
         layers = side.run.stacks.get(target)
         dumps = side.run.target_dumps(target) if layers else {}
     except LeadlineError:
-        return None  # the page's section on layers says so
+        return None  # the page reports it
     return Below(layers=layers, zfs=zfs_inventory(dumps)) if layers else None
 
 
@@ -244,7 +238,7 @@ def _target(side: Side, subject: str) -> Target:
 
 
 def _reads(side: Side, subject: str, around: KubernetesInventory | None) -> str:
-    """Which copy the subject's clients read, as the plan has it, or its StorageClass."""
+    """Return the read policy of a subject: of its StorageClass, else of the plan."""
     target, default = _target(side, subject), ReadFrom.PRIMARY.value
     name = _class_name(target)
     if name and around is not None:
@@ -255,8 +249,8 @@ def _reads(side: Side, subject: str, around: KubernetesInventory | None) -> str:
 def _targets(
     baseline: Side, candidate: Side, subjects: Sequence[str], known: Container[str]
 ) -> Iterator[Difference]:
-    """Where the I/O went, as far as it is not the very comparison of places: of subjects whose
-    pools or StorageClasses are `known`, those are what differs."""
+    """Compare kind, URL and labels of the targets. For subjects whose pools or StorageClasses are
+    `known`, a URL with another pool is no difference."""
     for subject in subjects:
         ours, theirs = _target(baseline, subject), _target(candidate, subject)
         if ours.url and theirs.url and ours.parsed.kind is not theirs.parsed.kind:
@@ -271,8 +265,8 @@ def _targets(
             yield Difference(
                 path=f"targets.{subject}.url",
                 topic=Topic.WORKLOAD,
-                baseline=visible(ours.url) or "not told",
-                candidate=visible(theirs.url) or "not told",
+                baseline=ours.url or "unknown",
+                candidate=theirs.url or "unknown",
                 target=subject,
             )
         for key in dict.fromkeys((*ours.labels, *theirs.labels)):
@@ -280,27 +274,26 @@ def _targets(
                 yield Difference(
                     path=f"targets.{subject}.labels.{key}",
                     topic=Topic.WORKLOAD,
-                    baseline=visible(ours.labels.get(key, "not set")),
-                    candidate=visible(theirs.labels.get(key, "not set")),
+                    baseline=ours.labels.get(key, "not set"),
+                    candidate=theirs.labels.get(key, "not set"),
                     target=subject,
                 )
 
 
 def _only_pools(ours: Target, theirs: Target) -> bool:
-    """Whether two URLs name different pools, or set properties of datasets, and are alike in all
-    else that they say."""
+    """Return whether two URLs differ only in their pools and dataset properties."""
     left, right = ours.parsed, theirs.parsed
-    told = ("data_pool", *DATASET_PROPERTIES)
+    ignored = ("data_pool", *DATASET_PROPERTIES)
     options = [
-        {key: value for key, value in one.options.items() if key not in told}
+        {key: value for key, value in one.options.items() if key not in ignored}
         for one in (left, right)
     ]
     return (left.kind, options[0]) == (right.kind, options[1]) and not left.image + right.image
 
 
 def _workloads(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iterator[Difference]:
-    """Each setting once where all targets that a workload is used on have the same difference, else
-    for each target by itself."""
+    """Compare the settings of workloads: once if all targets have the same difference, else for
+    each target."""
     on: dict[tuple[str, str], list[str]] = {}
     used: dict[str, set[str]] = {}
     for subject in subjects:
@@ -323,8 +316,8 @@ def _workloads(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iter
             yield Difference(
                 path=f"workloads.{workload}.{setting}",
                 topic=Topic.WORKLOAD,
-                baseline=visible(left),
-                candidate=visible(right),
+                baseline=left,
+                candidate=right,
                 target=target,
             )
 
@@ -335,8 +328,8 @@ def _engines(baseline: Side, candidate: Side) -> Iterator[Difference]:
         yield Difference(
             path="engine.version",
             topic=Topic.CLIENT,
-            baseline=visible(", ".join(ours)),
-            candidate=visible(", ".join(theirs)),
+            baseline=", ".join(ours),
+            candidate=", ".join(theirs),
         )
 
 
@@ -352,7 +345,7 @@ def _engine(side: Side) -> list[str]:
 
 
 def _plans(baseline: Side, candidate: Side) -> Iterator[Difference]:
-    """What was done before each trial, which decides whether caches and unwritten blocks answer."""
+    """Compare the preparation of trials: prefill and dropped caches."""
     ours, theirs = baseline.run.plan, candidate.run.plan
     for key in ("prefill", "drop_caches"):
         left, right = getattr(ours, key), getattr(theirs, key)
@@ -365,20 +358,19 @@ def _plans(baseline: Side, candidate: Side) -> Iterator[Difference]:
             )
 
 
-# How two clusters differ of which nothing was measured, with what each difference could account
-# for.
+# --- two clusters without measurements -----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A cluster: its Ceph, its Kubernetes, or both where Rook runs the one in the other."""
+    """A cluster: Ceph, Kubernetes, or Ceph in Kubernetes (Rook)."""
 
     ceph: CephInventory | None
     kubernetes: KubernetesInventory | None
 
 
 def system_of(dumps: Mapping[str, bytes]) -> System:
-    """What dumps describe. Raises LeadlineError(`dumps-invalid`)."""
+    """Parse the dumps of a cluster. Raises LeadlineError(`dumps-invalid`)."""
     if not holds_kubernetes(dumps):
         return System(ceph=cluster_inventory(dumps), kubernetes=None)
     kubernetes = kubernetes_inventory(dumps)
@@ -386,8 +378,10 @@ def system_of(dumps: Mapping[str, bytes]) -> System:
 
 
 def differing(base: System, candidate: System) -> Differing:
-    """Pools and StorageClasses of one name are compared with each other. Raises LeadlineError
-    (`not-comparable`) where the two have nothing of a kind."""
+    """Compare two clusters; pools and StorageClasses match by name.
+
+    Raises LeadlineError (`not-comparable`) if only one of them is Ceph or Kubernetes.
+    """
     found: list[Differing] = []
     pools: dict[str, tuple[str, str]] = {}
     if base.kubernetes and candidate.kubernetes:
@@ -406,19 +400,21 @@ def differing(base: System, candidate: System) -> Differing:
     if not found:
         raise LeadlineError(
             errors.NOT_COMPARABLE,
-            "one of the two is Ceph, the other a Kubernetes cluster without Ceph's answers",
-            hint="save two of a kind: `leadline inventory --save DIR`",
+            "one is a Ceph cluster, the other a Kubernetes cluster without Ceph dumps",
+            hint="save two clusters of the same kind: `leadline inventory --save DIR`",
         )
     return Differing(
         differences=tuple(
-            replace(one, explains=_explains(effects_of(one)))
+            replace(
+                one,
+                explains=tuple(
+                    PossibleEffect(mechanism=mechanism)
+                    for mechanism in dict.fromkeys(effect.mechanism for effect in find_effects(one))
+                ),
+            )
             for differing in found
             for one in differing.differences
         ),
         identical=tuple(dict.fromkeys(label for one in found for label in one.identical)),
         unknown=tuple(dict.fromkeys(what for one in found for what in one.unknown)),
     )
-
-
-def _explains(effects: tuple[Effect, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(sentence(one.mechanism) for one in effects))

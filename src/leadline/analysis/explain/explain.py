@@ -1,453 +1,480 @@
-"""What differences of configuration can account for, and where the arithmetic does not close.
-
-The rules are in docs/concepts/explaining.md.
-"""
+"""Which configuration differences account for which changes. Rules: docs/concepts/explaining.md."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from leadline.analysis.comparison import ComparedCell, Explanation
-from leadline.analysis.explain.causes import Causes
+from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.explain.causes import (
+    CellEvidence,
+    cite_network,
+    cite_paths,
+    collect_evidence,
+    effects_of_differences,
+    find_other_causes,
+    summarise_cause,
+    summarise_cells,
+)
 from leadline.analysis.explain.effects import LABELS, REDUNDANCY, ZONES
 from leadline.analysis.explain.facts import (
-    Facts,
-    PoolFacts,
-    ReadFrom,
-    Way,
-    facts_of,
-    implied_rtt_s,
-    longer_way,
+    Explanation,
+    ImpliedRoundTrip,
+    Isolation,
+    MoreCopies,
+    MoreCores,
+    NearestCopyRead,
+    NoCause,
+    PossibleCauses,
+    RoundTripCost,
+    UnchangedDespiteCause,
+    UnchangedDespiteRoundTrips,
+    Unknown,
+)
+from leadline.analysis.explain.operation_cells import (
+    CHANGED,
+    OperationCell,
+    drop_redundant_totals,
+    group_metrics,
 )
 from leadline.analysis.explain.round_trips import (
-    changed,
-    left_its_zone,
-    lower,
-    not_near,
-    observed,
-    operation,
-    reckon,
-    unchanged,
-    where,
+    LEAST_TOLERANCE_S,
+    Agreement,
+    count_round_trips,
+    find_path_change,
+    implied_round_trip_s,
 )
-from leadline.analysis.explain.spots import CHANGED, Spot, spots_of, without_sums
+from leadline.analysis.explain.systems import ReadFrom, SystemFacts
 from leadline.analysis.verdicts import Verdict
-from leadline.inventory.diff import Difference
+from leadline.inventory.diff import Difference, PossibleEffect
 from leadline.metrics import Op
 from leadline.plan.labels import is_number
-from leadline.text import counted, listed, percent, sentence
-from leadline.units import format_latency
 
-# What labels that tell of cores and of copies let one expect: no cause that was found, but a
-# bound that the figures can be held against.
-
-CORES = frozenset({"cores", "cpus"})
-REPLICAS = frozenset({"replicas", "copies"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """A numbered label that differs, and the changed rates of the targets that it differs on."""
-
-    key: str
-    baseline: float
-    candidate: float
-    paths: tuple[str, ...]
-    spots: tuple[Spot, ...]
-
-    @property
-    def words(self) -> str:
-        return f"{self.key} {self.baseline:g} -> {self.candidate:g}"
-
-    @property
-    def cells(self) -> tuple[int, ...]:
-        return tuple(index for spot in self.spots for index in spot.indices(CHANGED))
-
-
-def expected_of_labels(
-    spots: Sequence[Spot], differences: Iterable[Difference], arithmetic: Container[str]
-) -> Iterator[Explanation]:
-    """A sentence for each label. `arithmetic` names the targets whose copies are reckoned with
-    already, their pools being known."""
-    told = list(_told([spot for spot in spots if spot.speed in CHANGED], differences))
-    for one in told:
-        if one.key.lower() in CORES:
-            yield _of_cores(one)
-        elif not all(spot.target in arithmetic for spot in one.spots):
-            yield _of_copies(one)
-
-
-def _told(spots: Sequence[Spot], differences: Iterable[Difference]) -> Iterator[_Told]:
-    found: dict[tuple[str, str, str], list[Difference]] = {}
-    for one in differences:
-        path, _, key = one.path.rpartition(".labels.")
-        if path.startswith("targets.") and key.lower() in CORES | REPLICAS:
-            found.setdefault((key, one.baseline, one.candidate), []).append(one)
-    for (key, baseline, candidate), given in found.items():
-        if (
-            not (is_number(baseline) and is_number(candidate))
-            or min(float(baseline), float(candidate)) <= 0
-        ):
-            continue
-        targets = {one.target for one in given}
-        on = tuple(spot for spot in spots if spot.target in targets)
-        if on:
-            yield _Told(
-                key=key,
-                baseline=float(baseline),
-                candidate=float(candidate),
-                paths=tuple(one.path for one in given),
-                spots=on,
-            )
-
-
-def _of_cores(told: _Told) -> Explanation:
-    """A station with c servers has at most c times the rate of one (io-paths: Mayastor)."""
-    factor = max(told.baseline, told.candidate) / min(told.baseline, told.candidate)
-    gains = [(spot, _gain(spot, told.candidate > told.baseline)) for spot in told.spots]
-    known = [(spot, gain) for spot, gain in gains if gain is not None]
-    beyond = [gain for spot, gain in known if gain > factor * (1 + _band(spot))]
-    fewer = [gain for spot, gain in known if gain < 1 - _band(spot)]
-    times = f"{factor:g} times"
-    expected = (
-        f"The label says {told.words}. Expected of {times} the cores are at most {times} the rate, "
-        "where the cores are what limits, and nothing where they are not."
-    )
-    said = [expected]
-    if beyond:
-        said.append(
-            f"{len(beyond)} of {len(known)} changed rates differ by more "
-            f"({_span(beyond)}): the number of cores alone does not account for them."
-        )
-    if fewer:
-        said.append(
-            f"{len(fewer)} of {len(known)} are lower with more cores, which their number does not "
-            "account for."
-        )
-    if known and not beyond and not fewer:
-        said.append("The changed rates keep within that; whether cores limited was not observed.")
-    return Explanation(
-        paths=told.paths,
-        cells=told.cells,
-        text=" ".join(said),
-        closes=not (beyond or fewer) if known else None,
-    )
-
-
-def _of_copies(told: _Told) -> Explanation:
-    """Writes go to all copies at once and end with the slowest; reads are spread over them or come
-    from one (io-paths: Mayastor, replicated write)."""
-    more = told.candidate > told.baseline
-    writes = [spot for spot in told.spots if spot.op is Op.WRITE]
-    strange = []
-    for spot in told.spots:
-        gain = _gain(spot, more)
-        if gain is None or spot.op not in (Op.READ, Op.WRITE):
-            continue
-        faster = gain > 1 + _band(spot)
-        if faster if spot.op is Op.WRITE else gain < 1 - _band(spot):
-            strange.append(spot)
-    expected = (
-        f"The label says {told.words}. Expected of more copies: a write ends when the last of them "
-        "has it, one network round trip at least where a single copy lay on the client's own node; "
-        "reads are no slower, and may gain where they are spread over the copies."
-    )
-    said = [expected]
-    reckoned = [spot for spot in writes if spot.extra_s is not None and spot not in strange]
-    if reckoned:
-        said.append(f"{observed(reckoned)}; no round trip was measured to hold that against.")
-    if strange:
-        words = listed(f"{operation([spot]).lower()} of {spot.workload}" for spot in strange)
-        slower = "against that, so that copies alone do not account for it"
-        said.append(f"With more copies {words} changed {slower}.")
-    return Explanation(
-        paths=told.paths,
-        cells=told.cells,
-        text=" ".join(said),
-        closes=False if strange else None,
-    )
-
-
-def _gain(spot: Spot, candidate_has_more: bool) -> float | None:
-    """Rate with more over rate with fewer."""
-    cell = next((cell for _, cell in spot.cells if cell.rate), None)
-    figures = (cell.baseline, cell.candidate) if cell is not None else ()
-    values = [one.value for one in figures if one is not None and one.value]
-    if len(values) < 2:
-        return None
-    ours, theirs = values
-    return theirs / ours if candidate_has_more else ours / theirs
-
-
-def _band(spot: Spot) -> float:
-    return max(cell.judgement.band for _, cell in spot.cells)
-
-
-def _span(values: Sequence[float]) -> str:
-    ends = dict.fromkeys(f"x {value:.3g}" for value in (min(values), max(values)))
-    return " to ".join(ends)
-
-
-__all__ = ["Facts", "PoolFacts", "ReadFrom", "explain", "facts_of"]
+# Causes that usually show in the figures.
+_EXPECTED = (REDUNDANCY, "wire", "at rest", "media")
+_CORES = frozenset({"cores", "cpus"})
+_COPIES = frozenset({"replicas", "copies"})
+_INCONCLUSIVE = (Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE)
 
 
 def explain(
-    cells: Sequence[ComparedCell], differences: Sequence[Difference], facts: Facts
+    cells: Sequence[ComparedCell], differences: Sequence[Difference], facts: SystemFacts
 ) -> tuple[tuple[Difference, ...], tuple[Explanation, ...]]:
-    """The differences with what each can account for, and the explanations, the best founded
-    first. `Explanation.cells` are indices into `cells`."""
-    spots = spots_of(cells)
-    causes = Causes.of(differences, facts)
-    on: dict[str, list[Spot]] = {"": list(spots)}
-    for spot in spots:
-        on.setdefault(spot.target, []).append(spot)
+    """Return the differences with their effects, and the explanations, the best founded first."""
+    every = collect_evidence(group_metrics(cells), effects_of_differences(differences), facts)
+    kept = {id(cell) for cell in drop_redundant_totals([evidence.cell for evidence in every])}
+    relevant = [evidence for evidence in every if id(evidence.cell) in kept]
     return (
-        tuple(
-            replace(one, explains=_explains(one, causes, on.get(one.target, [])))
-            for one in differences
-        ),
+        _add_effects(differences, every),
         (
-            *_explanations(without_sums(spots), causes, facts),
-            *expected_of_labels(without_sums(spots), differences, facts.pools),
+            *_explain_cells(relevant, facts),
+            *_expect_of_labels(relevant, differences, facts.pools),
         ),
     )
 
 
-def _explanations(spots: Sequence[Spot], causes: Causes, facts: Facts) -> Iterator[Explanation]:
-    of_speed = [spot for spot in spots if spot.speed in CHANGED]
-    reckoned = [one for one in (reckon(spot, facts) for spot in of_speed) if one is not None]
-    yield from changed(reckoned, facts, causes)
-    yield from unchanged(spots, facts, causes)
-    yield from _although(spots, causes)
-    far = [spot for spot in of_speed if left_its_zone(spot, facts)]
-    yield from not_near(far, causes)
-    done = {id(one) for one in far} | {id(one.spot) for one in reckoned}
-    rest = [spot for spot in spots if spot.changed and id(spot) not in done]
-    implied = [] if facts.measured else _implied(rest, facts, causes)
-    yield from implied
-    told = {index for one in implied for index in one.cells}
-    yield from _together([spot for spot in rest if causes.of_spot(spot)], causes, told, facts)
-    yield from _uncaused([spot for spot in rest if not causes.of_spot(spot)], facts)
-
-
-# --- a longer way that nobody measured -----------------------------------------------------------
-
-
-def _implied(spots: Sequence[Spot], facts: Facts, causes: Causes) -> list[Explanation]:
-    """The round trip that would account for what was seen, where copies went apart or together."""
-    ways = [(spot, way) for spot in spots if (way := _longer(spot, facts)) is not None]
-    if not ways:
-        return []
-    fewest = min(spot.depth or 0 for spot, _ in ways)
-    groups: dict[tuple[Op, str, str], list[tuple[Spot, Way]]] = {}
-    for spot, way in ways:
-        if (spot.depth or 0) == fewest:
-            groups.setdefault((spot.op, way.base.way, way.candidate.way), []).append((spot, way))
-    said, spans = [], []
-    for group in groups.values():
-        said.append(f"{observed([spot for spot, _ in group])}.")
-        spans += [implied_rtt_s(abs(spot.extra_s or 0.0), way) for spot, way in group]
-    said.append(_one_length(spans))
-    if fewest != 1:
-        said.append("I/Os in flight together also wait for each other, which this leaves out.")
-    said.append("None was measured, so that it cannot be checked.")
-    given = [spot for spot, _ in ways]
-    return [
-        Explanation(
-            paths=causes.paths_of_way(given), cells=_changed_cells(given), text=" ".join(said)
+def _add_effects(
+    differences: Sequence[Difference], every: Sequence[CellEvidence]
+) -> tuple[Difference, ...]:
+    """Add to each difference its effects and the verdicts of the cells where they apply."""
+    applying: dict[Difference, dict[int, tuple[str, list[OperationCell]]]] = {}
+    for evidence in every:
+        for effect, difference in evidence.effects:
+            by_effect = applying.setdefault(difference, {})
+            by_effect.setdefault(effect.rank, (effect.mechanism, []))[1].append(evidence.cell)
+    return tuple(
+        replace(
+            difference,
+            explains=tuple(
+                PossibleEffect(mechanism=mechanism, verdicts=verdicts)
+                for _, (mechanism, on) in sorted(applying.get(difference, {}).items())
+                if (verdicts := _count_verdicts(on))
+            ),
         )
+        for difference in differences
+    )
+
+
+def _count_verdicts(cells: Sequence[OperationCell]) -> tuple[tuple[str, int], ...]:
+    """Count cells by the verdict of their speed, without one by that of a percentile."""
+    tested = [cell for cell in cells if cell.speed] or [
+        cell for cell in cells if cell.verdict not in _INCONCLUSIVE
     ]
+    found = [cell.verdict for cell in tested]
+    return tuple((one.value, found.count(one)) for one in Verdict if one in found)
 
 
-def _longer(spot: Spot, facts: Facts) -> Way | None:
-    """The way of a spot whose I/Os took longer where it is longer, or less where it is shorter."""
-    pools = facts.pools.get(spot.target)
-    if pools is None or spot.extra_s is None or spot.op is Op.TOTAL:
-        return None
-    way = longer_way(spot.op, *pools, streaming=spot.streaming)
-    if way is None or (way.candidate.most > way.base.most) != (spot.extra_s > 0):
-        return None
-    return way
+def _explain_cells(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:
+    of_speed = [evidence for evidence in every if evidence.cell.speed in CHANGED]
+    costed = [evidence for evidence in of_speed if evidence.agreement is not None]
+    yield from _explain_by_round_trips(costed, facts)
+    yield from _find_unchanged(every, facts)
+    slower = [evidence for evidence in of_speed if _nearest_copy_slower(evidence, facts)]
+    if slower:
+        yield NearestCopyRead(
+            paths=cite_network(slower, others=True),
+            cells=_indices(slower, CHANGED),
+            group=summarise_cells(slower),
+            closes=False,
+            mixed=any(evidence.cell.mixed for evidence in slower),
+            others=find_other_causes(slower),
+        )
+    done = {id(evidence) for evidence in (*slower, *costed)}
+    rest = [one for one in every if one.cell.changed and id(one) not in done]
+    implied = () if facts.measured else tuple(_imply_round_trip(rest, facts))
+    yield from implied
+    covered = {index for explanation in implied for index in explanation.cells}
+    yield from _list_causes([one for one in rest if one.causes], covered, facts)
+    yield from _without_cause([one for one in rest if not one.causes], facts)
 
 
-def _one_length(spans: Sequence[tuple[float, float]]) -> str:
-    low, high = max(span[0] for span in spans), min(span[1] for span in spans)
-    if low <= high:
-        length = f"{format_latency(low)} to {format_latency(high)}"
-        return f"A round trip between zones of {length} would account for it."
-    length = f"{format_latency(min(spans)[0])} to {format_latency(max(one[1] for one in spans))}"
-    return (
-        f"Round trips between zones of {length} would account for them one by one, no single "
-        "length for all."
-    )
+def _indices(group: Iterable[CellEvidence], verdicts: Iterable[Verdict]) -> tuple[int, ...]:
+    wanted = tuple(verdicts)
+    return tuple(index for evidence in group for index in evidence.cell.indices(wanted))
 
 
-# --- what did not change -------------------------------------------------------------------------
-
-# Causes of which one expects that they show.
-_EXPECTED = (REDUNDANCY, "wire", "at rest", "media")
-
-
-def _although(spots: Sequence[Spot], causes: Causes) -> Iterator[Explanation]:
-    """Cells that are the same though something differs that usually shows."""
-    same = [spot for spot in spots if spot.verdict is Verdict.SAME]
-    for name in _EXPECTED:
-        group = [spot for spot in same if name in causes.of_spot(spot)]
-        if group:
-            band = max(cell.judgement.band for spot in group for _, cell in spot.cells)
-            yield Explanation(
-                paths=causes.paths((name,), group),
-                cells=tuple(index for spot in group for index in spot.indices((Verdict.SAME,))),
-                text=f"{operation(group)} {where(group)} ({_counts(group)}) although "
-                f"{causes.text(name, group)} changed: what that costs there lies within "
-                f"{percent(band)}, or something else makes up for it.",
-            )
+def _grouped(
+    every: Iterable[CellEvidence], key: Callable[[CellEvidence], Hashable]
+) -> list[list[CellEvidence]]:
+    groups: dict[Hashable, list[CellEvidence]] = {}
+    for evidence in every:
+        groups.setdefault(key(evidence), []).append(evidence)
+    return list(groups.values())
 
 
-# --- differences without arithmetic --------------------------------------------------------------
+# --- round trips ---------------------------------------------------------------------------------
 
 
-def _together(
-    spots: Sequence[Spot], causes: Causes, told: Container[int], facts: Facts
+def _explain_by_round_trips(
+    costed: Sequence[CellEvidence], facts: SystemFacts
 ) -> Iterator[Explanation]:
-    """Cells with the same possible causes; several of them cannot be told apart. Where only the
-    zones differ, the cells `told` of, by index, need nothing more."""
-    groups: dict[tuple[tuple[str, ...], bool], list[Spot]] = {}
-    for spot in spots:
-        names = tuple(causes.of_spot(spot))
-        if names != (ZONES,) or not all(index in told for index in spot.indices(CHANGED)):
-            groups.setdefault((names, spot.speed in CHANGED), []).append(spot)
-    for (names, _), group in groups.items():
-        subject = _changes(group)
-        said = listed(causes.text(name, group) for name in names)
-        if set(names) == {LABELS} and not _known(facts):
-            text = (
-                f"{subject}: all that is told to differ is {said}; how the two are built is not "
-                "known, so that nobody can say whether it is the cause."
-            )
-        elif len(names) == 1:
-            text = (
-                f"{subject}: the only difference found that bears on this is {said}. "
-                f"{sentence(causes.mechanism(names[0], group))}"
-            )
-        else:
-            text = (
-                f"{subject}: {said} changed together; this comparison cannot tell their shares "
-                "apart."
-            )
-        yield Explanation(paths=causes.paths(names, group), cells=_changed_cells(group), text=text)
+    """Compare change and cost for each I/O path, operation and outcome, isolated I/Os first."""
+    isolated = [evidence for evidence in costed if _is_isolated(evidence.cell)]
+    deep = [evidence for evidence in costed if not _is_isolated(evidence.cell)]
+    known = {_path_key(evidence) for evidence in isolated}
+    also = [evidence for evidence in deep if _path_key(evidence) in known]
+    never = [evidence for evidence in deep if _path_key(evidence) not in known]
+    for isolation, cells in (
+        (Isolation.ISOLATED, isolated),
+        (Isolation.ALSO_ISOLATED, also),
+        (Isolation.NEVER_ISOLATED, never),
+    ):
+        groups = _grouped(cells, _outcome_key)
+        if isolation is Isolation.ALSO_ISOLATED:
+            groups.sort(key=lambda group: not _agrees(group[0]))
+        for group in groups:
+            yield _round_trip_cost(group, isolation, facts)
 
 
-def _known(facts: Facts) -> bool:
-    """Whether an inventory of both sides is there to look at."""
-    return (facts.base_known and facts.candidate_known) or facts.hosts_known
+def _is_isolated(cell: OperationCell) -> bool:
+    """Whether one small I/O was in flight at a time."""
+    return cell.depth == 1 and not cell.streaming
 
 
-def _uncaused(spots: Sequence[Spot], facts: Facts) -> Iterator[Explanation]:
-    """Changes for which nothing was found, or where nothing is known to look at."""
-    if not spots:
-        return
-    if _known(facts):
-        for of_speed in (True, False):
-            group = [spot for spot in spots if (spot.speed in CHANGED) is of_speed]
-            if group:
-                text = (
-                    "No difference of configuration was found that could explain "
-                    f"{lower(_changes(group))}."
-                )
-                yield Explanation(paths=(), cells=_changed_cells(group), text=text)
-        return
-    if facts.base_known or facts.candidate_known:
-        side = "candidate" if facts.base_known else "baseline"
-        unknown = f"the configuration of the {side} is not known"
-    else:
-        unknown = "the configuration is not known"
-    known = [spot for spot in spots if spot.extra_s is not None and spot.speed in CHANGED]
-    groups: dict[tuple[Op, bool], list[Spot]] = {}
-    for spot in known:
-        groups.setdefault((spot.op, (spot.extra_s or 0.0) < 0), []).append(spot)
-    for (_, less), group in groups.items():
-        ways = "shorter way, fewer copies" if less else "longer way, more copies"
-        yield Explanation(
-            paths=(),
-            cells=_changed_cells(group),
-            text=f"{observed(group)}. A {ways}, encryption or other media can each account for "
-            f"that: {unknown}, so that it cannot be checked.",
-        )
-    rest = [spot for spot in spots if spot not in known]
-    if rest:
-        yield Explanation(
-            paths=(),
-            cells=_changed_cells(rest),
-            text=f"Why {counted(len(rest), 'row')} changed cannot be said: {unknown}"
-            f"{_no_extra(rest)}.",
-        )
+def _agrees(evidence: CellEvidence) -> bool:
+    return evidence.agreement is not None and evidence.agreement.agrees
 
 
-def _no_extra(spots: Sequence[Spot]) -> str:
-    """Why the arithmetic of the closed loop cannot even be begun."""
-    without = [spot for spot in spots if spot.extra_s is None]
-    if not without:
-        return ""
-    whose = "" if len(without) == len(spots) else f" in {len(without)} of them"
-    if any(spot.depth is None for spot in without):
-        return (
-            f", and how much longer one I/O took cannot be reckoned{whose}, since neither mean "
-            "latency nor depth is told"
-        )
+def _path_key(evidence: CellEvidence) -> Hashable:
+    assert evidence.cost is not None
+    return evidence.cell.op, evidence.cost.base.path, evidence.cost.candidate.path
+
+
+def _outcome_key(evidence: CellEvidence) -> Hashable:
+    cost, cell = evidence.cost, evidence.cell
+    assert cost is not None
     return (
-        f", and how much longer one I/O took cannot be reckoned{whose}: no mean latency, and other "
-        "operations may have shared the depth"
+        _path_key(evidence),
+        cost.least_s,
+        cost.most_s,
+        None if _agrees(evidence) else evidence.agreement,
+        # A baseline that is faster here and slower there makes two explanations.
+        (evidence.added_s or 0.0) < 0,
+        # Sequential I/Os do not wait for others in flight.
+        not _is_isolated(cell) and cell.sequential,
     )
 
 
-# --- words ---------------------------------------------------------------------------------------
+def _round_trip_cost(
+    group: Sequence[CellEvidence], isolation: Isolation, facts: SystemFacts
+) -> RoundTripCost:
+    first = group[0]
+    cost, agreement = first.cost, first.agreement
+    assert cost is not None
+    assert agreement is not None
+    added = [abs(evidence.added_s or 0.0) for evidence in group]
+    gaps: list[float] = []
+    multiples = None
+    if agreement is Agreement.LESS:
+        least_s = min(abs(cost.least_s), abs(cost.most_s))
+        gaps = [least_s - added_s for added_s in added]
+    elif agreement is Agreement.MORE:
+        gaps = [added_s - cost.largest_s for added_s in added]
+        if first.cell.sequential and not _is_isolated(first.cell) and cost.most_s > 0:
+            times = [round(added_s / cost.most_s) for added_s in added]
+            multiples = (min(times), max(times)) if min(times) > 1 else None
+    elif any(evidence.agreement is Agreement.TOLERATED for evidence in group):
+        agreement = Agreement.TOLERATED
+    redundancy = any(REDUNDANCY in evidence.causes for evidence in group)
+    return RoundTripCost(
+        paths=cite_network(group, others=True),
+        cells=_indices(group, CHANGED),
+        group=summarise_cells(group),
+        closes=agreement.agrees,
+        cost=cost,
+        base_rtt_s=facts.base_rtt_s,
+        candidate_rtt_s=facts.candidate_rtt_s,
+        agreement=agreement,
+        isolation=isolation,
+        gap_s=(min(gaps), max(gaps)) if gaps else None,
+        multiples=multiples,
+        redundancy=summarise_cause(REDUNDANCY, group) if redundancy else None,
+        others=find_other_causes(group),
+    )
 
 
-def _changed_cells(spots: Sequence[Spot]) -> tuple[int, ...]:
-    return tuple(index for spot in spots for index in spot.indices(CHANGED))
+def _reads_nearest_copy(cell: OperationCell, facts: SystemFacts) -> bool:
+    """Whether reads on the candidate stay in the client's zone, though the primaries do not."""
+    pools = facts.pools.get(cell.target)
+    if cell.op is not Op.READ or pools is None or not facts.measured:
+        return False
+    pool = pools[1]
+    if pool.reads is not ReadFrom.NEAREST or pool.zones < 2:
+        return False
+    return count_round_trips(cell.op, pool, streaming=cell.streaming).most == 0.0
 
 
-_OPEN = (Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE)
-_SHORT = {Verdict.SAME: "the same", Verdict.INCONCLUSIVE: "inconclusive"}
+def _nearest_copy_slower(evidence: CellEvidence, facts: SystemFacts) -> bool:
+    if evidence.cell.speed is not Verdict.WORSE or not _reads_nearest_copy(evidence.cell, facts):
+        return False
+    return (evidence.added_s or 0.0) >= LEAST_TOLERANCE_S
 
 
-def _changes(spots: Sequence[Spot]) -> str:
-    """`Writes on rep3 at depth 1 (4 rows, all worse)`, or their percentiles where the speed of none
-    changed."""
-    if spots[0].speed in CHANGED:
-        return f"{operation(spots)} {where(spots)} ({_counts(spots)})"
-    tails = _tally(spot.tail or spot.verdict for spot in spots)
-    return f"Latency percentiles of {lower(operation(spots))} {where(spots)} ({tails})"
+def _imply_round_trip(
+    every: Sequence[CellEvidence], facts: SystemFacts
+) -> Iterator[ImpliedRoundTrip]:
+    """Invert the computation where copies moved and no round trip was measured."""
+    found = []
+    for evidence in every:
+        cell, added_s = evidence.cell, evidence.added_s
+        pools = facts.pools.get(cell.target)
+        if pools is None or added_s is None or cell.op is Op.TOTAL:
+            continue
+        change = find_path_change(cell.op, *pools, streaming=cell.streaming)
+        # A longer path must take longer, a shorter one less.
+        if change and (change.candidate.most > change.base.most) == (added_s > 0):
+            found.append((evidence, change, implied_round_trip_s(abs(added_s), change)))
+    if not found:
+        return
+    fewest = min(evidence.cell.depth or 0 for evidence, _, _ in found)
+    shallow = [item for item in found if (item[0].cell.depth or 0) == fewest]
+    keys = {id(one): (one.cell.op, path.base.path, path.candidate.path) for one, path, _ in shallow}
+    lengths = [length for _, _, length in shallow]
+    low, high = max(low for low, _ in lengths), min(high for _, high in lengths)
+    common = low <= high
+    given = [evidence for evidence, _, _ in found]
+    yield ImpliedRoundTrip(
+        paths=cite_network(given),
+        cells=_indices(given, CHANGED),
+        group=summarise_cells(given),
+        groups=tuple(
+            summarise_cells(group)
+            for group in _grouped((one for one, _, _ in shallow), lambda one: keys[id(one)])
+        ),
+        least_s=low if common else min(low for low, _ in lengths),
+        most_s=high if common else max(high for _, high in lengths),
+        common=common,
+        isolated=fewest == 1,
+    )
 
 
-def _counts(spots: Iterable[Spot]) -> str:
-    return _tally(spot.verdict for spot in spots)
+# --- expected changes that are absent ------------------------------------------------------------
 
 
-def _tally(verdicts: Iterable[Verdict]) -> str:
-    """`4 rows: 3 worse and 1 the same`; `2 rows, all worse`: a row is a cell and operation."""
-    found = Counter(verdicts)
-    named = {verdict: _SHORT.get(verdict, verdict.value) for verdict in Verdict}
-    rows = counted(found.total(), "row")
-    if len(found) == 1:
-        (only,) = found
-        return f"{rows}, {'all ' if found.total() > 1 else ''}{named[only]}"
-    told = listed(f"{found[verdict]} {named[verdict]}" for verdict in Verdict if found[verdict])
-    return f"{rows}: {told}"
+def _find_unchanged(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:
+    """Find unchanged cells where a difference usually shows, or where reads stay in their zone."""
+    same = [evidence for evidence in every if evidence.cell.verdict is Verdict.SAME]
+    near = [evidence for evidence in same if _reads_nearest_copy(evidence.cell, facts)]
+    far = [one for one in same if not _reads_nearest_copy(one.cell, facts) and _would_show(one)]
+    for group in _grouped(far, lambda evidence: evidence.cell.op):
+        costs = [one.cost.expected_s for one in group if one.cost and one.cost.expected_s]
+        ordered = sorted(costs, key=abs)
+        yield UnchangedDespiteRoundTrips(
+            paths=cite_network(group),
+            cells=_indices(group, (Verdict.SAME,)),
+            group=summarise_cells(group),
+            closes=False,
+            expected_s=(ordered[0], ordered[-1]),
+        )
+    if near:
+        yield NearestCopyRead(
+            paths=cite_network(near),
+            cells=_indices(near, (Verdict.SAME,)),
+            group=summarise_cells(near),
+            closes=True,
+        )
+    for code in _EXPECTED:
+        unaffected = [evidence for evidence in same if code in evidence.causes]
+        if unaffected:
+            yield UnchangedDespiteCause(
+                paths=cite_paths((code,), unaffected),
+                cells=_indices(unaffected, (Verdict.SAME,)),
+                group=summarise_cells(unaffected),
+                cause=summarise_cause(code, unaffected),
+                margin=max(evidence.cell.margin for evidence in unaffected),
+            )
 
 
-def _explains(difference: Difference, causes: Causes, spots: Sequence[Spot]) -> tuple[str, ...]:
-    """A sentence for each way in which a difference bears on cells that are there."""
-    said = []
-    for effect in causes.effects_of(difference):
-        on = [spot for spot in spots if causes.bears(effect, difference, spot)]
-        # A row counts by its speed, as in the headline; by a percentile where no speed is decided.
-        judged = [spot for spot in on if spot.speed] or [
-            spot for spot in on if spot.verdict not in _OPEN
-        ]
-        if judged:
-            said.append(f"{sentence(effect.mechanism)} Where it can show: {_counts(judged)}.")
-    return tuple(said)
+def _would_show(evidence: CellEvidence) -> bool:
+    """Whether the expected cost is beyond the equivalence margin of the latency."""
+    cost, latencies = evidence.cost, evidence.cell.latencies_s
+    if cost is None or cost.expected_s is None or latencies is None:
+        return False
+    return abs(cost.expected_s) > 2 * evidence.cell.margin * latencies[0]
+
+
+# --- causes without a formula --------------------------------------------------------------------
+
+
+def _list_causes(
+    every: Sequence[CellEvidence], covered: Container[int], facts: SystemFacts
+) -> Iterator[Explanation]:
+    """List the possible causes; cells that only zones explain may be `covered` already."""
+    open_ = [
+        evidence
+        for evidence in every
+        if evidence.causes != (ZONES,)
+        or not all(index in covered for index in evidence.cell.indices(CHANGED))
+    ]
+    for group in _grouped(open_, lambda one: (one.causes, one.cell.speed in CHANGED)):
+        codes = group[0].causes
+        yield PossibleCauses(
+            paths=cite_paths(codes, group),
+            cells=_indices(group, CHANGED),
+            group=summarise_cells(group),
+            causes=tuple(summarise_cause(code, group) for code in codes),
+            labels_only=codes == (LABELS,) and not facts.both_known,
+        )
+
+
+def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:
+    """Report changes without a known cause, and configurations that are unknown."""
+    if facts.both_known:
+        for group in _grouped(every, lambda one: one.cell.speed in CHANGED):
+            yield NoCause(
+                cells=_indices(group, CHANGED), group=summarise_cells(group), unknown=Unknown.NONE
+            )
+        return
+    unknown = Unknown.BOTH
+    if facts.base_known or facts.candidate_known:
+        unknown = Unknown.CANDIDATE if facts.base_known else Unknown.BASELINE
+    known = [one for one in every if one.added_s is not None and one.cell.speed in CHANGED]
+    rest = [one for one in every if one not in known]
+    for group in _grouped(known, lambda one: (one.cell.op, (one.added_s or 0.0) < 0)):
+        yield NoCause(cells=_indices(group, CHANGED), group=summarise_cells(group), unknown=unknown)
+    if rest:
+        without = [one.cell for one in rest if one.added_s is None]
+        yield NoCause(
+            cells=_indices(rest, CHANGED),
+            group=summarise_cells(rest),
+            unknown=unknown,
+            unmeasurable=len(without),
+            depth_unknown=any(cell.depth is None for cell in without),
+        )
+
+
+# --- expected effects of labels ------------------------------------------------------------------
+
+
+def _expect_of_labels(
+    every: Sequence[CellEvidence],
+    differences: Iterable[Difference],
+    pools: Container[str],
+) -> Iterator[Explanation]:
+    """Compare figures with labels that count cores or copies. `pools`: targets with known pools,
+    whose copies are known without a label."""
+    labels: dict[tuple[str, str, str], list[Difference]] = {}
+    for difference in differences:
+        path, _, key = difference.path.rpartition(".labels.")
+        values = (difference.baseline, difference.candidate)
+        counted = key.lower() in _CORES | _COPIES and path.startswith("targets.")
+        if counted and all(is_number(text) and float(text) > 0 for text in values):
+            labels.setdefault((key, *values), []).append(difference)
+    changed = [evidence for evidence in every if evidence.cell.speed in CHANGED]
+    for (key, baseline, candidate), given in labels.items():
+        targets = {difference.target for difference in given}
+        group = [evidence for evidence in changed if evidence.cell.target in targets]
+        build = _more_cores if key.lower() in _CORES else _more_copies
+        known = all(evidence.cell.target in pools for evidence in group)
+        if group and (build is _more_cores or not known):
+            paths = tuple(difference.path for difference in given)
+            yield build(key, float(baseline), float(candidate), paths, group)
+
+
+def _more_cores(
+    key: str,
+    baseline: float,
+    candidate: float,
+    paths: tuple[str, ...],
+    group: Sequence[CellEvidence],
+) -> MoreCores:
+    factor = max(baseline, candidate) / min(baseline, candidate)
+    gains = [(one.cell, _gain(one.cell, inverse=candidate < baseline)) for one in group]
+    known = [(cell, gain) for cell, gain in gains if gain is not None]
+    beyond = tuple(gain for cell, gain in known if gain > factor * (1 + cell.margin))
+    lower = sum(gain < 1 - cell.margin for cell, gain in known)
+    return MoreCores(
+        paths=paths,
+        cells=_indices(group, CHANGED),
+        group=summarise_cells(group),
+        closes=not (beyond or lower) if known else None,
+        key=key,
+        baseline=baseline,
+        candidate=candidate,
+        factor=factor,
+        tested=len(known),
+        beyond=beyond,
+        lower=lower,
+    )
+
+
+def _more_copies(
+    key: str,
+    baseline: float,
+    candidate: float,
+    paths: tuple[str, ...],
+    group: Sequence[CellEvidence],
+) -> MoreCopies:
+    contradicting = []
+    for evidence in group:
+        cell = evidence.cell
+        gain = _gain(cell, inverse=candidate < baseline)
+        if gain is None or cell.op not in (Op.READ, Op.WRITE):
+            continue
+        # Writes to more copies are not faster, reads are not slower.
+        if gain > 1 + cell.margin if cell.op is Op.WRITE else gain < 1 - cell.margin:
+            contradicting.append(evidence)
+    writes = [
+        one
+        for one in group
+        if one.cell.op is Op.WRITE and one.added_s is not None and one not in contradicting
+    ]
+    return MoreCopies(
+        paths=paths,
+        cells=_indices(group, CHANGED),
+        group=summarise_cells(group),
+        closes=False if contradicting else None,
+        key=key,
+        baseline=baseline,
+        candidate=candidate,
+        writes=summarise_cells(writes) if writes else None,
+        contradicting=tuple((one.cell.op, one.cell.workload) for one in contradicting),
+    )
+
+
+def _gain(cell: OperationCell, *, inverse: bool) -> float | None:
+    """Return the rate with more divided by the rate with fewer."""
+    rates = cell.rates
+    if rates is None:
+        return None
+    return rates[0] / rates[1] if inverse else rates[1] / rates[0]

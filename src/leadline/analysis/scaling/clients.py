@@ -77,7 +77,10 @@ def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
         level=run.plan.cells[cell].level,
         op=op,
         clients=tuple(
-            sorted(summaries, key=lambda one: (one.iops is None, one.iops or 0.0, one.client))
+            sorted(
+                summaries,
+                key=lambda summary: (summary.iops is None, summary.iops or 0.0, summary.client),
+            )
         ),
         iops_share=_share([one.iops for one in summaries]),
         iops_shares=tuple(
@@ -182,7 +185,7 @@ class DensityAnswer:
     most: int | None
 
     def step(self, clients: int) -> DensityStep:
-        return next(one for one in self.steps if one.clients == clients)
+        return next(step for step in self.steps if step.clients == clients)
 
 
 def densities(
@@ -199,7 +202,11 @@ def densities(
             for curve in curves
             if (curve.target, curve.workload) == (target, workload) and curve.op is not Op.TOTAL
         ]
-        planned = [one for one in searches if (one.target, one.workload.name) == (target, workload)]
+        planned = [
+            density
+            for density in searches
+            if (density.target, density.workload.name) == (target, workload)
+        ]
         shapes = dict.fromkeys(_shape(point) for curve in parts for point in curve.offered)
         for shape in shapes:
             search = next((one for one in planned if _offers(one, shape[0])), None)

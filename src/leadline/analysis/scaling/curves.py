@@ -181,7 +181,7 @@ class LoadPoint:
     def trials(self, metric: Metric) -> tuple[float, ...]:
         """Return each trial's value; empty where the metric is not usable or a trial lacks it, for
         the other trials would be a biased selection."""
-        values = [one.value for one in self.figure.metric(metric).trials]
+        values = [trial.value for trial in self.figure.metric(metric).trials]
         known = tuple(value for value in values if value is not None)
         return known if self.usable(metric) is not None and len(known) == len(values) else ()
 
@@ -201,7 +201,7 @@ class LoadPoint:
         if offered is None or not self._found_behind:
             return self.stopped
         least = REACHED * offered * self.load.op_share
-        rates = (one.value for one in self.throughput.trials)
+        rates = (trial.value for trial in self.throughput.trials)
         slow = sum(rate is not None and rate < least for rate in rates)
         return self.stopped + max(1, slow)
 
@@ -343,7 +343,7 @@ def _curves(
         if one.open_loop or one.load.neighbours:
             groups.setdefault(fixed(one) if fixed(one) in groups else otherwise, []).append(one)
     for group, members in groups.items():
-        mine = [one for one in members if not one.load.neighbours]
+        mine = [member for member in members if not member.load.neighbours]
         numjobs, iodepth = group or (None, None)
         yield LoadCurve(
             target=target,
@@ -363,11 +363,11 @@ def _ordered(points: Iterable[LoadPoint]) -> tuple[LoadPoint, ...]:
     return tuple(
         sorted(
             points,
-            key=lambda one: (
-                one.load.offered_iops or 0.0,
-                one.load.in_flight,
-                one.load.neighbours,
-                one.cell,
+            key=lambda point: (
+                point.load.offered_iops or 0.0,
+                point.load.in_flight,
+                point.load.neighbours,
+                point.cell,
             ),
         )
     )

@@ -129,7 +129,7 @@ def growths(
         )
     stated = () if added is None else (stated_resource(added),)
     for kind, baseline, candidate in systems:
-        subjects = [one for one in baseline.targets if one in candidate.targets]
+        subjects = [target for target in baseline.targets if target in candidate.targets]
         differing = conditions(baseline, candidate, subjects, ())
         sides = SystemFacts.read(baseline), SystemFacts.read(candidate)
         speedups = [
@@ -164,10 +164,10 @@ def _speedups(
 ) -> Iterator[Speedup]:
     known = (*stated, *resources(baseline, candidate, subject))
     ours, theirs = (_curves(one.side, subject, shapes) for one in (baseline, candidate))
-    for one in ours:
+    for system in ours:
         for other in theirs:
-            if partners(one.curve, other.curve):
-                yield speedup(subject, one, other, known, limit=limit, band=band)
+            if partners(system.curve, other.curve):
+                yield speedup(subject, system, other, known, limit=limit, band=band)
 
 
 def _curves(side: Side, subject: str, shapes: Shapes) -> list[OneSystem]:
@@ -231,7 +231,7 @@ def _labels(run: Run) -> list[str]:
 def _values(run: Run, label: str) -> list[str]:
     """Return the values of a label: sorted where all are numbers, else in the plan's order."""
     found = list(
-        dict.fromkeys(one.labels[label] for one in run.plan.targets if label in one.labels)
+        dict.fromkeys(target.labels[label] for target in run.plan.targets if label in target.labels)
     )
     try:
         return sorted(found, key=float)

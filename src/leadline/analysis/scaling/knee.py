@@ -1,5 +1,4 @@
-"""Peak and knee of a load curve: the highest throughput, and the load from which on it hardly
-grows."""
+"""Peak and knee of a load curve: the highest throughput, and the end of its growth."""
 
 from __future__ import annotations
 
@@ -193,7 +192,7 @@ def _levels(curve: LoadCurve, points: Sequence[LoadPoint]) -> _Levels:
     return _Levels(
         points=tuple(best.values()),
         loads=np.array(list(best)),
-        means=np.array([one.mean() for one in logs]),
+        means=np.array([log.mean() for log in logs]),
         drawn=drawn_means(logs) if logs else None,
     )
 
@@ -214,8 +213,10 @@ def _peak(curve: LoadCurve, levels: _Levels, samples: Samples) -> Peak | None:
     best = samples.of(point.throughput, curve.op)
     verdicts = judge(
         [
-            Pair(metric=Metric.IOPS, baseline=best, candidate=samples.of(one.throughput, curve.op))
-            for one in others
+            Pair(
+                metric=Metric.IOPS, baseline=best, candidate=samples.of(other.throughput, curve.op)
+            )
+            for other in others
         ]
     )
     return Peak(

@@ -134,7 +134,9 @@ def _names(
     levels: Iterable[LimitPoint], *, only: Standing | None = None, unless: Standing | None = None
 ) -> tuple[str, ...]:
     return tuple(
-        one.level for one in levels if only in (None, one.standing) and one.standing is not unless
+        level.level
+        for level in levels
+        if only in (None, level.standing) and level.standing is not unless
     )
 
 
@@ -217,7 +219,7 @@ def within(curve: LoadCurve, limit: LatencyLimit, samples: Samples) -> Within:
     level that keeps it and the first that breaks it, throughput is interpolated as a power of
     latency (a straight line of logarithms); nothing is extrapolated."""
     points = [one for one in curve.closed if one.usable(Metric.IOPS) is not None]
-    known = [one for one in points if one.usable(limit.metric) is not None]
+    known = [point for point in points if point.usable(limit.metric) is not None]
     left_out = tuple(one.level for one in curve.closed if one not in known)
     absence = no_latency(curve, limit.metric)
     path = [_rate_and_latency(one, limit.metric) for one in known]
@@ -242,7 +244,7 @@ def no_latency(curve: LoadCurve, metric: Metric) -> NoThroughput | None:
         return NoThroughput(reason=NoThroughputReason.THROUGHPUT_UNUSABLE)
     if any(one.usable(metric) is not None for one in points):
         return None
-    figures = [one.latency(metric) for one in points]
+    figures = [point.latency(metric) for point in points]
     codes = dict.fromkeys(
         finding.code
         for figure in figures
@@ -285,10 +287,10 @@ def _sample(
     repeats: dict[int | str, list[tuple[float, float]]] = {}
     for point in points:
         rates = {one.trial: one.value for one in point.throughput.trials}
-        for one in point.latency(limit.metric).trials:
-            rate = rates.get(one.trial)
-            if rate is not None and one.value is not None:
-                repeats.setdefault(samples.repeat(one.trial), []).append((rate, one.value))
+        for trial in point.latency(limit.metric).trials:
+            rate = rates.get(trial.trial)
+            if rate is not None and trial.value is not None:
+                repeats.setdefault(samples.repeat(trial.trial), []).append((rate, trial.value))
     first = samples.of(points[0].throughput, None)
     trials = [samples.repeat(one.trial) for one in points[0].throughput.trials]
     blocks = dict(zip(trials, first.blocks, strict=False))
@@ -298,6 +300,6 @@ def _sample(
     return Sample(
         value=value,
         trials=tuple(crossing(path, limit.below_s) for path in repeats.values()) if whole else (),
-        blocks=tuple(blocks[one] for one in repeats) if whole else (),
+        blocks=tuple(blocks[repeat] for repeat in repeats) if whole else (),
         imported=first.imported,
     )

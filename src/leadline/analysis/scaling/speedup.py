@@ -200,7 +200,7 @@ def _of_kubernetes(target: Target, around: KubernetesInventory) -> Iterable[_Amo
     item = around.storage_class(target.parsed.location)
     if item is None or not isinstance(item.volumes, MayastorVolumes):
         return
-    engines = [(one.ready, len(one.cores)) for one in around.io_engines]
+    engines = [(engine.ready, len(engine.cores)) for engine in around.io_engines]
     cores = sum(count * each for count, each in engines if count is not None)
     yield _Amount(name="I/O engine cores", kind=Kind.CAPACITY, value=cores, told_by=by)
     yield _Amount(name="disk pools", kind=Kind.CAPACITY, value=len(around.disk_pools), told_by=by)

@@ -80,7 +80,9 @@ class CurveStudy:
     def at_peak(self) -> LevelBottleneck | None:
         """The bottleneck of the level with the highest throughput."""
         peak = self.shape.peak
-        found = (one for one in self.bottlenecks if peak and one.point is peak.point)
+        found = (
+            bottleneck for bottleneck in self.bottlenecks if peak and bottleneck.point is peak.point
+        )
         return next(found, None)
 
 
@@ -117,7 +119,7 @@ class ScalingStudy:
     @property
     def several_levels(self) -> bool:
         """Whether any curve has at least two levels."""
-        return any(one.levels > 1 or one.disturbances for one in self.curves)
+        return any(curve.levels > 1 or curve.disturbances for curve in self.curves)
 
 
 def study(
@@ -228,16 +230,16 @@ def scaling_study(
     runs with nothing in common; `no-load-curve` where no workload has two levels and no system has
     a partner)."""
     found = study(runs, judged, limit=limit, by=by, added=added, band=band)
-    grown = [row for one in found.growths for row in one.rows]
+    grown = [row for growth in found.growths for row in growth.rows]
     if len(runs) > 1 and not grown:
         raise _nothing_shared(found)
-    if not (found.several_levels or grown or any(one.densities for one in found.runs)):
+    if not (found.several_levels or grown or any(run.densities for run in found.runs)):
         raise _no_curve(found)
     return found
 
 
 def _nothing_shared(found: ScalingStudy) -> LeadlineError:
-    without = [one.run.id for one in found.runs if not one.curves]
+    without = [run.run.id for run in found.runs if not run.curves]
     if without:
         return LeadlineError(
             errors.NOT_COMPARABLE,
@@ -254,14 +256,14 @@ def _nothing_shared(found: ScalingStudy) -> LeadlineError:
 
 
 def _no_curve(found: ScalingStudy) -> LeadlineError:
-    points = [f"{one.run.id}: {one.curve.label}: 1 level" for one in found.curves]
+    points = [f"{curve.run.id}: {curve.curve.label}: 1 level" for curve in found.curves]
     more = len(points) - _SHOWN
     return LeadlineError(
         errors.NO_LOAD_CURVE,
         "a load curve needs at least two levels, and "
         + ("every workload has one level" if points else "no level states its load"),
         context=[*points[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-        or [_measured(one.run) for one in found.runs],
+        or [_measured(run.run) for run in found.runs],
         hint=_LEVELS,
     )
 

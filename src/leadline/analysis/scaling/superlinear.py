@@ -165,7 +165,7 @@ class _Storage:
     @property
     def osd_memory_bytes(self) -> float:
         settings = (self.ceph.configuration if self.ceph else None) or ()
-        values = [one.value for one in settings if one.name == "osd_memory_target"]
+        values = [setting.value for setting in settings if setting.name == "osd_memory_target"]
         return float(values[0]) if values and values[0].isdecimal() else float(_OSD_MEMORY_BYTES)
 
 
@@ -294,11 +294,13 @@ def _load(speedup: Speedup, at: LevelSpeedup) -> Cause:
 def _others(speedup: Speedup, differing: Conditions) -> Cause:
     """Configuration differences other than the added resources."""
     code = CauseCode.OTHERS
-    added = {f"targets.{speedup.subject}.labels.{one.name}" for one in speedup.resources}
+    added = {f"targets.{speedup.subject}.labels.{resource.name}" for resource in speedup.resources}
     found = tuple(
-        one
-        for one in differing.differences
-        if one.topic not in _ADDED and one.path not in added and one.target in ("", speedup.subject)
+        difference
+        for difference in differing.differences
+        if difference.topic not in _ADDED
+        and difference.path not in added
+        and difference.target in ("", speedup.subject)
     )
     if found:
         case = CauseCase.DIFFERENCES

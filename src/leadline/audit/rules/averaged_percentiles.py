@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence, rounding
-from leadline.audit.physics import Split, split_of
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import Split, read_write_split
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
 from leadline.units import format_latency
 
-# The parts must be this many steps of rounding apart, or their mean may be anything's.
+# The parts must be this many steps of rounding apart for their mean to be distinct.
 APART = 10.0
-# Arithmetic of the publisher on unrounded figures.
+# The publisher may have used unrounded figures.
 MARGIN = 0.001
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
-    split = split_of(trial)
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
+    split = read_write_split(trial)
     if split is None or split.total is None:
         return
     read, write, total = _printed(split.read), _printed(split.write), _printed(split.total)
@@ -33,7 +33,7 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         return
     worst = max(found)
     numbers = {f"latency_p{_digits(q)}_s": value for q, value in found.items()}
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         op=Op.TOTAL,
         latency_only=True,
@@ -43,16 +43,16 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             f"write_p{_digits(worst)}_s": write[worst],
         },
         message=f"{' and '.join(f'p{q * 100:.6g}' for q in found)} of the total "
-        f"{'is' if len(found) == 1 else 'are'} the {how} of reads' and writes' own: "
+        f"{'is' if len(found) == 1 else 'are'} the {how} of reads and writes: "
         f"{format_latency(total[worst])} of {format_latency(read[worst])} and "
-        f"{format_latency(write[worst])}. A mean of percentiles is no percentile.",
-        remedy="Use the percentiles of reads and of writes; a total's come from merged histograms "
-        "only.",
+        f"{format_latency(write[worst])}. A mean of percentiles is not a percentile.",
+        remedy="Use the percentiles of reads and of writes. Only merged histograms give those of a "
+        "total.",
     )
 
 
 def _mean_of(split: Split, read_s: float, write_s: float, total_s: float) -> str:
-    """Which mean of the parts the total is; empty if none."""
+    """Return the mean of the parts that the total is; empty if none."""
     if not min(read_s, write_s, total_s):
         return ""
     # The finest digits of the three are the table's; the total may have one less.
@@ -71,9 +71,9 @@ def _mean_of(split: Split, read_s: float, write_s: float, total_s: float) -> str
     return ""
 
 
-def _printed(one: Operation) -> Mapping[float, float]:
-    """Percentiles that were printed for an operation; those of a histogram are no mean."""
-    for latency in (one.total, one.completion):
+def _printed(operation: Operation) -> Mapping[float, float]:
+    """Printed percentiles of an operation; those of a histogram are not a mean."""
+    for latency in (operation.total, operation.completion):
         if latency is not None and latency.percentiles and latency.histogram is None:
             return latency.percentiles
     return {}

@@ -1,4 +1,4 @@
-"""bimodal-latency: two kinds of I/O, one much slower than the other, under one mean."""
+"""bimodal-latency: two kinds of I/O behind one mean, one much slower than the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.stats.histogram import LatencyHistogram
@@ -18,16 +18,15 @@ APART = 10.0
 # One stall of a second can lift the mean of a short run; a second mode is more than a few I/Os.
 FEWEST_SLOW = 10
 _REMEDY = (
-    "Judge by percentiles, and ask what answers the fast I/Os (a cache?) and what delays the slow "
-    "ones."
+    "Use percentiles. Find what answers the fast I/Os (a cache?) and what delays the slow ones."
 )
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    for one in evidence.job.operations:
-        histogram = one.total.histogram if one.total else None
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
+    for operation in evidence.job.operations:
+        histogram = operation.total.histogram if operation.total else None
         if histogram is None or not histogram.count:
-            yield from _printed(evidence, one)
+            yield from _printed(evidence, operation)
             continue
         median, mean = histogram.quantile_s(0.5), histogram.mean_s()
         slow = int(histogram.counts[histogram.values_ns > mean * 1e9].sum())
@@ -35,9 +34,9 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
             continue
         low, high = _modes(histogram, mean)
         share = slow / histogram.count
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
-            op=one.op,
+            op=operation.op,
             latency_only=True,
             evidence={
                 "latency_p50_s": median,
@@ -47,28 +46,28 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
                 "slow_share": share,
             },
             message=f"Latencies have two modes, about {format_latency(low)} and "
-            f"{format_latency(high)}; {share:.2%} of the I/Os are slow and make most of the mean "
-            f"of {format_latency(mean)}.",
+            f"{format_latency(high)}; {share:.2%} of the I/Os are slow. They make most of the "
+            f"mean of {format_latency(mean)}.",
             remedy=_REMEDY,
         )
 
 
-def _printed(evidence: JobEvidence, one: Operation) -> Iterator[Doubt]:
-    """The same from percentiles that a tool printed, which name no modes."""
-    for latency in (one.total, one.completion):
+def _printed(evidence: JobEvidence, operation: Operation) -> Iterator[RuleFinding]:
+    """The same test on printed percentiles, which have no modes."""
+    for latency in (operation.total, operation.completion):
         if latency is None or latency.mean_s is None:
             continue
         median, mean = latency.quantile_s(0.5), latency.mean_s
         if not median or median * (1 + evidence.rounding(median)) >= mean / APART:
             continue
-        # The lowest percentile above the mean tells how many I/Os are slow at least.
+        # The lowest percentile above the mean bounds the share of slow I/Os.
         above = [q for q, value in latency.percentiles.items() if value > mean]
-        count = latency.count or one.total_ios or evidence.total_ios
+        count = latency.count or operation.total_ios or evidence.total_ios
         if not above or (count is not None and (1 - min(above)) * count < FEWEST_SLOW):
             continue
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
-            op=one.op,
+            op=operation.op,
             latency_only=True,
             evidence={
                 "latency_p50_s": median,
@@ -76,17 +75,17 @@ def _printed(evidence: JobEvidence, one: Operation) -> Iterator[Doubt]:
                 "slow_share": 1 - min(above),
             },
             message=f"Half of the I/Os took at most {format_latency(median)} and the mean is "
-            f"{format_latency(mean)}: at least {1 - min(above):.2%} of them are of another kind, "
-            "much slower, and make most of it.",
+            f"{format_latency(mean)}. At least {1 - min(above):.2%} are much slower and make most "
+            f"of it.",
             remedy=_REMEDY,
         )
         return
 
 
 def _modes(histogram: LatencyHistogram, mean_s: float) -> tuple[float, float]:
-    """Seconds of the two modes: where most I/Os lie, and where most time above the mean goes.
+    """Return the seconds of both modes: of most I/Os, and of most time above the mean.
 
-    Buckets are gathered by octave, since single buckets of a histogram are too fine for a peak.
+    Buckets are grouped by octave: single buckets are too fine for a peak.
     """
     octave = np.floor(np.log2(np.maximum(histogram.values_ns, 1))).astype(np.int64)
     counts = np.bincount(octave, weights=histogram.counts)

@@ -1,81 +1,87 @@
-"""cache-served-reads: reads that memory answered in place of the storage."""
+"""cache-served-reads: memory answered reads instead of the storage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from leadline.audit.evidence import FILE_ENGINES, JobEvidence, mean_s, median_s
-from leadline.audit.gathering import compressing, read_below
-from leadline.audit.physics import fastest_read, may_read_ahead
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import (
+    compressing_layer,
+    fastest_read,
+    may_read_ahead,
+    read_below,
+)
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import FormatError, Operation
 from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.units import format_latency, format_size
 
-# Resident pages after the drop that may be ignored, as a share of what the trial reads.
+# Resident pages after the drop below this share of the trial's span are ignored.
 RESIDENT = 0.01
-# Buffered reads of more than the file: what exceeds it was read before, and may be in memory.
+# Buffered reads beyond the size of the file are repeated reads, perhaps from memory.
 REREAD = 1.1
-# What memory is shown to hold counts for a result that read it at least twice over.
+# A file in memory affects results that read it at least twice.
 READ_OVER = 2.0
-# Share of the reads that the disks below did: less means a cache, more than the second means none.
+# Share of reads at the disks below: less than the first means a cache, more than the second none.
 SPARED, UNSPARED = 0.5, 0.9
-# fio looks at the disks' counters four times a second; 30 to 160 ms before the end was measured.
+# fio reads the disks' counters four times a second; 30 to 160 ms before the end were measured.
 UNSEEN_S = 0.25
-# A hard disk turns once in 4 to 8 ms; a random read below this was answered by somebody's memory.
+# A hard disk turns once in 4 to 8 ms; memory answered a random read below this.
 HARD_DISK_S = 1e-3
-# Memory copies no slower than this: a median above tells that half of the reads came from storage.
+# Memory copies at least this fast: with a slower median, half of the reads came from storage.
 HIT_S, COPY_BPS = 10e-6, 2e9
 MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
-_DIRECT = "Use direct I/O (`direct: true`), or a span several times larger than memory."
+_DIRECT = "Use direct I/O (`direct: true`), or a span several times the size of memory."
 _ARC = "ZFS's cache (the ARC) or the page cache"
 _PAST_THE_ARC = (
-    "Use a span several times larger than the ARC and the memory behind it, or a dataset with "
-    "`primarycache=metadata`; direct I/O goes past the ARC from OpenZFS 2.3 on only."
+    "Use a span several times the size of the ARC and memory, or a dataset with "
+    "`primarycache=metadata`. Direct I/O bypasses the ARC only from OpenZFS 2.3."
 )
 _LARGER = (
-    "Measure with a span several times larger than the memory on the way, and direct I/O; find "
-    "the cache (page cache, rbd cache, the hypervisor's, the storage node's) and say so beside it."
+    "Use direct I/O and a span several times the size of every cache on the path (page cache, rbd "
+    "cache, hypervisor, storage node), or name the cache next to the figure."
 )
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    read = next((one for one in evidence.job.operations if one.op is Op.READ), None)
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
+    read = next(
+        (operation for operation in evidence.job.operations if operation.op is Op.READ), None
+    )
     if read is None or evidence.merged_sections:
         return
-    # The surest first: one finding says what is the matter.
-    looks = (
+    # The most certain test first: one finding is enough.
+    tests = (
         *(_on_memory, _resident, _too_fast, _disks_spared, _layers_spared, _held, _hard_disks),
         _warm_start,
     )
-    for look in looks:
-        doubt = look(evidence, read)
-        if doubt is not None:
-            yield doubt
+    for test in tests:
+        finding = test(evidence, read)
+        if finding is not None:
+            yield finding
             return
-    doubt = _reread(evidence, read)
-    if doubt is not None:
-        yield doubt
+    finding = _reread(evidence, read)
+    if finding is not None:
+        yield finding
 
 
-def _on_memory(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _on_memory(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     record = evidence.trial.record
     extent = record.extent if record else None
     if extent is None or extent.filesystem not in MEMORY_FILESYSTEMS:
         return None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         op=Op.READ,
         evidence={"span_bytes": extent.span_bytes},
-        message=f"The target lies on {extent.filesystem}: what was measured is memory.",
-        remedy="Point the target at the storage that you mean, if it is not memory.",
+        message=f"The target is on {extent.filesystem}: memory was measured.",
+        remedy="Use a target on the storage to be measured.",
     )
 
 
-def _too_fast(evidence: JobEvidence, read: Operation) -> Doubt | None:
-    """Half of the reads took less than storage can."""
+def _too_fast(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether half of the reads were faster than storage."""
     half, limit = median_s(read, evidence.job.options), fastest_read(evidence)
     record = evidence.trial.record
     extent = record.extent if record else None
@@ -88,94 +94,95 @@ def _too_fast(evidence: JobEvidence, read: Operation) -> Doubt | None:
     mean = mean_s(read, evidence.job.options)
     if mean is not None:
         numbers["latency_mean_s"] = mean
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING if ahead else Severity.ERROR,
         op=Op.READ,
         evidence=numbers,
         message=f"Half of the reads took at most {format_latency(half)}, less than the "
-        f"{format_latency(limit.seconds)} that {limit.reason}: memory answered them"
-        + (", a cache or what was read ahead." if ahead else "."),
+        f"{format_latency(limit.seconds)} that {limit.reason}. "
+        + ("A cache or read-ahead answered them." if ahead else "Memory answered them."),
         remedy=_LARGER,
     )
 
 
-def _disks_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
-    """The disks below did far fewer reads than the jobs."""
+def _disks_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether the disks below did far fewer reads than the jobs."""
     counted = evidence.trial.whole.disk_reads if evidence.trial.whole else None
     ran = evidence.longest_s
     # fio takes the last counts up to a quarter of a second before the end.
     seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
     if counted is None or counted[1] >= SPARED * counted[0] * seen:
         return None
-    asked, done = counted
+    requested, done = counted
     whole = evidence.trial.whole
-    # The disks count for all jobs together, and it is not known which of several were spared.
+    # The disks count all jobs together: which of several were cached is unknown.
     several = whole is not None and len(whole.runtimes) > 1
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING if several else Severity.ERROR,
         op=Op.READ,
-        evidence={"reads": asked, "disk_reads": done, "disk_share": done / asked},
-        message=f"The jobs did {asked:,} reads and the disks below them {done:,} "
-        f"({done / asked:.0%}): memory answered the others.",
+        evidence={"reads": requested, "disk_reads": done, "disk_share": done / requested},
+        message=f"The jobs did {requested:,} reads, the disks below {done:,} "
+        f"({done / requested:.0%}). Memory answered the rest.",
         remedy=_DIRECT,
     )
 
 
-def _layers_spared(evidence: JobEvidence, read: Operation) -> Doubt | None:
-    """Far fewer bytes were read from the devices below the target than the jobs read of it: those
-    of all reads of the trial, as devices count for all jobs together."""
+def _layers_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether the devices below read far fewer bytes than all jobs of the trial together."""
     trial, whole = evidence.trial, evidence.trial.whole
     if whole is None or trial.imported or not _all_written(evidence):
         return None
-    reads = [one for job in whole.output.jobs for one in job.operations if one.op is Op.READ]
-    ran = max((one.runtime_s or 0.0 for one in reads), default=0.0)
-    asked = sum(one.io_bytes or 0 for one in reads)
+    reads = [part for job in whole.output.jobs for part in job.operations if part.op is Op.READ]
+    ran = max((part.runtime_s or 0.0 for part in reads), default=0.0)
+    requested = sum(part.io_bytes or 0 for part in reads)
     if (
         isinstance(trial.machines, FormatError)
         or not ran
-        or None in (one.io_bytes for one in reads)
+        or None in (part.io_bytes for part in reads)
     ):
         return None
     below = read_below(trial.stack, trial.machines, ran)
-    if below is None or below.read_bytes >= SPARED * asked:
+    if below is None or below.read_bytes >= SPARED * requested:
         return None
     several = len(whole.runtimes) > 1
-    share = below.read_bytes / asked
-    return Doubt(
+    share = below.read_bytes / requested
+    return RuleFinding(
         severity=Severity.WARNING if several else Severity.ERROR,
         op=Op.READ,
         evidence={
-            "read_bytes": asked,
+            "read_bytes": requested,
             "device_read_bytes": below.read_bytes,
             "device_share": share,
         },
-        message=f"The jobs read {format_size(asked)}, and {format_size(below.read_bytes)} "
-        f"({share:.0%}) were read from {', '.join(below.devices)} below, by whatever process: "
-        f"{_ARC if below.through_zfs else 'the page cache'} answered the rest.",
+        message=f"The jobs read {format_size(requested)}, all processes together "
+        f"{format_size(below.read_bytes)} ({share:.0%}) from {', '.join(below.devices)} below. "
+        f"{_ARC if below.through_zfs else 'The page cache'} answered the rest.",
         remedy=_PAST_THE_ARC if below.through_zfs else _DIRECT,
     )
 
 
 def _all_written(evidence: JobEvidence) -> bool:
-    """Whether what was read had been written whole, and was stored as it is: holes are read, and
-    compressed blocks in part, without any device."""
+    """Whether the span was written completely and is not compressed: reads of holes, and a part of
+    the reads of compressed blocks, need no device."""
     trial = evidence.trial
     extent = trial.record.extent if trial.record else None
     if extent is None:
-        # A user's job file: fio lays its files out itself, with what nobody knows.
-        return not trial.ours and not _compresses(trial.stack)
+        # A user's job file: fio lays out its files itself, with unknown data.
+        return not trial.generated and not _compresses(trial.stack)
     written = 0 < extent.span_bytes <= extent.written_bytes
-    # Leadline's own prefill writes what does not compress.
-    return written and (trial.ours or not _compresses(trial.stack))
+    # Leadline's prefill writes incompressible data.
+    return written and (trial.generated or not _compresses(trial.stack))
 
 
 def _compresses(stack: Sequence[Layer]) -> bool:
     options = (layer.facts.get("options", "") for layer in stack)
-    return compressing(stack) is not None or any("compress" in one for one in options)
+    return compressing_layer(stack) is not None or any(
+        "compress" in operation for operation in options
+    )
 
 
-def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:
-    """Another result of the target shows that a file of this size lay in memory whole."""
+def _held(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether memory held a file of this size, as another result of the target proves."""
     held, span, size = (
         evidence.trial.held_bytes,
         evidence.span_bytes,
@@ -186,7 +193,7 @@ def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:
         return None
     if size > held or moved < READ_OVER * span:
         return None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR,
         op=Op.READ,
         evidence={
@@ -195,40 +202,38 @@ def _held(evidence: JobEvidence, read: Operation) -> Doubt | None:
             "held_bytes": held,
             "reread_share": 1 - span / moved,
         },
-        message=f"Random reads of {format_size(held)} of this target took less than storage can "
-        "on average, so memory held all of it; "
-        f"this result read {format_size(moved)} from at most {format_size(span)}, so that at least "
-        f"{1 - span / moved:.0%} of it had been read before.",
+        message=f"Memory held all of {format_size(held)} of this target: random reads of it were "
+        f"faster than storage. This result read {format_size(moved)} from at most "
+        f"{format_size(span)}, so at least {1 - span / moved:.0%} were repeated reads.",
         remedy=_LARGER,
     )
 
 
-def _hard_disks(evidence: JobEvidence, read: Operation) -> Doubt | None:
+def _hard_disks(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     pool, half = evidence.trial.pool, median_s(read, evidence.job.options)
     random = evidence.pattern in ("randread", "randrw")
     if pool is None or pool.flash or not random or not half or half >= HARD_DISK_S:
         return None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         op=Op.READ,
         evidence={"latency_p50_s": half, "limit_s": HARD_DISK_S, "hard_disks": pool.hard_disks},
         message=f"Half of the random reads took at most {format_latency(half)} on hard disks "
-        f"(device class hdd of the pool {pool.pool}), which need {format_latency(HARD_DISK_S)} and "
-        "more: memory answered them, or the class is wrong.",
-        remedy="Measure with a span larger than the memory of the OSDs; give the OSDs their right "
-        "device class.",
+        f"(device class hdd of the pool {pool.pool}), which need at least "
+        f"{format_latency(HARD_DISK_S)}. Memory answered them, or the class is wrong.",
+        remedy="Use a span larger than the memory of the OSDs. Set the correct device class.",
     )
 
 
-def _resident(evidence: JobEvidence, read: Operation) -> Doubt | None:
-    """The data was in the page cache before the first read, as mincore(2) told."""
+def _resident(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether mincore(2) found data in the page cache before the first read."""
     record = evidence.trial.record
     drop = record.cache_drop if record else None
     return _cached_start(evidence, drop.resident_after_bytes) if drop else None
 
 
-def _warm_start(evidence: JobEvidence, read: Operation) -> Doubt | None:
-    """Nobody looked whether the data was in the page cache before the first read."""
+def _warm_start(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether the page cache before the first read is unknown."""
     record = evidence.trial.record
     seen = record is not None and not evidence.trial.imported
     if not seen or (record and record.cache_drop) or _from_disks(evidence):
@@ -236,35 +241,35 @@ def _warm_start(evidence: JobEvidence, read: Operation) -> Doubt | None:
     return _cached_start(evidence, None)
 
 
-def _cached_start(evidence: JobEvidence, resident: int | None) -> Doubt | None:
+def _cached_start(evidence: JobEvidence, resident: int | None) -> RuleFinding | None:
     span, memory = _laid_out(evidence), evidence.trial.memory_bytes
     if not _buffered(evidence):
         return None
     if resident is not None and span is not None and resident <= RESIDENT * span:
         return None
     held = span is None or memory is None or span <= memory
-    # Without a drop that was read back, fio's own (`invalidate`, on by default) may have worked.
+    # Without a verified drop, fio's own (`invalidate`, on by default) may have worked.
     maybe_cold = resident is None and evidence.job.options.text("invalidate", "1") != "0"
     numbers = {"span_bytes": span, "memory_bytes": memory, "resident_after_bytes": resident}
-    known = f"{format_size(resident)} of it" if resident is not None else "nobody knows how much"
-    return Doubt(
+    known = f"{format_size(resident)} of it" if resident is not None else "an unknown part of it"
+    return RuleFinding(
         severity=Severity.ERROR if held and not maybe_cold else Severity.WARNING,
         op=Op.READ,
         evidence={key: value for key, value in numbers.items() if value is not None},
-        message="The reads went through the page cache"
+        message="The reads used the page cache"
         + (f", {format_size(span)} of data" if span else "")
-        + f", and {known} was in memory when they began.",
+        + f". {known[:1].upper()}{known[1:]} was in memory at the start.",
         remedy=_DIRECT,
     )
 
 
-def _reread(evidence: JobEvidence, read: Operation) -> Doubt | None:
-    """More was read than there is: the excess was in memory if memory can hold it."""
+def _reread(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether more was read than there is: memory may have answered the excess."""
     span, moved = _laid_out(evidence), read.io_bytes
     if not _buffered(evidence) or not span or moved is None or moved <= REREAD * span:
         return None
-    # fio drops the pages of its files each time that it begins them again, unless it is told not
-    # to: 13.06 M sectors read in passes over 64 MiB came from the disk, all of them.
+    # fio drops the pages of its files before each pass (`invalidate`): all of 13.06 M sectors read
+    # in passes over 64 MiB came from the disk.
     if evidence.job.options.text("invalidate", "1") != "0":
         return None
     half = median_s(read, evidence.job.options)
@@ -275,25 +280,24 @@ def _reread(evidence: JobEvidence, read: Operation) -> Doubt | None:
     numbers: dict[str, float] = {"read_bytes": moved, "span_bytes": span, "reread_share": again}
     if half is not None:
         numbers["latency_p50_s"] = half
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         op=Op.READ,
         evidence=numbers,
         message=f"{format_size(moved)} were read through the page cache from "
-        f"{format_size(span)}: at least {again:.0%} of it had been read before, so memory may "
-        "have answered.",
+        f"{format_size(span)}. At least {again:.0%} were repeated reads, perhaps from memory.",
         remedy=_DIRECT,
     )
 
 
 def _buffered(evidence: JobEvidence) -> bool:
-    """Whether the reads are known to have gone through the page cache."""
+    """Whether the reads certainly used the page cache."""
     options = evidence.job.options
     return options.engine in FILE_ENGINES and options.direct is False
 
 
 def _from_disks(evidence: JobEvidence) -> bool:
-    """Whether the disks' own counters say that nearly all reads came from them."""
+    """Whether nearly all reads came from the disks, by their counters."""
     counted = evidence.trial.whole.disk_reads if evidence.trial.whole else None
     return counted is not None and counted[1] >= UNSPARED * counted[0]
 
@@ -305,7 +309,7 @@ def _laid_out(evidence: JobEvidence) -> int | None:
 
 
 def _bytes(evidence: JobEvidence, read: Operation) -> float | None:
-    """Bytes read; from the bandwidth and the time where they were not counted."""
+    """Return the bytes read; from bandwidth and time if they were not counted."""
     if read.io_bytes is not None:
         return read.io_bytes
     ran = read.runtime_s or evidence.job.options.seconds("runtime")
@@ -314,7 +318,7 @@ def _bytes(evidence: JobEvidence, read: Operation) -> float | None:
 
 RULE = Rule(
     code="cache-served-reads",
-    summary="Reads were answered by memory instead of the storage.",
+    summary="Memory answered reads instead of the storage.",
     looks_at=JobEvidence,
     check=check,
 )

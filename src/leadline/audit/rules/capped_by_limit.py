@@ -1,4 +1,4 @@
-"""capped-by-limit: the same rate whatever the block size and direction."""
+"""capped-by-limit: the same rate for any block size and direction."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
 from leadline.units import format_bandwidth, format_iops
 
-# Published caps repeat to 0.2 % (kubestr on NFS) and 1 % (CephFS); real storage does not.
+# Published caps repeat within 0.2 % (kubestr on NFS) and 1 % (CephFS); real storage does not.
 SAME = 1.02
 FEWEST_CELLS = 3
-# Neighbouring block sizes may rightly give the same rate; a factor of four is a different load.
+# Neighbouring block sizes may give the same rate; a factor of four is a different load.
 BLOCK_RATIO = 4
-# One direction alone needs more: each of reads and writes the same over this factor.
+# Within one direction the factor must be larger, for reads and for writes.
 DIRECTION_BLOCK_RATIO = 16
 
 
@@ -30,7 +30,7 @@ class _Rate:
     cell: int
 
 
-def check(run: RunEvidence) -> Iterator[Doubt]:
+def check(run: RunEvidence) -> Iterator[RuleFinding]:
     targets: dict[str, list[CellEvidence]] = {}
     for cell in run.cells:
         targets.setdefault(cell.place.target, []).append(cell)
@@ -39,29 +39,29 @@ def check(run: RunEvidence) -> Iterator[Doubt]:
             rates = sorted(_rates(cells, pick), key=lambda rate: rate.value)
             group = _flat(rates)
             if group:
-                yield _doubt(target, name, shown, group, "reads and writes, ")
+                yield _finding(target, name, shown, group, "for reads and writes")
             elif name == "iops":
                 for group in _flat_by_direction(rates):
-                    yield _doubt(target, name, shown, group, f"all {group[0].direction}s, ")
+                    yield _finding(target, name, shown, group, f"for all {group[0].direction}s")
 
 
 _KINDS: tuple[tuple[str, Callable[[Operation], float | None], Callable[[float], str]], ...] = (
-    ("iops", lambda one: one.iops, lambda value: f"{format_iops(value)} IOPS"),
+    ("iops", lambda operation: operation.iops, lambda value: f"{format_iops(value)} IOPS"),
     (
         "bandwidth_bps",
-        lambda one: one.bandwidth_bps,
+        lambda operation: operation.bandwidth_bps,
         lambda value: f"{format_bandwidth(value)} MiB/s",
     ),
 )
 
 
-def _doubt(
+def _finding(
     target: str, name: str, shown: Callable[[float], str], group: Sequence[_Rate], what: str
-) -> Doubt:
+) -> RuleFinding:
     value = statistics.median(rate.value for rate in group)
     blocks = [rate.block_bytes for rate in group]
     cells = len({rate.cell for rate in group})
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         target=target,
         evidence={
@@ -70,22 +70,22 @@ def _doubt(
             "smallest_block_bytes": min(blocks),
             "largest_block_bytes": max(blocks),
         },
-        message=f"{cells} cells give {shown(value)} within {SAME - 1:.0%}, {what}whatever their "
-        "block size: a limit (QoS, cloud tier, network link) was measured, not the storage.",
-        remedy="Find the limit and lift it, or state it; capped cells cannot show a "
-        "difference between targets.",
+        message=f"{cells} cells have {shown(value)} within {SAME - 1:.0%} {what} of any block "
+        f"size. A limit (QoS, cloud tier, network link) was measured, not the storage.",
+        remedy="Remove the limit or state it. Capped cells cannot show a difference between "
+        "targets.",
     )
 
 
 def _rates(cells: list[CellEvidence], pick: Callable[[Operation], float | None]) -> Iterator[_Rate]:
-    """One rate per cell and phase: the median of its trials, reads and writes of a mix added."""
+    """One rate per cell and phase: the median of its trials; of a mix, reads plus writes."""
     for number, cell in enumerate(cells):
         phases: dict[str, list[tuple[float, float, Op]]] = {}
         throttled = False
         for trial in cell.sound:
             for job in trial.jobs:
                 throttled = throttled or job.throttled
-                values = [pick(one) for one in job.parts]
+                values = [pick(operation) for operation in job.parts]
                 known = [value for value in values if value]
                 block = _block(job)
                 if known and len(known) == len(values) and block:
@@ -97,15 +97,17 @@ def _rates(cells: list[CellEvidence], pick: Callable[[Operation], float | None])
 
 
 def _block(job: JobEvidence) -> float | None:
-    """Bytes of a mean I/O, counted or as asked; None where nobody tells."""
-    counts = [one.total_ios for one in job.parts if one.total_ios and one.io_bytes]
+    """Mean bytes of an I/O, counted or configured; None if unknown."""
+    counts = [
+        operation.total_ios for operation in job.parts if operation.total_ios and operation.io_bytes
+    ]
     if counts and len(counts) == len(job.parts):
-        return sum(one.io_bytes or 0 for one in job.parts) / sum(counts)
+        return sum(operation.io_bytes or 0 for operation in job.parts) / sum(counts)
     return job.block_size
 
 
 def _flat(rates: Sequence[_Rate]) -> Sequence[_Rate]:
-    """The largest group of equal rates that differ in block size and direction; else empty.
+    """Return the largest group of equal rates of different block sizes and directions; else empty.
     `rates` are sorted by value."""
     best: Sequence[_Rate] = ()
     for group in _equal(rates):
@@ -117,8 +119,8 @@ def _flat(rates: Sequence[_Rate]) -> Sequence[_Rate]:
 
 
 def _flat_by_direction(rates: Sequence[_Rate]) -> list[Sequence[_Rate]]:
-    """A group of equal rates of reads and one of writes, each over very different block sizes;
-    empty unless there are both, since one direction alone can be a disk's own nature."""
+    """Return a group of equal rates of reads and one of writes, each over very different block
+    sizes; empty without both, since a disk can have one rate in one direction."""
     found: list[Sequence[_Rate]] = []
     for direction in (Op.READ.value, Op.WRITE.value):
         mine = [rate for rate in rates if rate.direction == direction]
@@ -130,7 +132,7 @@ def _flat_by_direction(rates: Sequence[_Rate]) -> list[Sequence[_Rate]]:
 
 
 def _equal(rates: Sequence[_Rate]) -> Iterator[Sequence[_Rate]]:
-    """For each rate, those equal to it or a little more; a group within another is left out."""
+    """Yield for each rate the equal or slightly higher ones, without groups within groups."""
     end = 0
     for begin, lowest in enumerate(rates):
         before = end
@@ -147,7 +149,7 @@ def _apart(group: Sequence[_Rate], ratio: float) -> bool:
 
 RULE = Rule(
     code="capped-by-limit",
-    summary="The same rate whatever the block size and direction: a limit was measured.",
+    summary="The same rate for any block size and direction: a limit was measured.",
     looks_at=RunEvidence,
     check=check,
 )

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from statistics import median
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
-from leadline.text import visible
 from leadline.units import format_duration, format_iops
 
-# Of two nobody knows which is the odd one.
+# With two clients it is unknown which one is the outlier.
 FEWEST_CLIENTS = 3
 SLOW = 0.5
-# Half of the median client's I/Os is then more than three times what chance takes (Poisson).
+# Half of the median client's I/Os is then more than three standard deviations (Poisson).
 FEWEST_IOS = 60
 RUNTIME_APART = 0.10
-# An I/O that is under way at the end lasts as long as it lasts.
+# The last I/O of a client may end late.
 RUNTIME_APART_S = 1.0
-# Options in which clients must be alike to be held against each other.
+# Options in which clients must agree to be compared.
 _ALIKE = ("rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "size", "ioengine")
 
 
@@ -35,43 +34,46 @@ class _Client:
     runtime_s: float
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     groups: dict[tuple[str, ...], dict[str, list[JobEvidence]]] = {}
-    for one in trial.jobs:
-        if one.throttled or one.merged_sections or not one.job.host:
+    for entry in trial.jobs:
+        if entry.throttled or entry.merged_sections or not entry.job.host:
             continue
-        options = one.job.options
-        key = (one.place.workload, one.job.name, *(options.text(name) for name in _ALIKE))
-        groups.setdefault(key, {}).setdefault(one.job.host, []).append(one)
+        options = entry.job.options
+        key = (entry.place.workload, entry.job.name, *(options.text(name) for name in _ALIKE))
+        groups.setdefault(key, {}).setdefault(entry.job.host, []).append(entry)
     for (workload, name, *_), hosts in groups.items():
         clients = [_client(host, entries) for host, entries in hosts.items()]
-        known = [one for one in clients if one is not None]
-        # One that tells nothing may be the slowest, or the median.
+        known = [client for client in clients if client is not None]
+        # A client without figures may be the slowest, or the median.
         if len(known) == len(clients) >= FEWEST_CLIENTS:
             yield from _straggler(workload, name, known)
 
 
 def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:
-    rates = [part.iops for one in entries for part in one.parts]
-    ran = [one.longest_s for one in entries]
-    ios = [one.total_ios for one in entries]
-    told = [rate for rate in rates if rate is not None]
-    longest = [one for one in ran if one]
-    counted = [one for one in ios if one is not None]
-    if not told or len(told) < len(rates) or len(longest) < len(ran) or len(counted) < len(ios):
+    rates = [part.iops for entry in entries for part in entry.parts]
+    ran = [entry.longest_s for entry in entries]
+    ios = [entry.total_ios for entry in entries]
+    known = [rate for rate in rates if rate is not None]
+    longest = [seconds for seconds in ran if seconds]
+    counted = [count for count in ios if count is not None]
+    if not known or len(known) < len(rates) or len(longest) < len(ran) or len(counted) < len(ios):
         return None
-    if not math.isfinite(sum(told) + max(longest)):
+    if not math.isfinite(sum(known) + max(longest)):
         return None
-    return _Client(name=visible(host), iops=sum(told), ios=sum(counted), runtime_s=max(longest))
+    return _Client(name=host, iops=sum(known), ios=sum(counted), runtime_s=max(longest))
 
 
-def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[Doubt]:
-    """One doubt for each of the two ways, which names the worst and counts the others."""
-    iops, runtime_s = median(one.iops for one in clients), median(one.runtime_s for one in clients)
-    slow = [one for one in clients if one.iops < SLOW * iops]
-    if slow and median(one.ios for one in clients) >= FEWEST_IOS:
-        worst = min(slow, key=lambda one: one.iops)
-        yield Doubt(
+def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[RuleFinding]:
+    """Yield a finding for slow clients and one for other runtimes: the worst one, and a count."""
+    iops, runtime_s = (
+        median(client.iops for client in clients),
+        median(client.runtime_s for client in clients),
+    )
+    slow = [client for client in clients if client.iops < SLOW * iops]
+    if slow and median(client.ios for client in clients) >= FEWEST_IOS:
+        worst = min(slow, key=lambda client: client.iops)
+        yield RuleFinding(
             severity=Severity.WARNING,
             workload=workload,
             evidence={
@@ -82,19 +84,19 @@ def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[
                 "stragglers": len(slow),
             },
             message=f"Client {worst.name} did {format_iops(worst.iops)} IOPS of {job!r}, the "
-            f"median of {len(clients)} clients {format_iops(iops)}{_others(slow)}: the sum is that "
-            "of unequal clients, and says little of what one of them gets.",
-            remedy="Look at this client's processor, network and place in the cluster; the "
-            "figures of each client stand in the raw output.",
+            f"median of {len(clients)} clients {format_iops(iops)}{_others(slow)}. The sum does "
+            f"not describe a single client.",
+            remedy="Check this client's processor, network and location. The raw output has the "
+            "figures of each client.",
         )
     apart = [
-        one
-        for one in clients
-        if abs(one.runtime_s - runtime_s) > max(RUNTIME_APART * runtime_s, RUNTIME_APART_S)
+        client
+        for client in clients
+        if abs(client.runtime_s - runtime_s) > max(RUNTIME_APART * runtime_s, RUNTIME_APART_S)
     ]
     if apart:
-        worst = max(apart, key=lambda one: abs(one.runtime_s - runtime_s))
-        yield Doubt(
+        worst = max(apart, key=lambda client: abs(client.runtime_s - runtime_s))
+        yield RuleFinding(
             severity=Severity.WARNING,
             workload=workload,
             evidence={
@@ -104,16 +106,14 @@ def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[
                 "stragglers": len(apart),
             },
             message=f"Client {worst.name} ran {job!r} for {format_duration(worst.runtime_s)}, the "
-            f"median of {len(clients)} clients for {format_duration(runtime_s)}{_others(apart)}: "
-            "for a part of the time not all of them were at work, so that their rates do not add "
-            "up.",
-            remedy="Set time_based with one runtime for all clients, and look for what held this "
-            "one up.",
+            f"median of {len(clients)} clients for {format_duration(runtime_s)}{_others(apart)}. "
+            "They did not all run at the same time, so their rates do not add up.",
+            remedy="Set time_based with one runtime for all clients. Find what delayed this one.",
         )
 
 
 def _others(found: Sequence[_Client]) -> str:
-    return f", and {len(found) - 1} more are as far off" if len(found) > 1 else ""
+    return f" ({len(found) - 1} more differ as much)" if len(found) > 1 else ""
 
 
 RULE = Rule(

@@ -1,4 +1,4 @@
-"""cluster-not-healthy: the Ceph cluster did other work than the trial's, or could not serve it."""
+"""cluster-not-healthy: the Ceph cluster did other work, or could not serve the trial."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from enum import StrEnum
 from itertools import pairwise
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.ceph.status import ClusterSample, ClusterStatus, Health, HealthCheck
 from leadline.formats.result import FormatError
 from leadline.units import format_duration
 
-# What a status tells of PGs can be this old: OSDs report every 5 s (mgr_stats_period), the manager
-# passes it on every 2 s (mgr_tick_period), the watch asks every 2 s. What is seen longer lasted.
+# The PG states of a status can be this old: OSDs report every 5 s (mgr_stats_period), the manager
+# forwards every 2 s (mgr_tick_period), the watch samples every 2 s. Longer states lasted.
 REPORT_AGE_S = 9.0
 
-# I/O to these PGs or objects waits until an administrator or a lost OSD comes.
+# I/O to these PGs or objects waits for an administrator or a lost OSD.
 BLOCKED = frozenset({"down", "incomplete", "peered", "recovery_unfound", "backfill_unfound"})
-# I/O to these waits for as long as the state lasts, rightly well below a second.
+# I/O to these waits for as long as the state lasts, normally well below a second.
 PASSING = frozenset({"peering", "activating", "creating", "unknown", "stale", "laggy", "wait"})
-# No OSD has told a manager that just started of these: they may well be serving.
-UNTOLD = frozenset({"unknown"})
+# No OSD has reported these to a manager that just started: they may serve I/O.
+UNREPORTED = frozenset({"unknown"})
 DEGRADED = frozenset({"degraded", "undersized"})
-# `remapped` alone is no work: PGs can rest so for ever where CRUSH finds no better place.
+# `remapped` alone is no work: PGs stay so if CRUSH finds no better place.
 RECOVERING = frozenset(
     {"recovering", "recovery_wait", "recovery_toofull", "forced_recovery", "backfilling"}
     | {"backfill_wait", "backfill_toofull", "forced_backfill", "repair", "failed_repair"}
@@ -35,7 +35,7 @@ TRIMMING = frozenset({"snaptrim"})
 
 
 class Weight(StrEnum):
-    """What a health check says of the figures of a trial."""
+    """Effect of a health check on the figures of a trial."""
 
     UNAVAILABLE = "data unavailable"
     DISTURBED = "disturbed"
@@ -45,8 +45,8 @@ class Weight(StrEnum):
     BENIGN = "no influence"
 
 
-# The page of the rule gives the reason of each. Codes from Ceph's documentation of its health
-# checks and of CephFS's, Nautilus to Squid.
+# The page of the rule has the reasons. Codes are from Ceph's documentation of health checks and of
+# CephFS, Nautilus to Squid.
 _WEIGHTS: Mapping[Weight, str] = {
     Weight.UNAVAILABLE: "OBJECT_UNFOUND OSD_FULL OSD_SCRUB_ERRORS PG_DAMAGED POOL_FULL",
     Weight.PASSING: "PG_AVAILABILITY",
@@ -85,18 +85,17 @@ _WEIGHTS: Mapping[Weight, str] = {
 CHECKS: Mapping[str, Weight] = {
     code: weight for weight, codes in _WEIGHTS.items() for code in codes.split()
 }
-# OSD_HOST_DOWN, OSD_RACK_DOWN ...: one for each type of the CRUSH map.
+# OSD_HOST_DOWN, OSD_RACK_DOWN ...: a code for each type of the CRUSH map.
 _BUCKET_DOWN = re.compile(r"OSD_\w+_DOWN")
-# Of the flags that OSDMAP_FLAGS names, those that stop clients' I/O.
+# Flags of OSDMAP_FLAGS that stop client I/O.
 _STOPS_IO = re.compile(r"\b(?:pauserd|pausewr|pauserec|full)\b")
 
 
 def weight(check: HealthCheck) -> Weight | None:
-    """What a check says of a trial; None for a code that is not known and that Ceph only warns of.
+    """Return the effect of a check on a trial; None for an unknown code with a warning.
 
-    One that is not known and that Ceph calls an error is held for unavailable data. A muted check
-    says nothing, except that I/O is stopped: the administrator judged it, and what it hides shows
-    in the states of PGs and OSDs.
+    An unknown code with an error means unavailable data. A muted check has no effect unless it
+    stops I/O: the administrator accepted it, and the states of PGs and OSDs show the rest.
     """
     if check.code == "OSDMAP_FLAGS" and _STOPS_IO.search(check.summary):
         return Weight.UNAVAILABLE
@@ -110,16 +109,16 @@ def weight(check: HealthCheck) -> Weight | None:
     return known
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if isinstance(trial.cluster, FormatError):
-        yield _unobserved(f"The record of the cluster cannot be read ({trial.cluster.fact})", {})
+        yield _unobserved(f"The cluster record is unreadable ({trial.cluster.fact})", {})
         return
     if not trial.cluster:
         return
     all_spans = _spans([sample.elapsed_s for sample in trial.cluster])
-    looks = list(zip(trial.cluster, all_spans, strict=True))
-    seen = [sample for sample, _ in looks if isinstance(sample, ClusterSample)]
-    spans = [span for sample, span in looks if isinstance(sample, ClusterSample)]
+    samples = list(zip(trial.cluster, all_spans, strict=True))
+    seen = [sample for sample, _ in samples if isinstance(sample, ClusterSample)]
+    spans = [span for sample, span in samples if isinstance(sample, ClusterSample)]
     if seen:
         yield from _disturbance(seen, spans)
     missed = len(trial.cluster) - len(seen)
@@ -129,12 +128,10 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     unobserved_s = sum(all_spans) - sum(
         span for span, bad in zip(spans, blind, strict=True) if not bad
     )
-    causes = [f"{missed} went unanswered"] if missed else []
-    causes += (
-        [f"{sum(blind)} met a manager that was absent or knew not all PGs"] if any(blind) else []
-    )
+    causes = [f"{missed} got no answer"] if missed else []
+    causes += [f"{sum(blind)} found no manager, or one without all PGs"] if any(blind) else []
     yield _unobserved(
-        f"Of {len(trial.cluster)} looks at the cluster's health {' and '.join(causes)}",
+        f"Of {len(trial.cluster)} samples of the cluster's health {' and '.join(causes)}",
         {
             "samples": len(trial.cluster),
             "missed_samples": missed,
@@ -145,8 +142,8 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
-    """One kind of trouble: in which samples, and what it is called."""
+class _Problem:
+    """One kind of problem and its samples."""
 
     name: str
     samples: frozenset[int]
@@ -154,26 +151,28 @@ class _Trouble:
     unavailable: bool = False
 
 
-def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[Doubt]:
-    troubles = [*_availability(samples), *_checks(samples), *_work(samples), *_changes(samples)]
-    if not troubles:
+def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[RuleFinding]:
+    problems = [*_availability(samples), *_checks(samples), *_work(samples), *_changes(samples)]
+    if not problems:
         return
     times = [sample.elapsed_s for sample in samples]
 
-    def seconds(of: list[_Trouble]) -> float:
-        return sum(spans[index] for index in frozenset[int]().union(*(one.samples for one in of)))
+    def seconds(of: list[_Problem]) -> float:
+        return sum(
+            spans[index] for index in frozenset[int]().union(*(problem.samples for problem in of))
+        )
 
-    unavailable = [trouble for trouble in troubles if trouble.unavailable]
-    affected_s, unavailable_s = seconds(troubles), seconds(unavailable)
+    unavailable = [problem for problem in problems if problem.unavailable]
+    affected_s, unavailable_s = seconds(problems), seconds(unavailable)
     shown = f"{format_duration(affected_s)} of the {format_duration(sum(spans))} watched"
     begun = (
-        f"Data were unavailable or damaged for {format_duration(unavailable_s)}, and the cluster "
-        "disturbed"
+        f"Data was unavailable or damaged for {format_duration(unavailable_s)}, and the cluster "
+        "was disturbed"
         if unavailable
         else "The cluster was disturbed"
     )
-    told = "; ".join(_told(trouble, times) for trouble in troubles)
-    yield Doubt(
+    listed = "; ".join(_format_problem(problem, times) for problem in problems)
+    yield RuleFinding(
         severity=Severity.ERROR if unavailable else Severity.WARNING,
         evidence={
             "samples": len(samples),
@@ -182,34 +181,34 @@ def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[D
             "unavailable_s": unavailable_s,
             **_numbers(samples),
         },
-        message=f"{begun} for {shown}: {told}.",
+        message=f"{begun} for {shown}: {listed}.",
         remedy="Bring the cluster to HEALTH_OK with all PGs active+clean, and run the trial again."
         if unavailable
-        else "Wait until recovery is over, keep scrubs away from the run (`ceph osd set noscrub`, "
-        "`nodeep-scrub`, both unset afterwards), and run the trial again.",
+        else "Wait for the end of recovery, disable scrubs during the run (`ceph osd set noscrub`, "
+        "`nodeep-scrub`; unset both afterwards), and run the trial again.",
     )
 
 
-def _availability(samples: list[ClusterSample]) -> Iterator[_Trouble]:
-    """PGs and objects that served no I/O."""
+def _availability(samples: list[ClusterSample]) -> Iterator[_Problem]:
+    """Yield PGs and objects that served no I/O."""
     blocked = _where(samples, lambda status: _blocked(status) > 0)
     if blocked:
         most = max(_blocked(samples[index].status) for index in blocked)
-        yield _Trouble("PGs down, incomplete or short of copies", blocked, str(most), True)
+        yield _Problem("PGs down, incomplete or short of copies", blocked, str(most), True)
     unfound = _where(samples, lambda status: status.unfound_objects > 0)
     if unfound:
         most = max(samples[index].status.unfound_objects for index in unfound)
-        yield _Trouble("objects not found", unfound, str(most), True)
+        yield _Problem("objects not found", unfound, str(most), True)
     for stretch in _stretches(_where(samples, _paused)):
         states = [samples[index].status for index in stretch]
         lasted = samples[stretch[-1]].elapsed_s - samples[stretch[0]].elapsed_s
-        if lasted < REPORT_AGE_S and all(_inactive(one, UNTOLD) == 0 for one in states):
-            continue  # a manager started: told as not observed
+        if lasted < REPORT_AGE_S and all(_inactive(status, UNREPORTED) == 0 for status in states):
+            continue  # a manager started: reported as not observed
         if lasted < REPORT_AGE_S and _old_news(samples, stretch[0]) and _settling(states):
-            continue  # a pool was made just before: OSDs have not all told that it is ready
-        most = max(_inactive(one) for one in states)
-        raised = any(Weight.PASSING in _weights(one) for one in states)
-        yield _Trouble(
+            continue  # a new pool: not all OSDs have reported that it is ready
+        most = max(_inactive(status) for status in states)
+        raised = any(Weight.PASSING in _weights(status) for status in states)
+        yield _Problem(
             "PG_AVAILABILITY, PGs not active" if raised else "PGs not active",
             frozenset(stretch),
             f"{most} of {states[0].pgs}",
@@ -217,22 +216,22 @@ def _availability(samples: list[ClusterSample]) -> Iterator[_Trouble]:
         )
 
 
-def _checks(samples: list[ClusterSample]) -> Iterator[_Trouble]:
-    """Ceph's own checks, each once."""
+def _checks(samples: list[ClusterSample]) -> Iterator[_Problem]:
+    """Yield Ceph's own checks, each once."""
     codes: dict[str, set[int]] = {}
     severe: set[str] = set()
     for index, sample in enumerate(samples):
-        for one in sample.status.checks:
-            weighed = weight(one)
+        for reported in sample.status.checks:
+            weighed = weight(reported)
             if weighed in (Weight.UNAVAILABLE, Weight.DISTURBED, Weight.CEPHFS):
-                codes.setdefault(one.code, set()).add(index)
-                severe |= {one.code} if weighed is Weight.UNAVAILABLE else set()
+                codes.setdefault(reported.code, set()).add(index)
+                severe |= {reported.code} if weighed is Weight.UNAVAILABLE else set()
     for code, seen in codes.items():
-        yield _Trouble(code, frozenset(seen), unavailable=code in severe)
+        yield _Problem(code, frozenset(seen), unavailable=code in severe)
 
 
-def _work(samples: list[ClusterSample]) -> Iterator[_Trouble]:
-    """What OSDs did besides serving clients."""
+def _work(samples: list[ClusterSample]) -> Iterator[_Problem]:
+    """Yield work of the OSDs other than serving clients."""
     for name, flags in (
         ("PGs degraded or undersized", DEGRADED),
         ("PGs in or waiting for recovery or backfill", RECOVERING),
@@ -244,17 +243,17 @@ def _work(samples: list[ClusterSample]) -> Iterator[_Trouble]:
         seen = frozenset(index for index, count in enumerate(counts) if count)
         if seen:
             most = max(seen, key=lambda index: counts[index])
-            yield _Trouble(name, seen, f"{counts[most]} of {samples[most].status.pgs}")
+            yield _Problem(name, seen, f"{counts[most]} of {samples[most].status.pgs}")
 
 
-def _changes(samples: list[ClusterSample]) -> Iterator[_Trouble]:
-    """What was another at a sample than at the one before."""
+def _changes(samples: list[ClusterSample]) -> Iterator[_Problem]:
+    """Yield changes from one sample to the next."""
     states = [sample.status for sample in samples]
     for name, values in (
-        ("OSDs up", [one.osds_up for one in states]),
-        ("OSDs in", [one.osds_in for one in states]),
-        ("monitors in quorum", [one.monitors_in_quorum for one in states]),
-        ("PGs", [one.pgs for one in states]),
+        ("OSDs up", [status.osds_up for status in states]),
+        ("OSDs in", [status.osds_in for status in states]),
+        ("monitors in quorum", [status.monitors_in_quorum for status in states]),
+        ("PGs", [status.pgs for status in states]),
     ):
         changed = [
             index
@@ -263,10 +262,16 @@ def _changes(samples: list[ClusterSample]) -> Iterator[_Trouble]:
         ]
         if changed:
             steps = [values[changed[0] - 1], *(values[index] for index in changed)]
-            yield _Trouble(name, frozenset(changed), " -> ".join(map(str, steps)))
+            yield _Problem(name, frozenset(changed), " -> ".join(map(str, steps)))
     for name, marks in (
-        ("an OSD went down and came back", [(one.osds_up, one.up_changed_at_s) for one in states]),
-        ("an OSD went out and came in", [(one.osds_in, one.in_changed_at_s) for one in states]),
+        (
+            "an OSD went down and came back",
+            [(status.osds_up, status.up_changed_at_s) for status in states],
+        ),
+        (
+            "an OSD went out and came in",
+            [(status.osds_in, status.in_changed_at_s) for status in states],
+        ),
     ):
         flapped = frozenset(
             index
@@ -274,7 +279,7 @@ def _changes(samples: list[ClusterSample]) -> Iterator[_Trouble]:
             if before[0] == after[0] and 0 < before[1] < after[1]
         )
         if flapped:
-            yield _Trouble(name, flapped)
+            yield _Problem(name, flapped)
 
 
 def _numbers(samples: list[ClusterSample]) -> dict[str, float]:
@@ -284,41 +289,42 @@ def _numbers(samples: list[ClusterSample]) -> dict[str, float]:
         return max(value(status) for status in statuses)
 
     unclean = DEGRADED | RECOVERING | TRIMMING | PASSING | BLOCKED | {"scrubbing", "premerge"}
-    unknown = {one.code for status in statuses for one in status.checks if weight(one) is None}
+    checks = [reported for status in statuses for reported in status.checks]
+    unknown = {reported.code for reported in checks if weight(reported) is None}
     return {
-        "pgs": most(lambda one: one.pgs),
-        "pgs_affected_max": most(lambda one: one.pgs_with(*unclean)),
+        "pgs": most(lambda status: status.pgs),
+        "pgs_affected_max": most(lambda status: status.pgs_with(*unclean)),
         "pgs_inactive_max": most(_inactive),
-        "pgs_scrubbing_max": most(lambda one: one.scrubbing_pgs),
-        "pgs_deep_scrubbing_max": most(lambda one: one.deep_scrubbing_pgs),
-        "scrubbing_share_max": most(lambda one: one.scrubbing_pgs / max(1, one.pgs)),
-        "degraded_ratio_max": most(lambda one: one.degraded_ratio),
-        "misplaced_ratio_max": most(lambda one: one.misplaced_ratio),
-        "recovering_bps_max": most(lambda one: one.recovering_bps),
-        "osds_down_max": most(lambda one: max(0, one.osds_in - one.osds_up)),
+        "pgs_scrubbing_max": most(lambda status: status.scrubbing_pgs),
+        "pgs_deep_scrubbing_max": most(lambda status: status.deep_scrubbing_pgs),
+        "scrubbing_share_max": most(lambda status: status.scrubbing_pgs / max(1, status.pgs)),
+        "degraded_ratio_max": most(lambda status: status.degraded_ratio),
+        "misplaced_ratio_max": most(lambda status: status.misplaced_ratio),
+        "recovering_bps_max": most(lambda status: status.recovering_bps),
+        "osds_down_max": most(lambda status: max(0, status.osds_in - status.osds_up)),
         "osdmap_epochs": statuses[-1].osdmap_epoch - statuses[0].osdmap_epoch,
         "unknown_checks": len(unknown),
     }
 
 
 def _weights(status: ClusterStatus) -> set[Weight | None]:
-    return {weight(one) for one in status.checks}
+    return {weight(reported) for reported in status.checks}
 
 
 def _blind(samples: list[ClusterSample], index: int) -> bool:
-    """Whether the sample speaks of PGs without knowing them all."""
+    """Whether the sample does not have all PGs."""
     status = samples[index].status
-    untold = status.pgs_with(*UNTOLD) > 0 and not _old_news(samples, index)
-    return untold or Weight.BLIND in _weights(status)
+    unreported = status.pgs_with(*UNREPORTED) > 0 and not _old_news(samples, index)
+    return unreported or Weight.BLIND in _weights(status)
 
 
 def _blocked(status: ClusterStatus) -> int:
-    """PGs that cannot serve all I/O for want of copies."""
+    """PGs that cannot serve all I/O because copies are missing."""
     return status.pgs_with(*BLOCKED)
 
 
 def _inactive(status: ClusterStatus, besides: frozenset[str] = frozenset()) -> int:
-    """PGs that serve nothing at the moment, whatever the reason, without those `besides`."""
+    """PGs that serve no I/O in this sample, for any reason, without those `besides`."""
     total = 0
     for state, count in status.pg_states.items():
         flags = set(state.split("+"))
@@ -328,25 +334,25 @@ def _inactive(status: ClusterStatus, besides: frozenset[str] = frozenset()) -> i
 
 
 def _paused(status: ClusterStatus) -> bool:
-    """PGs serve nothing in a way that should pass, or Ceph says so."""
+    """Whether PGs serve no I/O temporarily, or Ceph reports so."""
     return Weight.PASSING in _weights(status) or _inactive(status, BLOCKED) > 0
 
 
 def _settling(states: list[ClusterStatus]) -> bool:
-    """Whether nothing was wrong but that PGs were not yet reported active."""
+    """Whether the only problem is PGs that were not yet reported active."""
     first = states[0]
     return all(
-        one.osds_up >= one.osds_in
-        and (one.osds_up, one.up_changed_at_s) == (first.osds_up, first.up_changed_at_s)
-        and not one.pgs_with(*DEGRADED, *RECOVERING, *BLOCKED, "stale")
-        and Weight.DISTURBED not in _weights(one)
-        for one in states
+        status.osds_up >= status.osds_in
+        and (status.osds_up, status.up_changed_at_s) == (first.osds_up, first.up_changed_at_s)
+        and not status.pgs_with(*DEGRADED, *RECOVERING, *BLOCKED, "stale")
+        and Weight.DISTURBED not in _weights(status)
+        for status in states
     )
 
 
 def _old_news(samples: list[ClusterSample], index: int) -> bool:
-    """Whether what this sample tells of PGs can be late reports of before the trial: early, and
-    the map of OSDs and pools is the one that the trial began with."""
+    """Whether the PG states of this sample can be from before the trial: it is early, and the map
+    of OSDs and pools is the first one."""
     first, this = samples[0], samples[index]
     early = this.elapsed_s - first.elapsed_s < REPORT_AGE_S
     return early and this.status.osdmap_epoch == first.status.osdmap_epoch
@@ -357,7 +363,7 @@ def _where(samples: list[ClusterSample], holds: Callable[[ClusterStatus], bool])
 
 
 def _stretches(indices: Iterable[int]) -> Iterator[list[int]]:
-    """Runs of indices that follow one another."""
+    """Yield runs of consecutive indices."""
     run: list[int] = []
     for index in sorted(indices):
         if run and index != run[-1] + 1:
@@ -369,27 +375,27 @@ def _stretches(indices: Iterable[int]) -> Iterator[list[int]]:
 
 
 def _spans(times: list[float]) -> list[float]:
-    """Seconds that each sample stands for: half of the way to its neighbours."""
+    """Return the seconds of each sample: half of the time to its neighbours."""
     edges = [times[0], *((before + after) / 2 for before, after in pairwise(times)), times[-1]]
     return [after - before for before, after in pairwise(edges)]
 
 
-def _told(trouble: _Trouble, times: list[float]) -> str:
-    detail = f" {trouble.detail}" if trouble.detail else ""
+def _format_problem(problem: _Problem, times: list[float]) -> str:
+    detail = f" {problem.detail}" if problem.detail else ""
     stretches = [
         f"{times[run[0]]:.0f} s" if len(run) == 1 else f"{times[run[0]]:.0f}-{times[run[-1]]:.0f} s"
-        for run in _stretches(trouble.samples)
+        for run in _stretches(problem.samples)
     ]
     shown = stretches if len(stretches) <= 3 else [*stretches[:2], "...", stretches[-1]]
-    return f"{trouble.name}{detail} ({', '.join(shown)})"
+    return f"{problem.name}{detail} ({', '.join(shown)})"
 
 
-def _unobserved(fact: str, numbers: dict[str, float]) -> Doubt:
-    return Doubt(
+def _unobserved(fact: str, numbers: dict[str, float]) -> RuleFinding:
+    return RuleFinding(
         severity=Severity.INFO,
         evidence=numbers,
-        message=f"{fact}: whether it was undisturbed in that time is not known.",
-        remedy="Look whether monitors and managers could be reached from here during the run.",
+        message=f"{fact}. Disturbances in that time are unknown.",
+        remedy="Check whether monitors and managers were reachable from this machine.",
     )
 
 

@@ -1,42 +1,42 @@
-"""compressible-data: buffers that a compressing storage hardly has to store."""
+"""compressible-data: buffers that compressing storage does not store completely."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.gathering import compressing
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import compressing_layer
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.metrics import Op
-from leadline.text import visible
 
-# Buffers that are all the same, of which compression leaves nothing.
+# Identical buffers, which compress to nothing.
 _ALIKE = ("all zeros", "one repeated")
-# Ceph's own tools write one pattern and have no option for another.
+# Ceph's own tools write a fixed pattern.
 _CEPH_TOOLS = ("rados-bench", "rbd-bench")
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    written = next((one for one in evidence.job.operations if one.op is Op.WRITE), None)
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
+    written = next(
+        (operation for operation in evidence.job.operations if operation.op is Op.WRITE), None
+    )
     what = _what(evidence)
     if written is None or what is None:
         return
-    dataset = compressing(evidence.trial.stack)
+    dataset = compressing_layer(evidence.trial.stack)
     same = what.startswith(_ALIKE)
     means = (
-        "storage that compresses, deduplicates or detects zeros stores less than the figures say."
+        "Storage that compresses, deduplicates or detects zeros stores less than was written."
         if dataset is None
-        else f"the dataset {visible(dataset.name)} compresses "
-        f"({visible(dataset.facts['compression'])}), so that "
-        f"{'next to nothing' if same else 'less'} was stored of what the figures say."
+        else f"The dataset {dataset.name} compresses ({dataset.facts['compression']}) and stored "
+        f"{'almost nothing' if same else 'less than was written'}."
     )
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.WARNING if dataset is None or not same else Severity.ERROR,
         op=Op.WRITE,
         evidence={} if written.io_bytes is None else {"io_bytes": written.io_bytes},
-        message=f"The buffers written were {what}: {means}",
-        remedy="Use fio, whose buffers do not compress."
+        message=f"The written buffers were {what}. {means}",
+        remedy="Use fio, which writes incompressible buffers."
         if evidence.job.options.engine in _CEPH_TOOLS
         else "Write incompressible buffers (`refill_buffers=1`, no `zero_buffers`), as generated "
         "workloads do.",

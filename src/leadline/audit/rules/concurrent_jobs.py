@@ -1,37 +1,37 @@
-"""concurrent-jobs: jobs that are reported apart though they ran at the same time."""
+"""concurrent-jobs: separately reported jobs that ran at the same time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
-# fio gives the time elapsed in whole seconds, rounded up or down by version.
+# fio reports elapsed time in whole seconds, rounded up or down by version.
 ELAPSED_STEP_S = 1.0
 SHOWN = 6
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     whole, mine = trial.whole, {evidence.job.name for evidence in trial.jobs}
     if whole is None or not mine or not whole.elapsed_s:
         return
     runtimes, elapsed = whole.runtimes, whole.elapsed_s
     if sum(runtimes.values()) <= elapsed + ELAPSED_STEP_S:
         return
-    for names in whole.suspects:
+    for names in whole.concurrent_names:
         if len(names) < 2 or not mine & set(names):
             continue
         one_by_one = sum(runtimes[name] for name in names)
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"jobs": len(names), "runtimes_sum_s": one_by_one, "elapsed_s": elapsed},
-            message=f"{len(names)} jobs reported apart ({_listed(names)}) ran for "
-            f"{one_by_one:.0f} s together within {elapsed:.0f} s, so they ran at the same time: "
-            "none of the figures is what the storage gives to one of them alone.",
-            remedy="Put `stonewall` into every section of the job file, or give each job its own "
-            "workload; for one mixed load use a single section with rw=randrw.",
+            message=f"{len(names)} separately reported jobs ({_listed(names)}) ran for "
+            f"{one_by_one:.0f} s in total within {elapsed:.0f} s, so they ran at the same time. No "
+            "figure describes one job alone.",
+            remedy="Add `stonewall` to every section of the job file, or use a workload for each "
+            "job. For a mixed load use one section with rw=randrw.",
         )
 
 
@@ -43,7 +43,7 @@ def _listed(names: Sequence[str]) -> str:
 
 RULE = Rule(
     code="concurrent-jobs",
-    summary="Jobs reported apart ran at the same time.",
+    summary="Separately reported jobs ran at the same time.",
     looks_at=TrialEvidence,
     check=check,
 )

@@ -1,4 +1,4 @@
-"""engine-error: the engine failed, hung, or left something that is not a result."""
+"""engine-error: the engine failed, hung, or left output that is not a result."""
 
 from __future__ import annotations
 
@@ -8,56 +8,55 @@ from collections.abc import Iterator
 
 from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.audit.rules.rate_not_reached import behind
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     record, output = trial.record, trial.output
     if record is not None and not trial.engine_ended:
-        # Others tell of those: truncated-result, rate-not-reached.
+        # truncated-result and rate-not-reached report these.
         if record.status is not TrialStatus.INTERRUPTED and not behind(record):
             yield _ended_badly(record)
     elif isinstance(output, FormatError):
         if output.condition not in ("empty-result", "truncated-result"):
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.ERROR,
                 message=f"The engine's output is not a result: {output.fact}.",
                 remedy="Get the file from its source again."
                 if trial.imported
-                else "Look at the raw output in the trial's folder and at the engine's version.",
+                else "Check the raw output in the trial's folder and the engine's version.",
             )
     elif output is not None:
         for job in output.jobs:
             if job.error:
-                yield Doubt(
+                yield RuleFinding(
                     severity=Severity.ERROR,
                     evidence={"error": job.error},
                     message=f"The job {job.name!r} ended with error {job.error} "
-                    f"({_meaning(job.error)}); its figures cover the I/Os before the error.",
-                    remedy="Cure the error, which the target's logs tell more about, and run the "
-                    "trial again.",
+                    f"({_meaning(job.error)}). Its figures cover the I/Os before the error.",
+                    remedy="Find the cause in the target's logs, and run the trial again.",
                 )
 
 
-def _ended_badly(record: TrialRecord) -> Doubt:
+def _ended_badly(record: TrialRecord) -> RuleFinding:
     evidence = {"wall_s": record.wall_s, "bound_s": record.bound_s}
     if record.exit_status is not None:
         evidence["exit_status"] = record.exit_status
     why = f": {record.problem.fact}" if record.problem else ""
     if record.status is TrialStatus.HUNG:
-        signals = " and ".join(record.signals) or "no signal that helped"
+        signals = " and ".join(record.signals) or "no effective signal"
         message = (
-            f"The trial hung: it was stopped after {record.wall_s:.1f} s with {signals}, "
-            f"its bound being {record.bound_s:.1f} s{why}."
+            f"The trial hung. It was stopped after {record.wall_s:.1f} s with {signals}; its "
+            f"limit was {record.bound_s:.1f} s{why}."
         )
     else:
         message = f"The trial failed after {record.wall_s:.1f} s{why}."
     hint = record.problem.hint if record.problem else None
     remedy = hint or "read the trial's stderr.txt, then `leadline run --resume --retry-failed`"
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR,
         evidence=evidence,
         message=message,

@@ -1,25 +1,25 @@
-"""exceeds-ceiling: more than the disks below could do."""
+"""exceeds-ceiling: more I/Os than the disks below can do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from leadline.audit.evidence import PoolMedia, TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.metrics import Op
 
-# Ceph refuses what its own bench of random 4 KiB writes gives above these, per OSD, as unrealistic
+# Ceph rejects results of its own bench of random 4 KiB writes above these as unrealistic, per OSD
 # (osd_mclock_iops_capacity_threshold_hdd and _ssd).
 HARD_DISK_IOPS = 500.0
 FLASH_WRITE_IOPS = 80_000.0
 # Reads need no copies and no journal: 93,700 per OSD were published (30 OSDs, Reef, 2023), above
-# the threshold for writes, so that reads get twice as much.
+# the threshold for writes. Reads have twice that threshold.
 FLASH_READ_IOPS = 2 * FLASH_WRITE_IOPS
 _RANDOM = frozenset({"randread", "randwrite", "randrw"})
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     pool = trial.pool
     if pool is None or trial.on_lab:
         return
@@ -27,19 +27,19 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
     rates: dict[tuple[str, Op], float] = {}
     for evidence in trial.jobs:
         if evidence.pattern not in _RANDOM:
-            continue  # sequential I/Os are joined on the way
-        for one in evidence.job.operations:
-            key = (evidence.place.workload, one.op)
-            if one.iops is not None and one.op in (Op.READ, Op.WRITE):
-                rates[key] = rates.get(key, 0.0) + one.iops
+            continue  # sequential I/Os are merged on the I/O path
+        for operation in evidence.job.operations:
+            key = (evidence.place.workload, operation.op)
+            if operation.iops is not None and operation.op in (Op.READ, Op.WRITE):
+                rates[key] = rates.get(key, 0.0) + operation.iops
     for (workload, op), iops in rates.items():
         ceiling = _ceiling(pool, op)
         if iops <= ceiling:
             continue
-        # A virtual disk passes for a rotating one, so that its class proves less.
+        # A virtual disk may appear as a rotating disk, so its class is uncertain.
         certain = not pool.hard_disks
         copies = f", {pool.copies} OSD writes for each" if op is Op.WRITE else ""
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR if certain else Severity.WARNING,
             op=op,
             workload=workload,
@@ -50,12 +50,11 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
                 "hard_disk_osds": pool.hard_disks,
                 "copies": pool.copies,
             },
-            message=f"{iops:,.0f} random {op.value}s a second are more than the {ceiling:,.0f} "
-            f"that the OSDs of the pool {pool.pool} can do ({_osds(pool)}{copies}): a cache "
-            "answered"
-            + ("." if certain else ", or the OSDs' device class hdd is wrong (virtual disks)."),
-            remedy="Look for the cache (a span that fits memory, data never written, rbd cache), "
-            "and measure again without it.",
+            message=f"{iops:,.0f} random {op.value}s per second exceed the {ceiling:,.0f} "
+            f"of the OSDs of the pool {pool.pool} ({_osds(pool)}{copies}). A cache answered"
+            + ("." if certain else ", or the device class hdd is wrong (virtual disks)."),
+            remedy="Find the cache (a span below memory size, unwritten data, rbd cache), and "
+            "measure again without it.",
         )
 
 
@@ -72,7 +71,7 @@ def _osds(pool: PoolMedia) -> str:
 
 RULE = Rule(
     code="exceeds-ceiling",
-    summary="More than the disks below could do, by the inventory.",
+    summary="More I/Os than the disks below can do, by the inventory.",
     looks_at=TrialEvidence,
     check=check,
 )

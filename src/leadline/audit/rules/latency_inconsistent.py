@@ -1,22 +1,22 @@
-"""latency-inconsistent: more I/Os in flight, by Little's law, than were asked for."""
+"""latency-inconsistent: more I/Os in flight, by Little's law, than the queue depth."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
-# Real results end at 1.004 (99th percentile, methodology); an entry never exceeds its own queue.
+# Real results end at 1.004 (99th percentile, methodology): an entry cannot exceed its queue.
 HIGHEST = 1.05
-# A ratio this near to a whole number means that jobs were grouped and the options do not say so.
+# A ratio this near to a whole number means grouped jobs that the options do not show.
 WHOLE = 0.02
 MOST_HIDDEN_JOBS = 64
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
-    reached, asked = evidence.in_flight, evidence.asked_depth
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
+    reached, asked = evidence.in_flight, evidence.requested_depth
     # mmap counts the time of page faults differently: 1.24 was measured.
     if reached is None or asked is None or evidence.job.options.engine == "mmap":
         return
@@ -27,18 +27,18 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         return
     if evidence.jobs_hidden and _whole(ratio):
         return
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         evidence={
             "in_flight": reached,
             "asked": asked,
             "ratio": ratio,
-            "iops": sum(one.iops or 0.0 for one in evidence.parts),
+            "iops": sum(operation.iops or 0.0 for operation in evidence.parts),
         },
-        message=f"IOPS times mean latency say that {reached:.1f} I/Os were in flight, and only "
-        f"{asked} were allowed: the IOPS or the latency are wrong.",
-        remedy="Use neither: look for a latency in other units, figures added up over jobs or "
-        "hosts, or a result that was edited.",
+        message=f"IOPS x mean latency gives {reached:.1f} I/Os in flight; only {asked} are "
+        "possible. The IOPS or the latency are wrong.",
+        remedy="Use neither. Check for other latency units, figures added over jobs or hosts, or "
+        "an edited result.",
     )
 
 
@@ -49,7 +49,7 @@ def _whole(ratio: float) -> bool:
 
 RULE = Rule(
     code="latency-inconsistent",
-    summary="IOPS times latency exceed the queue depth, which cannot be.",
+    summary="IOPS x latency exceeds the queue depth, which is impossible.",
     looks_at=JobEvidence,
     check=check,
 )

@@ -1,49 +1,49 @@
-"""latency-not-measured: I/O was done and no latency was taken."""
+"""latency-not-measured: I/O without measured latency."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import JobEvidence, told
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.evidence import JobEvidence, latencies
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 _SWITCHES = ("gtod_reduce", "disable_lat", "disable_clat")
-# Tools that measure none: nobody is misled, as there is no number either.
+# Tools that measure no latency.
 _WITHOUT = {"rbd-bench": "rbd bench"}
 _STREAM = "zfs-stream"
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     options = evidence.job.options
     if options.engine == _STREAM:
-        return  # it has neither I/Os nor latencies: how long it was held up is in its own report
+        return  # it has neither I/Os nor latencies; its own report has the stalls
     tool = _WITHOUT.get(options.engine or "")
     if tool is not None:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             latency_only=True,
             evidence=_counted(evidence.total_ios),
-            message=f"{tool} measures no latency; IOPS and bandwidth stand.",
+            message=f"{tool} measures no latency. IOPS and bandwidth are valid.",
             remedy="Use fio on the same image to measure latency (`engine: auto`).",
         )
         return
     switched = [key for key in _SWITCHES if options.flag(key)]
     if not options.whole and not switched:
         return
-    why = f"{' and '.join(switched)} switched it off" if switched else "the result holds only zeros"
-    for one in evidence.job.operations:
-        if not any(name != "submission" for name, _ in told(one)):
-            ios = f"{one.total_ios} " if one.total_ios is not None else ""
-            yield Doubt(
-                # A summary that tells no latency misleads nobody.
+    why = f"{' and '.join(switched)} disabled it" if switched else "the result has only zeros"
+    for operation in evidence.job.operations:
+        if not any(name != "submission" for name, _ in latencies(operation)):
+            ios = f"{operation.total_ios} " if operation.total_ios is not None else ""
+            yield RuleFinding(
+                # A summary without a latency misleads no reader.
                 severity=Severity.ERROR if options.whole else Severity.INFO,
-                op=one.op,
+                op=operation.op,
                 latency_only=True,
-                evidence=_counted(one.total_ios),
-                message=f"The latency of {ios}{one.op.value}s was not measured: {why}; "
-                "IOPS and bandwidth stand.",
-                remedy="Leave gtod_reduce and disable_lat out of the job to measure latency.",
+                evidence=_counted(operation.total_ios),
+                message=f"The latency of {ios}{operation.op.value}s was not measured: {why}. "
+                "IOPS and bandwidth are valid.",
+                remedy="Remove gtod_reduce and disable_lat from the job to measure latency.",
             )
 
 
@@ -53,7 +53,7 @@ def _counted(ios: int | None) -> dict[str, float]:
 
 RULE = Rule(
     code="latency-not-measured",
-    summary="The engine was told not to take latencies, or took none.",
+    summary="The engine measured no latency.",
     looks_at=JobEvidence,
     check=check,
 )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import FormatError
@@ -18,22 +18,22 @@ from leadline.stats.series import ChangePoint, Steadiness, change_point, steadin
 # SNIA PTS, steady state: range within 20 % of the mean, drift of the fitted line within 10 %.
 RANGE = 0.20
 DRIFT = 0.10
-# A round must be of two seconds at least: one second of a shared machine is noise.
+# A round needs at least two seconds: one second of a shared machine is noise.
 FEWEST_WINDOWS = 10
-# A jump smaller than what PTS lets pass as range is no reason to warn.
+# A jump within the range of PTS is not reported.
 JUMP = 0.20
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     windows = evidence.trial.windows
     if isinstance(windows, FormatError) or evidence.throttled:
         return
-    mine = [one.op for one in evidence.job.operations if one.op in windows]
-    owners = [one.op for job in evidence.trial.jobs for one in job.job.operations]
-    # The archive's logs are by operation: two jobs with the same one cannot be told apart.
+    mine = [operation.op for operation in evidence.job.operations if operation.op in windows]
+    owners = [operation.op for job in evidence.trial.jobs for operation in job.job.operations]
+    # The archive's logs are by operation: two jobs with the same one cannot be separated.
     if not mine or any(owners.count(op) > 1 for op in mine):
         return
-    # Where the time is not told, it is that of the log.
+    # An unknown time is that of the log.
     ran = evidence.longest_s or 0.0
     rates = per_second(windows, mine, ran, several=evidence.job.options.numjobs != 1)
     if len(rates) < FEWEST_WINDOWS:
@@ -43,17 +43,17 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
     if steady is None:
         return
     if jumped or steady.range_share > RANGE or steady.drift_share > DRIFT:
-        yield _doubt(steady, jump if jumped else None, mine[0] if len(mine) == 1 else Op.TOTAL)
+        yield _finding(steady, jump if jumped else None, mine[0] if len(mine) == 1 else Op.TOTAL)
 
 
 def per_second(
     windows: Mapping[Op, tuple[Window, ...]], ops: list[Op], ran_s: float, *, several: bool
 ) -> npt.NDArray[np.float64]:
-    """IOPS of each second, the operations added: they share the queue.
+    """Return the IOPS of each second, the operations added: they share the queue.
 
-    fio writes no line for a second without I/O, so two or more missing in a row are a stall and
-    count as zero; a single one is fio's rounding of window ends and is left out. The last window
-    is often written by some jobs only, and is left out where there are `several`.
+    fio writes no line for a second without I/O: two or more missing seconds in a row are a stall
+    and count as zero. A single one is fio's rounding of window ends and is left out. The last
+    window is often incomplete with `several` jobs and is left out then.
     """
     sums: dict[int, float] = {}
     for op in ops:
@@ -74,22 +74,22 @@ def per_second(
     return np.asarray(rates, dtype=np.float64)
 
 
-def _doubt(steady: Steadiness, jump: ChangePoint | None, op: Op) -> Doubt:
+def _finding(steady: Steadiness, jump: ChangePoint | None, op: Op) -> RuleFinding:
     numbers = {"range_share": steady.range_share, "drift_share": steady.drift_share}
     numbers |= {f"round_{index}_iops": rate for index, rate in enumerate(steady.rounds, start=1)}
     if jump is not None:
         numbers |= {"jump_at_s": jump.index, "before_iops": jump.before, "after_iops": jump.after}
         what = f"The rate jumped from {jump.before:,.0f} to {jump.after:,.0f} IOPS after "
-        what += f"{jump.index} s: a burst credit used up, a cache full, or throttling"
+        what += f"{jump.index} s: used-up burst credits, a full cache, or throttling"
     else:
-        what = f"Over five equal rounds the rate ranged over {steady.range_share:.0%} of its mean "
-        what += f"(20 % allowed) and drifted by {steady.drift_share:.0%} (10 % allowed)"
-    return Doubt(
+        what = f"Over five equal rounds the rate had a range of {steady.range_share:.0%} of its "
+        what += f"mean (limit 20 %) and a drift of {steady.drift_share:.0%} (limit 10 %)"
+    return RuleFinding(
         severity=Severity.WARNING,
         op=op,
         evidence=numbers,
-        message=f"{what}; one mean does not describe this trial.",
-        remedy="Run longer with a ramp that covers the change, and look at the rate over time.",
+        message=f"{what}. One mean does not describe this trial.",
+        remedy="Run longer, with a ramp that covers the change. Check the rate over time.",
     )
 
 

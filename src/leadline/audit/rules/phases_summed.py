@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import TrialEvidence, rounding
-from leadline.audit.physics import Split, read_share, share_apart, split_of
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.physics import Split, read_share, read_write_split, share_is_impossible
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
 
 SAME = 0.01
-# fio gives the time elapsed in whole seconds, rounded up or down by version.
+# fio reports elapsed time in whole seconds, rounded up or down by version.
 ELAPSED_STEP_S = 1.0
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
-    split = split_of(trial)
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
+    split = read_write_split(trial)
     if split is None or split.total is None or not _is_sum(split, split.total):
         return
     why = _apart(trial, split, split.total)
@@ -32,20 +32,20 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
         "total_bandwidth_bps": split.total.bandwidth_bps,
     }
     share = read_share(split)
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         op=Op.TOTAL,
         evidence={key: value for key, value in numbers.items() if value is not None}
         | ({"read_share": share[0] / 100} if share else {}),
-        message=f"The total adds reads and writes that ran one after the other: {why}. At no time "
-        "did the storage give that much.",
-        remedy="Use the figures of reads and of writes; measure a mix (rw=randrw) to learn what "
-        "both give together.",
+        message=f"The total adds reads and writes that ran one after the other: {why}. The storage "
+        "never had this rate.",
+        remedy="Use the figures of reads and of writes. Measure a mix (rw=randrw) for both "
+        "together.",
     )
 
 
 def _is_sum(split: Split, total: Operation) -> bool:
-    """The total is the sum of what it is told for, and of at least one of the two."""
+    """Whether the total is the sum of its reported figures, at least one of them."""
     found = [
         _same(split.read.iops, split.write.iops, total.iops, of_bytes=False),
         _same(
@@ -67,7 +67,7 @@ def _same(
 
 
 def _apart(trial: TrialEvidence, split: Split, total: Operation) -> str | None:
-    """How one knows that the two ran apart, as a clause; None where one does not."""
+    """Return why the two did not run together, as a clause; None if unknown."""
     read_s, write_s = split.read.runtime_s or 0.0, split.write.runtime_s or 0.0
     one_by_one = read_s + write_s
     took = total.runtime_s or 0.0
@@ -77,18 +77,18 @@ def _apart(trial: TrialEvidence, split: Split, total: Operation) -> str | None:
         return f"{read_s:.0f} s of reads and {write_s:.0f} s of writes took {took:.0f} s"
     if split.pure and not split.read_of.merged_sections:
         return f"the loads were {split.read_of.pattern} and {split.write_of.pattern}"
-    if share_apart(trial):
+    if share_is_impossible(trial):
         share = read_share(split)
         assert share is not None
-        return f"{share[0]:.1f} % of the I/Os were reads, which no mixed job was asked for"
+        return f"{share[0]:.1f} % of the I/Os were reads, which is not a setting of a mixed job"
     if trial.phases_apart:
-        return "the same workload has other shares of reads on other targets, as no mixed job has"
+        return "the workload has other shares of reads on other targets, unlike a mixed job"
     return None
 
 
 RULE = Rule(
     code="phases-summed",
-    summary="A total adds reads and writes which ran one after the other.",
+    summary="A total adds reads and writes that ran one after the other.",
     looks_at=TrialEvidence,
     check=check,
 )

@@ -1,48 +1,52 @@
-"""queue-depth-not-reached: fewer I/Os in flight, by Little's law, than were asked for."""
+"""queue-depth-not-reached: fewer I/Os in flight, by Little's law, than the queue depth."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from leadline.audit.evidence import SYNCHRONOUS_ENGINES, JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
-# 99.8 % of 4,000 published jobs reach more (methodology); the lowest own run measured had 0.903,
-# its processor being used up by filling 1 MiB buffers.
+# 99.8 % of 4,000 published jobs reach more (methodology). The lowest measured run had 0.903, with a
+# processor saturated by filling 1 MiB buffers.
 ENOUGH = 0.9
-# Below half, a synchronous engine with a queue asked for has ignored it.
+# Below half, a synchronous engine has ignored the queue depth.
 IGNORED = 0.5
-# I/Os in flight per job that look like an engine which knows only one; the 24 rows of the
-# published table that this was made for have 0.75 to 1.02.
+# I/Os in flight per job of an engine without a queue; the 24 rows of a published table have 0.75 to
+# 1.02.
 ABOUT_ONE = (0.5, 1.5)
-# Share of I/Os submitted with nothing else in flight, from which on none was queued.
+# Share of I/Os submitted with nothing else in flight that means no queue.
 ALONE = 0.99
-# Share of its time that a job may stand in submission before it counts as waiting there, and
-# the share of a core up to which it waits and does not work.
+# A job waits in submission if it spends this share of its time there, and uses less than this
+# share of a core.
 SUBMITTING = 0.95
 WAITING = 0.8
-# What fio itself needs between two I/Os of a job: 0.15 to 2 us measured. At depth 1 it counts.
+# fio's own time between two I/Os of a job: 0.15 to 2 us measured. It matters at depth 1.
 GAP_S = 5e-6
-# Waiting for these lies outside the write latency; verifying reads are not counted as reads.
+# Waits for these are outside the write latency; reads of a verification are not counted.
 _UNCOUNTED_WAITS = ("fsync", "fdatasync", "sync_file_range", "fsync_on_close", "end_fsync")
 _UNCOUNTED_READS = ("verify", "do_verify")
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     options = evidence.job.options
     if evidence.throttled or evidence.merged_sections:
         return
     if any(options.flag(key) for key in (*_UNCOUNTED_WAITS, *_UNCOUNTED_READS)):
         return
-    doubt = _by_littles_law(evidence) or _by_depths_seen(evidence) or _by_submission(evidence)
-    if doubt is not None:
-        yield doubt
+    finding = _by_littles_law(evidence) or _by_depths_seen(evidence) or _by_submission(evidence)
+    if finding is not None:
+        yield finding
 
 
-def _by_littles_law(evidence: JobEvidence) -> Doubt | None:
-    reached, asked, depth = evidence.in_flight, evidence.asked_depth, evidence.job.options.iodepth
-    iops = sum(one.iops or 0.0 for one in evidence.parts)
+def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
+    reached, asked, depth = (
+        evidence.in_flight,
+        evidence.requested_depth,
+        evidence.job.options.iodepth,
+    )
+    iops = sum(operation.iops or 0.0 for operation in evidence.parts)
     if reached is None or asked is None or depth is None or not iops:
         return None
     fair = ENOUGH * asked * _time_filled(evidence) * _time_inside(evidence, asked)
@@ -62,30 +66,30 @@ def _by_littles_law(evidence: JobEvidence) -> Doubt | None:
     }
     if alone is not None:
         numbers["depth_1_share"] = alone
-    return _doubt(
+    return _finding(
         evidence,
         numbers,
-        f"{asked} I/Os were asked to be in flight and {reached:.1f} were",
+        f"{reached:.1f} of {asked} requested I/Os were in flight",
         ignored=ignored,
     )
 
 
-def _by_depths_seen(evidence: JobEvidence) -> Doubt | None:
-    """fio counts the depth at each submission: that tells where latencies or jobs do not."""
+def _by_depths_seen(evidence: JobEvidence) -> RuleFinding | None:
+    """Use the depth that fio counts at each submission, without latencies or jobs."""
     depth, alone = evidence.job.options.iodepth, _alone(evidence)
     if depth is None or depth <= 1 or alone is None or alone < ALONE or evidence.edges_matter:
         return None
-    return _doubt(
+    return _finding(
         evidence,
         {"asked": depth, "depth_1_share": alone},
-        f"{depth} I/Os of each job were asked to be in flight and one was",
+        f"One of {depth} requested I/Os of each job was in flight",
         ignored=evidence.job.options.engine in (None, *SYNCHRONOUS_ENGINES),
     )
 
 
-def _by_submission(evidence: JobEvidence) -> Doubt | None:
-    """An asynchronous engine whose submission waits (buffered files, FUSE) does one I/O after the
-    other, and what is queued behind counts as latency: Little's law says that the queue is full."""
+def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
+    """Test for an asynchronous engine whose submission waits (buffered files, FUSE). It does one
+    I/O after the other, and queued I/Os count as latency: by Little's law the queue is full."""
     depth, processes, used = (
         evidence.job.options.iodepth,
         evidence.processes,
@@ -95,49 +99,51 @@ def _by_submission(evidence: JobEvidence) -> Doubt | None:
         return None
     whole = evidence.trial.whole
     if evidence.job.options.direct and (whole is None or whole.output.disks):
-        return None  # direct I/O to a disk waits there for a place in the disk's own queue
+        return None  # direct I/O waits for a place in the disk's own queue
     busy = 0.0
-    for one in evidence.parts:
-        if one.iops is None or one.submission is None or one.submission.mean_s is None:
+    for operation in evidence.parts:
+        if (
+            operation.iops is None
+            or operation.submission is None
+            or operation.submission.mean_s is None
+        ):
             return None
-        busy += one.iops * one.submission.mean_s
+        busy += operation.iops * operation.submission.mean_s
     share = busy / processes
     if evidence.job.options.engine in SYNCHRONOUS_ENGINES or not SUBMITTING <= share <= 1.05:
         return None
-    return _doubt(
+    return _finding(
         evidence,
         {"asked": depth, "submitting_share": share, "core_share": used},
-        f"{depth} I/Os of each job were asked to be in flight, and the job stood {share:.0%} of "
-        "its time in the submission of one",
+        f"Each job with depth {depth} spent {share:.0%} of its time in the submission of one I/O",
         ignored=False,
-        cause=f"submitting waits (it used {used:.0%} of a core), as on buffered files and FUSE, "
-        "so that one I/O is under way at a time",
+        cause=f"Submission waits ({used:.0%} of a core used), as on buffered files and FUSE",
     )
 
 
-def _doubt(
+def _finding(
     evidence: JobEvidence,
     numbers: dict[str, float],
     fact: str,
     *,
     ignored: bool,
     cause: str = "",
-) -> Doubt:
+) -> RuleFinding:
     engine = evidence.job.options.engine
     if not ignored:
         cause = cause or _cause(evidence)
     elif engine is None:
-        cause = "about one per job, as a synchronous engine does, so the queue depth was ignored"
-        cause += "; the engine itself is not told"
+        cause = "About one per job, as with a synchronous engine that ignores the queue depth. The "
+        cause += "engine is unknown"
     else:
-        cause = f"the engine {engine} is synchronous and ignored the queue depth"
-    return Doubt(
+        cause = f"The engine {engine} is synchronous and ignored the queue depth"
+    return RuleFinding(
         severity=Severity.ERROR if ignored else Severity.WARNING,
         evidence=numbers,
-        message=f"{fact}: {cause}.",
-        remedy="Use an asynchronous engine (io_uring, libaio), or ask for depth 1 and more jobs."
+        message=f"{fact}. {cause}.",
+        remedy="Use an asynchronous engine (io_uring, libaio), or depth 1 and more jobs."
         if ignored
-        else "Read the result as one of the depth reached, or take more jobs with less depth each.",
+        else "Use the result for the reached depth, or use more jobs with less depth each.",
     )
 
 
@@ -150,9 +156,9 @@ def _one_per_job(evidence: JobEvidence, reached: float) -> bool:
 
 
 def _alone(evidence: JobEvidence) -> float | None:
-    """Share of I/Os submitted with nothing else in flight; None where it is not told.
+    """Return the share of I/Os submitted with nothing else in flight; None if unknown.
 
-    With a ramp fio's shares add up to more than 1 (1.94 seen), so that it is the part that tells.
+    With a ramp fio's shares add up to more than 1 (1.94 seen): the result is a part of their sum.
     """
     levels = evidence.job.depth_levels
     total = sum(levels.values())
@@ -160,8 +166,8 @@ def _alone(evidence: JobEvidence) -> float | None:
 
 
 def _time_filled(evidence: JobEvidence) -> float:
-    """Share of the run in which a job of the group was at work on average: those that ended
-    before the others held their part of the queue for a part of the time only."""
+    """Return the mean share of the run in which a job of the group was active: a job that ended
+    early held its part of the queue for a part of the time."""
     longest, processes = evidence.longest_s, evidence.processes
     if not longest or not processes or processes == 1 or not evidence.job.job_runtime_s:
         return 1.0
@@ -169,8 +175,8 @@ def _time_filled(evidence: JobEvidence) -> float:
 
 
 def _time_inside(evidence: JobEvidence, asked: int) -> float:
-    """Share of the run between filling and draining the queue, which take up to one latency each:
-    asked / I/Os of the run. With fewer I/Os than the queue holds it was never full."""
+    """Return the share of the run between filling and draining the queue, which take up to one
+    latency each: depth / I/Os of the run. With fewer I/Os the queue was never full."""
     done = evidence.total_ios
     if done is None or done < asked:
         return 1.0
@@ -178,20 +184,20 @@ def _time_inside(evidence: JobEvidence, asked: int) -> float:
 
 
 def _cause(evidence: JobEvidence) -> str:
-    done, asked = evidence.total_ios, evidence.asked_depth
+    done, asked = evidence.total_ios, evidence.requested_depth
     if done is not None and asked is not None and done < asked:
-        return f"only {done:,} I/Os were done, fewer than the queues hold"
+        return f"The job did only {done:,} I/Os, fewer than its queues hold"
     if (evidence.job.core_share or 0.0) >= 0.95:
-        return "each job used up its core before it could fill its queue"
+        return "Each job saturated its core before it could fill its queue"
     alone = _alone(evidence)
     if alone is not None and alone > 0.5:
         return f"{alone:.0%} of the I/Os were submitted with nothing else in flight"
-    return "the queue was not kept full"
+    return "The queue was not kept full"
 
 
 RULE = Rule(
     code="queue-depth-not-reached",
-    summary="Fewer I/Os were in flight than asked for (Little's law).",
+    summary="Fewer I/Os were in flight than requested (Little's law).",
     looks_at=JobEvidence,
     check=check,
 )

@@ -1,4 +1,4 @@
-"""rate-not-reached: an open loop in which less was done than was offered."""
+"""rate-not-reached: an open loop with fewer completed than offered I/Os."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from leadline import errors
 from leadline.archive.records import TrialRecord
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import Op
@@ -16,14 +16,14 @@ from leadline.units import format_iops, parse_fio_size
 
 
 def behind(record: TrialRecord) -> bool:
-    """The runner ended the trial since it could not keep up with what was offered."""
+    """Return whether the runner ended the trial because it did not reach the offered load."""
     return record.problem is not None and record.problem.code == errors.RATE_NOT_REACHED.code
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if trial.record is not None and behind(trial.record):
         yield _stopped(trial.record)
-    elif trial.ours and trial.cell is not None:
+    elif trial.generated and trial.cell is not None:
         for phase in trial.cell.workload.phases:
             if phase.rate_iops is not None:
                 yield from _of_phase(trial, phase, phase.rate_iops)
@@ -32,32 +32,32 @@ def check(trial: TrialEvidence) -> Iterator[Doubt]:
             yield from _of_entry(evidence)
 
 
-def _stopped(record: TrialRecord) -> Doubt:
-    """A level beyond what the target can do is an answer, and has no figure that could mislead."""
+def _stopped(record: TrialRecord) -> RuleFinding:
+    """A level beyond the target's capacity is an answer without figures."""
     assert record.problem is not None
-    return Doubt(
+    return RuleFinding(
         severity=Severity.WARNING,
         evidence={"wall_s": record.wall_s},
-        message=f"The trial was ended: {record.problem.fact}. The level lies beyond what the "
-        "target can do.",
-        remedy="Offer less; `leadline scale` tells how much is carried.",
+        message=f"The trial was ended: {record.problem.fact}. The level is beyond the target's "
+        "capacity.",
+        remedy="Offer less. `leadline scale` shows the load that the target carries.",
     )
 
 
-def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[Doubt]:
-    """A phase of our own: what all clients offered, and what all of them did."""
-    mine = [one for one in trial.jobs if one.job.name == phase.name]
-    parts = [part for one in mine for part in one.parts]
+def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[RuleFinding]:
+    """Test a generated phase: the offered and the completed load of all clients."""
+    mine = [entry for entry in trial.jobs if entry.job.name == phase.name]
+    parts = [part for entry in mine for part in entry.parts]
     rates = [part.iops for part in parts if part.iops is not None]
-    ran = [one.longest_s for one in mine if one.longest_s]
+    ran = [entry.longest_s for entry in mine if entry.longest_s]
     if not rates or len(rates) < len(parts) or not ran:
         return
     asked = trial.cell.workload.clients if trial.cell is not None else 0
-    clients = max(1, asked or len({one.job.host for one in mine}))
+    clients = max(1, asked or len({entry.job.host for entry in mine}))
     offered, done = clients * rate_iops, sum(rates)
     if not _short(offered, done, max(ran)):
         return
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.ERROR,
         latency_only=True,
         evidence={
@@ -66,15 +66,15 @@ def _of_phase(trial: TrialEvidence, phase: Phase, rate_iops: float) -> Iterator[
             "share": done / offered,
             "clients": clients,
         },
-        message=f"{format_iops(offered)} IOPS were offered and {format_iops(done)} "
-        f"({done / offered:.0%}) done: the load lies beyond what the target can do, so that the "
-        "queue grew for as long as the trial ran and its latency says how long that was.",
-        remedy="Offer less; what was done is near the most that the target can do at this depth.",
+        message=f"{format_iops(offered)} IOPS were offered, {format_iops(done)} "
+        f"({done / offered:.0%}) completed. The queue grew during the trial, so the latency "
+        "depends on its length.",
+        remedy="Offer less. The completed load is near the target's maximum at this depth.",
     )
 
 
-def _of_entry(evidence: JobEvidence) -> Iterator[Doubt]:
-    """An entry of a job that somebody else made: each process and direction has its own rate."""
+def _of_entry(evidence: JobEvidence) -> Iterator[RuleFinding]:
+    """Test an entry of a user's job: each process and direction has its own rate."""
     processes, ran = evidence.processes, evidence.longest_s
     if processes is None or not ran or evidence.merged_sections:
         return
@@ -83,7 +83,7 @@ def _of_entry(evidence: JobEvidence) -> Iterator[Doubt]:
         if asked is None or part.iops is None or not _short(processes * asked, part.iops, ran):
             continue
         offered = processes * asked
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
             latency_only=True,
             op=part.op,
@@ -93,11 +93,11 @@ def _of_entry(evidence: JobEvidence) -> Iterator[Doubt]:
                 "share": part.iops / offered,
                 "processes": processes,
             },
-            message=f"rate_iops asks for {format_iops(offered)} IOPS of {part.op.value}s and "
-            f"{format_iops(part.iops)} ({part.iops / offered:.0%}) were done: the queue was full, "
-            "and the latency is that of a closed loop at its limit, not that of the rate.",
-            remedy="Read the rate as the most that the target can do at this depth; for the "
-            "latency at a rate, ask for less.",
+            message=f"rate_iops requests {format_iops(offered)} IOPS of {part.op.value}s, "
+            f"{format_iops(part.iops)} ({part.iops / offered:.0%}) completed. The queue was full: "
+            "the latency is that of a closed loop.",
+            remedy="Use the rate as the target's maximum at this depth. Request less for a latency "
+            "at a rate.",
         )
 
 
@@ -106,7 +106,7 @@ def _short(offered: float, done: float, ran_s: float) -> bool:
 
 
 def _rate(options: JobOptions, op: Op) -> float | None:
-    """fio's `rate_iops` for a direction: one number for each, or `reads,writes`."""
+    """Return fio's `rate_iops` of a direction: one number for both, or `reads,writes`."""
     parts = options.text("rate_iops").split(",")
     if op not in (Op.READ, Op.WRITE) or options.flag("rate") or not parts[0] + parts[-1]:
         return None
@@ -119,7 +119,7 @@ def _rate(options: JobOptions, op: Op) -> float | None:
 
 RULE = Rule(
     code="rate-not-reached",
-    summary="An open loop in which less was done than was offered.",
+    summary="An open loop with fewer completed than offered I/Os.",
     looks_at=TrialEvidence,
     check=check,
 )

@@ -1,25 +1,25 @@
-"""short-runtime: the job ran for less time than was asked."""
+"""short-runtime: the job ran for less than its runtime."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 # Defaults of the methodology.
 ENOUGH = 0.95
 HALF = 0.5
-# Options that end a job early on purpose, or set its amount of I/O in another way than `size`; of
-# a search for a latency fio reports the last window only.
+# Options that end a job early on purpose, or set its amount of I/O other than by `size`. In a
+# search for a latency fio reports only the last window.
 _OTHER_ENDS = (
     *("steadystate", "ss", "io_size", "io_limit", "number_ios", "fill_device", "filesize"),
     "latency_target",
 )
 
 
-def check(evidence: JobEvidence) -> Iterator[Doubt]:
+def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     asked, ran = _asked_s(evidence), evidence.longest_s
     ramp_s = _only_ramped_s(evidence)
     if ramp_s is not None:
@@ -29,49 +29,49 @@ def check(evidence: JobEvidence) -> Iterator[Doubt]:
         return
     if any(key in evidence.job.options.raw for key in _OTHER_ENDS) or ran >= ENOUGH * asked:
         return
-    yield Doubt(
+    yield RuleFinding(
         severity=Severity.WARNING if ran >= HALF * asked else Severity.ERROR,
         evidence={"runtime_s": ran, "asked_s": asked, "share": ran / asked},
-        message=f"The job ran for {ran:.3g} s of the {asked:.3g} s that were asked, and ended "
-        "without an error.",
-        remedy="Set time_based, and look for what ended the job: a signal, a full target, a size "
-        "that was used up.",
+        message=f"The job ran for {ran:.3g} s of {asked:.3g} s and ended without an error.",
+        remedy="Set time_based, and find what ended the job: a signal, a full target, or its size.",
     )
 
 
 def _only_ramped_s(evidence: JobEvidence) -> float | None:
-    """The ramp in which a job had done all that it had to do; None where it went on. fio starts
-    its counters anew behind the ramp: what ended in it has I/Os and no latencies."""
+    """Return the ramp if the job ended in it; None otherwise. fio resets its counters after the
+    ramp: such a job has I/Os and no latencies."""
     options, ran, parts = evidence.job.options, evidence.longest_s, evidence.parts
     asked, ramp_s = options.seconds("runtime"), options.seconds("ramp_time")
     if not asked or not ramp_s or ran is None or ran >= HALF * min(asked, ramp_s) or not parts:
         return None
-    measured = any(latency for one in parts for latency in (one.total, one.completion))
+    measured = any(
+        latency for operation in parts for latency in (operation.total, operation.completion)
+    )
     return None if measured or not options.whole or options.flag("gtod_reduce") else ramp_s
 
 
-def _in_the_ramp(evidence: JobEvidence, ramp_s: float) -> Doubt:
+def _in_the_ramp(evidence: JobEvidence, ramp_s: float) -> RuleFinding:
     ran = evidence.longest_s or 0.0
-    return Doubt(
+    return RuleFinding(
         severity=Severity.ERROR,
         evidence={"runtime_s": ran, "ramp_s": ramp_s},
-        message=f"The job was over after {ran:.3g} s, within its ramp of {ramp_s:.3g} s, which is "
-        "not meant to be counted; not one latency was taken.",
-        remedy="Set time_based, or give the job more to do than its ramp takes.",
+        message=f"The job ended after {ran:.3g} s, within its ramp of {ramp_s:.3g} s. No latency "
+        "was measured.",
+        remedy="Set time_based, or a size that lasts longer than the ramp.",
     )
 
 
 def _asked_s(evidence: JobEvidence) -> float | None:
-    """Seconds that the job had to last; None where it may rightly end before."""
+    """Return the seconds that the job should last; None if it may end before."""
     trial, options = evidence.trial, evidence.job.options
-    if trial.ours and trial.cell is not None:
+    if trial.generated and trial.cell is not None:
         return trial.cell.workload.runtime_s
     asked = options.seconds("runtime")
     if asked is None or options.flag("time_based"):
         return asked
-    # Without time_based a job is over when its size is done; only one that had more to do is short.
+    # Without time_based a job ends after its size; only a job with more to do is short.
     size, processes = options.size("size"), evidence.processes
-    moved = [one.io_bytes for one in evidence.parts if one.io_bytes is not None]
+    moved = [operation.io_bytes for operation in evidence.parts if operation.io_bytes is not None]
     if size is None or processes is None or len(moved) < len(evidence.parts):
         return None
     to_do = size * processes * max(1, options.integer("loops", 1))
@@ -80,7 +80,7 @@ def _asked_s(evidence: JobEvidence) -> float | None:
 
 RULE = Rule(
     code="short-runtime",
-    summary="The job ran for less time than was asked.",
+    summary="The job ran for less than its runtime.",
     looks_at=JobEvidence,
     check=check,
 )

@@ -1,24 +1,24 @@
-"""single-trial: one trial says nothing about how the next would differ."""
+"""single-trial: one trial has no run-to-run uncertainty."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 
 
-def check(evidence: CellEvidence) -> Iterator[Doubt]:
+def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     if len(evidence.sound) == 1:
         planned = len(evidence.trials)
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             evidence={"trials": 1, "planned": planned},
             message="The cell has one trial"
             + (f" of {planned} planned" if planned > 1 else "")
-            + ", so that its run-to-run uncertainty is not known.",
-            remedy="Repeat the cell; a 95 % interval of a median needs six trials.",
+            + ". Its run-to-run uncertainty is unknown.",
+            remedy="Repeat the cell. A 95 % interval of a median needs six trials.",
         )
 
 

@@ -1,17 +1,17 @@
-"""too-few-samples: not enough I/Os to show a percentile."""
+"""too-few-samples: too few I/Os for a percentile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.metrics import PERCENTILES, Metric
 from leadline.stats.histogram import samples_needed
 
 
-def check(evidence: CellEvidence) -> Iterator[Doubt]:
+def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     for series in evidence.series:
         counted = series.latencies
         if not counted:
@@ -21,7 +21,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
         if not hidden:
             continue
         needed = {f"needed_for_{_short(metric)}": float(_needed(metric)) for metric in hidden}
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.INFO,
             op=series.op,
             workload=series.workload,
@@ -29,9 +29,9 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
             evidence={"latencies": counted, "trials": len(series.rates)} | needed,
             message=f"{counted:,} {series.op.value}s are too few for "
             f"{' and '.join(_short(metric) for metric in hidden)}, which "
-            f"{'is' if len(hidden) == 1 else 'are'} not shown: a percentile needs ten I/Os beyond "
-            f"it, {_short(hidden[-1])} {_needed(hidden[-1]):,} in all.",
-            remedy=f"Run {_times(_needed(hidden[-1]) / counted)} times as long or as often to see "
+            f"{'is' if len(hidden) == 1 else 'are'} not shown. A percentile needs ten I/Os beyond "
+            f"it: {_needed(hidden[-1]):,} in total for {_short(hidden[-1])}.",
+            remedy=f"Run {_times(_needed(hidden[-1]) / counted)} times as long or as often for "
             f"{_short(hidden[-1])}.",
         )
 

@@ -1,4 +1,4 @@
-"""truncated-result: only a part of the trial was measured, or only a part of it was stored."""
+"""truncated-result: only a part of the trial was measured or stored."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from collections.abc import Iterator
 
 from leadline.archive.records import TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
 _AGAIN = "Run the trial again and let it end (`leadline run --resume`)."
-_SOURCE = "Get the whole file from its source, or have the run repeated to its end."
+_SOURCE = "Get the complete file from its source, or repeat the run."
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     record, output = trial.record, trial.output
     if record is not None and record.status is TrialStatus.INTERRUPTED:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"wall_s": record.wall_s, "asked_s": record.asked_s},
-            message=f"The trial was interrupted {record.wall_s:.1f} s after its start; "
-            f"{record.asked_s:.1f} s were asked.",
+            message=f"The trial was interrupted after {record.wall_s:.1f} s of "
+            f"{record.asked_s:.1f} s.",
             remedy=_AGAIN,
         )
         return
     if not trial.engine_ended:
-        return  # engine-error tells it
+        return  # engine-error reports it
     if isinstance(output, FormatError):
         if output.condition == "truncated-result":
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.ERROR,
                 message=f"{output.fact}{_where(output)}.",
                 remedy=_SOURCE if trial.imported else _AGAIN,
             )
     elif trial.cut_by_signal:
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.ERROR,
-            message="fio was told by a signal to stop early; what it wrote then has error 0 and "
-            "describes a part of the run.",
+            message="A signal stopped fio early. Its output has error 0 and describes a part of "
+            "the run.",
             remedy=_SOURCE if trial.imported else _AGAIN,
         )
     elif isinstance(trial.windows, FormatError):
-        yield Doubt(
+        yield RuleFinding(
             severity=Severity.WARNING,
-            message=f"A per-second log of the trial cannot be read ({trial.windows.fact}), so that "
-            "nothing is known about how steady the trial was.",
+            message=f"A per-second log of the trial is unreadable ({trial.windows.fact}). Whether "
+            "the trial was steady is unknown.",
             remedy="Get the log from its source again."
             if trial.imported
             else "Check the archive with `leadline verify`.",

@@ -1,48 +1,51 @@
-"""unfamiliar-output: something in the file that the parser does not know or did not take."""
+"""unfamiliar-output: unknown or omitted parts of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.formats.result import EngineOutput, NoteKind
 
 SHOWN = 5
-# What cannot be (NoteKind.IMPOSSIBLE_VALUE) is told by inconsistent-figures.
+# inconsistent-figures reports impossible values (NoteKind.IMPOSSIBLE_VALUE).
 _KINDS: Mapping[NoteKind, tuple[Severity, str, str]] = {
     NoteKind.UNKNOWN_FIELD: (
         Severity.WARNING,
-        "The output has fields of which the parser does not know what they mean",
-        "Look whether they change what the known figures mean (another unit, an edited file).",
+        "The output has unknown fields",
+        (
+            "Check whether they change the meaning of the known figures (another unit, an edited "
+            "file)."
+        ),
     ),
     NoteKind.REPEATED_FIELD: (
         Severity.WARNING,
-        "The output tells fields more than once",
-        "Find out which of the values is right; a file that an encoder wrote has each once.",
+        "The output repeats fields",
+        "Find the correct value. Tools write each field once.",
     ),
     NoteKind.UNKNOWN_VERSION: (
         Severity.INFO,
-        "The output is of a version that the parser was not tested with",
-        "Hold a few figures against what the tool itself shows.",
+        "The output has a version that was not tested",
+        "Compare a few figures with the tool's own report.",
     ),
     NoteKind.LEFT_OUT: (
         Severity.INFO,
-        "Something was left out of the figures, or is not told",
-        "Look into the file if it matters to you.",
+        "Parts of the output are not in the figures, or are missing",
+        "Check the file if these parts matter.",
     ),
 }
 
 
-def check(trial: TrialEvidence) -> Iterator[Doubt]:
+def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     notes = trial.output.notes if isinstance(trial.output, EngineOutput) else ()
     for kind, (severity, fact, remedy) in _KINDS.items() if notes else ():
         found = [note for note in notes if note.kind is kind]
         if found:
             shown = "; ".join(f"{note.where}: {note.fact}" for note in found[:SHOWN])
             more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            yield Doubt(
+            yield RuleFinding(
                 severity=severity,
                 evidence={"notes": len(found)},
                 message=f"{fact}: {shown}{more}.",

@@ -6,19 +6,18 @@ import statistics
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Doubt, Rule
+from leadline.audit.rule import Rule, RuleFinding
 from leadline.findings import Severity
 from leadline.units import format_bandwidth
 
 # Methodology; 180 groups of three on a production Ceph cluster: median 1.6 %, 90 % below 13.5 %.
 VARIATION = 0.10
 EXTREME = 0.50
-# Two trials have no variation worth the name, only a distance: 20 % of the mean is the same
-# deviation of 10 % to either side.
+# Two trials have only a distance: 20 % of the mean is a deviation of 10 % to either side.
 PAIR_RANGE = 0.20
 
 
-def check(evidence: CellEvidence) -> Iterator[Doubt]:
+def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     for series in evidence.series:
         rates, name = series.rates, "bandwidth_bps" if series.in_bytes else "iops"
         if len(rates) < 2:
@@ -26,7 +25,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
         median, largest = statistics.median(rates), max(rates)
         if not median:
             continue
-        # Sums of anybody's figures may overflow; shares of the largest do not.
+        # Sums of imported figures may overflow; shares of the largest do not.
         shares = [rate / largest for rate in rates]
         mean = statistics.fmean(shares) * largest
         variation = statistics.stdev(shares) / statistics.fmean(shares)
@@ -39,11 +38,11 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
         else:
             unstable = variation > VARIATION or off > EXTREME
             how = (
-                f"vary by {variation:.0%} (coefficient of variation), the extreme one being "
+                f"vary by {variation:.0%} (coefficient of variation), the extreme one is "
                 f"{off:.0%} from the median"
             )
         if unstable:
-            yield Doubt(
+            yield RuleFinding(
                 severity=Severity.WARNING,
                 op=series.op,
                 workload=series.workload,
@@ -59,7 +58,7 @@ def check(evidence: CellEvidence) -> Iterator[Doubt]:
                     if series.in_bytes
                     else f"{min(rates):,.0f} to {max(rates):,.0f} IOPS."
                 ),
-                remedy="Repeat more often, and look for what changes between trials: other load, "
+                remedy="Repeat more often, and find what changes between trials: other load, "
                 "caches, burst credits.",
             )
 

@@ -12,7 +12,7 @@
 #     get TASK out|err OFFSET SIZE   STATUS: exit status, `-` while it runs, `lost` if unknown
 #     kill TASK | drop TASK | hello
 #
-# While nobody has asked yet, it tells that it is there: until then nothing may be written to a
+# It reports itself until the first request: until then nothing may be written to a
 # console, where a boot loader would take it for a key.
 set -f
 trap "" HUP

@@ -1,4 +1,4 @@
-# What cloud-init runs in a guest: the agent first, which can then tell what went wrong with the
+# What cloud-init runs in a guest: the agent first, which can then report a failure of the
 # rest. Arguments: the packages to install where a program is missing. Environment: the proxy.
 home=/run/leadline
 mkdir -p "$home"
@@ -8,7 +8,7 @@ tty=/dev/ttyS0
 start_agent() {
     if [ -d /run/systemd/system ]; then
         systemctl mask --runtime --now "serial-getty@${tty#/dev/}.service"
-        # systemd's own words about units would stand between ours.
+        # systemd's messages about units would mix with the agent's.
         kill -s RTMIN+21 1
         # An agent that is started again finds its tasks as they were.
         systemd-run --unit=leadline-agent --property=Restart=always --property=KillMode=process \

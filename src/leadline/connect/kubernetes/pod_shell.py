@@ -24,6 +24,8 @@ _PAUSE_S = 1.0
 _EXPLAINED_S = 10.0
 # Statuses of an API server that does not reach the node at present.
 _TEMPORARY = (404, 429, 500, 502, 503, 504)
+# The connection never existed, so the command did not start.
+_NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
 class PodShell:
@@ -67,7 +69,11 @@ class PodShell:
                     raise self._lost(str(error.status.message or error)) from error
             except (httpx2.HTTPError, HTTPXWSException, OSError) as error:
                 self.require()
-                if streams.started or time.monotonic() > end or not _never_connected(error):
+                if (
+                    streams.started
+                    or time.monotonic() > end
+                    or not isinstance(error, _NOT_CONNECTED)
+                ):
                     raise self._lost(str(error) or type(error).__name__) from error
             time.sleep(_PAUSE_S)
 
@@ -177,11 +183,6 @@ class _Output:
             self._output(chunk)
             return len(chunk)
         return self.stdout.write(chunk)
-
-
-def _never_connected(error: BaseException) -> bool:
-    """Return whether no connection existed, so that the command did not start."""
-    return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
 
 
 def _lost_pod(name: str, reason: str) -> LeadlineError:

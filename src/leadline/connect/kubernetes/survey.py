@@ -122,8 +122,6 @@ FOLDERS_ONLY = (
     "driver.longhorn.io/nfs",
     "openebs.io/nfsrwx",
 )
-# Volumes of this class are created by hand.
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 def list_classes(connection: Connection) -> list[StorageClass]:

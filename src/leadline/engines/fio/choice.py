@@ -105,11 +105,11 @@ def try_in_shell(
     script = f'cd "$1" && timeout {TRY_S:g} {shlex.join(["fio", "--name=try", *options])}'
     if remove:
         script += f"; status=$?; rm -f {shlex.quote(remove)}; exit $status"
-    said = run_repeatable(shell, script, folder, bound_s=TRY_S + _CONNECT_S)
-    if said.status == 0:
+    result = run_repeatable(shell, script, folder, bound_s=TRY_S + _CONNECT_S)
+    if result.status == 0:
         return None
-    output = (said.stderr + said.stdout).decode("utf-8", "replace")
-    return error_line(output, said.status)
+    output = (result.stderr + result.stdout).decode("utf-8", "replace")
+    return error_line(output, result.status)
 
 
 def error_line(output: str, status: int | None) -> str:

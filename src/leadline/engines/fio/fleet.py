@@ -91,13 +91,13 @@ def _query_host(host: Host) -> ClientRecord:
     best: ClientRecord | None = None
     for _ in range(_CLOCK_TRIES):
         before = time.time()
-        said = run_repeatable(host.shell, _QUERY, bound_s=_QUERY_S)
+        result = run_repeatable(host.shell, _QUERY, bound_s=_QUERY_S)
         after = time.time()
-        lines = said.text.splitlines()
-        if said.status or len(lines) != 3:
+        lines = result.text.splitlines()
+        if result.status or len(lines) != 3:
             raise LeadlineError(
                 errors.FIO_MISSING,
-                f"fio does not answer on the host {host.name!r}: {said.error_line}",
+                f"fio does not answer on the host {host.name!r}: {result.error_line}",
                 hint="install fio there: it is what generates the load",
             )
         found = ClientRecord(

@@ -1,5 +1,7 @@
-"""Job files for fio: the workload as text. Where it goes is given on the command line, so that
-paths with `:`, `#`, `;` or spaces need no quoting that fio's job files do not have."""
+"""Job files for fio: the workload as text.
+
+The command line names the target: job files cannot quote paths with `:`, `#`, `;` or spaces.
+"""
 
 from __future__ import annotations
 
@@ -11,43 +13,40 @@ from leadline.plan.footprint import DATA_FILE, Footprint, client_job
 from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.ports import Shape
 
-# What a load level adds to a job file: variables that each client of a fleet fills in for itself,
-# and the rate of an open loop.
-
 # In one job the next I/O waits for those in flight before it sleeps until its time
-# (docs/internals/fleet.md), so an open loop is shared by several jobs, each of which rarely has
-# one in flight when its next is due.
+# (docs/internals/fleet.md). So an open loop uses several jobs, each of which rarely has an I/O in
+# flight when the next one is due.
 _MOST_JOBS = 16
-# fio takes whole I/Os per second for each job; what the plan offers is met this well.
+# fio accepts whole I/Os per second per job; the sum differs from the plan's rate by this at most.
 _ROUNDING = 0.005
 _SEQUENTIAL = (Pattern.READ, Pattern.WRITE, Pattern.RW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A value of each client's own. fio itself would take it from the environment: with the
-    variables set, the archived text is a job file for one client."""
+    """A value that differs between clients. fio reads it from the environment: with the variables
+    set, the archived text is a job file for one client."""
 
     name: str
-    told: str = ""
+    comment: str = ""
 
     @property
     def place(self) -> str:
         return f"${{{self.name}}}"
 
-    def of(self, client: int, value: int) -> str:
-        """The line that tells the value of one client."""
+    def comment_for(self, client: int, value: int) -> str:
+        """The comment with the value of one client."""
         return f"# {self.name} of client {client} = {value}"
 
 
 FILES = Variable(
     name=job_file.FILES,
-    told=f"# {job_file.FILES} of client k = ck. (nothing for client 1)",
+    comment=f"# {job_file.FILES} of client k = ck. (nothing for client 1)",
 )
 
 
 def _growing(name: str, first: int, step: int) -> Variable:
-    return Variable(name=name, told=f"# {name} of client k = {first} + {step} x (k - 1)")
+    return Variable(name=name, comment=f"# {name} of client k = {first} + {step} x (k - 1)")
 
 
 def seed_of(seed: int) -> Variable:
@@ -56,7 +55,7 @@ def seed_of(seed: int) -> Variable:
 
 
 def offset(number: int, phase: Phase) -> Variable:
-    """Where a client's stretch of a device begins in the phase of that number."""
+    """The start of a client's stretch of a device in the phase of that number."""
     return _growing(f"LEADLINE_OFFSET_{number}", 0, phase.numjobs * phase.size)
 
 
@@ -124,7 +123,7 @@ def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False
         "randrepeat": 0,
         "randseed": variables[0].place if fleet else seed,
         "fallocate": "none",
-        # Total latency is what a user waits for; submission and completion stand beside it.
+        # Total latency is what a user waits for; submission and completion are reported too.
         "lat_percentiles": 1,
         "clat_percentiles": 1,
         "percentile_list": "50:95:99:99.9:99.99",
@@ -144,7 +143,7 @@ def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False
         if fleet and shape is Shape.SPAN:
             variables.append(offset(number, phase))
             lines.append(f"offset={variables[-1].place}")
-    return "\n".join([*(one.told for one in variables), *lines]) + "\n"
+    return "\n".join([*(variable.comment for variable in variables), *lines]) + "\n"
 
 
 def _file(job: int | str, fleet: bool) -> str:
@@ -162,7 +161,7 @@ def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
         "write_lat_log": phase.name.replace("/", "-"),
     }
     if fleet:
-        del settings["write_lat_log"]  # nobody reads them, and there would be three for each job
+        del settings["write_lat_log"]  # unused, and there would be three per job
     if phase.pattern.writes and phase.block_size < REFILL_BELOW:
         settings["refill_buffers"] = 1
     if phase.read_share is not None:
@@ -218,7 +217,7 @@ def prefill_text(
 def _fleet_prefill(footprint: Footprint, lines: list[str]) -> str:
     """A section for each job number; a client that has no file of that number has no size for it,
     and leaves the section out."""
-    told = [FILES.told]
+    comments = [FILES.comment]
     job = 0
     while True:
         size = Variable(name=f"LEADLINE_SIZE_{job}")
@@ -228,7 +227,9 @@ def _fleet_prefill(footprint: Footprint, lines: list[str]) -> str:
         }
         found = {client: name for client, name in names.items() if name in footprint.files}
         if not found:
-            return "\n".join([*told, *lines]) + "\n"
-        told += [size.of(client, footprint.files[name]) for client, name in found.items()]
+            return "\n".join([*comments, *lines]) + "\n"
+        comments += [
+            size.comment_for(client, footprint.files[name]) for client, name in found.items()
+        ]
         lines += ["", f"[prefill-{job}]", f"filename={_file(job, True)}", f"size={size.place}"]
         job += 1

@@ -134,9 +134,9 @@ class Part:
         for _ in range(3):
             before = time.time()
             try:
-                said = self.volume.shell.run("date +%s%3N", bound_s=_SHORT_S)
+                result = self.volume.shell.run("date +%s%3N", bound_s=_SHORT_S)
                 after = time.time()
-                found.append((after - before, int(said.text) - (before + after) / 2 * 1e3))
+                found.append((after - before, int(result.text) - (before + after) / 2 * 1e3))
             except (LeadlineError, ValueError):
                 continue
         return min(found)[1] if found else None
@@ -155,13 +155,13 @@ class Part:
     def _begin(self, start_ms: int) -> None:
         text = self.job.text.encode()
         arguments = (self.at, digest(text), str(start_ms), f"{self.job.bound_s:g}", *self.command)
-        said = run_repeatable(
+        result = run_repeatable(
             self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S
         )
-        if said.status:
+        if result.status:
             raise LeadlineError(
                 errors.RUNNER_FAILED,
-                f"fio could not be started in the {self.volume.shell.name}: {said.error_line}",
+                f"fio could not be started in the {self.volume.shell.name}: {result.error_line}",
                 hint="the runner needs GNU coreutils, and free space in its scratch volume",
             )
 
@@ -169,7 +169,7 @@ class Part:
         """fio's exit status; None where it did not end in time, even when it was killed."""
         while (left := self.job.bound_s + _KILLED_S - (time.monotonic() - began)) > 0:
             try:
-                said = self.volume.shell.run(
+                result = self.volume.shell.run(
                     _script("follow"), self.at, bound_s=left, output=self.rates.take
                 )
             except LeadlineError as error:
@@ -177,13 +177,13 @@ class Part:
                     raise
                 time.sleep(_POLL_S)
                 continue
-            status = said.stderr.decode("utf-8", "replace").strip()
+            status = result.stderr.decode("utf-8", "replace").strip()
             if status.isascii() and status.isdigit():
                 return int(status)
-            if said.status == _NO_FOLDER:
+            if result.status == _NO_FOLDER:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"the output of fio in the {self.volume.shell.name} is gone: {said.error_line}",
+                    f"fio's output in the {self.volume.shell.name} is gone: {result.error_line}",
                     hint="was the runner restarted? `leadline run --resume --retry-failed` does "
                     "the trial again",
                 )
@@ -193,9 +193,9 @@ class Part:
     def _collect(self, bound_s: float) -> dict[str, bytes]:
         damage = ""
         for _ in range(_ATTEMPTS):
-            said = run_repeatable(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
+            result = run_repeatable(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
             try:
-                files = dict(unpack(said.stdout))
+                files = dict(unpack(result.stdout))
             except DamagedTransfer as error:
                 damage = str(error)
                 continue
@@ -209,10 +209,10 @@ class Part:
     def signal(self, name: str) -> bool:
         """Send fio a signal. False where it was not reached, or has not started yet."""
         try:
-            said = self.volume.shell.run(_script("signal"), self.at, name, bound_s=_SIGNAL_S)
+            result = self.volume.shell.run(_script("signal"), self.at, name, bound_s=_SIGNAL_S)
         except LeadlineError:
             return False
-        return said.status == 0
+        return result.status == 0
 
 
 def digest(content: bytes) -> str:
@@ -329,18 +329,18 @@ class RemoteFioEngine:
     def _query(self, shell: Shell) -> _Fio:
         """Raises LeadlineError: `fio-too-old`, `runner-failed`."""
         if shell.name not in self._known:
-            said = run_repeatable(
+            result = run_repeatable(
                 shell, "fio --version && id -u && fio --enghelp", bound_s=_SHORT_S
             )
-            lines = said.text.splitlines()
-            if said.status == KILLED:
+            lines = result.text.splitlines()
+            if result.status == KILLED:
                 raise LeadlineError(
                     errors.RUNNER_FAILED, f"fio was killed in the {shell.name}", hint=MEMORY
                 )
-            if said.status or not lines:
+            if result.status or not lines:
                 raise LeadlineError(
                     errors.RUNNER_FAILED,
-                    f"there is no fio in the {shell.name}: {said.error_line}",
+                    f"there is no fio in the {shell.name}: {result.error_line}",
                     hint="use an image with fio, as Containerfile makes it",
                 )
             require_version(lines[0], shell.name)

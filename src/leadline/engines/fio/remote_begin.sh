@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Begin one execution beside a volume, in a pod or a guest; asked twice, it begins once.
+# Start one execution on a volume, in a pod or a guest; a repeated call starts nothing.
 # $1 folder, $2 SHA-256 of the job, $3 start in ms since 1970 by this clock (0: at once),
 # $4 bound in s; then fio and its arguments. stdin: the job.
 folder=$1 digest=$2 start=$3 bound=$4
@@ -9,11 +9,11 @@ rm -rf "${folder%/*}"/execution-* && mkdir -p "$folder" && cd "$folder" || exit 
 cat >job.fio
 echo "$digest  job.fio" | sha256sum -c --quiet - >&2 || exit 1
 case $(date +%s%3N) in
-*[!0-9]*) echo "date(1) tells no milliseconds here" >&2 && exit 1 ;;
+*[!0-9]*) echo "date(1) prints no milliseconds here" >&2 && exit 1 ;;
 esac
 "$1" --version >version.txt
 cat >run.sh <<'RUN'
-reading() { # the load of this machine and what this container used of it, as far as they are told
+reading() { # the load of this machine and of this container, as far as they are known
     echo "ms $(date +%s%3N)"
     echo "processors $(nproc)"
     head -n 1 /proc/stat
@@ -38,6 +38,6 @@ echo $? >status
 reading >after.txt
 mv status ended
 RUN
-# Told before it is so: a script that is cut off here must not be begun again beside itself.
+# Written before the start: a call that is cut off here must not start a second execution.
 touch begun || exit 1
 setsid sh run.sh "$start" "$bound" "$@" </dev/null >/dev/null 2>&1 &

@@ -15,14 +15,12 @@ from leadline.formats.result import FormatError, JobOptions
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase
 
-# What was asked of one of Ceph's own benchmark tools; their output does not tell it all.
-
 # rbd bench repeats one random byte, rados bench the letter z behind a short head (measured,
-# docs/internals/ceph-bench-engines.md). Said in fio's word, since the meaning is the same.
+# docs/internals/ceph-bench-engines.md). The values are those of fio's option.
 BUFFERS = {"rbd bench": "one random byte", "rados bench": "z"}
 
 
-# What was asked of the tool, in a trial's folder.
+# The request, in the folder of a trial.
 REQUEST_FILE = "bench.json"
 
 
@@ -40,7 +38,7 @@ class BenchRequest(BaseModel):
     fill_bytes: int = Field(default=0, ge=0)
 
     def text(self) -> str:
-        """As it is stored beside the output."""
+        """Format the request as it is stored next to the output."""
         return self.model_dump_json(indent=2) + "\n"
 
     def options(self, phase: Phase) -> JobOptions:
@@ -79,7 +77,7 @@ def fill_phase(block_size: int, iodepth: int, size: int) -> Phase:
 
 
 def parse_bench_request(content: bytes) -> BenchRequest:
-    """Raises FormatError with the place of the first fault."""
+    """Parse a request. Raises FormatError with the path of the first fault."""
     try:
         return BenchRequest.model_validate_json(content)
     except ValidationError as error:
@@ -96,7 +94,7 @@ def read_bench_request(folder: Path, tool: Literal["rados bench", "rbd bench"]) 
     try:
         content = read_content(folder / REQUEST_FILE)
     except FileNotFoundError as error:
-        raise FormatError("empty-result", f"{tool} was not asked for anything") from error
+        raise FormatError("empty-result", f"{tool} has no request") from error
     except OSError as error:
         raise _unreadable(error, REQUEST_FILE) from error
     request = parse_bench_request(content)

@@ -1,6 +1,6 @@
 """Counters of OSDs and of the client of an RBD image during a trial, and their growth.
 
-Counters of OSDs are those of `ceph tell osd.N perf dump` (osd/OSD.cc, os/bluestore/BlueStore.cc),
+Counters of OSDs are those of their `perf dump` (osd/OSD.cc, os/bluestore/BlueStore.cc),
 counters of an image those of librbd's `perf dump` (src/librbd/ImageCtx.cc, perf_start). They count
 from the start of the daemon or client; a latency is a number of operations and a sum of seconds.
 Each parser returns all samples or raises FormatError with the line. A sample has `at`, the time in

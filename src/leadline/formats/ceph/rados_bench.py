@@ -31,14 +31,14 @@ _TIME_STEP_S = 1e-6
 _IOPS_STEP = 1.0
 _AGREE = 0.005
 _MIB = 1 << 20
-# What nobody has run or counted: a file that says so would only cost memory.
+# Limits beyond any real run, to bound memory.
 _LONGEST_S = 30 * 86400.0
 _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """I/Os finished by each second told, and by the end of one invocation."""
+    """I/Os finished by each reported second, and by the end of one invocation."""
 
     seconds: tuple[tuple[int, int], ...]
     ios: int
@@ -49,14 +49,14 @@ class Progress:
 class Pass:
     """One invocation: a write, or a read of objects written before. `seconds` pairs the second
     with the I/Os finished by then; `stddev_s` is None where the tool gives none (reads).
-    `told_iops` is the tool's own figure, cut to whole I/Os per second."""
+    `reported_iops` is the tool's own figure, cut to whole I/Os per second."""
 
     op: Op
     op_size: int
     depth: int | None
     ios: int
     ran_s: float
-    told_iops: float
+    reported_iops: float
     bandwidth_bps: float
     mean_s: float
     min_s: float
@@ -84,22 +84,22 @@ def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
     """IOPS of each second and operation. Raises FormatError."""
     series: dict[Op, tuple[Window, ...]] = {}
     for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
-        series[phase.pattern.ops[0]] = rados_bench_windows([one.progress for one in passes])
+        series[phase.pattern.ops[0]] = rados_bench_windows([pass_.progress for pass_ in passes])
     return series
 
 
 def rados_bench_windows(passes: Sequence[Progress]) -> tuple[Window, ...]:
     """IOPS of each whole second, the passes one behind the other.
 
-    I/Os between two points that the tool tells (the seconds and the end of a pass) are taken as
-    spread evenly: a pass shorter than a second is known by its total only.
+    I/Os between two reported points (the seconds and the end of a pass) are spread evenly: of a
+    pass shorter than a second only the total is known.
     """
     times, counts = [0.0], [0.0]
-    for one in passes:
+    for pass_ in passes:
         before_s, before = times[-1], counts[-1]
-        points = [point for point in one.seconds if point[0] < one.ran_s]
-        times += [before_s + second for second, _ in points] + [before_s + one.ran_s]
-        counts += [before + ios for _, ios in points] + [before + one.ios]
+        points = [point for point in pass_.seconds if point[0] < pass_.ran_s]
+        times += [before_s + second for second, _ in points] + [before_s + pass_.ran_s]
+        counts += [before + ios for _, ios in points] + [before + pass_.ios]
     ends = range(1, int(times[-1]) + 1)
     reached = [0.0, *np.interp(ends, times, counts).tolist()]
     return tuple(Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends)
@@ -117,22 +117,22 @@ def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]
     return found
 
 
-def _checked(one: Pass, phase: Phase) -> Pass:
+def _checked(pass_: Pass, phase: Phase) -> Pass:
     """The pass, if it is of the phase: another block size or direction is another trial's."""
-    if phase.pattern.ops != (one.op,):
+    if phase.pattern.ops != (pass_.op,):
         raise FormatError(
-            "unreadable-result", f"{phase.pattern.value} was asked and {one.op.value}s were done"
+            "unreadable-result", f"{phase.pattern.value} was asked and {pass_.op.value}s were done"
         )
-    if one.op_size != phase.block_size:
+    if pass_.op_size != phase.block_size:
         raise FormatError(
             "unreadable-result",
-            f"blocks of {phase.block_size} bytes were asked and {one.op_size} used",
+            f"blocks of {phase.block_size} bytes were asked and {pass_.op_size} used",
         )
-    if one.depth is not None and one.depth != phase.iodepth:
+    if pass_.depth is not None and pass_.depth != phase.iodepth:
         raise FormatError(
-            "unreadable-result", f"depth {phase.iodepth} was asked and {one.depth} used"
+            "unreadable-result", f"depth {phase.iodepth} was asked and {pass_.depth} used"
         )
-    return one
+    return pass_
 
 
 def parse_pass(content: bytes) -> Pass:
@@ -142,10 +142,10 @@ def parse_pass(content: bytes) -> Pass:
         raise FormatError("empty-result", f"the output of {TOOL} is empty")
     one = read_pass(json_document(content))
     rate, slack = _rate(one.ios, one.ran_s)
-    if not rate - _IOPS_STEP - slack <= one.told_iops <= rate + slack:
+    if not rate - _IOPS_STEP - slack <= one.reported_iops <= rate + slack:
         raise FormatError(
             "unreadable-result",
-            f"$['average_iops'] is {one.told_iops:g}, and {one.ios} I/Os in {one.ran_s} s are "
+            f"$['average_iops'] is {one.reported_iops:g}, and {one.ios} I/Os in {one.ran_s} s are "
             f"{rate:.1f} per second",
         )
     if abs(one.bandwidth_bps - rate * one.op_size) > slack * one.op_size + 1:
@@ -163,19 +163,19 @@ def _rate(ios: int, ran_s: float) -> tuple[float, float]:
     return rate, rate * (_AGREE + (_TIME_STEP_S / ran_s if ran_s else 0.0))
 
 
-def exact_iops(ios: int, ran_s: float, told_iops: float | None) -> float | None:
+def exact_iops(ios: int, ran_s: float, reported_iops: float | None) -> float | None:
     """I/Os by time, of which the tool prints the whole part only, or nothing (old releases);
     its own figure where the two contradict each other, for the audit to say so."""
     if not ran_s:
-        return told_iops
+        return reported_iops
     rate, slack = _rate(ios, ran_s)
-    if told_iops is None or rate - _IOPS_STEP - slack <= told_iops <= rate + slack:
+    if reported_iops is None or rate - _IOPS_STEP - slack <= reported_iops <= rate + slack:
         return rate
-    return told_iops
+    return reported_iops
 
 
 def read_pass(document: Mapping[str, Any]) -> Pass:
-    """The figures of one invocation as they stand in its JSON. Raises FormatError."""
+    """Read one invocation from its JSON. Raises FormatError."""
     made = [key for key in ("total_writes_made", "total_reads_made") if key in document]
     if len(made) != 1:
         raise FormatError(
@@ -201,7 +201,7 @@ def read_pass(document: Mapping[str, Any]) -> Pass:
         depth=_integer(document, depth) if depth in document else None,
         ios=ios,
         ran_s=ran_s,
-        told_iops=_number(document, "average_iops"),
+        reported_iops=_number(document, "average_iops"),
         bandwidth_bps=_number(document, "bandwidth") * _MIB,
         mean_s=_number(document, "average_latency"),
         min_s=_number(document, "min_latency"),
@@ -212,7 +212,8 @@ def read_pass(document: Mapping[str, Any]) -> Pass:
 
 
 def json_document(content: bytes) -> dict[str, Any]:
-    """The JSON object in an output, whatever stands before and behind it. Raises FormatError."""
+    """Parse the JSON object in an output, with any text before and behind it. Raises
+    FormatError."""
     start = content.find(b"{")
     if start < 0:
         first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
@@ -221,7 +222,7 @@ def json_document(content: bytes) -> dict[str, Any]:
             f"the output of {TOOL} holds no JSON",
             context=(f"it begins: {first!r}",),
         )
-    # Behind the JSON of a write that is cleaned up stands the tool's word of how many objects.
+    # After the JSON of a write with cleanup the tool prints a number of objects.
     end = content.rfind(b"}") + 1
     try:
         document = orjson.loads(content[start:end])
@@ -283,7 +284,7 @@ def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple
             raise FormatError(
                 "unreadable-result",
                 f"{where}: second {second} with {finished} I/Os finished cannot follow second "
-                f"{last_s} with {last_ios} on the way to {ios}",
+                f"{last_s} with {last_ios} of {ios}",
             )
         last_s, last_ios = second, finished
         # Ticks come a little later than the second that they name; the last may be behind the end.
@@ -295,16 +296,16 @@ def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple
 def _job(
     request: BenchRequest, phase: Phase, passes: Sequence[Pass], *, before_s: float, group: int
 ) -> JobResult:
-    ios, ran_s = sum(one.ios for one in passes), sum(one.ran_s for one in passes)
+    ios, ran_s = sum(pass_.ios for pass_ in passes), sum(pass_.ran_s for pass_ in passes)
     operation = Operation(
         op=passes[0].op,
         # The tool's own figure is cut to whole I/Os per second, which is much for few.
         iops=ios / ran_s if ran_s else 0.0,
-        bandwidth_bps=sum(one.bandwidth_bps * one.ran_s for one in passes) / ran_s
+        bandwidth_bps=sum(pass_.bandwidth_bps * pass_.ran_s for pass_ in passes) / ran_s
         if ran_s
         else 0.0,
         total_ios=ios,
-        io_bytes=sum(one.ios * one.op_size for one in passes),
+        io_bytes=sum(pass_.ios * pass_.op_size for pass_ in passes),
         runtime_s=ran_s,
         short_ios=0,
         dropped_ios=0,
@@ -330,11 +331,11 @@ def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
     """The passes' latencies as one; the deviation only where there is one pass that has it."""
     if not ios:
         return None
-    busy = [one for one in passes if one.ios]
+    busy = [pass_ for pass_ in passes if pass_.ios]
     return Latency(
-        min_s=min(one.min_s for one in busy),
-        max_s=max(one.max_s for one in busy),
-        mean_s=sum(one.mean_s * one.ios for one in busy) / ios,
+        min_s=min(each.min_s for each in busy),
+        max_s=max(each.max_s for each in busy),
+        mean_s=sum(each.mean_s * each.ios for each in busy) / ios,
         stddev_s=busy[0].stddev_s if len(busy) == 1 else None,
         count=ios,
         histogram=None,

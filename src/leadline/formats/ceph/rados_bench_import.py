@@ -76,38 +76,42 @@ def read_results(content: bytes) -> tuple[Result, ...]:
     """What a file holds, one result for each invocation of the tool. Raises FormatError."""
     text = content.decode("utf-8-sig", "replace")
     if not text.strip():
-        return (_of("", FormatError("empty-result", f"the file is empty ({len(content)} bytes)")),)
+        return (
+            _make_result(
+                "", FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
+            ),
+        )
     if text.lstrip().removeprefix(_HINTS).lstrip().startswith("{"):
         return (_json_result(content),)
     summaries = parse_rados_bench_text(text)
     names = _names(summaries)
     return tuple(
-        _of(name, one) if isinstance(one, FormatError) else _text_result(name, one)
-        for name, one in zip(names, summaries, strict=True)
+        _make_result(name, entry) if isinstance(entry, FormatError) else _text_result(name, entry)
+        for name, entry in zip(names, summaries, strict=True)
     )
 
 
 def _names(summaries: tuple[TextSummary | FormatError, ...]) -> list[str]:
-    """One invocation is named by its file; several by what they did, as far as they tell."""
+    """Name the invocations: a single one by its file, several by their mode where it is known."""
     if len(summaries) == 1:
         return [""]
     names = []
-    for number, one in enumerate(summaries, start=1):
-        if isinstance(one, FormatError):
+    for number, summary in enumerate(summaries, start=1):
+        if isinstance(summary, FormatError):
             names.append(f"cut {number}")
         else:
-            mode = _mode(one)
+            mode = _mode(summary)
             names.append(mode.value if mode else f"read {number}")
     return names
 
 
-def _mode(one: TextSummary) -> Mode | None:
-    if one.op_is_write:
+def _mode(summary: TextSummary) -> Mode | None:
+    if summary.op_is_write:
         return Mode.WRITE
-    return one.command.mode if one.command else None
+    return summary.command.mode if summary.command else None
 
 
-def _of(
+def _make_result(
     workload: str,
     output: EngineOutput | FormatError,
     target: str = "",
@@ -116,67 +120,69 @@ def _of(
     return Result(workload=workload, output=output, target=target, tool=TOOL, windows=windows or {})
 
 
-def _text_result(name: str, one: TextSummary) -> Result:
-    op = Op.WRITE if one.op_is_write else Op.READ
-    notes = list(one.notes)
-    moved = one.ios * one.op_size
+def _text_result(name: str, summary: TextSummary) -> Result:
+    op = Op.WRITE if summary.op_is_write else Op.READ
+    notes = list(summary.notes)
+    moved = summary.ios * summary.op_size
     if moved > _LARGEST:
         raise FormatError(
             "unreadable-result",
-            f"{one.ios} I/Os of {one.op_size} bytes cannot be",
-            context=(f"its output begins on line {one.line}",),
+            f"{summary.ios} I/Os of {summary.op_size} bytes cannot be",
+            context=(f"its output begins on line {summary.line}",),
         )
     operation = Operation(
         op=op,
-        iops=exact_iops(one.ios, one.ran_s or 0.0, one.told_iops),
-        bandwidth_bps=_bytes(one, notes),
-        total_ios=one.ios,
+        iops=exact_iops(summary.ios, summary.ran_s or 0.0, summary.reported_iops),
+        bandwidth_bps=_bytes(summary, notes),
+        total_ios=summary.ios,
         io_bytes=moved,
-        runtime_s=one.ran_s,
+        runtime_s=summary.ran_s,
         total=Latency(
-            min_s=one.min_s,
-            max_s=one.max_s,
-            mean_s=one.mean_s,
-            stddev_s=one.stddev_s,
-            count=one.ios,
+            min_s=summary.min_s,
+            max_s=summary.max_s,
+            mean_s=summary.mean_s,
+            stddev_s=summary.stddev_s,
+            count=summary.ios,
         )
-        if one.mean_s is not None
+        if summary.mean_s is not None
         else None,
     )
-    options, ended_early = _text_options(one)
+    options, ended_early = _text_options(summary)
     notes += ended_early
-    progress = Progress(seconds=one.seconds, ios=one.ios, ran_s=one.ran_s or 0.0)
-    windows = _windows(op, progress, f"line {one.line}", notes)
-    job = _job(operation, options, error=_WRONG_DATA if one.wrong_objects else 0)
-    output = EngineOutput(version=TOOL, noise=one.noise, jobs=(job,), notes=tuple(notes))
-    target = f"rados:{one.command.pool}" if one.command and one.command.pool else ""
-    return _of(name, output, target, windows)
+    progress = Progress(seconds=summary.seconds, ios=summary.ios, ran_s=summary.ran_s or 0.0)
+    windows = _windows(op, progress, f"line {summary.line}", notes)
+    job = _job(operation, options, error=_WRONG_DATA if summary.wrong_objects else 0)
+    output = EngineOutput(version=TOOL, noise=summary.noise, jobs=(job,), notes=tuple(notes))
+    target = f"rados:{summary.command.pool}" if summary.command and summary.command.pool else ""
+    return _make_result(name, output, target, windows)
 
 
-def _bytes(one: TextSummary, notes: list[Note]) -> float | None:
-    if one.bandwidth_mib_s is None or one.bandwidth_mib_s * _MIB <= _LARGEST:
-        return None if one.bandwidth_mib_s is None else one.bandwidth_mib_s * _MIB
-    fact = f"a bandwidth of {one.bandwidth_mib_s:g} MiB/s cannot be"
-    notes.append(_note(NoteKind.IMPOSSIBLE_VALUE, f"line {one.line}", fact))
+def _bytes(summary: TextSummary, notes: list[Note]) -> float | None:
+    if summary.bandwidth_mib_s is None or summary.bandwidth_mib_s * _MIB <= _LARGEST:
+        return None if summary.bandwidth_mib_s is None else summary.bandwidth_mib_s * _MIB
+    fact = f"a bandwidth of {summary.bandwidth_mib_s:g} MiB/s cannot be"
+    notes.append(_note(NoteKind.IMPOSSIBLE_VALUE, f"line {summary.line}", fact))
     return None
 
 
-def _text_options(one: TextSummary) -> tuple[JobOptions, list[Note]]:
-    command, mode = one.command, _mode(one)
-    depth = one.depth or (command.depth if command else None)
-    asked_s = one.asked_s if one.asked_s is not None else command.seconds if command else None
+def _text_options(summary: TextSummary) -> tuple[JobOptions, list[Note]]:
+    command, mode = summary.command, _mode(summary)
+    depth = summary.depth or (command.depth if command else None)
+    asked_s = (
+        summary.asked_s if summary.asked_s is not None else command.seconds if command else None
+    )
     notes = []
-    early = mode is Mode.SEQ and asked_s and (one.ran_s or 0.0) < _EARLY * asked_s
+    early = mode is Mode.SEQ and asked_s and (summary.ran_s or 0.0) < _EARLY * asked_s
     if early:
         fact = (
-            f"{one.ran_s} s of the {asked_s} s asked: seq ends when it has read every object "
+            f"{summary.ran_s} s of the {asked_s} s asked: seq ends when it has read every object "
             "once, so the time asked is not taken for the runtime"
         )
-        notes.append(_note(NoteKind.LEFT_OUT, f"line {one.line}", fact))
+        notes.append(_note(NoteKind.LEFT_OUT, f"line {summary.line}", fact))
         asked_s = None
     if mode is None:
-        notes.append(_pattern_unknown(f"line {one.line}"))
-    return _options(mode, one.op_size, depth, asked_s, bounded=one.max_objects > 0), notes
+        notes.append(_pattern_unknown(f"line {summary.line}"))
+    return _options(mode, summary.op_size, depth, asked_s, bounded=summary.max_objects > 0), notes
 
 
 def _options(
@@ -204,7 +210,7 @@ def _json_result(content: bytes) -> Result:
         one = read_pass(document)
     except FormatError as error:
         if error.condition == "truncated-result":
-            return _of("", error)
+            return _make_result("", error)
         raise
     notes = [
         _note(NoteKind.UNKNOWN_FIELD, f"$[{key!r}]", f"{TOOL} is not known to write {key!r}")
@@ -219,7 +225,7 @@ def _json_result(content: bytes) -> Result:
     mode = Mode.WRITE if one.op is Op.WRITE else None
     if mode is None:
         notes.append(_pattern_unknown("$"))
-    asked = {key: _told(document, key) for key in ("seconds_to_run", "max_objects")}
+    asked = {key: _whole_number(document, key) for key in ("seconds_to_run", "max_objects")}
     options = _options(
         mode,
         one.op_size,
@@ -229,28 +235,30 @@ def _json_result(content: bytes) -> Result:
     )
     windows = _windows(one.op, one.progress, "$.datas", notes)
     job = _job(_json_operation(one), options, error=0)
-    return _of("", EngineOutput(version=TOOL, jobs=(job,), notes=tuple(notes)), windows=windows)
+    return _make_result(
+        "", EngineOutput(version=TOOL, jobs=(job,), notes=tuple(notes)), windows=windows
+    )
 
 
-def _told(document: Mapping[str, Any], key: str) -> int | None:
+def _whole_number(document: Mapping[str, Any], key: str) -> int | None:
     text = str(document.get(key, ""))
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _json_operation(one: Pass) -> Operation:
+def _json_operation(pass_: Pass) -> Operation:
     return Operation(
-        op=one.op,
-        iops=exact_iops(one.ios, one.ran_s, one.told_iops),
-        bandwidth_bps=one.bandwidth_bps,
-        total_ios=one.ios,
-        io_bytes=one.ios * one.op_size,
-        runtime_s=one.ran_s,
+        op=pass_.op,
+        iops=exact_iops(pass_.ios, pass_.ran_s, pass_.reported_iops),
+        bandwidth_bps=pass_.bandwidth_bps,
+        total_ios=pass_.ios,
+        io_bytes=pass_.ios * pass_.op_size,
+        runtime_s=pass_.ran_s,
         total=Latency(
-            min_s=one.min_s,
-            max_s=one.max_s,
-            mean_s=one.mean_s,
-            stddev_s=one.stddev_s,
-            count=one.ios,
+            min_s=pass_.min_s,
+            max_s=pass_.max_s,
+            mean_s=pass_.mean_s,
+            stddev_s=pass_.stddev_s,
+            count=pass_.ios,
         ),
     )
 
@@ -271,7 +279,7 @@ def _job(operation: Operation, options: JobOptions, *, error: int) -> JobResult:
 def _windows(
     op: Op, progress: Progress, where: str, notes: list[Note]
 ) -> Mapping[Op, tuple[Window, ...]]:
-    """IOPS of each second, if the file tells every second; else a note of why not."""
+    """Compute IOPS of each second, if the file has every second; else add a note."""
     points = progress.seconds
     if not points or not progress.ran_s:
         return {}
@@ -285,17 +293,17 @@ def _windows(
         if fault:
             break
     if not fault and progress.ran_s > points[-1][0] + _SILENCE_S:
-        fault = f"nothing is told from second {points[-1][0]} to {progress.ran_s:g}"
+        fault = f"no line from second {points[-1][0]} to {progress.ran_s:g}"
     if fault:
         fact = f"the seconds are not used: {fault}"
         notes.append(_note(NoteKind.LEFT_OUT, where, fact))
         return {}
-    told = tuple(point for point in points if 0 < point[0] <= progress.ran_s)
-    return {op: rados_bench_windows([replace(progress, seconds=told)])}
+    inside = tuple(point for point in points if 0 < point[0] <= progress.ran_s)
+    return {op: rados_bench_windows([replace(progress, seconds=inside)])}
 
 
 def _pattern_unknown(where: str) -> Note:
-    fact = f"{TOOL} does not tell whether its reads were sequential (seq) or random (rand)"
+    fact = f"{TOOL} does not report whether its reads are sequential (seq) or random (rand)"
     return _note(NoteKind.LEFT_OUT, where, fact)
 
 

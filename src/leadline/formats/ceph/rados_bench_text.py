@@ -28,16 +28,6 @@ from leadline.formats.result import (
     NoteKind,
 )
 
-# Text output of `rados bench`, of every release: a line a second, and a summary.
-#      Maintaining 16 concurrent writes of 4194304 bytes to objects of size 4194304 for up to 60
-# ...       sec Cur ops   started  finished  avg MB/s  cur MB/s last lat(s)  avg lat(s)         1
-# 16        40        24   95.9936        96    0.470633    0.504092     Total time run:
-# 60.383984     Total writes made:      1693
-#  Releases differ (src/common/obj_bencher.cc): "Average IOPS" has had no colon, latencies no
-# "(s)", before Infernalis there are no IOPS and no object size. "MB" is MiB. What reads print
-# tells neither their depth nor whether they were sequential or random: only a command line before
-# it does.
-
 # No line of the tool is longer; a pattern is not tried on more.
 _LONGEST_LINE = 300
 _STAMP = r"(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,9}(?:[+-]\d{4})? )"
@@ -63,7 +53,7 @@ _KNOWN_BY = re.compile(
     rf"{_STAMP}?(?:hints = 1|Object prefix: .*|Cleaning up \(deleting benchmark objects\)|"
     r"Removed \d+ objects|Clean up completed and total clean up time ?:.*)"
 )
-_RADOS_BENCH_TEXT_WRONG_DATA = re.compile(r"\S+ is not correct!")
+_WRONG_DATA = re.compile(r"\S+ is not correct!")
 _COMMAND = re.compile(r"\brados\s(?P<words>[^|;&>]*)")
 _VALUED = {"-p": "pool", "--pool": "pool", "-t": "depth", "--concurrent-ios": "depth"}
 _VALUED |= dict.fromkeys(("-b", "--block-size", "-o", "-O", "--object-size", "--max-objects"), "")
@@ -84,7 +74,7 @@ _LABELS = frozenset(
 
 
 class Mode(StrEnum):
-    """What `rados bench` was told to do."""
+    """The mode of `rados bench`."""
 
     WRITE = "write"
     SEQ = "seq"
@@ -93,7 +83,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command line that stands before the output."""
+    """The command line before the output."""
 
     mode: Mode
     seconds: int
@@ -103,11 +93,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSummary:
-    """One invocation. Latencies in seconds, bandwidth in MiB/s; None where not told or impossible.
+    """One invocation. Latencies in seconds, bandwidth in MiB/s; None where not reported or
+    impossible.
 
-    `seconds` pairs the second with the I/Os finished by then, as printed. `wrong_objects` had not
-    the content that was written. `depth`, `asked_s` and `max_objects` are told of writes only.
-    """
+    `seconds` pairs the second with the I/Os finished by then, as printed. `wrong_objects` had other
+    content than was written. `depth`, `asked_s` and `max_objects` are printed for writes only."""
 
     line: int
     op_is_write: bool
@@ -115,7 +105,7 @@ class TextSummary:
     ios: int
     ran_s: float | None
     bandwidth_mib_s: float | None
-    told_iops: float | None
+    reported_iops: float | None
     mean_s: float | None
     min_s: float | None
     max_s: float | None
@@ -187,10 +177,10 @@ def _sections(text: str) -> list[_Section]:
             noise, command = [], None
         if section is not None and _add(section, number, line):
             continue
-        told = _command(line)
-        if section is None or told:
-            # What stands behind a command line is not of the invocation before it.
-            section, command = None, told or command
+        found = _command(line)
+        if section is None or found:
+            # Lines behind a command line are not of the invocation before it.
+            section, command = None, found or command
             noise.append(whole)
         else:
             section.odd.append((number, whole[:160]))
@@ -219,7 +209,7 @@ def _add(section: _Section, number: int, line: str) -> bool:
         section.seconds.append((int(tick["second"]), int(tick["finished"])))
     elif figure:
         _take(section, number, *figure)
-    elif _RADOS_BENCH_TEXT_WRONG_DATA.fullmatch(line):
+    elif _WRONG_DATA.fullmatch(line):
         section.wrong_objects += 1
     elif not any(known.fullmatch(line) for known in (_COLUMNS, _EXTREMES, _KNOWN_BY)):
         return False
@@ -286,7 +276,7 @@ def _summary(section: _Section) -> TextSummary | FormatError:
     if len(made) > 1:
         raise FormatError(
             "unreadable-result",
-            f"line {figures[made[1]][0]}: one summary tells of writes and of reads",
+            f"line {figures[made[1]][0]}: one summary has writes and reads",
         )
     command = section.command
     if command and (command.mode is Mode.WRITE) != (made[0] == _WRITES):
@@ -302,7 +292,7 @@ def _summary(section: _Section) -> TextSummary | FormatError:
         ios=_whole(made[0], figures),
         ran_s=values[_TIME],
         bandwidth_mib_s=values[_BANDWIDTH],
-        told_iops=values.get(_IOPS),
+        reported_iops=values.get(_IOPS),
         mean_s=values.get("average latency"),
         min_s=values.get("min latency"),
         max_s=values.get("max latency"),

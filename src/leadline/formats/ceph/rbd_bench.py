@@ -73,7 +73,7 @@ _RW = {
     ("write", False): "write",
     ("readwrite", False): "rw",
 }
-# Longer than anybody lets it run: a file that says so would only cost memory.
+# A limit beyond any real run, to bound memory.
 _LONGEST_S = 30 * 86400
 # Bytes/s have two digits (1.0 to 9.9) or are whole units, cut or rounded by release.
 _BYTES_AGREE = 0.06
@@ -233,7 +233,7 @@ def _bench(
             "truncated-result" if missing else "unreadable-result",
             f"the summary of a {kind} bench lacks its {' and '.join(missing)}s"
             if missing
-            else f"the summary of a {kind} bench tells of other operations",
+            else f"the summary of a {kind} bench has other operations",
         )
     if sum(count for count, _ in done.values()) != ops:
         raise FormatError(
@@ -252,8 +252,8 @@ def _bench(
     if ops and not elapsed_s - 0.01 <= ran_s <= elapsed_s + 1.01:
         raise FormatError(
             "unreadable-result",
-            f"{ops} I/Os at {rate:g} per second take {ran_s:.3f} s, and {elapsed_s} s "
-            "are said to have elapsed",
+            f"{ops} I/Os at {rate:g} per second take {ran_s:.3f} s, but the output "
+            f"reports {elapsed_s} s",
         )
     return Bench(
         rw=_RW[kind, header["pattern"].startswith("rand")],
@@ -271,14 +271,14 @@ def _bench(
 def _figures(found: re.Match[str], io_size: int, number: int) -> tuple[int, float]:
     """I/Os and IOPS of a line of the summary, whose bytes must be those of the I/Os."""
     ops, rate = int(found["ops"]), float(found["rate"])
-    told = float(found["bytes"]) * _UNITS[found["unit"]]
+    reported = float(found["bytes"]) * _UNITS[found["unit"]]
     step = _UNITS[found["unit"]] * (0.05 if "." in found["bytes"] else 1.0)
     moved = rate * io_size
-    if abs(told - moved) > max(step, _BYTES_AGREE * moved):
+    if abs(reported - moved) > max(step, _BYTES_AGREE * moved):
         raise FormatError(
             "unreadable-result",
             f"line {number}: {rate:g} I/Os of {io_size} bytes per second are {moved:.0f} bytes "
-            f"per second, not {told:.0f}",
+            f"per second, not {reported:.0f}",
         )
     return ops, rate
 
@@ -378,7 +378,7 @@ def _parts(lines: Sequence[str]) -> list[_Part]:
     for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
         noise = "".join(lines[end:start]).strip()
         summaries = [number for number in range(start, stop) if is_summary(lines[number])]
-        # What stands between two invocations is told before the second.
+        # Lines between two invocations are noise before the second.
         end = summaries[-1] + 1 if summaries else stop
         behind = tuple(number for number in range(end, stop) if lines[number].strip())
         last = stop == len(lines)

@@ -59,7 +59,7 @@ def bucket_start(index: int) -> int:
 
 
 def bucket_value(index: int, width: int = 1) -> int:
-    """What stands for the latencies of `width` buckets from `index` on: their middle, for one
+    """Return the value that represents `width` buckets from `index` on: their middle, for one
     bucket the value that fio itself prints (`plat_idx_to_val`)."""
     return (bucket_start(index) + bucket_start(index + width)) // 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# The value of a variable grows from client to client, or is told for each.
+# The value of a variable grows from client to client, or has one line per client.
 _GROWING = re.compile(r"# (LEADLINE_\w+) of client k = (\d+) \+ (\d+) x \(k - 1\)")
 _SINGLE = re.compile(r"# (LEADLINE_\w+) of client (\d+) = (\d+)")
 _PLACE = re.compile(r"\$\{(LEADLINE_\w+)\}")
@@ -15,8 +15,8 @@ GENERATED = "# LEADLINE_SEED of client k"
 
 
 def text_of(client: int, text: str) -> str:
-    """The job file that a client gets. Sections with a variable that it has no value for are not
-    its own, and left out."""
+    """Make the job file of one client. Sections with a variable that has no value for the client
+    are left out."""
     values = {FILES: "" if client <= 1 else f"c{client}."}
     for line in text.splitlines():
         if match := _GROWING.fullmatch(line):
@@ -32,7 +32,7 @@ def text_of(client: int, text: str) -> str:
 
 
 def options_of(text: str) -> Mapping[str, dict[str, str]]:
-    """The options of each section of a generated job file, as they stand."""
+    """Parse the options of each section of a generated job file, as text."""
     found: dict[str, dict[str, str]] = {}
     name = ""
     for line in text.splitlines():

@@ -23,11 +23,6 @@ from leadline.formats.result import (
 )
 from leadline.stats.histogram import LatencyHistogram
 
-# The keys of fio's JSON, 2.1 to 3.43, by the object that they stand in.
-#  From stat.c (`show_thread_status_json`, `add_ddir_status_json`, `add_ddir_lat_json`,
-# `json_array_add_disk_util`), client.c (`json_object_add_client_info`) and the corpus. A key that
-# is none of them tells something that nobody here has read about.
-
 DOCUMENT: Final = frozenset(
     {
         *("fio version", "timestamp", "timestamp_ms", "time", "global options"),
@@ -95,11 +90,9 @@ FLAT: Final = frozenset(
 )
 
 
-# Figures in fio's JSON: numbers that can be, latencies in seconds, and notes of what cannot.
-
 # Nothing that fio counts reaches this: 292 years of nanoseconds, 8 EiB.
 BEYOND: Final = 2**63
-# A file that is all doubts shall not become a report of millions of them.
+# A damaged file must not produce millions of notes.
 _MOST_NOTES: Final = 200
 _LONGEST_PERCENT: Final = 20
 _NS: Final = 1e9
@@ -107,45 +100,45 @@ _US: Final = 1e6
 
 
 class Notes:
-    """The notes of one document, as they are found."""
+    """Notes on one document."""
 
     def __init__(self) -> None:
-        self._told: list[Note] = []
+        self._notes: list[Note] = []
         self._unknown: set[tuple[str, str, str]] = set()
         self._more = 0
 
-    def tell(self, kind: NoteKind, where: str, fact: str) -> None:
-        if len(self._told) < _MOST_NOTES:
-            self._told.append(Note(kind=kind, where=where, fact=fact))
+    def add(self, kind: NoteKind, where: str, fact: str) -> None:
+        if len(self._notes) < _MOST_NOTES:
+            self._notes.append(Note(kind=kind, where=where, fact=fact))
         else:
             self._more += 1
 
     def unknown(
         self, entry: Mapping[str, Any], known: frozenset[str], where: str, *, scope: str, level: str
     ) -> None:
-        """One note for each key that is not known, once in a scope (the jobs of one name)."""
+        """Add one note for each unknown key, once per scope (the jobs of one name)."""
         if entry.keys() <= known:
             return
         for key in entry:
             if key not in known and (scope, level, key) not in self._unknown:
                 self._unknown.add((scope, level, key))
-                self.tell(
+                self.add(
                     NoteKind.UNKNOWN_FIELD,
                     key_path(where, key),
-                    f"fio is not known to write this of {level}; it was not read",
+                    f"unknown field of {level}; not read",
                 )
 
     def impossible(self, where: str, value: object) -> None:
         shown = str(value) if isinstance(value, float) else repr(value)
         shown = shown if len(shown) <= 40 else shown[:40] + "..."
-        self.tell(NoteKind.IMPOSSIBLE_VALUE, where, f"{shown} cannot be; it was not read")
+        self.add(NoteKind.IMPOSSIBLE_VALUE, where, f"{shown} is impossible; not read")
 
     @property
     def all(self) -> tuple[Note, ...]:
         if not self._more:
-            return tuple(self._told)
-        more = f"{self._more} more notes are not told"
-        return (*self._told, Note(kind=NoteKind.LEFT_OUT, where="$", fact=more))
+            return tuple(self._notes)
+        more = f"{self._more} more notes are left out"
+        return (*self._notes, Note(kind=NoteKind.LEFT_OUT, where="$", fact=more))
 
 
 def value_refused(where: str, fact: str) -> FormatError:
@@ -155,8 +148,8 @@ def value_refused(where: str, fact: str) -> FormatError:
 
 
 def read_number(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> float | None:
-    """A figure as it is written; None where it is missing, or cannot be, which is noted.
-    Raises FormatError where it is no number."""
+    """Read a number as it is written; None where it is missing or, with a note, impossible.
+    Raises FormatError where it is not a number."""
     value = entry.get(key)
     if value is None:
         return None
@@ -170,7 +163,7 @@ def read_number(entry: Mapping[str, Any], key: str, where: str, notes: Notes) ->
 
 
 def read_count(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> int | None:
-    """As `number`, of a figure that is whole."""
+    """Read a whole number, as `read_number`."""
     value = read_number(entry, key, where, notes)
     if value is None or type(value) is int:
         return value
@@ -183,13 +176,13 @@ def read_count(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> 
 def read_scaled(
     entry: Mapping[str, Any], key: str, where: str, notes: Notes, unit: float
 ) -> float | None:
-    """As `number`, divided by the `unit` that it is written in."""
+    """Read a number, as `read_number`, and divide it by the `unit` that it is written in."""
     value = read_number(entry, key, where, notes)
     return None if value is None else value / unit
 
 
 def read_object(entry: Mapping[str, Any], key: str, where: str) -> dict[str, Any] | None:
-    """An object in an object; None where it is missing. Raises FormatError if it is none."""
+    """Read an object in an object; None where it is missing. Raises FormatError for other types."""
     value = entry.get(key)
     if value is None or isinstance(value, dict):
         return value
@@ -197,17 +190,17 @@ def read_object(entry: Mapping[str, Any], key: str, where: str) -> dict[str, Any
 
 
 def read_objects(entry: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]] | None:
-    """A list of objects; None where it is missing. Raises FormatError if it is none."""
+    """Read a list of objects; None where it is missing. Raises FormatError for other types."""
     value = entry.get(key)
     if value is None:
         return None
     if not isinstance(value, list):
         raise value_refused(key_path(where, key), f"a list is expected, not {type(value).__name__}")
-    for index, one in enumerate(value):
-        if not isinstance(one, dict):
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
             raise value_refused(
                 f"{key_path(where, key)}[{index}]",
-                f"an object is expected, not {type(one).__name__}",
+                f"an object is expected, not {type(item).__name__}",
             )
     return value
 
@@ -221,11 +214,11 @@ def read_latency(
     scope: str,
     histogram_needed: bool = True,
 ) -> Latency | None:
-    """`slat`, `clat` or `lat` of an operation, in nanoseconds or in the microseconds of fio 2.
+    """Read `slat`, `clat` or `lat` of an operation, in nanoseconds or in microseconds (fio 2).
 
-    None where fio measured nothing: the key is absent, or all is zero though I/Os were done
-    (gtod_reduce, disable_lat). A histogram that is not needed is left out, since making all three
-    would take longer than decoding the file, unless it contradicts the count.
+    None where fio did not measure it: the key is absent, or all values are zero despite I/Os
+    (gtod_reduce, disable_lat). A histogram that is not needed is left out, unless it contradicts
+    the count: to make all three takes longer than to decode the file.
     """
     unit = _NS
     entry = read_object(part, key := f"{name}_ns", where)
@@ -239,41 +232,41 @@ def read_latency(
     mean, largest = entry.get("mean"), entry.get("max")
     if not mean and not largest:
         return None
-    told = read_count(entry, "N", where, notes)
+    reported = read_count(entry, "N", where, notes)
     counted, histogram = None, None
     bins = read_object(entry, "bins", where)
     if bins:
         counted = _counted(bins, where, notes)
-        if counted is not None and (histogram_needed or told not in (None, counted)):
+        if counted is not None and (histogram_needed or reported not in (None, counted)):
             histogram = _histogram(bins, unit, where, notes)
     return Latency(
         min_s=read_scaled(entry, "min", where, notes, unit),
         max_s=read_scaled(entry, "max", where, notes, unit),
         mean_s=read_scaled(entry, "mean", where, notes, unit),
         stddev_s=read_scaled(entry, "stddev", where, notes, unit),
-        count=counted if told is None else told,
+        count=counted if reported is None else reported,
         histogram=histogram,
         percentiles=_percentiles(entry, where, notes, unit),
     )
 
 
 def _counted(bins: Mapping[str, Any], where: str, notes: Notes) -> int | None:
-    """The I/Os in a histogram; None, with a note, where its counts are no counts."""
+    """Count the I/Os in a histogram; None, with a note, where its counts are invalid."""
     try:
         counted = sum(bins.values())
     except TypeError:
         counted = None
     if type(counted) is int and 0 <= counted < BEYOND:
         return counted
-    notes.impossible(f"{where}.bins", counted if counted is not None else "counts that are none")
+    notes.impossible(f"{where}.bins", counted if counted is not None else "not counts")
     return None
 
 
 def _histogram(
     bins: Mapping[str, Any], unit: float, where: str, notes: Notes
 ) -> LatencyHistogram | None:
-    """None, with a note, where a bin is not a whole number of nanoseconds (or, of fio 2,
-    microseconds) that can be."""
+    """Make the histogram; None, with a note, where a bin is not a valid whole number of nanoseconds
+    (microseconds in fio 2)."""
     try:
         # numpy reads a list of digits four times as fast as int() does one after the other, but
         # takes anything, and what is too great for it as the greatest that it has.
@@ -291,19 +284,19 @@ def _histogram(
             values *= 1000
         return LatencyHistogram.from_arrays(values, counts)
     except (ValueError, OverflowError):
-        notes.tell(
+        notes.add(
             NoteKind.IMPOSSIBLE_VALUE,
             f"{where}.bins",
-            "not all bins are counts of I/Os by latency; the histogram was not read",
+            "not all bins are counts of I/Os by latency; histogram not read",
         )
         return None
 
 
 @lru_cache(maxsize=1024)
 def _quantile(percent: str) -> float | None:
-    """The quantile of a key such as `99.950000`; None if it is no such key."""
+    """Parse a key such as `99.950000` as a quantile; None for other keys."""
     try:
-        # Rounded, so that 99.9 becomes the 0.999 that others ask for, to the bit.
+        # Rounded, so that 99.9 becomes exactly 0.999.
         quantile = round(float(percent) / 100, 12)
     except ValueError:
         return None
@@ -313,8 +306,8 @@ def _quantile(percent: str) -> float | None:
 def _percentiles(
     entry: Mapping[str, Any], where: str, notes: Notes, unit: float
 ) -> dict[float, float]:
-    """Seconds by quantile. Not told where all are zero and the mean is not: fio 2 wrote them so
-    when it was not asked for them. fio 2 filled the list up with the percentile `0.00`."""
+    """Read seconds by quantile. Empty where all are zero and the mean is not: fio 2 writes zeros
+    where percentiles were not asked for. fio 2 filled the list up with the percentile `0.00`."""
     given = read_object(entry, "percentile", where)
     if not given:
         return {}
@@ -323,7 +316,7 @@ def _percentiles(
     for percent, value in given.items():
         quantile = _quantile(percent) if len(percent) <= _LONGEST_PERCENT else None
         if quantile is None:
-            notes.tell(
+            notes.add(
                 NoteKind.UNKNOWN_FIELD,
                 key_path(where, percent),
                 "this is not a percentage; it was not read",

@@ -1,6 +1,6 @@
-"""Importer `fio-json`: fio's JSON and json+ files, with the logs that lie beside them.
+"""Importer `fio-json`: fio's JSON and json+ files, with the logs next to them.
 
-Of the logs only that of IOPS is read, for how they went over time. The others lie in the archive.
+Only logs of IOPS are read, for IOPS over time. The others are kept in the archive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _HEAD_BYTES: Final = 64 << 10
 # X_iops.1.log of job 1, X_iops.log of all jobs (per_job_logs=0).
 _LOG: Final = re.compile(r"(?P<stem>.+)_(?P<what>iops|bw|lat|clat|slat)(?:\.\d+)?\.log", re.DOTALL)
-# What a file may be called beside logs with the prefix X, the likeliest first.
+# Endings of the file X next to logs with the prefix X, the most likely first.
 _OWNERS: Final = (".json", ".json+", "", ".txt", ".out")
 # Where an object begins, its first key, and whether it is a member of another one.
 _OBJECT: Final = re.compile(rb'(:\s*)?\{\s*"([^"\\]{1,40})"')
@@ -37,8 +37,8 @@ _FIO_SAYS: Final = re.compile(rb"^fio: ", re.MULTILINE)
 
 
 def recognises(name: str, head: bytes) -> bool:
-    """Whether a file is fio's JSON, behind whatever text; or, if it is called JSON, what is left
-    when fio was killed: nothing, the first bytes, or its words on stderr."""
+    """Test whether a file is fio's JSON, behind any text; or, for a name of a JSON file, the rest
+    of a killed fio: nothing, the first bytes, or its messages on stderr."""
     # Looking through the whole head for words takes longer than all else here.
     if not head.lstrip().startswith(b"{") and _OTHER_REPORT.search(head):
         return False
@@ -63,7 +63,8 @@ def _begins_document(found: re.Match[bytes], head: bytes) -> bool:
 
 
 def bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Each file by itself, but `X_iops.1.log` and its like with the file X that they lie beside."""
+    """Bundle each file by itself, and logs such as `X_iops.1.log` with the file X in their
+    folder."""
     present = set(names)
     logs: dict[str, list[str]] = {}
     owned: set[str] = set()
@@ -71,8 +72,10 @@ def bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         log = _LOG.fullmatch(name)
         if log is None:
             continue
-        beside = (log["stem"] + ending for ending in _OWNERS)
-        owner = next((one for one in beside if one in present and not _LOG.fullmatch(one)), None)
+        owners = (log["stem"] + ending for ending in _OWNERS)
+        owner = next(
+            (file for file in owners if file in present and not _LOG.fullmatch(file)), None
+        )
         if owner is not None:
             logs.setdefault(owner, []).append(name)
             owned.add(name)
@@ -80,8 +83,8 @@ def bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    """A result for each job name of each execution in the file; entries of one name are the
-    processes or clients of one job. Raises FormatError for what is not understood."""
+    """Make one result per job name and execution in the file. Entries of one name are the processes
+    or clients of one job. Raises FormatError."""
     owner = next((name for name in contents if not _LOG.fullmatch(name)), next(iter(contents)))
     content = contents[owner]
     try:
@@ -96,7 +99,7 @@ def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     logs = {name: log for name, log in contents.items() if name != owner}
     documents = tuple(_without_interim(text.documents))
     alone = len(documents) == 1 and text.fault is None
-    results = [one for document in documents for one in _results(document, logs, alone=alone)]
+    results = [result for document in documents for result in _results(document, logs, alone=alone)]
     if text.fault is not None:
         results.append(Result(workload="", output=text.fault, tool=_TOOL))
     return tuple(results)
@@ -106,8 +109,8 @@ def _results(document: FioDocument, logs: Mapping[str, bytes], *, alone: bool) -
     whole = document.output
     names = list(dict.fromkeys(job.name for job in whole.jobs))
     if not names:
-        said = tuple(whole.noise.splitlines()[:4])
-        nothing = FormatError("empty-result", "fio's output tells of no job", context=said)
+        lines = tuple(whole.noise.splitlines()[:4])
+        nothing = FormatError("empty-result", "fio's output has no job", context=lines)
         yield Result(workload="", output=nothing, tool=_TOOL)
         return
     if len(names) == 1:
@@ -125,8 +128,8 @@ def _results(document: FioDocument, logs: Mapping[str, bytes], *, alone: bool) -
 
 
 def _part(document: FioDocument, name: str) -> EngineOutput:
-    """The jobs of one name, with the notes that do not speak of others. What the disks did is
-    known of all jobs together only."""
+    """Select the jobs of one name, with the notes on them. Disk utilisation is known for all jobs
+    together only."""
     whole = document.output
     jobs = tuple(job for job in whole.jobs if job.name == name)
     others = tuple(
@@ -142,22 +145,22 @@ def _part(document: FioDocument, name: str) -> EngineOutput:
 def _workload(output: EngineOutput) -> str:
     first = output.jobs[0]
     options: JobOptions = first.options
-    told = (options.text("rw"), options.text("bs"))
-    return first.name or "-".join(part for part in told if part)
+    parts = (options.text("rw"), options.text("bs"))
+    return first.name or "-".join(part for part in parts if part)
 
 
 def _windows(
     logs: Mapping[str, bytes], *, alone: bool
 ) -> tuple[Mapping[Op, tuple[Window, ...]], tuple[Note, ...]]:
-    """IOPS over time from the logs of an execution that is alone in its file; what keeps them
-    from being read is a note."""
+    """Read IOPS over time from the logs of the only execution in a file; a note states why a log
+    is not read."""
     given = {
         name: log
         for name, log in logs.items()
         if (found := _LOG.fullmatch(name)) and found["what"] == "iops"
     }
     if not alone:
-        return {}, tuple(_left_out(name, "which execution it is of is not told") for name in given)
+        return {}, tuple(_left_out(name, "its execution is unknown") for name in given)
     read_logs = []
     for name, content in given.items():
         try:
@@ -166,7 +169,7 @@ def _windows(
             return {}, (_left_out(name, "; ".join((error.fact, *error.context))),)
         if log.impossible or log.backwards:
             place = f"{name}: line {log.impossible or log.backwards}"
-            return {}, (_left_out(place, "a negative value, or a clock that went back"),)
+            return {}, (_left_out(place, "a negative value, or time that goes back"),)
         read_logs.append(log)
     if not read_logs:
         return {}, ()
@@ -181,23 +184,25 @@ def _left_out(name: str, fact: str) -> Note:
 
 
 def _without_interim(documents: Sequence[FioDocument]) -> Iterator[FioDocument]:
-    """The documents without those of an execution that was still running (--status-interval),
-    which are no results of their own: the next one holds all that they hold."""
+    """Leave out the documents of an execution that was still running (--status-interval): the next
+    document includes them."""
     interim = 0
-    for number, one in enumerate(documents):
-        if number + 1 < len(documents) and _goes_on(one.output, documents[number + 1].output):
+    for number, document in enumerate(documents):
+        if number + 1 < len(documents) and _goes_on(document.output, documents[number + 1].output):
             interim += 1
             continue
         if interim:
             note = _left_out("$", f"{interim} interim states of the same execution before it")
-            one = replace(one, output=replace(one.output, notes=(*one.output.notes, note)))
+            document = replace(
+                document, output=replace(document.output, notes=(*document.output.notes, note))
+            )
             interim = 0
-        yield one
+        yield document
 
 
 def _goes_on(earlier: EngineOutput, later: EngineOutput) -> bool:
-    """Whether the later output is of the same execution: some job ran on for most of the time
-    between the two, and none did less than before."""
+    """Test whether the later output is of the same execution: some job ran for most of the time
+    between the two, and no job has fewer I/Os than before."""
     if earlier.timestamp_s is None or later.timestamp_s is None:
         return False
     passed_s = later.timestamp_s - earlier.timestamp_s
@@ -213,8 +218,8 @@ def _progress(output: EngineOutput) -> dict[tuple[int, str], tuple[int, float]]:
     """I/Os done and seconds run of each entry."""
     return {
         (number, job.name): (
-            sum(one.total_ios or 0 for one in job.operations),
-            max((one.runtime_s or 0.0 for one in job.operations), default=0.0),
+            sum(operation.total_ios or 0 for operation in job.operations),
+            max((operation.runtime_s or 0.0 for operation in job.operations), default=0.0),
         )
         for number, job in enumerate(output.jobs)
     }

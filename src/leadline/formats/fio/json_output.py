@@ -66,7 +66,7 @@ _KEYS_US: Final = _KEYS_NS | set(LATENCIES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FioDocument:
-    """One execution's output. `places` are the JSON paths of `output.jobs`, one for each."""
+    """The output of one execution. `places` are the JSON paths of `output.jobs`."""
 
     output: EngineOutput
     places: tuple[str, ...]
@@ -74,8 +74,7 @@ class FioDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FioText:
-    """The documents of one file; `fault` is why there are no more behind them, if it was not the
-    file's end."""
+    """The documents of one file; `fault` is the error after the last of them, if there is one."""
 
     documents: tuple[FioDocument, ...]
     fault: FormatError | None = None
@@ -102,7 +101,7 @@ def parse_fio_documents(content: bytes) -> tuple[EngineOutput, ...]:
 
 
 def read_fio_text(content: bytes) -> FioText:
-    """What can be read of a file: at least one document, or it raises FormatError."""
+    """Read the documents of a file, at least one. Raises FormatError."""
     if not content.strip():
         raise FormatError("empty-result", f"fio's output is empty ({len(content)} bytes)")
     text = find_json(content, MARKS, FLAT)
@@ -139,9 +138,9 @@ def _document(found: JsonDocument) -> FioDocument:
     places: list[str] = []
     for index, entry in enumerate(entries):
         place = f"$.{listed}[{index}]"
-        # The sum over clients stands behind them; it may be all that somebody kept.
+        # The sum over clients follows them; it may be the only entry that was kept.
         if entry.get("jobname") == _ALL_CLIENTS and "client_stats" in content and jobs:
-            notes.tell(NoteKind.LEFT_OUT, place, "the sum over all clients, which are read")
+            notes.add(NoteKind.LEFT_OUT, place, "the sum over all clients; each client is read")
             continue
         jobs.append(_job(entry, shared, release, place, notes))
         places.append(place)
@@ -159,35 +158,35 @@ def _document(found: JsonDocument) -> FioDocument:
 
 
 def _settle(repeat: Repeat, notes: Notes) -> None:
-    """Decide what a key that stands twice says: nothing, if its values are not one and the same."""
+    """Set the value of a repeated key: None, if its values differ."""
     if repeat.within == "percentile" and repeat.key == "0.00":
         return  # fio 2 fills its list of percentiles up with these
     if repeat.same:
         return  # fio 3 echoes some of its options twice
-    fact = f"stands {len(repeat.values)} times"
+    fact = f"repeated {len(repeat.values)} times"
     if repeat.within in _OPTIONS and repeat.key == "filename":
         # fio adds each to the job's files, and takes several in one option with colons.
         repeat.parent[repeat.key] = ":".join(map(str, repeat.values))
         return
     if repeat.within in _OPTIONS:
-        fact += "; the last one counted for fio"
+        fact += "; fio used the last one"
     else:
         repeat.parent[repeat.key] = None
-        fact += " with different values, of which none was read"
-    notes.tell(NoteKind.REPEATED_FIELD, repeat.where, fact)
+        fact += " with different values; not read"
+    notes.add(NoteKind.REPEATED_FIELD, repeat.where, fact)
 
 
 def _release(version: str, notes: Notes) -> tuple[int, int] | None:
-    """Major and minor version; None, with a note, where the text does not tell them."""
+    """Parse major and minor version; None, with a note, for another text."""
     match = _VERSION.match(version)
     release = (int(match[1]), int(match[2])) if match else None
     known = release is not None and _OLDEST <= release <= _NEWEST
     if not known or not _VERSION.fullmatch(version):
         shown = version if len(version) <= 60 else version[:60] + "..."
-        notes.tell(
+        notes.add(
             NoteKind.UNKNOWN_VERSION,
             "$['fio version']",
-            f"output of {shown!r} was never seen; it was read as fio's of a near version"
+            f"output of {shown!r} is of an unknown version; read as the nearest known one"
             if version
             else "the version is missing",
         )
@@ -195,20 +194,20 @@ def _release(version: str, notes: Notes) -> tuple[int, int] | None:
 
 
 def _shared_options(content: Mapping[str, Any], notes: Notes) -> Mapping[str, dict[str, str]]:
-    """The [global] options by client; under an empty name where all jobs share them."""
+    """Read the [global] options by client; the key is empty where all jobs share them."""
     where = key_path("$", "global options")
     if not isinstance(content.get("global options"), list):
         options = read_object(content, "global options", "$")
         return {"": _texts(options or {}, where, notes)}
     shared = {}
-    for index, one in enumerate(read_objects(content, "global options", "$") or ()):
-        options = {key: value for key, value in one.items() if key not in ("hostname", "port")}
-        shared[_host(one)] = _texts(options, f"{where}[{index}]", notes)
+    for index, entry in enumerate(read_objects(content, "global options", "$") or ()):
+        options = {key: value for key, value in entry.items() if key not in ("hostname", "port")}
+        shared[_host(entry)] = _texts(options, f"{where}[{index}]", notes)
     return shared
 
 
 def _host(entry: Mapping[str, Any]) -> str:
-    """`hostname:port` of the client that an entry is of; empty where it names none."""
+    """Read the client of an entry as `hostname:port`; empty where it names none."""
     name, port = entry.get("hostname"), entry.get("port")
     if not isinstance(name, str) or not name:
         return ""
@@ -223,8 +222,8 @@ def _texts(options: Mapping[str, Any], where: str, notes: Notes) -> dict[str, st
         elif value is None or isinstance(value, int | float):
             texts[key] = "" if value is None else str(int(value) if value is True else value)
         else:
-            notes.tell(
-                NoteKind.UNKNOWN_FIELD, key_path(where, key), "an option is text; it was not read"
+            notes.add(
+                NoteKind.UNKNOWN_FIELD, key_path(where, key), "an option must be text; not read"
             )
     return texts
 
@@ -251,7 +250,7 @@ def _job(
         error=_error(entry, where, notes),
         options=JobOptions(
             raw={**common, **_texts(own or {}, key_path(where, "job options"), notes)},
-            # The sum over clients has no options of its own beside the shared ones.
+            # The sum over clients has only the shared options.
             whole=own is not None or (bool(common) and name != _ALL_CLIENTS),
         ),
         job_runtime_s=read_scaled(entry, "job_runtime", where, notes, 1e3) or 0.0,
@@ -272,7 +271,7 @@ def _error(entry: Mapping[str, Any], where: str, notes: Notes) -> int:
     if error is not None:
         raise value_refused(f"{where}.error", f"an error number is expected, not {str(error)[:40]}")
     # All versions write it.
-    notes.tell(NoteKind.LEFT_OUT, f"{where}.error", "missing: whether the job failed is not told")
+    notes.add(NoteKind.LEFT_OUT, f"{where}.error", "missing: it is unknown whether the job failed")
     return 0
 
 
@@ -300,23 +299,24 @@ def _operations(
     *,
     scope: str,
 ) -> tuple[Operation, ...]:
-    """The operations that did I/O. `unified_rw_reporting` makes them one; asked for both (`both`),
-    fio writes that one beside those that it is the sum of."""
+    """Read the operations with I/O. `unified_rw_reporting` makes them one; with `both`, fio writes
+    their sum in addition."""
     found: list[Operation] = []
     for key, op in _OPS:
         part = read_object(entry, key, where)
         if part is None:
             continue
         place = f"{where}.{key}"
-        # fio 3 writes no latencies in microseconds, and no fio both: somebody put such a key there.
+        # fio 3 writes no latencies in microseconds, and no fio writes both: the key was added
+        # later.
         modern = release is not None and release >= _IN_NANOSECONDS
         known = _KEYS_NS if modern or _NS_LATENCIES & part.keys() else _KEYS_US
         notes.unknown(part, known, place, scope=scope, level="an operation")
-        told = [part.get(figure) for figure in ("total_ios", "io_bytes")]
-        if not any(told if told[0] is None else told[:1]):
+        amounts = [part.get(figure) for figure in ("total_ios", "io_bytes")]
+        if not any(amounts if amounts[0] is None else amounts[:1]):
             continue
         if op is Op.TOTAL and found:
-            notes.tell(NoteKind.LEFT_OUT, place, "the sum over operations, which are read")
+            notes.add(NoteKind.LEFT_OUT, place, "the sum over operations; each operation is read")
             continue
         if known is _KEYS_NS:
             part = {name: value for name, value in part.items() if name in known}
@@ -356,17 +356,17 @@ def _operation(
 def _io_bytes(
     part: Mapping[str, Any], release: tuple[int, int] | None, where: str, notes: Notes
 ) -> int | None:
-    told = read_count(part, "io_bytes", where, notes)
-    if told is None or "io_kbytes" in part or (release and release >= _IN_NANOSECONDS):
-        return told
+    reported = read_count(part, "io_bytes", where, notes)
+    if reported is None or "io_kbytes" in part or (release and release >= _IN_NANOSECONDS):
+        return reported
     if release is None:
-        notes.tell(
+        notes.add(
             NoteKind.UNKNOWN_VERSION,
             f"{where}.io_bytes",
-            "KiB or bytes, by the version, which is not known; it was not read",
+            "in KiB or bytes, by the version, which is unknown; not read",
         )
         return None
-    return told * 1024
+    return reported * 1024
 
 
 def _disks(content: Mapping[str, Any], notes: Notes) -> tuple[DiskUse, ...]:
@@ -377,10 +377,10 @@ def _disks(content: Mapping[str, Any], notes: Notes) -> tuple[DiskUse, ...]:
         name, host = entry.get("name"), _host(entry)
         ios = [read_count(entry, key, where, notes) for key in ("read_ios", "write_ios")]
         if not isinstance(name, str) or ios[0] is None or ios[1] is None:
-            notes.tell(NoteKind.LEFT_OUT, where, "a disk without its name or its counts of I/Os")
+            notes.add(NoteKind.LEFT_OUT, where, "a disk without its name or its counts of I/Os")
             continue
         sectors = [read_count(entry, f"{op}_sectors", where, notes) for op in ("read", "write")]
-        moved = [None if one is None else one * _SECTOR for one in sectors]
+        moved = [None if sector is None else sector * _SECTOR for sector in sectors]
         found.append(
             DiskUse(
                 name=f"{host}/{name}" if host else name,

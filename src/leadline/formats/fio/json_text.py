@@ -20,13 +20,13 @@ from leadline.formats.result import FormatError
 
 _BOM: Final = b"\xef\xbb\xbf"
 _QUOTE: Final = ord('"')
-# Where an object may begin: wherever a brace and a key stand, also glued to other text.
+# The start of an object: a brace and a key, also within other text.
 _OPENING: Final = re.compile(r'\{\s*"')
 _OPENING_BYTES: Final = re.compile(rb'\{\s*"')
-# What is left behind the point that a decoder stops at if the text was cut within a token.
+# The rest after the point where a decoder stops, if the text was cut within a token.
 _STUMP: Final = re.compile(r"[-+.\\\w]*\s*")
-# C's printf has words for numbers that JSON lacks. Strings are matched to be passed over; one that
-# never ends is a match, too, so that the search stays linear.
+# C's printf has words for numbers that JSON lacks. Strings are matched to skip them, also one
+# without an end, so that the search stays linear.
 _WORDS: Final = re.compile(
     r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL
 )
@@ -34,7 +34,7 @@ _A_WORD: Final = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
 # Objects in the noise that are not JSON after all. Python's decoder counts lines for each, from the
 # text's beginning on.
 _MOST_FAILURES: Final = 200
-# Half of a character beyond U+FFFF, written as an escape: no text that can be stored holds it.
+# Half of a surrogate pair, written as an escape: it cannot be stored as text.
 _HALVES: Final = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|"
     r"(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -44,15 +44,14 @@ _HALVES: Final = re.compile(
 _LONGEST_INTEGER: Final = 400
 
 
-# A place in a document: the place of what holds it, and a key or a position there. Written out
-# only when asked for: in a deep document the paths are longer than the document.
+# A place in a document: the place of its parent, and a key or a position there. Paths are formatted
+# on request only: in a deep document they are longer than the document.
 _Place = tuple["_Place | None", "str | int"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """A key that stands more than once in one object. `parent` is that object, which holds the
-    last value."""
+    """A repeated key of one object. `parent` is that object, with the last value."""
 
     parent: dict[str, Any]
     place: _Place
@@ -61,7 +60,7 @@ class Repeat:
 
     @property
     def within(self) -> str:
-        """The key that the object stands under; empty for the document and in a list."""
+        """The key of the object in its parent; empty for the document and in a list."""
         above = self.place[0]
         return above[1] if above and isinstance(above[1], str) else ""
 
@@ -89,7 +88,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonDocument:
-    """One object and the text around it that belongs to no other document."""
+    """One object, and the text around it that belongs to no other document."""
 
     content: dict[str, Any]
     noise: str = ""
@@ -98,8 +97,8 @@ class JsonDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonText:
-    """All documents of a text; `fault` is why there are no more behind them, if it was not the
-    text's end: a document that is cut, or that is not JSON."""
+    """All documents of a text; `fault` is the error after the last of them, if there is one: a
+    document that is cut off or not JSON."""
 
     documents: tuple[JsonDocument, ...]
     fault: FormatError | None = None
@@ -108,9 +107,9 @@ class JsonText:
 def find_json(
     content: bytes, marks: frozenset[str], flat: frozenset[str] = frozenset()
 ) -> JsonText:
-    """The documents of a text: the objects that have a key of `marks`. Other objects, and braces
-    that begin none, are noise. Objects under a key of `flat` are known to hold numbers only, which
-    saves time and changes nothing if it is not true."""
+    """Find the documents of a text: the objects with a key of `marks`. Other objects and text are
+    noise. Objects under a key of `flat` are expected to hold numbers only, which saves time; the
+    result is the same if they do not."""
     if content.startswith(_BOM):
         content = content[len(_BOM) :]
     found = _find_one(content, marks, flat)
@@ -120,13 +119,13 @@ def find_json(
 
 
 def key_path(where: str, key: str) -> str:
-    """The JSON path of a key; a long one is cut."""
+    """Format the JSON path of a key; a long key is cut."""
     key = key if len(key) <= 60 else key[:60] + "..."
     return f"{where}.{key}" if key.isidentifier() else f"{where}[{key!r}]"
 
 
 def _find_one(content: bytes, marks: frozenset[str], flat: frozenset[str]) -> JsonDocument | None:
-    """The text as one document behind some text, if it is that and no key stands twice."""
+    """Read the text as one document behind other text; None if it is not that, or a key repeats."""
     opening = _OPENING_BYTES.search(content)
     if opening is None:
         return None
@@ -136,8 +135,8 @@ def _find_one(content: bytes, marks: frozenset[str], flat: frozenset[str]) -> Js
         document = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return None
-    # orjson keeps the last of two equal keys and says nothing. Each key and each string that is in
-    # the document stands between two quotes of the text; more quotes are of keys that are lost.
+    # orjson keeps the last of two equal keys without an error. Each key and each string that is in
+    # the document is between two quotes of the text; more quotes belong to lost keys.
     quotes = int(np.count_nonzero(np.frombuffer(raw, dtype=np.uint8) == _QUOTE))
     lost = b"\\" in raw or quotes != 2 * _keys_and_strings(document, flat)
     if lost or not marks & document.keys():
@@ -155,8 +154,8 @@ def _joined(parts: Iterator[str]) -> str:
 
 
 def _keys_and_strings(document: dict[str, Any], flat: frozenset[str]) -> int:
-    """At most their true number: the strings in flat objects, which have none, are not counted,
-    since that would take as long as decoding does."""
+    """Count keys and strings. Strings in flat objects, which have none, are not counted: that would
+    take as long as decoding."""
     number = 0
     pending: list[dict[str, Any] | list[Any]] = [document]
     while pending:
@@ -186,7 +185,7 @@ def _keys_and_strings(document: dict[str, Any], flat: frozenset[str]) -> int:
 
 
 class _Repeating(dict[str, Any]):
-    """An object with keys that stand twice in its text."""
+    """An object with repeated keys in its text."""
 
     __slots__ = ("repeated",)
     repeated: dict[str, list[Any]]
@@ -257,12 +256,12 @@ def _find_all(text: str, marks: frozenset[str]) -> JsonText:
 
 
 def _without_half(match: re.Match[str]) -> str:
-    """Half a character as U+FFFD, in as many letters; any other escape as it is."""
+    """Replace half a surrogate pair by U+FFFD, in as many letters; keep any other escape."""
     return "\\ufffd" if match["half"] else match.group()
 
 
 def _as_nan(match: re.Match[str]) -> str:
-    """The word as Python's decoder knows it, of the same length; a string as it is."""
+    """Replace the word by `NaN`, padded to the same length; keep a string."""
     token = match.group()
     return token if token[0] == '"' else "NaN".ljust(len(token))
 
@@ -284,7 +283,7 @@ def _fault(text: str, error: json.JSONDecodeError) -> FormatError:
 
 
 def _repeats(document: dict[str, Any]) -> Iterator[Repeat]:
-    """In the order of the text, but an object's own before those of the objects in it."""
+    """Yield repeated keys in the order of the text, those of an object before those inside it."""
     pending: list[tuple[Any, _Place | None]] = [(document, None)]
     while pending:
         one, above = pending.pop()

@@ -32,8 +32,8 @@ _LINE = re.compile(
 )
 _COLUMNS = range(3, 8)
 _LONGEST_LINE = 512
-# Lines that tell how long an interval is.
-_TELLING = 2000
+# Lines from which the length of an interval is computed.
+_INTERVAL_LINES = 2000
 # A log of `log_unix_epoch` counts from 1970; no job ran for three years.
 _EPOCH_MS = 10**11
 # 11 days of seconds: more windows than that are no one's load, and much memory.
@@ -48,8 +48,8 @@ class Window(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One line; `block` is 0 where the line is of an interval. `columns` counts what stands in
-    it; `priority` says that one of them is written in the way that only fio 3 has."""
+    """One line; `block` is 0 for an interval. `priority`: one of the `columns` has a form that only
+    fio 3 writes."""
 
     number: int
     time_ms: int
@@ -200,13 +200,13 @@ class _Sums:
 def read_log(name: str, content: bytes) -> Log:
     """Adds a log up, in memory that grows with its windows alone. Raises FormatError with the line.
 
-    A line of an interval stands for the time since the line before it, as fio writes one when an
+    A line of an interval covers the time since the line before it, as fio writes one when an
     interval is over. It writes none for an interval without an I/O in the direction
-    (`__add_samples` in stat.c), so after a gap of more than half an interval the line stands for
+    (`__add_samples` in stat.c), so after a gap of more than half an interval the line covers
     one interval, and the gap for none done. With `log_max_value`, of which the file says nothing,
     values are not means but largest ones.
     """
-    head = list(islice(read_lines(name, content), _TELLING))
+    head = list(islice(read_lines(name, content), _INTERVAL_LINES))
     if not head:
         raise FormatError("empty-result", f"{name} is empty", context=("line 1",))
     first = head[0]
@@ -214,7 +214,7 @@ def read_log(name: str, content: bytes) -> Log:
     start_ms = first.time_ms if by_clock else 0
     each_io = first.block > 0
     interval_ms = 0.0 if each_io else _interval_ms(head, start_ms)
-    # Shorter windows than intervals would be one value told twice.
+    # Windows shorter than intervals would repeat one value.
     window_ms = 1000.0 * max(1, math.ceil(0.95 * interval_ms / 1000))
     reader = _Reader(start_ms, interval_ms, window_ms, each_io)
     for line in read_lines(name, content):
@@ -330,7 +330,7 @@ class _Reader:
 
     def _restarts(self, time_ms: int, op: Op, sums: _Sums) -> bool:
         """Another job's lines begin: the time falls back to where jobs begin, or an interval is
-        told twice. A small step back is a clock's."""
+        repeated. A small step back is clock jitter."""
         if not self._each_io and op in self._seen and time_ms == sums.last_ms:
             return True
         begin = max(self._last_ms / 2, 2 * self._first_ms + self._interval_ms / 2)

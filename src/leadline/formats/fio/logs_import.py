@@ -1,7 +1,7 @@
 """Imports fio's logs: `X_iops.1.log`, `X_bw.1.log`, `X_clat_hist.1.log` and so on as one result X.
 
 Whether a latency is in microseconds (fio 2) or nanoseconds (fio 3) no latency log says. It is
-taken where something beside it proves the unit: the width of a histogram log of the same run, or
+used where another file proves the unit: the width of a histogram log of the same run, or
 columns that only fio 3 writes; otherwise there is a note and no latency.
 """
 
@@ -88,10 +88,11 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     jobs: dict[int, list[_File]] = {}
     for file in files:
         jobs.setdefault(file.job, []).append(file)
-    read = {job: _Logs.of(mine) for job, mine in sorted(jobs.items())}
+    read = {job: _Logs.from_files(mine) for job, mine in sorted(jobs.items())}
     directions = {logs.directions for logs in read.values() if logs.directions}
     if len(directions) > 1:
-        # Processes of one job do the same: these are different jobs, which nobody may add up.
+        # Processes of one job have the same load: these are different jobs, which must not be
+        # summed.
         return tuple(_result(f"{stem}.{job}", {job: logs}, notes) for job, logs in read.items())
     return (_result(stem, read, notes),)
 
@@ -105,7 +106,7 @@ class _Logs:
     histogram: HistogramLog | None
 
     @classmethod
-    def of(cls, files: Sequence[_File]) -> _Logs:
+    def from_files(cls, files: Sequence[_File]) -> _Logs:
         logs: dict[str, Log | None] = {}
         histogram = None
         for file in files:
@@ -203,7 +204,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _unit_ns(jobs: Mapping[int, _Logs], notes: list[Note]) -> int | None:
-    """Nanoseconds of a latency log's unit, if anything beside it proves that."""
+    """Return the unit of latency logs in nanoseconds; None where no other file proves it."""
     units = {logs.histogram.unit_ns for logs in jobs.values() if logs.histogram}
     logs = [log for logs in jobs.values() for log in logs.logs.values() if log]
     units |= {1 for log in logs if log.only_fio_3}
@@ -211,11 +212,11 @@ def _unit_ns(jobs: Mapping[int, _Logs], notes: list[Note]) -> int | None:
         return units.pop()
     kinds = sorted({kind for logs in jobs.values() for kind in logs.logs} & set(_LATENCIES))
     if kinds:
-        told = "two versions of fio at once wrote them" if units else "nothing in them tells"
+        reason = "two versions of fio wrote them" if units else "the logs do not show which"
         notes.append(
             _left_out(
                 f"*_{kinds[0]}.*.log",
-                f"latencies ({', '.join(kinds)}): in us (fio 2) or ns (fio 3), {told}",
+                f"latencies ({', '.join(kinds)}): in us (fio 2) or ns (fio 3), {reason}",
             )
         )
     return None
@@ -231,13 +232,13 @@ def _latencies(
     logs = sums[kind]
     found: Mapping[Op, Latency] | None = None
     if unit_ns and all(log.each_io for log in logs):
-        contents = {one.files[kind].name: one.files[kind].content for one in jobs.values()}
+        contents = {job.files[kind].name: job.files[kind].content for job in jobs.values()}
         return fio_log_latency.latencies_of_ios(contents, unit_ns)
     if unit_ns and "iops" in sums:
         found = fio_log_latency.weighted_means(
             {
-                one.files[kind].name: (one.files[kind].content, log, one.files["iops"].content)
-                for one, log in zip(jobs.values(), sums["iops"], strict=True)
+                job.files[kind].name: (job.files[kind].content, log, job.files["iops"].content)
+                for job, log in zip(jobs.values(), sums["iops"], strict=True)
             },
             unit_ns,
         )
@@ -245,7 +246,7 @@ def _latencies(
         "means of intervals, and no IOPS log of the same intervals weighs them: no mean"
         if found is None
         else "the mean is of intervals weighted with their IOPS, not of the last one, which may "
-        "have none; with log_max_value, which is not told, it is of largest values"
+        "have none; with log_max_value, which the logs do not show, it is of maxima"
     )
     notes.append(_left_out(f"*_{kind}.*.log", fact))
     return found or {}
@@ -273,7 +274,7 @@ def _histograms(jobs: Mapping[int, _Logs]) -> Mapping[Op, Latency]:
 
 
 def _notes(jobs: Mapping[int, _Logs]) -> list[Note]:
-    """What the logs do not tell, each fact once however many jobs there are."""
+    """Make the notes on missing information, one per fact for all jobs."""
     found: dict[str, list[str]] = {}
     impossible: list[Note] = []
     inside = silent = 0
@@ -309,11 +310,11 @@ def _notes(jobs: Mapping[int, _Logs]) -> list[Note]:
         fact = f"{silent:,} intervals have no line; they count as without I/O"
         found[fact] = ["the times of the lines"]
     if len(jobs) > 1 or inside > 1:
-        fact = f"{max(len(jobs), inside)} jobs are added up; that they ran at once is not told"
+        fact = f"{max(len(jobs), inside)} jobs are summed; whether they ran at once is unknown"
         found[fact] = ["the names of the logs" if len(jobs) > 1 else "the times of the lines"]
     more = {fact: f" and {len(names) - 1} more" for fact, names in found.items() if len(names) > 1}
-    told = [_left_out(names[0] + more.get(fact, ""), fact) for fact, names in found.items()]
-    return told + impossible
+    notes = [_left_out(names[0] + more.get(fact, ""), fact) for fact, names in found.items()]
+    return notes + impossible
 
 
 def _left_out(where: str, fact: str) -> Note:

@@ -2,7 +2,7 @@
 
 One line per job, fields between semicolons, laid out as `show_thread_status_terse_all` in fio's
 stat.c: head, a block per direction, CPU, depths, latency classes, disks, errors, description.
-KiB, KiB/s, milliseconds and microseconds in every version of fio. It echoes no option, and tells no
+KiB, KiB/s, milliseconds and microseconds in every version of fio. It has no options and no
 number of I/Os.
 """
 
@@ -59,7 +59,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """One direction as it stands in the line."""
+    """One direction of a line."""
 
     kib: int | None
     kib_per_s: int | None
@@ -71,7 +71,7 @@ class _Block:
     percentiles: Mapping[float, float]
 
 
-_Tell = Callable[[NoteKind, str], None]
+_AddNote = Callable[[NoteKind, str], None]
 
 
 class _Fields:
@@ -158,7 +158,7 @@ def _executions(jobs: Sequence[_Job], noise: str) -> list[Result]:
 
     Processes of a job have one line each without group_reporting; two runs in one file look the
     same. fio writes the disks' use of the whole execution into every line of it, so lines of one
-    name and group are processes where that is the same; without it nobody knows.
+    name and group are processes where that is the same; without it this is unknown.
     """
     runs: dict[object, list[_Job]] = {}
     alike = Counter(job.result.name for job in jobs if not job.disks)
@@ -228,7 +228,7 @@ def _job(number: int, raw: bytes, *, last: bool) -> _Job:
         blocks.append(_block(fields, terse, note))
     known = _BLOCKS[min(len(blocks), 2 if terse == "3" else 3)]
     if len(blocks) > len(known):
-        note(NoteKind.LEFT_OUT, "the sum of reads and writes, which fio gives beside them")
+        note(NoteKind.LEFT_OUT, "the sum of reads and writes, which fio writes in addition")
     user, system = fields.number(), fields.number()
     for _ in ("context switches", "major faults", "minor faults"):
         fields.number()
@@ -255,7 +255,7 @@ def _job(number: int, raw: bytes, *, last: bool) -> _Job:
             group=group or 0,
             error=error or first_error,
             options=JobOptions(raw={}, whole=False),
-            job_runtime_s=max((one.runtime_s or 0.0 for one in operations), default=0.0),
+            job_runtime_s=max((entry.runtime_s or 0.0 for entry in operations), default=0.0),
             user_cpu=_over(user, 100),
             system_cpu=_over(system, 100),
             depth_levels={
@@ -270,7 +270,7 @@ def _job(number: int, raw: bytes, *, last: bool) -> _Job:
     )
 
 
-def _block(fields: _Fields, terse: str, note: _Tell) -> _Block:
+def _block(fields: _Fields, terse: str, note: _AddNote) -> _Block:
     kib, kib_per_s = fields.count(), fields.count()
     iops, runtime_ms = fields.count(), fields.count()
     submission, completion = _latency(fields, note), _latency(fields, note)
@@ -301,7 +301,7 @@ def _block(fields: _Fields, terse: str, note: _Tell) -> _Block:
     )
 
 
-def _latency(fields: _Fields, note: _Tell) -> Latency | None:
+def _latency(fields: _Fields, note: _AddNote) -> Latency | None:
     """None where fio did not measure (gtod_reduce, disable_lat): it then writes zeros."""
     least, most, mean, stddev = (fields.number() for _ in range(4))
     if not mean and not most:
@@ -323,26 +323,24 @@ def _over(value: float | None, parts: int) -> float | None:
     return None if value is None else value / parts
 
 
-def _operation(op: Op, block: _Block, version: str, note: _Tell) -> Operation | None:
+def _operation(op: Op, block: _Block, version: str, note: _AddNote) -> Operation | None:
     if not block.kib and not block.iops and not block.completion:
         if block.kib is None or block.iops is None:
             note(NoteKind.IMPOSSIBLE_VALUE, f"the {op.value} figures cannot be")
         return None
     if None in (block.kib, block.kib_per_s, block.iops, block.runtime_ms):
         note(NoteKind.IMPOSSIBLE_VALUE, f"one of the {op.value} figures cannot be")
-    # fio cuts IOPS to whole ones and does not tell how many I/Os there were.
+    # fio cuts IOPS to whole numbers and does not print the number of I/Os.
     iops = float(block.iops) if block.iops else None
     if block.iops is not None and block.iops < 100:
         note(NoteKind.LEFT_OUT, f"{op.value} IOPS are cut to whole ones: {block.iops} and a part")
     kept = {q: value for q, value in block.percentiles.items() if not is_bound(value, version)}
     if len(kept) < len(block.percentiles):
         q = min(set(block.percentiles) - set(kept))
-        note(
-            NoteKind.LEFT_OUT, f"{op.value} percentiles from {q:.2%} on: fio counts no longer ones"
-        )
+        note(NoteKind.LEFT_OUT, f"{op.value} percentiles from {q:.2%} on: above fio's last bucket")
     completion = block.completion
     if completion or kept:
-        # Of total latency under lat_percentiles=1, which is not told and rare.
+        # Of total latency under lat_percentiles=1, which is not printed, and rare.
         completion = replace(completion or Latency(), percentiles=kept)
     return Operation(
         op=op,
@@ -356,7 +354,7 @@ def _operation(op: Op, block: _Block, version: str, note: _Tell) -> Operation | 
     )
 
 
-def _bandwidth(op: Op, block: _Block, note: _Tell) -> float | None:
+def _bandwidth(op: Op, block: _Block, note: _AddNote) -> float | None:
     """Bytes by runtime, fio's own definition: what is printed is that, cut to whole KiB/s."""
     if not block.kib or not block.runtime_ms or block.kib_per_s is None:
         return None if not block.kib_per_s else float(block.kib_per_s * _KIB)
@@ -372,7 +370,7 @@ def _bandwidth(op: Op, block: _Block, note: _Tell) -> float | None:
 
 
 def _disks(rest: list[str]) -> tuple[tuple[DiskUse, ...], list[str]]:
-    """The disks' use at the end of a line, and what stands behind it."""
+    """Parse the disk utilisation at the end of a line; return the rest behind it."""
     disks: list[DiskUse] = []
     start = 0
     while len(rest) - start >= _DISK:

@@ -18,11 +18,6 @@ from leadline.formats.result import (
 )
 from leadline.metrics import Op
 
-# What single lines of fio's normal output say: figures with their units, all in base units.
-#  fio 2 writes `K`, `M`, `G` before `B` for powers of 1024 (of 1000 only with kb_base=1000, which
-# the text does not tell); fio 3 writes `Ki` ... for powers of 1024 and `k`, `M` ... for powers of
-# 1000. Figures are rounded to four to six digits.
-
 _NUMBER = r"\d{1,18}(?:\.\d{1,9})?"
 _SIZE = re.compile(rf"({_NUMBER})([KkMGTPE]?)(i?)(B|bit|)(?:/s)?")
 _SCALED = re.compile(rf"({_NUMBER})([KkMGTPE]?)")
@@ -81,19 +76,19 @@ KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a line before the run tells of a job, the `number`th from 0. `block_size_told`: it is
-    among the options, as it is neither rounded nor of an odd form."""
+    """The header line of a job, the `number`th from 0. `has_block_size`: the options include it; it
+    is neither rounded nor of an unknown form."""
 
     number: int
     name: str
     group: int
     options: Mapping[str, str]
-    block_size_told: bool
+    has_block_size: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issued:
-    """I/Os by read, write, trim, as `issued` tells them."""
+    """I/Os of reads, writes and trims of the line `issued`."""
 
     total: tuple[int, ...]
     short: tuple[int, ...]
@@ -124,12 +119,12 @@ def parse_header(match: re.Match[str], *, number: int) -> Header:
         name=match["name"].strip(),
         group=int(match["group"]),
         options=options | sizes,
-        block_size_told=bool(sizes),
+        has_block_size=bool(sizes),
     )
 
 
 def _block_size(text: str, rw: str) -> dict[str, str]:
-    """fio's `bs` or `bsrange` in bytes; empty where a figure is rounded, hence not exact."""
+    """fio's `bs` or `bsrange` in bytes; empty where it is rounded."""
     ranges = []
     for ends in _BLOCK.findall(text):
         # fio 3 writes the unit, `4096B` or `64.0KiB`; fio 2 does not: `4096` or `64K`.
@@ -145,7 +140,7 @@ def _block_size(text: str, rw: str) -> dict[str, str]:
         ranges.append((int(low), int(high)))
     if not 1 <= len(ranges) <= 3:
         return {}
-    used = [one for one, op in zip(ranges, ("read", "write", "trim"), strict=False) if op in rw]
+    used = [entry for entry, op in zip(ranges, ("read", "write", "trim"), strict=False) if op in rw]
     if rw in ("rw", "randrw"):
         used = ranges[:2]
     if len(set(used)) == 1:

@@ -99,7 +99,7 @@ class Block:
     issued: Issued | None = None
     notes: list[Note] = field(default_factory=list)
 
-    def tell(self, kind: NoteKind, number: int, fact: str) -> None:
+    def note(self, kind: NoteKind, number: int, fact: str) -> None:
         if len(self.notes) < _MOST_NOTES:
             self.notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
 
@@ -122,8 +122,8 @@ class Execution:
     last_line: int = 1
 
     def keep(self, text: str) -> None:
-        """Noise, never more than somebody would read; what fio says of itself (why the run ended)
-        finds room behind that of others."""
+        """Keep a line as noise, up to a limit, which is higher for messages of fio (why the run
+        ended)."""
         if self.held < _MOST_NOISE * (2 if "fio: " in text else 1):
             self.noise.append(text[:_LONGEST_LINE])
             self.held += len(self.noise[-1])
@@ -132,7 +132,7 @@ class Execution:
 def executions(content: bytes) -> Iterator[Execution]:
     run = Execution()
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        # A progress line is overwritten: what counts stands behind the last carriage return.
+        # A progress line is overwritten: only the text behind the last carriage return counts.
         text = raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
         if not text.strip():
             continue
@@ -159,8 +159,8 @@ def _identity(job: re.Match[str]) -> tuple[str, int, str]:
 
 
 def _another_run(run: Execution, job: re.Match[str]) -> bool:
-    """A job behind the summary is another execution's, unless fio has told of it before: it does
-    so again and again under --status-interval."""
+    """Test whether a job begins another execution: it follows the summary, and is new. Under
+    --status-interval fio prints the same jobs again."""
     return run.summed_up and _identity(job) not in run.blocks
 
 
@@ -169,8 +169,8 @@ def _open_block(run: Execution, number: int, job: re.Match[str]) -> None:
     block = Block(number, name, group, int(job["jobs"]), int(job["error"]), pid)
     earlier = run.blocks.pop((name, group, pid), None)
     if earlier:
-        fact = f"the job stands in line {earlier.line}, too: the last one counts"
-        block.tell(NoteKind.LEFT_OUT, number, fact)
+        fact = f"the job is also in line {earlier.line}; the last one is used"
+        block.note(NoteKind.LEFT_OUT, number, fact)
         run.summed_up = False
         run.disks.clear()
     run.blocks[name, group, pid] = run.open = block
@@ -203,15 +203,15 @@ def _take_in_block(block: Block, number: int, text: str) -> bool:
         block.percentiles_of = ""
         if match["kind"] == "sync":
             block.at = None
-            block.tell(NoteKind.LEFT_OUT, number, "latencies of fsync and the like")
+            block.note(NoteKind.LEFT_OUT, number, "latencies of fsync and the like")
         elif block.at:
             block.at.latencies[match["kind"]] = parse_latency(match)
     elif match := PERCENTILES.fullmatch(text):
         block.percentiles_of, block.percentile_unit = match["kind"], match["unit"]
     elif PERCENTILE_ROW.fullmatch(text):
         if block.at and block.percentiles_of:
-            told = block.at.percentiles.setdefault(block.percentiles_of, {})
-            told |= parse_percentiles(text, block.percentile_unit)
+            values = block.at.percentiles.setdefault(block.percentiles_of, {})
+            values |= parse_percentiles(text, block.percentile_unit)
     elif match := CPU.fullmatch(text):
         block.cpu = float(match.group(1)) / 100, float(match.group(2)) / 100
     elif match := DEPTHS.fullmatch(text):
@@ -223,7 +223,7 @@ def _take_in_block(block: Block, number: int, text: str) -> bool:
         if not text[0].isspace():
             return False
         block.percentiles_of = ""
-        block.tell(NoteKind.UNKNOWN_FIELD, number, f"not understood: {text.strip()[:60]!r}")
+        block.note(NoteKind.UNKNOWN_FIELD, number, f"not understood: {text.strip()[:60]!r}")
     return True
 
 
@@ -231,9 +231,9 @@ def _direction(block: Block, number: int, match: re.Match[str], *, old: bool) ->
     op = OPS[match["op"]]
     block.percentiles_of = ""
     if op is Op.TOTAL and block.directions:
-        # unified_rw_reporting=both: the sum of what stands above (and 0 in fio 3.33).
+        # unified_rw_reporting=both: the sum of the above (and 0 in fio 3.33).
         block.at = None
-        block.tell(NoteKind.LEFT_OUT, number, "the sum of reads and writes beside them")
+        block.note(NoteKind.LEFT_OUT, number, "the sum of reads and writes, which are read")
         return
     block.at = Direction(
         op=op,
@@ -244,12 +244,12 @@ def _direction(block: Block, number: int, match: re.Match[str], *, old: bool) ->
         runtime_ms=int(match["runtime"]),
     )
     if None in (block.at.iops, block.at.bandwidth_bps, block.at.io_bytes):
-        block.tell(
+        block.note(
             NoteKind.UNKNOWN_FIELD, number, f"not understood: {match.group().strip()[:80]!r}"
         )
-    if any(one.op is op for one in block.directions):
-        block.tell(NoteKind.REPEATED_FIELD, number, f"{op.value} a second time: the last counts")
-        block.directions = [one for one in block.directions if one.op is not op]
+    if any(direction.op is op for direction in block.directions):
+        block.note(NoteKind.REPEATED_FIELD, number, f"{op.value} a second time; the last is used")
+        block.directions = [direction for direction in block.directions if direction.op is not op]
     block.directions.append(block.at)
 
 
@@ -259,7 +259,7 @@ _ALL = "All clients"
 # What a rounded figure may be off: half of the last of three digits, and a whole one cut off.
 _ROUNDED = 0.006
 _EXACT_DIGITS = 4
-# Where directions stand in lists of three.
+# The position of each direction in lists of three.
 _PLACES = {Op.READ: 0, Op.WRITE: 1, Op.TRIM: 2}
 
 
@@ -289,14 +289,14 @@ def _results(run: Execution) -> Iterator[Result]:
             run.notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact="the sum of clients"))
         else:
             groups.setdefault((block.group, block.name), []).append(block)
-    told = _Told.of(run)
+    headers = _Headers.from_run(run)
     made: dict[tuple[int, str], tuple[JobResult, ...]] = {}
     notes: dict[tuple[int, str], list[Note]] = {}
     for key, blocks in groups.items():
         if any(block.issued is None for block in blocks):
             continue
         notes[key] = [*run.notes, *(note for block in blocks for note in block.notes)]
-        options = told.options(blocks, notes[key])
+        options = headers.options(blocks, notes[key])
         made[key] = tuple(_job(block, options, run.version, notes[key]) for block in blocks)
     every = tuple(job for jobs in made.values() for job in jobs)
     together = _output(run, every, ()) if len(made) > 1 else None
@@ -308,7 +308,7 @@ def _results(run: Execution) -> Iterator[Result]:
             tool="fio",
             together=together if whole else None,
         )
-    for header in told.silent():
+    for header in headers.silent():
         yield Result(
             workload=header.name,
             output=FormatError(
@@ -347,10 +347,10 @@ class _Section:
     options: Mapping[str, str]
     count: int
     number: int | None
-    block_size_told: bool
+    has_block_size: bool
 
     @classmethod
-    def of(cls, headers: Sequence[Header]) -> _Section:
+    def from_headers(cls, headers: Sequence[Header]) -> _Section:
         shared = set(headers[0].options.items()) if headers else set()
         for header in headers[1:]:
             shared &= header.options.items()
@@ -358,14 +358,14 @@ class _Section:
             options=dict(shared),
             count=len(headers),
             number=headers[0].number if len(headers) == 1 else None,
-            block_size_told=all(header.block_size_told for header in headers),
+            has_block_size=all(header.has_block_size for header in headers),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What the headers tell of an execution, by group and name. `merged`: groups in which a block
-    stands for several sections, as group_reporting makes of those that no stonewall parts."""
+class _Headers:
+    """The headers of an execution, by group and name. `merged`: groups in which one block reports
+    several sections, as group_reporting does for sections without a stonewall between them."""
 
     run: Execution
     headers: Mapping[int, Mapping[str, Sequence[Header]]]
@@ -373,7 +373,7 @@ class _Told:
     merged: Mapping[int, _Section]
 
     @classmethod
-    def of(cls, run: Execution) -> _Told:
+    def from_run(cls, run: Execution) -> _Headers:
         headers: dict[int, dict[str, list[Header]]] = {}
         for header in run.headers.values():
             headers.setdefault(header.group, {}).setdefault(header.name, []).append(header)
@@ -386,7 +386,7 @@ class _Told:
             headers=headers,
             names={group: frozenset(found) for group, found in names.items()},
             merged={
-                group: _Section.of(
+                group: _Section.from_headers(
                     [header for found in headers[group].values() for header in found]
                 )
                 for group in grouped & headers.keys()
@@ -395,24 +395,25 @@ class _Told:
         )
 
     def silent(self) -> Iterator[Header]:
-        """Jobs that a header names and no block tells of."""
+        """Yield the headers of jobs without a block."""
         for group, found in self.headers.items():
-            told = self.names.get(group, frozenset())
+            reported = self.names.get(group, frozenset())
             for name, headers in found.items():
-                if group not in self.merged and name not in told:
+                if group not in self.merged and name not in reported:
                     yield from headers
 
     def options(self, blocks: Sequence[Block], notes: list[Note]) -> JobOptions:
-        """What the header tells. Sections that fio reports as one keep only what they share."""
+        """Make the options of a job from its header. Sections that fio reports as one keep only
+        shared options."""
         group, name, jobs = blocks[0].group, blocks[0].name, blocks[0].jobs
         section = self.merged.get(group)
         if section is None:
-            section = _Section.of(self.headers.get(group, {}).get(name, ()))
+            section = _Section.from_headers(self.headers.get(group, {}).get(name, ()))
         where = f"line {blocks[0].line}"
         if section.count > 1:
             fact = f"{section.count} sections are reported as one: only shared options count"
             notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
-        if not section.block_size_told:
+        if not section.has_block_size:
             fact = "the block size, which is rounded or of a form not known"
             notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
         raw = dict(section.options)
@@ -420,14 +421,14 @@ class _Told:
         if numjobs:
             raw["numjobs"] = str(numjobs)
         if jobs > 1:
-            # A block stands for several jobs only with it.
+            # A block reports several jobs only with it.
             raw["group_reporting"] = "1"
         return JobOptions(raw=raw, whole=False)
 
     def _numjobs(self, header: int | None, jobs: int) -> int | None:
         """fio writes `...` behind the header of a job that it clones, and how many processes it
         starts in all: the clones' number is known if one job alone is cloned. Without that it is
-        the number of jobs in a block that stands for the group's one section."""
+        the number of jobs in a block of the group's only section."""
         if header is None:
             return None
         if header not in self.run.cloned:
@@ -445,53 +446,59 @@ def _job(block: Block, options: JobOptions, version: str, notes: list[Note]) -> 
         group=block.group,
         error=block.error,
         options=options,
-        job_runtime_s=max((one.runtime_ms for one in block.directions), default=0) / 1000,
+        job_runtime_s=max((direction.runtime_ms for direction in block.directions), default=0)
+        / 1000,
         user_cpu=block.cpu[0] if block.cpu else None,
         system_cpu=block.cpu[1] if block.cpu else None,
         depth_levels=block.levels,
         operations=tuple(
-            _operation(block, one, options, version, notes) for one in block.directions
+            _operation(block, direction, options, version, notes) for direction in block.directions
         ),
     )
 
 
 def _operation(
-    block: Block, one: Direction, options: JobOptions, version: str, notes: list[Note]
+    block: Block, direction: Direction, options: JobOptions, version: str, notes: list[Note]
 ) -> Operation:
     assert block.issued is not None
     total, short, dropped = (
-        _of(counts, one.op)
+        _direction_count(counts, direction.op)
         for counts in (block.issued.total, block.issued.short, block.issued.dropped)
     )
-    iops = one.iops
-    if total is not None and one.runtime_ms:
-        exact = total * 1000 / one.runtime_ms
+    iops = direction.iops
+    if total is not None and direction.runtime_ms:
+        exact = total * 1000 / direction.runtime_ms
         if _agree(exact, iops):
             iops = exact
         else:
-            fact = f"{one.op.value} IOPS are {iops:g}, and {total} in {one.runtime_ms} ms {exact:g}"
+            fact = (
+                f"{direction.op.value} IOPS are {iops:g}, and {total} in "
+                f"{direction.runtime_ms} ms {exact:g}"
+            )
             where = f"line {block.line}"
             notes.append(Note(kind=NoteKind.IMPOSSIBLE_VALUE, where=where, fact=fact))
-    io_bytes = _io_bytes(one, total, options)
-    bandwidth_bps = one.bandwidth_bps
-    if io_bytes is not None and one.runtime_ms:
-        exact = io_bytes * 1000 / one.runtime_ms
+    io_bytes = _io_bytes(direction, total, options)
+    bandwidth_bps = direction.bandwidth_bps
+    if io_bytes is not None and direction.runtime_ms:
+        exact = io_bytes * 1000 / direction.runtime_ms
         bandwidth_bps = exact if _agree(exact, bandwidth_bps) else bandwidth_bps
-    latencies: dict[str, Latency] = dict(one.latencies)
-    for kind, told in one.percentiles.items():
-        kept = {q: value for q, value in told.items() if not is_bound(value, version)}
-        if len(kept) < len(told):
-            q = min(set(told) - set(kept))
-            fact = f"{one.op.value} {kind} percentiles from {q:.2%} on: fio counts no longer ones"
+    latencies: dict[str, Latency] = dict(direction.latencies)
+    for kind, values in direction.percentiles.items():
+        kept = {q: value for q, value in values.items() if not is_bound(value, version)}
+        if len(kept) < len(values):
+            q = min(set(values) - set(kept))
+            fact = (
+                f"{direction.op.value} {kind} percentiles from {q:.2%} on: above fio's last bucket"
+            )
             notes.append(Note(kind=NoteKind.LEFT_OUT, where=f"line {block.line}", fact=fact))
         latencies[kind] = replace(latencies.get(kind, Latency()), percentiles=kept)
     return Operation(
-        op=one.op,
+        op=direction.op,
         iops=iops,
         bandwidth_bps=bandwidth_bps,
         total_ios=total,
         io_bytes=io_bytes,
-        runtime_s=one.runtime_ms / 1000,
+        runtime_s=direction.runtime_ms / 1000,
         short_ios=short or 0,
         dropped_ios=dropped or 0,
         submission=latencies.get("slat"),
@@ -504,19 +511,23 @@ def _agree(exact: float, printed: float | None) -> bool:
     return printed is None or abs(exact - printed) <= 1 + _ROUNDED * printed
 
 
-def _io_bytes(one: Direction, total: int | None, options: JobOptions) -> int | None:
+def _io_bytes(direction: Direction, total: int | None, options: JobOptions) -> int | None:
     """Exact where all I/Os have one size; as printed where rounding does not matter (1.00GiB is
     off by up to 0.5 %)."""
     sizes = options.text("bs").split(",")
-    place = 0 if len(sizes) == 1 else _PLACES.get(one.op, len(sizes))
+    place = 0 if len(sizes) == 1 else _PLACES.get(direction.op, len(sizes))
     if total is not None and place < len(sizes) and sizes[place].isdigit():
         exact = total * int(sizes[place])
-        if _agree(exact, one.io_bytes):
+        if _agree(exact, direction.io_bytes):
             return exact
-    return None if one.io_bytes is None or one.io_digits < _EXACT_DIGITS else round(one.io_bytes)
+    return (
+        None
+        if direction.io_bytes is None or direction.io_digits < _EXACT_DIGITS
+        else round(direction.io_bytes)
+    )
 
 
-def _of(counts: tuple[int, ...], op: Op) -> int | None:
+def _direction_count(counts: tuple[int, ...], op: Op) -> int | None:
     if op is Op.TOTAL:
         return sum(counts[:3])
     place = _PLACES[op]

@@ -31,7 +31,7 @@ _LARGEST_CONFIG: Final = 256 << 10
 _FIO_JSON: Final = b'"fio version"'
 _RADOS_TEXT: Final = b"Total time run"
 _FIO_TEXT = re.compile(rb"\(groupid=\d+, jobs=\d+\)")
-# The last folder of a rados bench, in fio's words; only it tells `rand` from `seq`.
+# The last folder of a rados bench, in fio's words; only it distinguishes `rand` from `seq`.
 _RADOS_MODES: Final = {"prefill": "write", "write": "write", "seq": "read", "rand": "randread"}
 _OPTIONS: Final = {"op_size": "bs", "concurrent_ops": "iodepth", "iodepth": "iodepth"}
 
@@ -61,12 +61,14 @@ def read_cbt(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     notes: list[Note] = []
     target = _pool_profile(contents, notes)
     parts: list[tuple[_Output, EngineOutput]] = []
-    for one in outputs:
+    for output in outputs:
         try:
-            parts.append((one, _parsed(one)))
+            parts.append((output, _parsed(output)))
         except FormatError as error:
-            told = FormatError(error.condition, error.fact, context=(one.name, *error.context))
-            return (Result(workload=_workload(folders), output=told, target=target, tool=TOOL),)
+            refused = FormatError(
+                error.condition, error.fact, context=(output.name, *error.context)
+            )
+            return (Result(workload=_workload(folders), output=refused, target=target, tool=TOOL),)
     return (
         Result(
             workload=_workload(folders),
@@ -118,7 +120,7 @@ def _parsed(output: _Output) -> EngineOutput:
     elif _RADOS_TEXT in content:
         raise FormatError(
             "unreadable-result",
-            "CBT's extract of a rados bench lacks its seconds; output.N.HOST beside it is read",
+            "CBT's extract of a rados bench lacks its seconds; output.N.HOST next to it is read",
         )
     else:
         raise FormatError(
@@ -143,7 +145,7 @@ def _parsed(output: _Output) -> EngineOutput:
 def _joined(
     parts: Sequence[tuple[_Output, EngineOutput]], folders: Sequence[str], notes: list[Note]
 ) -> EngineOutput:
-    versions = list(dict.fromkeys(told.version for _, told in parts))
+    versions = list(dict.fromkeys(parsed.version for _, parsed in parts))
     if len(versions) > 1:
         notes.append(
             Note(
@@ -152,22 +154,22 @@ def _joined(
                 fact=f"the clients have different versions: {', '.join(versions)[:200]}",
             )
         )
-    for output, told in parts:
-        notes += [replace(note, where=f"{output.name}: {note.where}") for note in told.notes]
-    starts = [told.timestamp_s for _, told in parts if told.timestamp_s is not None]
+    for output, parsed in parts:
+        notes += [replace(note, where=f"{output.name}: {note.where}") for note in parsed.notes]
+    starts = [parsed.timestamp_s for _, parsed in parts if parsed.timestamp_s is not None]
     return EngineOutput(
         version=versions[0],
         timestamp_s=min(starts) if starts else None,
-        noise="\n".join(told.noise for _, told in parts if told.noise),
+        noise="\n".join(parsed.noise for _, parsed in parts if parsed.noise),
         jobs=tuple(
             replace(job, host=output.host, options=_options(job.options, folders))
-            for output, told in parts
-            for job in told.jobs
+            for output, parsed in parts
+            for job in parsed.jobs
         ),
         disks=tuple(
             replace(disk, name=f"{output.host}:{disk.name}") if output.host else disk
-            for output, told in parts
-            for disk in told.disks
+            for output, parsed in parts
+            for disk in parsed.disks
         ),
         notes=tuple(notes),
     )
@@ -200,7 +202,7 @@ def _workload(folders: Sequence[str]) -> str:
 
 
 def _pool_profile(contents: Mapping[str, bytes], notes: list[Note]) -> str:
-    """What the benchmark's configuration says that it ran on; empty where it does not tell."""
+    """Read the pool profile of the benchmark's configuration; empty where unknown."""
     for name, content in contents.items():
         if name.rpartition("/")[2] != _CONFIG:
             continue
@@ -247,7 +249,7 @@ def _recognises(name: str, head: bytes) -> bool:
         return False
     if found["json"]:
         return True
-    return any(_DIGEST.fullmatch(one) or _PARAMETER.fullmatch(one) for one in folders)
+    return any(_DIGEST.fullmatch(folder) or _PARAMETER.fullmatch(folder) for folder in folders)
 
 
 IMPORTER = Importer(

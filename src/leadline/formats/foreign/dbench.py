@@ -3,7 +3,7 @@
 Each figure is cut by grep out of the text of a fio run of its own, so that each test becomes a
 result. dbench gives fio `--gtod_reduce=1` in all but the two latency tests, which run at depth 4.
 Its grep is why a latency may be empty (fio printed another unit than it looked for), and where the
-unit stands in the heading it is dbench's word, not fio's (docker-entrypoint.sh).
+unit is in the heading it is dbench's word, not fio's (docker-entrypoint.sh).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _summary(lines: Sequence[str], start: int, end: int, target: str) -> list[Re
                     "unreadable-result",
                     f"{line[:80]!r} is no line of dbench's summary"
                     if results is None
-                    else f"{heading!r} stands twice in one summary",
+                    else f"{heading!r} is repeated in one summary",
                     context=(where,),
                 )
             break
@@ -153,7 +153,8 @@ def _summary(lines: Sequence[str], start: int, end: int, target: str) -> list[Re
             "truncated-result", "dbench's summary has no figures", context=(f"line {start}",)
         )
     return [
-        Result(workload=one.workload, output=one.output, target=target, tool=TOOL) for one in found
+        Result(workload=entry.workload, output=entry.output, target=target, tool=TOOL)
+        for entry in found
     ]
 
 
@@ -205,7 +206,7 @@ def _banded(test: _Test, op: Op, text: str, where: str) -> Result:
             NoteKind.LEFT_OUT,
             where,
             f"{test.name} is {text}, which is of 1024 in fio 2 and of 1000 in fio 3; dbench does "
-            "not tell which it was",
+            "not print the version of fio",
         )
         value = None
     else:
@@ -223,7 +224,7 @@ def _late(test: _Test, op: Op, text: str, unit: str, where: str) -> Result:
 def _scaled(
     figures: Figures, test: _Test, text: str, units: Mapping[str, float], where: str
 ) -> float | None:
-    """A figure with its unit behind it. An empty one is told of, and left out."""
+    """A figure with its unit behind it. An empty one is left out, with a note."""
     if not text:
         figures.note(NoteKind.LEFT_OUT, where, f"dbench printed nothing for {test.name}")
         return None
@@ -251,12 +252,12 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
         first, *others = parse_dbench(content)
         if _QUOTED in content and isinstance(first.output, EngineOutput):
             line = content.count(b"\n", 0, content.index(_QUOTED)) + 1
-            beside = Note(
+            note = Note(
                 kind=NoteKind.LEFT_OUT,
                 where=f"line {line}",
-                fact="output of fio itself, beside the summary; import it from a file of its own",
+                fact="output of fio next to the summary; import it from a file of its own",
             )
-            output = replace(first.output, notes=(*first.output.notes, beside))
+            output = replace(first.output, notes=(*first.output.notes, note))
             first = replace(first, output=output)
         results += [first, *others]
     return tuple(results)

@@ -97,7 +97,7 @@ def parse_elbencho(content: bytes) -> tuple[Result, ...]:
     elif any(line.startswith(_TEXT) for line in lines):
         raise FormatError(
             "unreadable-result",
-            "elbencho's text for people tells neither block size nor threads; "
+            "elbencho's text for people has neither block size nor threads; "
             "its --csvfile or --jsonfile does",
             context=(f"line {first + 1}",),
         )
@@ -260,7 +260,7 @@ def _results(phases: Sequence[_Phase]) -> tuple[Result, ...]:
 
 def _ops(phase: _Phase) -> tuple[Op, ...]:
     """The directions of the main figures and of the `rwmix read` ones; empty for a phase that
-    does no I/O on storage, such as NETBENCH. Behind `+` stand options (`WRITE+r`)."""
+    does no I/O on storage, such as NETBENCH. Options follow a `+` (`WRITE+r`)."""
     kind = phase.operation.partition("+")[0]
     if kind == "READ":
         return (Op.READ,)
@@ -288,7 +288,7 @@ def _result(name: str, phase: _Phase, figures: Figures) -> Result:
         options=_options(phase, ops, figures),
         job_runtime_s=runtime_s or 0.0,
         # Reads first, as everywhere.
-        operations=tuple(sorted(operations, key=lambda one: one.op is not Op.READ)),
+        operations=tuple(sorted(operations, key=lambda entry: entry.op is not Op.READ)),
     )
     output = EngineOutput(
         version=f"{TOOL} {phase.version}".strip(), jobs=(job,), notes=tuple(figures.notes)
@@ -316,7 +316,7 @@ def _operation(
 
 def _options(phase: _Phase, ops: Sequence[Op], figures: Figures) -> JobOptions:
     """What the record echoes. Threads are per host, I/O depth is per thread; the figures are of
-    all threads. elbencho's I/O engine depends on depth and path, and is not told."""
+    all threads. elbencho's I/O engine depends on depth and path, and is not printed."""
     given = phase.parameters
 
     def count(name: str) -> int | None:

@@ -50,7 +50,7 @@ _COLUMNS = re.compile(r"\S+ +vs +\S+ +: +Change")
 _UNIT = r"(?:KiB/sec|ns)?"
 _PAIR = re.compile(rf"(?P<read>[^\s/]*)\s*{_UNIT}\s*/\s*(?P<write>[^\s/]*)\s*{_UNIT}")
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
-# What stands at the start of a line that is quoted, or indented by more than the table needs.
+# The start of a quoted or indented line.
 _QUOTE = re.compile(r"[\s>|]*")
 # kbench's name for its output if none is given: it says nothing of what was measured.
 _NAMELESS: Final = frozenset({"test_device", "./test_device"})
@@ -259,7 +259,7 @@ def _take(table: _Table, cells: str, kind: _Kind, random: bool, op: str | None, 
                 table.figures.note(
                     NoteKind.REPEATED_FIELD,
                     f"line {line}",
-                    f"{one.test} stands here again; the first figure is taken",
+                    f"{one.test} is repeated; the first value is used",
                 )
             else:
                 table.cells.append(one)
@@ -333,7 +333,7 @@ def _output(table: _Table, cell: _Cell, *, with_notes: bool) -> EngineOutput:
         figures.note(
             NoteKind.LEFT_OUT,
             _at(cell.line),
-            "the table does not tell the depth of its latency test: 4 until 14 December 2021, 1 "
+            "the table does not show the depth of its latency test: 4 until 14 December 2021, 1 "
             "since",
         )
     operation = Operation(
@@ -355,7 +355,7 @@ def _output(table: _Table, cell: _Cell, *, with_notes: bool) -> EngineOutput:
 
 def _options(table: _Table, cell: _Cell) -> JobOptions:
     """What kbench's job files always say (fio/common-include.fio, fio/quick-include.fio), and the
-    size that the table tells."""
+    size of the table."""
     raw = {
         "rw": ("rand" if cell.random else "") + cell.op.value,
         "bs": "128k" if cell.kind is _Kind.BANDWIDTH else "4k",

@@ -54,7 +54,7 @@ def parse_kubestr_json(content: bytes) -> tuple[Result, ...]:
             raw = _mapping(test["Raw"], f"{where}.Raw")
             found += _run(raw, f"{where}.Raw")
     if not found:
-        raise FormatError("empty-result", "kubestr tells of no fio run in this file")
+        raise FormatError("empty-result", "there is no fio run of kubestr in this file")
     return tuple(found)
 
 
@@ -140,9 +140,9 @@ def _run(raw: Mapping[str, Any], where: str) -> list[Result]:
     together = output(tuple(jobs), notes)
     found: list[Result] = []
     for number, job in enumerate(jobs):
-        told: EngineOutput | FormatError = output((job,), notes if number == 0 else ())
+        selected: EngineOutput | FormatError = output((job,), notes if number == 0 else ())
         if not job.operations:
-            told = FormatError(
+            selected = FormatError(
                 "empty-result",
                 f"the job {job.name!r} did no I/O",
                 context=(f"{where}.result.jobs[{number}]",),
@@ -150,7 +150,7 @@ def _run(raw: Mapping[str, Any], where: str) -> list[Result]:
         found.append(
             Result(
                 workload=job.name,
-                output=told,
+                output=selected,
                 target=str(metadata.get("name", "")),
                 tool=_TOOL,
                 together=together if len(jobs) > 1 else None,

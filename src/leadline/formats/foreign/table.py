@@ -5,7 +5,7 @@
 
 Columns may be in any order and are separated by commas, semicolons or tabs; a blank cell is not
 published. Latencies are total ones in milliseconds, bandwidth is MiB/s. Rows of one cluster,
-target, workload and load that tell of different operations are one result; a second row of the same
+target, workload and load with different operations are one result; a second row of the same
 operation is another trial, as a column `trial` (or `repeat`) says outright. A column `label:KEY`
 says what sets the row's target apart from others (`label:cores`).
 """
@@ -101,14 +101,14 @@ def read_table(content: bytes) -> tuple[Result, ...]:
         row = _row(line, cells, columns, cut=line == cut_line)
         op = _op(row)
         labels.take(row)
-        told = [row.cells[key] for key in _TRIAL if key in row.cells]
+        given = [row.cells[key] for key in _TRIAL if key in row.cells]
         key = (*row.load, op.value)
-        met[key] += not told
-        trial = trials.setdefault((*row.load, *(told or ("", str(met[key])))), {})
+        met[key] += not given
+        trial = trials.setdefault((*row.load, *(given or ("", str(met[key])))), {})
         if op in trial:
             raise FormatError(
                 "unreadable-result",
-                f"line {line}: trial {told[0][:60]!r} has a {op.value} row already, on line "
+                f"line {line}: trial {given[0][:60]!r} has a {op.value} row already, on line "
                 f"{trial[op].line}",
             )
         trial[op] = row
@@ -134,7 +134,7 @@ def _text(content: bytes) -> str:
 
 def _separator(head: str) -> str:
     """The one that splits the head into the most columns that are known."""
-    return max(_SEPARATORS, key=lambda one: len(_KNOWN & _heads(head.split(one))))
+    return max(_SEPARATORS, key=lambda entry: len(_KNOWN & _heads(head.split(entry))))
 
 
 def _heads(cells: Sequence[str]) -> set[str]:
@@ -199,7 +199,9 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
         for number, column in enumerate(columns, start=1)
         if column and column not in _KNOWN and not column.startswith(_LABEL)
     ]
-    nameless = next((one for one in columns if one.startswith(_LABEL) and not _key(one)), None)
+    nameless = next(
+        (entry for entry in columns if entry.startswith(_LABEL) and not _key(entry)), None
+    )
     if nameless:
         raise FormatError(
             "unreadable-result",
@@ -209,7 +211,7 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
 
 
 def _nearest(missing: str, columns: Sequence[str]) -> str:
-    near = difflib.get_close_matches(missing, [one[:60] for one in columns if one], n=1)
+    near = difflib.get_close_matches(missing, [column[:60] for column in columns if column], n=1)
     return f"{missing}: " + (f"the nearest column is {near[0]!r}" if near else "none is like it")
 
 
@@ -226,20 +228,22 @@ def _row(line: int, cells: Sequence[str], columns: Sequence[str], *, cut: bool) 
             f"line {line} has {len(cells)} cells and the head {len(columns)} columns",
             context=(f"it says: {','.join(cells)[:160]!r}",),
         )
-    told = {
+    values = {
         column or f"column {number}": cell.strip()
         for number, (column, cell) in enumerate(zip(columns, cells, strict=False), start=1)
         if cell.strip()
     }
-    nameless = next((key for key in told if key.startswith("column ") and key not in columns), None)
+    nameless = next(
+        (key for key in values if key.startswith("column ") and key not in columns), None
+    )
     if nameless:
         raise FormatError(
             "unreadable-result", f"line {line}: {nameless} has a value and its head no name"
         )
     for key in _NEEDED:
-        if key not in told:
+        if key not in values:
             raise FormatError("unreadable-result", f"line {line}: the column {key!r} is blank")
-    return _Row(line=line, cells=told)
+    return _Row(line=line, cells=values)
 
 
 def _op(row: _Row) -> Op:
@@ -257,20 +261,20 @@ def _bad(row: _Row, column: str, expected: str) -> FormatError:
 
 
 def _key(column: str) -> str:
-    """The label that a column tells; empty where it is none, or no word that a plan could hold."""
+    """Return the label of a column; empty for other columns and for a word that no plan accepts."""
     key = column.removeprefix(_LABEL).strip() if column.startswith(_LABEL) else ""
     return key if _LABEL_WORD.fullmatch(key) else ""
 
 
 class _Labels:
-    """What the rows say of their targets, which is the same in all rows of one."""
+    """Labels of targets, which are equal in all rows of one target."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str], dict[str, tuple[str, int]]] = {}
+        self._values: dict[tuple[str, str], dict[str, tuple[str, int]]] = {}
 
     def take(self, row: _Row) -> None:
-        """Raises FormatError for a label that another row of the target tells otherwise."""
-        of_target = self._told.setdefault(_whose(row), {})
+        """Raises FormatError for a label that differs in another row of the target."""
+        of_target = self._values.setdefault(_whose(row), {})
         for column, value in row.cells.items():
             key = _key(column)
             if not key:
@@ -286,8 +290,8 @@ class _Labels:
                     context=("labels are a target's: give what differs names of its own",),
                 )
 
-    def of(self, row: _Row) -> dict[str, str]:
-        return {key: value for key, (value, _) in self._told.get(_whose(row), {}).items()}
+    def row_labels(self, row: _Row) -> dict[str, str]:
+        return {key: value for key, (value, _) in self._values.get(_whose(row), {}).items()}
 
 
 def _whose(row: _Row) -> tuple[str, str]:
@@ -325,7 +329,7 @@ def _result(trial: Mapping[Op, _Row], notes: tuple[Note, ...], labels: _Labels) 
         target=first.cells["target"],
         cluster=first.cells.get("cluster", ""),
         tool=TOOL,
-        labels=labels.of(first),
+        labels=labels.row_labels(first),
     )
 
 
@@ -386,7 +390,7 @@ def _figure(row: _Row, column: str, notes: list[Note]) -> float | None:
 
 
 def _options(row: _Row, notes: list[Note]) -> JobOptions:
-    """What the row tells of the load, in fio's words. Raises FormatError."""
+    """Make fio's options of the load of a row. Raises FormatError."""
     cells, raw = row.cells, {}
     if "pattern" in cells:
         raw["rw"] = cells["pattern"].lower()
@@ -414,7 +418,7 @@ def _options(row: _Row, notes: list[Note]) -> JobOptions:
 
 
 def _size(row: _Row, column: str) -> str:
-    """As it stands where fio would read the same, else in bytes: to fio `4KiB` are 4000."""
+    """Return the text where fio reads the same size, else bytes: to fio `4KiB` is 4000."""
     text = row.cells[column]
     try:
         size = parse_size(text) if _SIZE_FORM.fullmatch(text) else None

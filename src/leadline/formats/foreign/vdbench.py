@@ -2,12 +2,12 @@
 
 A run's result is its average line (`avg_2-30`), which leaves the first interval out. The flat file
 names its columns in a header line and explains them above it; times are milliseconds, megabytes
-are of 1024 * 1024. Two kinds of workload have other columns: raw I/O tells one rate and the share
-of reads, file systems tell reads and writes apart. Rates of reads and writes of a raw workload
+are of 1024 * 1024. Two kinds of workload have other columns: raw I/O has one rate and the share
+of reads, file systems have separate reads and writes. Rates of reads and writes of a raw workload
 are the total times that share, which is how vdbench came by the share.
 
 The flat file is preferred where an output folder holds the reports as well: they are rounded, and
-tell neither block size nor threads.
+have neither block size nor threads.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _HALVES: Final[Mapping[tuple[str, str], str]] = {
     ("cpu%", "sys+usr"): "cpu_used",
     ("cpu%", "sys"): "cpu_kernel",
 }
-# Those of file system workloads stand under names that span two columns.
+# Columns of file system workloads have names that span two columns.
 _FILES: Final = (
     *("rate", "resp", "total", "sys", "pct", "rate", "resp"),
     *("rate", "resp", "read", "write", "total", "size"),
@@ -168,7 +168,7 @@ def read_report(lines: Sequence[str]) -> list[Row]:
             if not run:
                 raise FormatError(
                     "unreadable-result",
-                    "figures stand before the run that they are of",
+                    "values before the name of their run",
                     context=(f"line {number}",),
                 )
             given = cells[2:]
@@ -194,7 +194,7 @@ def read_report(lines: Sequence[str]) -> list[Row]:
 
 
 def _asked(rest: str) -> dict[str, str]:
-    """What the line that starts a run tells of it: the rate, and the values of its loops."""
+    """Parse the line that starts a run: the rate, and the values of its loops."""
     settings, _, loops = rest.partition(_LOOPS)
     found = {} if loops.strip() in ("", "None") else {"loops": loops.strip()}
     for pair in loops.split():
@@ -239,12 +239,12 @@ TOOL: Final = "vdbench"
 _MIB: Final = float(1 << 20)
 _MS: Final = 1e-3
 _AVERAGE = re.compile(r"avg_(?P<first>\d{1,9})-(?P<last>\d{1,9})")
-# Requested rates that stand for "as fast as it goes": the first is of older versions.
+# Requested rates that mean "unlimited": the first is of older versions.
 _UNLIMITED: Final = frozenset({999977, 999988, 9999977, 9999988})
 # Runs that vdbench makes by itself to lay the files out.
 _LAYOUT = re.compile(r"SD_format|format_for_.*")
 _TITLE = re.compile(rb"<title>Vdbench [^<]{0,200}?/?([\w.]+)</title>")
-# What stands above the first interval: in a flat file, and in a report.
+# Text above the first interval, in a flat file and in a report.
 _BEGUN: Final = (b"Name of run from RD=", b"Starting RD=")
 _REPORTS: Final = ("flatfile.html", "summary.html", "totals.html", "logfile.html")
 # Parameters by which runs of one name differ, where `forxx=` loops over them.
@@ -295,11 +295,11 @@ def parse_vdbench(content: bytes) -> tuple[Result, ...]:
     for number, (name, run) in enumerate(zip(names, runs, strict=True)):
         figures = Figures()
         if number == 0:
-            for one in layout:
+            for layout_run in layout:
                 figures.note(
                     NoteKind.LEFT_OUT,
-                    f"line {one.line}",
-                    f"the run {one.name} lays files out and is no measurement",
+                    f"line {layout_run.line}",
+                    f"the run {layout_run.name} lays files out and is no measurement",
                 )
         results.append(_result(name, run, figures))
     return tuple(results)
@@ -357,7 +357,7 @@ def _result(name: str, run: _Run, figures: Figures) -> Result:
         error = FormatError(
             "empty-result",
             f"the run {run.name} "
-            + ("neither read nor wrote" if idle else "tells no rate of reads or of writes"),
+            + ("neither read nor wrote" if idle else "has no rate of reads or of writes"),
             context=(f"line {run.average.line}",),
         )
         return Result(workload=name, output=error, tool=TOOL)
@@ -443,7 +443,7 @@ def _latency(row: Row, figures: Figures, op: Op, *, alone: bool) -> Latency | No
     File system columns put the statistic last (`read_resp_max`), raw ones have `read_max`.
     """
 
-    def told(*columns: str) -> float | None:
+    def seconds(*columns: str) -> float | None:
         for column in columns:
             if row.has(column):
                 return row.number(figures, column, _MS)
@@ -458,9 +458,9 @@ def _latency(row: Row, figures: Figures, op: Op, *, alone: bool) -> Latency | No
             f"the response time is of reads and writes together, not of {name}s",
         )
     latency = Latency(
-        mean_s=told(f"{name}_resp", *whole),
-        max_s=told(f"{name}_resp_max", f"{name}_max", *(f"{one}_max" for one in whole)),
-        stddev_s=told(f"{name}_resp_std", f"{name}_std", *(f"{one}_std" for one in whole)),
+        mean_s=seconds(f"{name}_resp", *whole),
+        max_s=seconds(f"{name}_resp_max", f"{name}_max", *(f"{entry}_max" for entry in whole)),
+        stddev_s=seconds(f"{name}_resp_std", f"{name}_std", *(f"{entry}_std" for entry in whole)),
     )
     return latency if latency.mean_s else None
 
@@ -468,7 +468,7 @@ def _latency(row: Row, figures: Figures, op: Op, *, alone: bool) -> Latency | No
 def _options(row: Row, operations: Sequence[Operation]) -> JobOptions:
     """What the row says was asked for. A vdbench thread has one I/O in flight; several storage
     definitions have their own threads each, which the row does not count."""
-    ops = {one.op for one in operations}
+    ops = {operation.op for operation in operations}
     direction = "rw" if len(ops) > 1 else ops.pop().value
     raw: dict[str, str] = {}
     random = _as_float(row.text("seekpct"))
@@ -518,12 +518,14 @@ def _windows(
 def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     """The fullest report of the bundle."""
     by_report = {name.rpartition("/")[2]: name for name in contents}
-    chosen = next((by_report[one] for one in _REPORTS if one in by_report), next(iter(contents)))
+    chosen = next(
+        (by_report[report] for report in _REPORTS if report in by_report), next(iter(contents))
+    )
     return parse_vdbench(contents[chosen])
 
 
 def _bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The reports of one output folder tell the same runs."""
+    """Bundle the reports of one output folder, which hold the same runs."""
     folders: dict[str, list[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")

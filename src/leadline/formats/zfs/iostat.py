@@ -6,7 +6,7 @@
     tank         911M  1009M      9    438  6.39M   131M
 
 The first block is the average since the pool was imported, unless -y left it out, which the output
-does not tell. All suffixes are powers of 1024, of operations, too (zfs_nicenum, so that 1009 stands
+does not show. All suffixes are powers of 1024, of operations, too (zfs_nicenum, so that 1009 is
 before 1.10K); without -p a figure has three digits, a time one to three. The mean waits of -l are
 made of the middles of a histogram's buckets, of which each begins at twice the one before
 (zpool_main.c, single_histo_average): they may be a third off. -r and -w print those histograms and
@@ -14,8 +14,8 @@ are refused here: `leadline.formats.zfs.iostat` and `iostat_latencies` read them
 
 With an interval the blocks follow each other, with -v each under heads of its own; what several
 runs of the tool printed one after the other reads the same, but where a prompt or the command
-stands between them: then each run begins with an average of its own. zfs-fuse tells of log devices
-as of any other, without the line `logs` above them. Old ZFS said `used` and `avail` for `alloc` and
+is between them: then each run begins with an average of its own. zfs-fuse prints log devices
+as any other, without the line `logs` above them. Old ZFS prints `used` and `avail` for `alloc` and
 `free`; with some locales the decimal point is a comma, and a copy from a terminal has blanks where
 -H printed tabs.
 """
@@ -51,7 +51,7 @@ _QUEUES = frozenset(
 _GROUPS = frozenset({"capacity", "operations", "bandwidth"}) | _WAITS | _SINGLE_WAITS | _QUEUES
 # -v puts these heads among the vdevs, with no figures of their own.
 _HEADS = frozenset({"logs", "cache", "special", "dedup", "spares"})
-# 0.7 forgot the end of such a line: the first device stands behind its dashes (PR 5852).
+# 0.7 lacks the end of such a line: the first device follows its dashes (PR 5852).
 _JOINED = re.compile(
     r"(?:logs|cache|special|dedup|spares)(?:\s+-){6,40}(?P<gap>\s+)(?P<name>[^\s-].*)"
 )
@@ -73,7 +73,7 @@ _UNIX_TIME = re.compile(r"\d{9,11}")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IostatRow:
     """A pool or vdev in one interval. `depth` is 0 for a pool, None where -H hides it. `group` is
-    the head it stands under (`logs`, `cache`, `special`, ...), empty for what holds data.
+    the head above it (`logs`, `cache`, `special`, ...), empty for what holds data.
 
     `values` by column, named by its two heads: `capacity_alloc`, `capacity_free` and
     `bandwidth_read`, `bandwidth_write` in bytes and bytes/s; `operations_read`, ... in 1/s;
@@ -93,9 +93,9 @@ class IostatRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IostatReport:
     """All rows in order, intervals counted from 0. `since_boot`: the first interval is the average
-    since the import of the pool; None where the output does not tell. `averages` are the intervals
-    that are such an average or, as -y is not told, may be one: the first of each run of the tool.
-    `interval_s` is None where neither the command line nor timestamps of -T tell it."""
+    since the import of the pool; None where unknown. `averages` are the intervals
+    that are such an average or, as -y is unknown, may be one: the first of each run of the tool.
+    `interval_s` is None where neither the command line nor timestamps of -T show it."""
 
     rows: tuple[IostatRow, ...]
     intervals: int
@@ -190,7 +190,7 @@ def _doubt_single_blocks(reading: _Reading) -> None:
         and reading.heads > reading.interval
     ):
         fact = (
-            "each block stands under heads of its own, as runs without an interval print it: those "
+            "each block has its own heads, as runs without an interval print it: those "
             "would be averages since the pool was imported, and no measurement"
         )
         reading.notes.append(note(NoteKind.UNKNOWN_FIELD, f"line {reading.rows[0].line}", fact))
@@ -206,7 +206,7 @@ def _drop_unfinished(reading: _Reading) -> None:
 
 
 def _step(steps: set[int]) -> float | None:
-    """The interval by its whole-second timestamps, if they all tell the same."""
+    """The interval by its whole-second timestamps, if all steps are equal."""
     (step,) = steps if len(steps) == 1 else (0,)
     return float(step) if step > 0 else None
 
@@ -238,17 +238,17 @@ def _take(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
         _take_stamp(reading, int(line))
     elif is_date(line):
         _take_stamp(reading, clock_s(line))
-    elif is_prompt(line) or _told_command(line):
+    elif is_prompt(line) or _command_words(line):
         _other(reading, number, line, cut=cut)
     else:
         _row(reading, number, line, cut=cut)
 
 
-def _take_stamp(reading: _Reading, told_s: int) -> None:
+def _take_stamp(reading: _Reading, seconds: int) -> None:
     """Seconds, of which those of a date begin anew at midnight."""
     if reading.stamp is not None:
-        reading.steps.add((told_s - reading.stamp) % _DAY_S)
-    reading.stamp = told_s
+        reading.steps.add((seconds - reading.stamp) % _DAY_S)
+    reading.stamp = seconds
 
 
 def is_histogram(words: Sequence[str]) -> bool:
@@ -260,7 +260,7 @@ def is_scripted_with_blanks(lines: Sequence[str]) -> bool:
     widths: set[int] = set()
     for line in lines:
         words = line.split() if len(line) <= LONGEST_LINE else []
-        if not line.strip("- \t`") or is_prompt(line) or _told_command(line) or is_date(line):
+        if not line.strip("- \t`") or is_prompt(line) or _command_words(line) or is_date(line):
             continue
         cells = [word for word in words[1:] if word == "-" or CELL.fullmatch(word)]
         if "\t" in line or len(words) <= len(DEFAULT_COLUMNS) or len(cells) < len(words) - 1:
@@ -271,8 +271,8 @@ def is_scripted_with_blanks(lines: Sequence[str]) -> bool:
 
 def _asks_for_blanks(lines: Sequence[str]) -> bool:
     """Whether the command has -H, and there are neither heads nor tabs."""
-    words = [one for line in lines for one in _told_command(line)]
-    flags = "".join(one for one in words if one.startswith("-"))
+    words = [command_word for line in lines for command_word in _command_words(line)]
+    flags = "".join(word for word in words if word.startswith("-"))
     return "H" in flags and not any(
         "\t" in line or line.split(None, 3)[:3] == FIRST_GROUPS for line in lines
     )
@@ -361,7 +361,7 @@ def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
             f"line {number} of the output of {TOOL} is a vdev with no pool above it",
             context=(f"it says: {line.strip()[:160]!r}",),
         )
-    told = {
+    values_by_column = {
         column: _value(column, value, number)
         for column, value in zip(columns, values, strict=False)
         if _is_known(column)
@@ -373,7 +373,7 @@ def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
             pool=reading.pool,
             name=name,
             depth=depth,
-            values=MappingProxyType(told),
+            values=MappingProxyType(values_by_column),
             group=reading.group,
         )
     )
@@ -391,7 +391,7 @@ def _begin_interval(reading: _Reading, pool: str) -> None:
 
 def _other(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
     """A line that is none of the tool's: the command, and before the figures anything."""
-    words = _told_command(line)
+    words = _command_words(line)
     if (reading.rows or reading.columns) and not (words or is_prompt(line)):
         raise line_refused(number, line, TOOL, cut=cut)
     reading.noise.append(line)
@@ -421,9 +421,8 @@ def _take_command(reading: _Reading, number: int, words: Sequence[str]) -> None:
     reading.asked_s = asked_s or (reading.asked_s if reading.rows else None)
 
 
-def _told_command(line: str) -> Sequence[str]:
-    """What stands behind `zpool iostat` in a line, with a word for a command without anything;
-    nothing where there is no such command."""
+def _command_words(line: str) -> Sequence[str]:
+    """Return the words of a `zpool iostat` command in a line; empty where there is none."""
     found = _COMMAND.search(line[:_SHOWN_OF_COMMAND])
     return (TOOL, *found["rest"].split()) if found else ()
 

@@ -49,16 +49,16 @@ _VDEV_GROUP = re.compile(r"(?:mirror|raidz\d?|draid\d?\S*|spare|replacing|indire
 def _recognises(_name: str, head: bytes) -> bool:
     lines = uncoloured(head.decode("utf-8-sig", "replace")).splitlines()[:200]
     words = [line.split() if len(line) <= LONGEST_LINE else [] for line in lines]
-    if any(one[:3] == FIRST_GROUPS for one in words):
+    if any(word[:3] == FIRST_GROUPS for word in words):
         return True
     if any(is_histogram(a) and b[:1] and b[0] in HISTOGRAM_HEADS for a, b in pairwise(words)):
         return True
     if is_scripted_with_blanks(lines) and (
-        TOOL in "\n".join(lines) or all(_are_sizes(one[1:3]) for one in words if len(one) > 6)
+        TOOL in "\n".join(lines) or all(_are_sizes(word[1:3]) for word in words if len(word) > 6)
     ):
         return True
-    told = [line.split("\t") for line in lines if line.strip()]
-    whole = told[:-1] if len(told) > 1 else told
+    rows = [line.split("\t") for line in lines if line.strip()]
+    whole = rows[:-1] if len(rows) > 1 else rows
     return bool(whole) and all(
         len(cells) >= len(DEFAULT_COLUMNS) + 1
         and len(cells) == len(whole[0])
@@ -71,9 +71,9 @@ def _recognises(_name: str, head: bytes) -> bool:
 def _are_sizes(cells: Sequence[str]) -> bool:
     """Whether they can be the capacity of a pool, in words or with -p in sectors."""
     return all(
-        one[-1:] in "KMGTPE"
-        or (one.isdecimal() and int(one) >= _LEAST_POOL and int(one) % 512 == 0)
-        for one in cells
+        cell[-1:] in "KMGTPE"
+        or (cell.isdecimal() and int(cell) >= _LEAST_POOL and int(cell) % 512 == 0)
+        for cell in cells
     )
 
 
@@ -89,7 +89,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         if error.condition == "unreadable-result":
             raise
         return (Result(workload="", output=error, tool=TOOL),)
-    measured = [one for one in range(report.intervals) if one not in report.averages]
+    measured = [interval for interval in range(report.intervals) if interval not in report.averages]
     if not measured:
         raise FormatError(
             "unreadable-result",
@@ -103,7 +103,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         if row is sum_of_others or _is_vdev(row):
             raise FormatError(
                 "unreadable-result",
-                f"with -H -v pools cannot be told from their vdevs in {TOOL}",
+                f"with -H -v pools and vdevs look the same in {TOOL}",
                 context=(f"line {row.line} says: {row.name[:160]!r}",),
             )
     notes = list(report.notes)
@@ -111,7 +111,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         fact = "the first block is the average since the pool was imported and is left out"
         notes.append(note(NoteKind.LEFT_OUT, f"line {row.line}", fact))
     if report.interval_s is None:
-        fact = "the length of the intervals is not told, so there is no series of every second"
+        fact = "the length of the intervals is unknown, so there is no series of every second"
         notes.append(note(NoteKind.LEFT_OUT, f"line {report.rows[-1].line}", fact))
     pools: dict[str, list[IostatRow]] = {}
     for row in report.rows:
@@ -148,11 +148,11 @@ def _sum_of_others(rows: Sequence[IostatRow]) -> IostatRow | None:
         return None
     busy = False
     for column in DEFAULT_COLUMNS:
-        told = [row.values[column] for row in others]
+        parts = [row.values[column] for row in others]
         whole = first.values[column]
-        if whole is None or None in told:
+        if whole is None or None in parts:
             return None
-        total = sum(one for one in told if one is not None)
+        total = sum(part for part in parts if part is not None)
         # Each figure is cut to three digits without -p, and to whole operations.
         if abs(whole - total) > len(others) * max(1.0, whole * _ROUNDED):
             return None
@@ -174,9 +174,15 @@ def _result(
         # Whose load it is and how it was made is not the tool's to know.
         options=JobOptions(raw={}, whole=False),
         job_runtime_s=len(rows) * step,
-        operations=tuple(one for one in operations if one.iops or one.bandwidth_bps),
+        operations=tuple(
+            operation for operation in operations if operation.iops or operation.bandwidth_bps
+        ),
     )
-    windows = {one.op: _windows(one.op, rows, measured, step) for one in job.operations if step}
+    windows = {
+        operation.op: _windows(operation.op, rows, measured, step)
+        for operation in job.operations
+        if step
+    }
     output = EngineOutput(version=TOOL, noise=report.noise, jobs=(job,), notes=notes)
     return Result(workload="", output=output, target=pool, tool=TOOL, windows=windows)
 
@@ -208,11 +214,11 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _latency(waits: Sequence[float | None], rates: Sequence[float | None]) -> Latency | None:
     """The mean wait of the I/Os of all intervals; an interval without I/O has none."""
-    told = [
+    weighted = [
         (wait, rate) for wait, rate in zip(waits, rates, strict=True) if wait is not None and rate
     ]
-    ios = sum(rate for _, rate in told)
-    return Latency(mean_s=sum(wait * rate for wait, rate in told) / ios) if ios else None
+    ios = sum(rate for _, rate in weighted)
+    return Latency(mean_s=sum(wait * rate for wait, rate in weighted) / ios) if ios else None
 
 
 IMPORTER = Importer(

@@ -98,7 +98,7 @@ def histogram_blocks(text: str, layout: Layout) -> tuple[Block, ...]:
             continue
         head = _head(line, layout)
         tabbed = "\t" in line
-        followed = next((one for one in lines[number : number + 2] if one), "")
+        followed = next((entry for entry in lines[number : number + 2] if entry), "")
         if head is not None:
             blocks.append(head)
         elif not tabbed and "\t" in followed:
@@ -113,14 +113,14 @@ def histogram_blocks(text: str, layout: Layout) -> tuple[Block, ...]:
             _histogram_blocks_row(blocks[-1], number, line, layout, cut=cut)
     if not blocks:
         raise ends_early(layout.tool, "its first block")
-    return tuple(_closed(one, layout, last=one is blocks[-1]) for one in blocks)
+    return tuple(_closed(block, layout, last=block is blocks[-1]) for block in blocks)
 
 
 def _head(line: str, layout: Layout) -> _Open | None:
     """The name and the groups of columns behind it."""
     begin = line.rfind(f" {layout.first} ")
     groups = line[begin:].split() if begin > 0 else []
-    if len(groups) < 2 or not all(_NAME.fullmatch(one) for one in groups):
+    if len(groups) < 2 or not all(_NAME.fullmatch(group) for group in groups):
         return None
     return _Open(name=line[:begin].strip(), groups=tuple(groups))
 
@@ -150,18 +150,18 @@ def _histogram_blocks_row(
     if not block.columns:
         block.columns = layout.scripted.get(len(cells), ())
     counts = [nice_count(cell) for cell in cells]
-    told = tuple(count for count in counts if count is not None)
-    if not block.columns or len(told) < len(cells) or len(cells) != len(block.columns):
+    known = tuple(count for count in counts if count is not None)
+    if not block.columns or len(known) < len(cells) or len(cells) != len(block.columns):
         raise line_refused(number, line, layout.tool, cut=cut)
     block.line = block.line or number
-    block.rows.append((label, told))
+    block.rows.append((label, known))
 
 
 def _closed(block: _Open, layout: Layout, *, last: bool) -> Block:
     if len(block.rows) < layout.least_rows:
         fact = f"{len(block.rows)} of at least {layout.least_rows} buckets of {block.name!r}"
         if last:
-            raise ends_early(layout.tool, f"all buckets are told: there are {fact}")
+            raise ends_early(layout.tool, f"its last bucket: there are {fact}")
         raise FormatError("unreadable-result", f"{layout.tool}: there are {fact}")
     return Block(name=block.name, columns=block.columns, line=block.line, rows=tuple(block.rows))
 

@@ -122,10 +122,10 @@ def parse_kstat(text: str) -> Kstat:
 
 def _io_values(text: str, lines: list[str]) -> dict[str, int | str]:
     """Of a pool's `io`: bytes and counts, and times in ns."""
-    told = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if len(told) < 3:
+    filled = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if len(filled) < 3:
         raise ends_early(_KSTAT_TOOL, "its values", lines[-1])
-    (heads_at, heads), (number, line) = told[1:3]
+    (heads_at, heads), (number, line) = filled[1:3]
     if tuple(heads.split()) != _IO_HEADS:
         raise line_refused(heads_at, heads, _KSTAT_TOOL)
     words = line.split()
@@ -135,8 +135,8 @@ def _io_values(text: str, lines: list[str]) -> dict[str, int | str]:
         or is_cut(text, number, lines)
     ):
         raise line_refused(number, line, _KSTAT_TOOL, cut=is_cut(text, number, lines))
-    if len(told) > 3:
-        raise line_refused(*told[3], _KSTAT_TOOL)
+    if len(filled) > 3:
+        raise line_refused(*filled[3], _KSTAT_TOOL)
     return {head: int(word) for head, word in zip(_IO_HEADS, words, strict=True)}
 
 
@@ -177,7 +177,7 @@ def _value(kind: str, given: str) -> int | str | None:
 
 def parse_txgs(text: str) -> tuple[Txg, ...]:
     """The last groups of a pool, oldest first; none where the table is empty
-    (zfs_txg_history is 0). Up to 0.8 a kstat's first line stands above it. Raises FormatError as
+    (zfs_txg_history is 0). Up to 0.8 a kstat header is above it. Raises FormatError as
     parse_kstat does."""
     lines = tool_lines(text, _TXGS)
     groups: list[Txg] = []
@@ -201,14 +201,14 @@ def parse_txgs(text: str) -> tuple[Txg, ...]:
 
 
 def _txg(words: list[str]) -> Txg | None:
-    told = dict(zip(_TXG_HEADS, words, strict=False))
-    state = told.pop("state", "")
+    cells = dict(zip(_TXG_HEADS, words, strict=False))
+    state = cells.pop("state", "")
     numbers = {
         head: int(word)
-        for head, word in told.items()
+        for head, word in cells.items()
         if _KSTAT_NUMBER.fullmatch(word) and 0 <= int(word) < _BEYOND
     }
-    if len(words) != len(_TXG_HEADS) or len(numbers) < len(told) or state not in set(TxgState):
+    if len(words) != len(_TXG_HEADS) or len(numbers) < len(cells) or state not in set(TxgState):
         return None
     return Txg(
         txg=numbers["txg"],

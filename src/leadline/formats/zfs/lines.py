@@ -17,9 +17,8 @@ from leadline.formats.result import FormatError
 _FACTORS: Final = {
     suffix: 1 << 10 * power for power, suffix in enumerate(("", "K", "M", "G", "T", "P", "E"))
 }
-# OpenZFS puts a B where there is no suffix (96B), zfs-fuse, where it tells of a stream, behind it
-# (36.7MB).
-# The decimal point is a comma with some locales.
+# OpenZFS prints a B where there is no suffix (96B), zfs-fuse, for a stream, after it (36.7MB). The
+# decimal point is a comma with some locales.
 _NUMBER: Final = re.compile(r"(\d{1,20}(?:\.\d{1,9}|,\d{1,2})?)([KMGTPE]?)B?", re.ASCII)
 # No counter of a kernel is larger.
 _BEYOND: Final = 1 << 64
@@ -74,7 +73,7 @@ def clock_s(line: str) -> int:
     """Seconds since midnight of a date (`is_date`)."""
     found = _CLOCK.search(line)
     if found is None:
-        raise ValueError(f"{line!r} tells no time")
+        raise ValueError(f"{line!r} has no time")
     hours = int(found[1])
     if found[4]:
         hours = hours % 12 + (12 if found[4] in "Pp" else 0)
@@ -83,8 +82,8 @@ def clock_s(line: str) -> int:
 
 def is_prompt(line: str) -> bool:
     """Whether the line is a shell's prompt, with or without a command behind it."""
-    told = line.strip()
-    return bool(told) and bool(_PROMPT.fullmatch(told[:_LONGEST_PROMPT]))
+    stripped = line.strip()
+    return bool(stripped) and bool(_PROMPT.fullmatch(stripped[:_LONGEST_PROMPT]))
 
 
 def tool_lines(text: str, tool: str) -> list[str]:

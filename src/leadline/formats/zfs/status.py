@@ -18,7 +18,7 @@ from leadline.formats.text import ends_early, is_cut, line_refused
 from leadline.formats.zfs.lines import is_prompt, nice_count, tool_lines
 
 _TOOL: Final = "zpool status"
-# Keys stand right-aligned before a colon; what goes on below them is indented by eight.
+# Keys are right-aligned before a colon; their further lines are indented by eight.
 _KEY: Final = re.compile(r" {0,7}(?P<key>[a-z]{2,12}):(?: (?P<rest>.*))?", re.ASCII)
 _STATES: Final = frozenset(
     {"ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "UNAVAIL", "REMOVED", "SUSPENDED", "SPLIT"}
@@ -30,7 +30,7 @@ _LONGEST_LINE: Final = 10_000
 
 
 class VdevGroup(StrEnum):
-    """Where a vdev stands in the tree. Without a head it is `data`."""
+    """The head above a vdev in the tree; `data` without a head."""
 
     DATA = "data"
     LOG = "log"
@@ -52,7 +52,7 @@ _HEADS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VdevStatus:
     """A row of the tree. `depth` is 0 for the pool itself; errors are None for a spare, which has
-    none told. `note` is what stands behind the figures, such as `cannot open`."""
+    none. `note` is the text after the counts, such as `cannot open`."""
 
     name: str
     state: str
@@ -66,7 +66,7 @@ class VdevStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolStatus:
-    """What is not told is empty: a healthy pool has no `status` and no `action`. `scan` is the
+    """Missing texts are empty: a healthy pool has no `status` and no `action`. `scan` is the
     line of the same name, `scrub` before 2011. `other` holds the rest by its key (`see`, `remove`,
     `checkpoint`, ...). Lines that go on are joined by a blank, those of `errors` by a line end."""
 
@@ -81,8 +81,8 @@ class PoolStatus:
 
     @property
     def suspended(self) -> bool:
-        """Whether all I/O to it waits or fails. Before OpenZFS 0.8.2 `state` did not say so, and
-        the pool was told ONLINE or DEGRADED; the status line did."""
+        """Whether all I/O to it waits or fails. Before OpenZFS 0.8.2 only the status
+        line shows it; `state` is ONLINE or DEGRADED."""
         return self.state == "SUSPENDED" or _SUSPENDED in self.status
 
     @property
@@ -90,9 +90,9 @@ class PoolStatus:
         """The devices and files: rows that have none below them."""
         ends = [*self.vdevs[1:], None]
         return tuple(
-            one
-            for one, below in zip(self.vdevs, ends, strict=False)
-            if below is None or below.depth <= one.depth
+            vdev
+            for vdev, below in zip(self.vdevs, ends, strict=False)
+            if below is None or below.depth <= vdev.depth
         )
 
 
@@ -115,7 +115,7 @@ def parse_pool_status(text: str) -> tuple[PoolStatus, ...]:
     if text.strip() in _NONE:
         return ()
     pools: list[_Reading] = []
-    # The tool tells on standard error, so before all others, that it cannot list the errors.
+    # On standard error, so before all other lines, the tool reports that it cannot list errors.
     early = _Reading(line=0)
     for number, line in enumerate(lines, start=1):
         cut = is_cut(text, number, lines)
@@ -141,7 +141,7 @@ def parse_pool_status(text: str) -> tuple[PoolStatus, ...]:
         raise ends_early(_TOOL, "the first pool", lines[0])
     if early.texts:
         pools[0].texts.setdefault("errors", []).extend(early.texts["errors"])
-    return tuple(_status(one) for one in pools)
+    return tuple(_status(pool) for pool in pools)
 
 
 def _take_row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
@@ -164,10 +164,10 @@ def _take_row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
         raise line_refused(number, line, _TOOL, cut=cut)
     behind = words[at + 1 :]
     counts = [nice_count(word) for word in behind[:3]]
-    told = len(counts) == 3 and None not in counts
-    if cut and not told:
+    has_counts = len(counts) == 3 and None not in counts
+    if cut and not has_counts:
         raise line_refused(number, line, _TOOL, cut=cut)
-    read, write, checksum = counts if told else (None, None, None)
+    read, write, checksum = counts if has_counts else (None, None, None)
     reading.vdevs.append(
         VdevStatus(
             name=" ".join(words[:at]),
@@ -177,7 +177,7 @@ def _take_row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
             read_errors=read,
             write_errors=write,
             checksum_errors=checksum,
-            note=" ".join(behind[3:] if told else behind),
+            note=" ".join(behind[3:] if has_counts else behind),
         )
     )
 
@@ -257,7 +257,7 @@ def parse_properties(
         found[name][key] = Property(value=value, source=source)
     if not found:
         raise ends_early(_PROPERTIES_TOOL, "the first property", lines[0])
-    return MappingProxyType({name: MappingProxyType(one) for name, one in found.items()})
+    return MappingProxyType({name: MappingProxyType(entry) for name, entry in found.items()})
 
 
 def _row(line: str, begin: int) -> tuple[str, str, str, str] | None:
@@ -277,7 +277,7 @@ def _row(line: str, begin: int) -> tuple[str, str, str, str] | None:
 
 def _tabbed(line: str, columns: Sequence[str]) -> tuple[str, str, str, str] | None:
     cells = line.split("\t")
-    told = dict(zip(columns, cells, strict=False))
-    if len(cells) != len(columns) or not told["name"] or not told["property"]:
+    named = dict(zip(columns, cells, strict=False))
+    if len(cells) != len(columns) or not named["name"] or not named["property"]:
         return None
-    return told["name"], told["property"], told["value"], told.get("source", "")
+    return named["name"], named["property"], named["value"], named.get("source", "")

@@ -111,14 +111,14 @@ class Stream(_Model):
 
     @property
     def difference(self) -> str:
-        """What speaks against what was received being what was sent; empty if nothing does."""
+        """The first difference between the sent and the received data; empty if there is none."""
         if not self.guid or self.guid != self.received_guid:
             return f"the snapshot's guid is {self.guid!r} and {self.received_guid!r} was received"
         if not self.files:
             return "no file was compared"
-        for one in self.files:
-            if one.sent != one.received or not one.sent:
-                return f"{one.path!r} was not received as it was sent"
+        for file in self.files:
+            if file.sent != file.received or not file.sent:
+                return f"{file.path!r} was not received as it was sent"
         return ""
 
 
@@ -180,21 +180,21 @@ class StreamReport:
     @property
     def counted(self) -> tuple[Stream, ...]:
         """Those behind the ramp, which the figures are of."""
-        return tuple(one for one in self.streams if one.counted)
+        return tuple(stream for stream in self.streams if stream.counted)
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.counted)
+        return sum(stream.bytes for stream in self.counted)
 
     @property
     def seconds(self) -> float:
-        return sum(one.seconds for one in self.counted)
+        return sum(stream.seconds for stream in self.counted)
 
     @property
     def relaying_share(self) -> float | None:
         """Of the seconds counted, in which the pipe itself held the streams back; see `Stream`."""
-        each = [one.relaying_s for one in self.counted]
-        known = [one for one in each if one is not None]
+        each = [stream.relaying_s for stream in self.counted]
+        known = [entry for entry in each if entry is not None]
         return sum(known) / self.seconds if len(known) == len(each) else None
 
     @property
@@ -203,17 +203,17 @@ class StreamReport:
         return self.bytes / self.seconds
 
     def samples_of(self, stream: int) -> tuple[StreamSample, ...]:
-        return tuple(one for one in self.samples if one.stream == stream)
+        return tuple(sample for sample in self.samples if sample.stream == stream)
 
     def bandwidth_windows(self) -> tuple[Window, ...]:
         """Bytes/s that the receiver took in each whole second, the counted streams one behind the
         other without what lies between them."""
         times, counts = [0.0], [0.0]
-        for one in self.counted:
+        for stream in self.counted:
             before_s, before = times[-1], counts[-1]
-            inside = [s for s in self.samples_of(one.number) if 0 < s.at_s < one.seconds]
-            times += [before_s + s.at_s for s in inside] + [before_s + one.seconds]
-            counts += [before + s.written_bytes for s in inside] + [before + one.bytes]
+            inside = [s for s in self.samples_of(stream.number) if 0 < s.at_s < stream.seconds]
+            times += [before_s + s.at_s for s in inside] + [before_s + stream.seconds]
+            counts += [before + s.written_bytes for s in inside] + [before + stream.bytes]
         ends = range(1, int(times[-1]) + 1)
         reached = [0.0, *np.interp(ends, times, counts).tolist()]
         return tuple(
@@ -233,17 +233,17 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
     if not content.strip():
         raise FormatError("empty-result", f"the record of {TOOL} is empty")
     record = _validated(StreamRecord, content, RECORD_FILE)
-    for position, one in enumerate(record.streams, start=1):
-        if one.number != position:
-            raise FormatError("unreadable-result", f"stream {position} is called {one.number}")
-        if not 0 < one.stream_s <= one.seconds + _STEP_S:
+    for position, stream in enumerate(record.streams, start=1):
+        if stream.number != position:
+            raise FormatError("unreadable-result", f"stream {position} is called {stream.number}")
+        if not 0 < stream.stream_s <= stream.seconds + _STEP_S:
             raise FormatError(
                 "unreadable-result",
-                f"stream {position} took {one.seconds} s, and {one.stream_s} s of them streaming",
+                f"stream {position} took {stream.seconds} s, of them {stream.stream_s} s streaming",
             )
-        if one.difference:
-            raise FormatError("unreadable-result", f"stream {position}: {one.difference}")
-    if sum(one.seconds for one in record.streams) > _LONGEST_S:
+        if stream.difference:
+            raise FormatError("unreadable-result", f"stream {position}: {stream.difference}")
+    if sum(stream.seconds for stream in record.streams) > _LONGEST_S:
         raise FormatError(
             "unreadable-result", f"the streams of one trial took more than {_LONGEST_S} s"
         )
@@ -316,7 +316,7 @@ def stream_output(report: StreamReport) -> EngineOutput:
         # fio's defaults, a depth of one among them, are not those of a stream.
         options=JobOptions(raw=options, whole=False),
         job_runtime_s=report.seconds,
-        elapsed_s=sum(one.seconds for one in report.streams),
+        elapsed_s=sum(stream.seconds for stream in report.streams),
         operations=(operation,),
     )
     return EngineOutput(version=TOOL, jobs=(job,))

@@ -10,12 +10,13 @@ from leadline.inventory.diff.ceph import (
 )
 from leadline.inventory.diff.host import Below, host_differences, layer_differences, zfs_differences
 from leadline.inventory.diff.kubernetes import kubernetes_differences, shared_classes
-from leadline.inventory.diff.model import Difference, Differing, Topic
+from leadline.inventory.diff.model import Difference, Differing, PossibleEffect, Topic
 
 __all__ = [
     "Below",
     "Difference",
     "Differing",
+    "PossibleEffect",
     "Topic",
     "ceph_differences",
     "cpu_budget_difference",

@@ -32,12 +32,20 @@ class Topic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PossibleEffect:
+    """What a difference can do: a clause, and the verdicts of the cells where it applies."""
+
+    mechanism: str
+    verdicts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One fact with two values.
 
     `path` is stable and dotted, such as `pools.rep3.failure_domain` or `network.inter_zone_rtt`.
     `baseline` and `candidate` are readable texts. `target` names the subject (pool), empty for all.
-    `meaning` is a sentence, or empty; `explains` are sentences on its possible effects.
+    `meaning` is a sentence, or empty; `explains` are its possible effects.
     """
 
     path: str
@@ -46,7 +54,7 @@ class Difference:
     candidate: str
     target: str = ""
     meaning: str = ""
-    explains: tuple[str, ...] = ()
+    explains: tuple[PossibleEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,12 +79,11 @@ class LocalMachine:
                 unread.append(f"{what}: {reason}")
                 return None
 
-        disks = attempt(
-            "/proc/diskstats",
-            lambda: host.parse_disk_counters(
-                _text("/proc/diskstats"), _whole_devices() | self.partitions
-            ),
-        )
+        def disk_counters() -> Counters:
+            whole = {entry.name for entry in os.scandir("/sys/block")}
+            return host.parse_disk_counters(_text("/proc/diskstats"), whole | self.partitions)
+
+        disks = attempt("/proc/diskstats", disk_counters)
         interfaces = attempt(
             "/proc/net/dev", lambda: host.parse_interface_counters(_text("/proc/net/dev"))
         )
@@ -129,10 +128,6 @@ def _first_line(path: str) -> str:
         return os.read(handle, 512).decode("ascii", "replace").partition("\n")[0]
     finally:
         os.close(handle)
-
-
-def _whole_devices() -> set[str]:
-    return {entry.name for entry in os.scandir("/sys/block")}
 
 
 def _group(folder: Path) -> Mapping[str, int | None]:
@@ -296,7 +291,7 @@ class RemoteMachine:
     processes: Mapping[str, int] = field(default_factory=dict)
 
     def follow(self, period_s: float, ending: threading.Event, report: Report) -> None:
-        asked = (
+        watched = (
             *(f"group:{name}:{folder}" for name, folder in self.groups.items()),
             *(f"process:{name}:{pid}" for name, pid in self.processes.items()),
         )
@@ -306,7 +301,7 @@ class RemoteMachine:
                 LOOP,
                 f"{period_s:g}",
                 str(max(1, int(LONGEST_S / period_s))),
-                *asked,
+                *watched,
                 bound_s=LONGEST_S,
                 output=reader.take,
             )

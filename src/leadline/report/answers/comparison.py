@@ -10,15 +10,18 @@ from pydantic import Field
 from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
 from leadline.analysis.figures import MetricFigure
 from leadline.report.answers.base import Output
+from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
 from leadline.report.render.rows import render_rows
 
 
 class ComparedOutput(Output):
     """`baseline` and `candidate` are in the metric's base unit, null where missing or not shown.
-    `interval` is the 95 % interval of `ratio` = candidate / baseline; `p_adjusted` counts how many
-    cells were looked at. `band` is the share within which two values count as the same here.
-    `reasons` are codes, the most important first. `evidence` says what the verdict rests on, and
-    `trials_needed` how many trials a side would probably decide what is open."""
+
+    `interval` is the 95 % interval of `ratio` = candidate / baseline, `p_adjusted` the p value
+    adjusted over all tested cells, `band` the equivalence margin as a share. `reasons` are codes,
+    the most important first. `evidence` is the basis of the verdict; `trials_needed` is the
+    number of trials per system that would probably resolve an inconclusive cell.
+    """
 
     target: str
     workload: str
@@ -45,7 +48,7 @@ class ComparedOutput(Output):
 
 
 class DifferenceOutput(Output):
-    """`path` is dotted; `explains` are sentences on what the difference can account for."""
+    """`path` is dotted; `explains` are sentences on its possible effects."""
 
     path: str
     topic: str
@@ -56,8 +59,8 @@ class DifferenceOutput(Output):
 
 
 class ExplanationOutput(Output):
-    """`closes`: whether the arithmetic does; null where there is none to do. `cells` are indices
-    into the answer's `cells`."""
+    """`closes`: whether measured and expected change agree; null without an expected change.
+    `cells` are indices into the answer's `cells`."""
 
     paths: list[str]
     cells: list[int]
@@ -96,7 +99,7 @@ class SummaryOutput(Output):
 
 
 class CompareOutput(Output):
-    """`baseline` and `candidate` are the names of the sides."""
+    """`baseline` and `candidate` are the names of the two systems."""
 
     schema_: Literal["leadline/compare/1"] = Field(default="leadline/compare/1", alias="schema")
     by: str
@@ -113,8 +116,8 @@ class CompareOutput(Output):
     limits: list[LimitOutput]
     summary: SummaryOutput
 
-    def to_be_sent(self) -> CompareOutput:
-        """For a page that others read: archives by their folders' names, not by where they lie."""
+    def without_folders(self) -> CompareOutput:
+        """Return the answer with the archives' names instead of their paths, for a shared page."""
         sides = {
             which: side.model_copy(update={"path": PurePath(side.path).name})
             for which, side in self.sides.items()
@@ -123,97 +126,60 @@ class CompareOutput(Output):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The ids of the runs, the baseline's first; one where both sides are of one."""
+        """The ids of the runs, the baseline's first; one id where both are of one run."""
         return tuple(dict.fromkeys(self.sides[side].run for side in ("baseline", "candidate")))
 
 
 def compare_output(
     comparison: Comparison, headline: str, limits: tuple[LimitResult, ...] = ()
 ) -> CompareOutput:
-    """The comparison as an answer for programs."""
+    """Build the answer for programs."""
+    pair = {"baseline": comparison.baseline, "candidate": comparison.candidate}
     counts = {verdict.value.replace(" ", "_"): n for verdict, n in comparison.counts().items()}
-    return CompareOutput(
-        by=comparison.by.value,
+    return CompareOutput.from_records(
+        comparison,
         baseline=comparison.baseline.name,
         candidate=comparison.candidate.name,
         sides={
             which: SideOutput(name=side.name, run=side.run.id, path=str(side.run.path))
-            for which, side in (
-                ("baseline", comparison.baseline),
-                ("candidate", comparison.candidate),
-            )
+            for which, side in pair.items()
         },
-        band=comparison.band,
         cells=[_cell(cell) for cell in comparison.cells],
         differences=[
-            DifferenceOutput(
-                path=one.path,
-                topic=one.topic.value,
-                target=one.target,
-                baseline=one.baseline,
-                candidate=one.candidate,
-                explains=list(one.explains),
-            )
-            for one in comparison.differences
+            DifferenceOutput.from_records(difference, explains=effect_texts(difference))
+            for difference in comparison.differences
         ],
-        identical=list(comparison.identical),
         explanations=[
-            ExplanationOutput(
-                paths=list(one.paths), cells=list(one.cells), text=one.text, closes=one.closes
-            )
-            for one in comparison.explanations
+            ExplanationOutput.from_records(explanation, text=explanation_text(explanation))
+            for explanation in comparison.explanations
         ],
-        baseline_alone=list(comparison.baseline_alone),
-        candidate_alone=list(comparison.candidate_alone),
-        limits=[_limit(one) for one in limits],
+        limits=[
+            LimitOutput.from_records(
+                result, result.cell, result.cell.judgement, limit=result.limit.text
+            )
+            for result in limits
+        ],
         summary=SummaryOutput(**counts, headline=headline),
     )
 
 
 def _cell(cell: ComparedCell) -> ComparedOutput:
-    judged = cell.judgement
-    return ComparedOutput(
-        target=cell.target,
-        workload=cell.workload,
-        level=cell.level,
-        op=cell.op.value if cell.op else None,
-        metric=cell.metric.value,
+    baseline, candidate = cell.baseline, cell.candidate
+    return ComparedOutput.from_records(
+        cell,
+        cell.judgement,
         unit=cell.metric.unit,
-        baseline=cell.baseline.value if cell.baseline else None,
-        candidate=cell.candidate.value if cell.candidate else None,
-        baseline_interval=cell.baseline.interval if cell.baseline else None,
-        candidate_interval=cell.candidate.interval if cell.candidate else None,
-        baseline_trials=_trials(cell.baseline),
-        candidate_trials=_trials(cell.candidate),
-        ratio=judged.ratio,
-        interval=judged.interval,
-        p=judged.p,
-        p_adjusted=judged.p_adjusted,
-        band=judged.band,
-        verdict=judged.verdict.value,
-        evidence=judged.evidence.value,
-        reasons=list(judged.reasons),
-        trials_needed=judged.trials_needed,
-        detectable=judged.detectable,
+        baseline=baseline.value if baseline else None,
+        candidate=candidate.value if candidate else None,
+        baseline_interval=baseline.interval if baseline else None,
+        candidate_interval=candidate.interval if candidate else None,
+        baseline_trials=_trials(baseline),
+        candidate_trials=_trials(candidate),
     )
 
 
 def _trials(figure: MetricFigure | None) -> int:
-    return sum(one.value is not None for one in figure.trials) if figure else 0
-
-
-def _limit(result: LimitResult) -> LimitOutput:
-    cell = result.cell
-    return LimitOutput(
-        limit=result.limit.text,
-        target=cell.target,
-        workload=cell.workload,
-        level=cell.level,
-        op=cell.op.value if cell.op else None,
-        metric=cell.metric.value,
-        ratio=cell.judgement.ratio,
-        outcome=result.outcome.value,
-    )
+    return sum(trial.value is not None for trial in figure.trials) if figure else 0
 
 
 _COLUMNS = (
@@ -224,14 +190,11 @@ _COLUMNS = (
 
 
 def compare_csv(answer: CompareOutput) -> str:
-    """A row for each compared number; empty where there is none."""
+    """Render a row for each compared number; empty where there is none."""
     rows = []
     for cell in answer.cells:
         low, high = cell.interval or (None, None)
-        told = cell.model_dump() | {
-            "interval_low": low,
-            "interval_high": high,
-            "reasons": " ".join(cell.reasons),
-        }
-        rows.append([told[key] for key in _COLUMNS])
+        ends = {"interval_low": low, "interval_high": high, "reasons": " ".join(cell.reasons)}
+        values = cell.model_dump() | ends
+        rows.append([values[column] for column in _COLUMNS])
     return render_rows(_COLUMNS, rows, "csv") + "\n"

@@ -17,11 +17,11 @@ from leadline.archive.verify import Discrepancy, Verification
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.formats.importer import Refused
-from leadline.plan.expand import bound_of
+from leadline.plan.expand import follow_up_bound
+from leadline.plan.faults import Fault
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import FollowUp, Plan
 from leadline.plan.target_url import TargetKind
-from leadline.plan.yaml_positions import Fault
 from leadline.report.answers.base import Output
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.layers import LayersOutput
@@ -364,7 +364,7 @@ def check_output(plan: Plan) -> CheckOutput:
 
 
 def _follow_up(plan: Plan, asked: FollowUp) -> CheckedFollowUp:
-    bound = bound_of(plan, asked)
+    bound = follow_up_bound(plan, asked)
     return CheckedFollowUp.from_records(
         asked, workload=bound.workload, most_trials=bound.trials, most_seconds=bound.asked_s
     )

@@ -379,10 +379,10 @@ class ScaleOutput(Output):
 def scale_output(study: ScalingStudy) -> ScaleOutput:
     """Return the answer for a study."""
     return ScaleOutput(
-        runs=[one.run.id for one in study.runs],
+        runs=[run.run.id for run in study.runs],
         limit=str(study.limit) if study.limit else None,
         band=study.band,
-        curves=[_curve(one) for one in study.curves],
+        curves=[_curve(curve) for curve in study.curves],
         density=[
             DensityOutput.from_records(answer, run=one.run.id)
             for one in study.runs
@@ -474,7 +474,8 @@ def _bottleneck(found: LevelBottleneck) -> BottleneckOutput:
     return BottleneckOutput.from_records(
         found,
         suspects=[
-            SuspectOutput.from_records(one, sentence=suspect_text(one)) for one in found.suspects
+            SuspectOutput.from_records(suspect, sentence=suspect_text(suspect))
+            for suspect in found.suspects
         ],
         notes=found.evidence.notes if found.trial else ["no trial of the level was completed"],
     )
@@ -489,7 +490,8 @@ def _neighbours(study: CurveStudy, part: Disturbance) -> Iterable[NeighbourOutpu
             level=row.point.level,
             neighbours=row.neighbours,
             effects=[
-                EffectOutput.from_records(one, one.metric, one.judgement) for one in row.effects
+                EffectOutput.from_records(effect, effect.metric, effect.judgement)
+                for effect in row.effects
             ],
         )
 

@@ -18,6 +18,7 @@ from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.plan.target_url import RunnerKind, VolumeMode
 from leadline.planning.draft import PREFILL_BPS, Draft, LeftOut, Load, estimate_cost, sum_costs
 from leadline.report.answers.base import Output
+from leadline.report.pages.comparison.explanations import effect_texts
 
 
 class PoolPlacementOutput(Output):
@@ -147,7 +148,10 @@ def against_output(baseline: str, differing: Differing) -> AgainstOutput:
     differences = [
         InventoryDifferenceOutput.from_records(
             difference,
-            explains=(*([difference.meaning] if difference.meaning else []), *difference.explains),
+            explains=(
+                *([difference.meaning] if difference.meaning else []),
+                *effect_texts(difference),
+            ),
         )
         for difference in differing.differences
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from leadline.inventory.ceph.autoscaler import Mode, PoolAdvice, Rule
 from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, Wire, WireMode, notes, unfit
 from leadline.inventory.ceph.placement import (
@@ -14,47 +12,42 @@ from leadline.inventory.ceph.placement import (
     format_advice,
 )
 from leadline.inventory.diff import Differing
-from leadline.report.cells import word
+from leadline.report.cells import number_column, table
 from leadline.report.document import (
     Block,
     Bullets,
-    Cell,
     Column,
     Document,
     KeyValues,
-    Kind,
     Paragraph,
     Section,
     Table,
 )
+from leadline.report.pages.comparison.explanations import effect_texts
 from leadline.report.words import count_text, listed, share_text
 from leadline.text import counted
 from leadline.units import format_bandwidth, format_iops, format_size
 
 _POOL_COLUMNS = (
-    Column(title="id", kind=Kind.NUMBER, rank=5),
-    Column(title="pool"),
-    Column(title="copies"),
-    Column(title="min", kind=Kind.NUMBER, rank=3),
-    Column(title="apart by"),
+    number_column("id", 5),
+    "pool",
+    "copies",
+    number_column("min", 3),
+    "apart by",
     Column(title="root", rank=4),
-    Column(title="PGs", kind=Kind.NUMBER),
-    Column(title="autoscale"),
-    Column(title="stored", kind=Kind.NUMBER),
-    Column(title="used", kind=Kind.NUMBER, rank=2),
-    Column(title="for"),
+    number_column("PGs"),
+    "autoscale",
+    number_column("stored"),
+    number_column("used", 2),
+    "for",
 )
 
 
 def pools_section(inventory: CephInventory) -> Section:
-    rows = tuple(tuple(Cell(text=text) for text in _pool(pool)) for pool in inventory.pools)
-    if not rows:
+    if not inventory.pools:
         return Section(heading="Pools", id="pools", blocks=(Paragraph(text="There are none."),))
-    return Section(
-        heading="Pools",
-        id="pools",
-        blocks=(Table(id="pools", caption="", columns=_POOL_COLUMNS, rows=rows),),
-    )
+    pools = table("pools", _POOL_COLUMNS, map(_pool, inventory.pools))
+    return Section(heading="Pools", id="pools", blocks=(pools,))
 
 
 def _pool(pool: Pool) -> tuple[str, ...]:
@@ -119,15 +112,15 @@ _RULES = {
 }
 
 _ADVICE_COLUMNS = (
-    Column(title="pool"),
-    Column(title="ratio", kind=Kind.NUMBER),
-    Column(title="x budget", kind=Kind.NUMBER),
-    Column(title="/ size", kind=Kind.NUMBER),
-    Column(title="x bias", kind=Kind.NUMBER, rank=3),
-    Column(title="= raw", kind=Kind.NUMBER),
-    Column(title="pg_num", kind=Kind.NUMBER),
-    Column(title="has", kind=Kind.NUMBER),
-    Column(title="outcome"),
+    "pool",
+    number_column("ratio"),
+    number_column("x budget"),
+    number_column("/ size"),
+    number_column("x bias", 3),
+    number_column("= raw"),
+    number_column("pg_num"),
+    number_column("has"),
+    "outcome",
 )
 
 
@@ -164,12 +157,7 @@ def _root(root: RootPlacement) -> list[Block]:
         f"replicas; its pools have {root.pg_replicas:,}, {root.pg_replicas / settings.osds:,.0f} "
         "an OSD."
     )
-    table = Table(
-        id=f"advice-{root.name}",
-        caption="",
-        columns=_ADVICE_COLUMNS,
-        rows=tuple(tuple(Cell(text=cell) for cell in _advice(one)) for one in root.advice),
-    )
+    advice_table = table(f"advice-{root.name}", _ADVICE_COLUMNS, map(_advice, root.advice))
     reason = explain_uneven(root)
     notes = [f"{reason}."] if reason else []
     notes += [
@@ -177,7 +165,7 @@ def _root(root: RootPlacement) -> list[Block]:
         for advice in root.advice
         if advice.acts
     ]
-    return [Paragraph(text=text), table, *([Bullets(items=tuple(notes))] if notes else [])]
+    return [Paragraph(text=text), advice_table, *([Bullets(items=tuple(notes))] if notes else [])]
 
 
 def _advice(one: PoolAdvice) -> tuple[str, ...]:
@@ -320,17 +308,17 @@ def _crush(inventory: CephInventory) -> Section:
 
 
 _OSD_COLUMNS = (
-    Column(title="osd"),
-    Column(title="where"),
-    Column(title="class"),
+    "osd",
+    "where",
+    "class",
     Column(title="store", rank=2),
     Column(title="medium", rank=3),
-    Column(title="state"),
-    Column(title="weight", kind=Kind.NUMBER, rank=4),
+    "state",
+    number_column("weight", 4),
     Column(title="dm-crypt", rank=5),
-    Column(title="size", kind=Kind.NUMBER),
-    Column(title="used", kind=Kind.NUMBER),
-    Column(title="PGs", kind=Kind.NUMBER),
+    number_column("size"),
+    number_column("used"),
+    number_column("PGs"),
 )
 
 
@@ -346,20 +334,20 @@ def _osd_table(inventory: CephInventory) -> Table:
         medium = {True: "rotating", False: "flash", None: "–"}[osd.rotational]
         rows.append(
             (
-                Cell(text=str(osd.id)),
-                Cell(text=where or "nowhere"),
-                Cell(text=osd.device_class or "–"),
-                Cell(text=osd.store or "–"),
-                Cell(text=medium),
-                Cell(text=state),
-                Cell(text="–" if osd.weight is None else f"{osd.weight:.3g}"),
-                Cell(text="yes" if osd.dm_crypt is Crypt.YES else "?"),
-                Cell(text="–" if osd.size_bytes is None else format_size(osd.size_bytes)),
-                Cell(text="–" if osd.utilisation is None else share_text(osd.utilisation)),
-                Cell(text="–" if osd.pgs is None else f"{osd.pgs:,}"),
+                str(osd.id),
+                where or "nowhere",
+                osd.device_class or "",
+                osd.store or "",
+                medium,
+                state,
+                "" if osd.weight is None else f"{osd.weight:.3g}",
+                "yes" if osd.dm_crypt is Crypt.YES else "?",
+                "" if osd.size_bytes is None else format_size(osd.size_bytes),
+                "" if osd.utilisation is None else share_text(osd.utilisation),
+                "" if osd.pgs is None else f"{osd.pgs:,}",
             )
         )
-    return Table(id="osds", caption="", columns=_OSD_COLUMNS, rows=tuple(rows))
+    return table("osds", _OSD_COLUMNS, rows)
 
 
 _WIRE = {
@@ -435,7 +423,7 @@ def _versions(inventory: CephInventory) -> list[tuple[str, str]]:
     return pairs
 
 
-_CONFIG_COLUMNS = (Column(title="for"), Column(title="setting"), Column(title="value"))
+_CONFIG_COLUMNS = ("for", "setting", "value")
 # Paths of a lab or a container do not affect the cluster.
 _PLUMBING = {
     "admin_socket", "chdir", "cluster_addr", "crash_dir", "daemonize", "err_to_stderr", "keyring",
@@ -459,17 +447,18 @@ def _configuration(inventory: CephInventory) -> list[Section]:
     sections = []
     if database:
         heading = "Settings in the configuration database"
-        sections.append(Section(heading=heading, id="settings", blocks=(_settings(database),)))
+        sections.append(
+            Section(
+                heading=heading,
+                id="settings",
+                blocks=(table("settings", _CONFIG_COLUMNS, database),),
+            )
+        )
     if files:
         heading = "Settings from configuration files and commands"
-        blocks = (_settings(files),)
+        blocks = (table("settings", _CONFIG_COLUMNS, files),)
         sections.append(Section(heading=heading, id="file-settings", blocks=blocks, folded=True))
     return sections
-
-
-def _settings(rows: Sequence[tuple[str, str, str]]) -> Table:
-    cells = tuple(tuple(Cell(text=text) for text in row) for row in rows)
-    return Table(id="settings", caption="", columns=_CONFIG_COLUMNS, rows=cells)
 
 
 def _gaps(inventory: CephInventory) -> list[str]:
@@ -493,7 +482,7 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
     )
     sections = [Section(heading="Configuration differences", id="differences", blocks=blocks)]
     explained = tuple(
-        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *one.explains))}"
+        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *effect_texts(one)))}"
         for one in differing.differences
         if one.meaning or one.explains
     )
@@ -524,16 +513,9 @@ def _against_summary(differing: Differing) -> tuple[str, ...]:
 
 
 def _table(differing: Differing) -> Table:
-    rows = tuple(
-        (word(one.topic.value), word(one.path), word(one.baseline), word(one.candidate))
-        for one in differing.differences
-    )
-    columns = (
-        Column(title="topic", rank=1),
-        Column(title="what"),
-        Column(title="baseline"),
-        Column(title="this"),
-    )
-    return Table(
-        id="differences", caption="", columns=columns, rows=rows, filterable=len(rows) > 25
-    )
+    rows = [
+        (difference.topic.value, difference.path, difference.baseline, difference.candidate)
+        for difference in differing.differences
+    ]
+    columns = (Column(title="topic", rank=1), "what", "baseline", "this")
+    return table("differences", columns, rows, filterable=len(rows) > 25)

@@ -30,17 +30,15 @@ from leadline.inventory.kubernetes.models import (
     StorageCluster,
     ZfsVolumes,
 )
+from leadline.report.cells import number_column, table
 from leadline.report.document import (
     Block,
     Bullets,
-    Cell,
     Column,
     Document,
     KeyValues,
-    Kind,
     Paragraph,
     Section,
-    Table,
 )
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.words import count_text, listed
@@ -135,10 +133,10 @@ def _size(value: int | None) -> str:
 
 
 _POOL_COLUMNS = (
-    Column(title="pool"),
-    Column(title="copies"),
-    Column(title="apart by"),
-    Column(title="class"),
+    "pool",
+    "copies",
+    "apart by",
+    "class",
     Column(title="compression", rank=2),
     Column(title="for", rank=1),
     Column(title="phase", rank=3),
@@ -158,8 +156,7 @@ def _pools(inventory: KubernetesInventory) -> tuple[Section, ...]:
         ]
     if not rows:
         return ()
-    cells = tuple(tuple(Cell(text=text or "–") for text in row) for row in rows)
-    blocks: list[Block] = [Table(id="rook-pools", caption="", columns=_POOL_COLUMNS, rows=cells)]
+    blocks: list[Block] = [table("rook-pools", _POOL_COLUMNS, rows)]
     servers = tuple((f"MDS of {one.name}", _servers(one)) for one in inventory.filesystems)
     if servers:
         blocks.append(KeyValues(pairs=servers))
@@ -181,12 +178,12 @@ def _pool(spec: PoolSpec) -> tuple[str, str, str, str]:
 
 
 _DISK_COLUMNS = (
-    Column(title="disk pool"),
-    Column(title="node"),
+    "disk pool",
+    "node",
     Column(title="disks", rank=1),
-    Column(title="capacity", kind=Kind.NUMBER),
-    Column(title="used", kind=Kind.NUMBER),
-    Column(title="status"),
+    number_column("capacity"),
+    number_column("used"),
+    "status",
 )
 
 
@@ -196,22 +193,19 @@ def _mayastor(inventory: KubernetesInventory) -> tuple[Section, ...]:
     blocks: list[Block] = []
     for engine in inventory.io_engines:
         blocks.append(KeyValues(pairs=tuple(_engine(engine))))
-    rows = tuple(
-        tuple(
-            Cell(text=text or "–")
-            for text in (
-                one.name,
-                one.node,
-                listed(one.disks),
-                _size(one.capacity_bytes),
-                _size(one.used_bytes),
-                one.status + (", encrypted" if one.encrypted else ""),
-            )
+    rows = [
+        (
+            pool.name,
+            pool.node,
+            listed(pool.disks),
+            _size(pool.capacity_bytes),
+            _size(pool.used_bytes),
+            pool.status + (", encrypted" if pool.encrypted else ""),
         )
-        for one in inventory.disk_pools
-    )
+        for pool in inventory.disk_pools
+    ]
     if rows:
-        blocks.append(Table(id="disk-pools", caption="", columns=_DISK_COLUMNS, rows=rows))
+        blocks.append(table("disk-pools", _DISK_COLUMNS, rows))
     return (Section(heading="OpenEBS Mayastor", id="mayastor", blocks=tuple(blocks)),)
 
 
@@ -228,22 +222,12 @@ def _engine(engine: IoEngine) -> Pairs:
     ]
 
 
-_ZFS_COLUMNS = (
-    Column(title="node"),
-    Column(title="pool"),
-    Column(title="free", kind=Kind.NUMBER),
-)
-
-
 def _zfs(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    rows = tuple(
-        tuple(Cell(text=text) for text in (one.node, one.name, _size(one.free_bytes)))
-        for one in inventory.zfs_pools
-    )
+    rows = [(pool.node, pool.name, _size(pool.free_bytes)) for pool in inventory.zfs_pools]
     if not rows:
         return ()
-    table = Table(id="zfs-pools", caption="", columns=_ZFS_COLUMNS, rows=rows)
-    return (Section(heading="ZFS LocalPV", id="zfs", blocks=(table,)),)
+    pools = table("zfs-pools", ("node", "pool", number_column("free")), rows)
+    return (Section(heading="ZFS LocalPV", id="zfs", blocks=(pools,)),)
 
 
 def _longhorn(inventory: KubernetesInventory) -> tuple[Section, ...]:
@@ -270,7 +254,6 @@ def _section(heading: str, anchor: str, pairs: Pairs) -> Section:
 
 
 _NODES_SHOWN = 40
-_UNKNOWN = "–"
 
 
 def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document:
@@ -348,8 +331,8 @@ def _phase(phase: str, usual: str) -> str:
 
 
 _CLASS_COLUMNS = (
-    Column(title="class"),
-    Column(title="volumes"),
+    "class",
+    "volumes",
     Column(title="of", rank=1),
     Column(title="binding", rank=2),
     Column(title="reclaim", rank=3),
@@ -358,15 +341,11 @@ _CLASS_COLUMNS = (
 
 
 def _classes(inventory: KubernetesInventory) -> Section:
-    rows = tuple(
-        tuple(Cell(text=text or _UNKNOWN) for text in _class(one))
-        for one in inventory.storage_classes
-    )
-    if not rows:
+    if not inventory.storage_classes:
         nothing = Paragraph(text="None, or none could be read.")
         return Section(heading="StorageClasses", id="storage-classes", blocks=(nothing,))
     blocks: list[Block] = [
-        Table(id="storage-classes", caption="", columns=_CLASS_COLUMNS, rows=rows)
+        table("storage-classes", _CLASS_COLUMNS, map(_class, inventory.storage_classes))
     ]
     properties = tuple(
         (item.name, text)
@@ -465,11 +444,11 @@ def _ceph_matters(volumes: CephVolumes) -> list[str]:
 
 
 _NODE_COLUMNS = (
-    Column(title="node"),
-    Column(title="zone"),
+    "node",
+    "zone",
     Column(title="type", rank=2),
-    Column(title="processors", kind=Kind.NUMBER),
-    Column(title="memory", kind=Kind.NUMBER),
+    number_column("processors"),
+    number_column("memory"),
     Column(title="kernel", rank=1),
     Column(title="kubelet", rank=4),
     Column(title="state", rank=3),
@@ -481,10 +460,7 @@ def _nodes(inventory: KubernetesInventory) -> Section:
     if not nodes:
         text = Paragraph(text="None could be read.")
         return Section(heading="Nodes", id="nodes", blocks=(text,))
-    rows = tuple(
-        tuple(Cell(text=text or _UNKNOWN) for text in _node(node)) for node in nodes[:_NODES_SHOWN]
-    )
-    table = Table(id="nodes", caption="", columns=_NODE_COLUMNS, rows=rows)
+    shown = table("nodes", _NODE_COLUMNS, map(_node, nodes[:_NODES_SHOWN]))
     pairs = [
         ("system", _values(nodes, lambda node: node.os_image)),
         ("container runtime", _values(nodes, lambda node: node.runtime)),
@@ -494,7 +470,7 @@ def _nodes(inventory: KubernetesInventory) -> Section:
     known = KeyValues(pairs=tuple((key, text) for key, text in pairs if text))
     more = len(nodes) - _NODES_SHOWN
     rest = (Paragraph(text=f"{more:,} more are not listed; --format json does."),)
-    blocks = (table, *(rest if more > 0 else ()), known)
+    blocks = (shown, *(rest if more > 0 else ()), known)
     return Section(heading="Nodes", id="nodes", blocks=blocks)
 
 

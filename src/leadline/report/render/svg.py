@@ -7,17 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
 
+from leadline.report.cells import number_column, table
 from leadline.report.document import (
     BarChart,
     Branch,
-    Cell,
     Chart,
-    Column,
     DeltaChart,
     DotPlot,
     HeatCell,
     HeatMap,
-    Kind,
     LineChart,
     Table,
     Tree,
@@ -215,66 +213,45 @@ def with_symbols(table: Table) -> Table:
 
 
 def bar_table(chart: BarChart) -> Table:
-    """A row for each group, a column for each series."""
-    return Table(
-        id=f"{chart.id}-table",
-        caption=chart.title,
-        columns=(Column(title=""), *(Column(title=name) for name in chart.series)),
-        rows=tuple(
-            (
-                Cell(text=group.label),
-                *(
-                    Cell(text="; ".join(bar.text for bar in group.bars if bar.series == index))
-                    for index in range(len(chart.series))
-                ),
-            )
-            for group in chart.groups
-        ),
+    """Convert bars into a row for each group and a column for each series."""
+    rows = (
+        (
+            group.label,
+            *(
+                "; ".join(bar.text for bar in group.bars if bar.series == index)
+                for index in range(len(chart.series))
+            ),
+        )
+        for group in chart.groups
     )
+    return table(f"{chart.id}-table", ("", *chart.series), rows, caption=chart.title)
 
 
 def delta_table(chart: DeltaChart) -> Table:
-    return Table(
-        id=f"{chart.id}-table",
-        caption=chart.title,
-        columns=(Column(title=""), Column(title="verdict"), Column(title=chart.scale.title)),
-        rows=tuple(
-            (Cell(text=row.label), Cell(text=row.verdict), Cell(text=row.text))
-            for row in chart.rows
-        ),
-    )
+    """Convert changes into rows of label, verdict and text."""
+    rows = ((row.label, row.verdict, row.text) for row in chart.rows)
+    columns = ("", "verdict", chart.scale.title)
+    return table(f"{chart.id}-table", columns, rows, caption=chart.title)
 
 
 def heat_table(chart: HeatMap) -> Table:
-    """Each figure, and how many times the baseline's it is."""
-    return Table(
-        id=f"{chart.id}-table",
-        caption=chart.title
-        if chart.relative or not chart.rows
-        else f"{chart.title}; × against {chart.rows[chart.baseline]}",
-        columns=(
-            Column(title=""),
-            *(Column(title=title, kind=Kind.NUMBER) for title in chart.columns),
-        ),
-        rows=tuple(
-            (
-                Cell(text=label),
-                *(
-                    Cell(
-                        text=" ".join(
-                            part
-                            for part in (
-                                _figure_text(entry),
-                                heat_ratio(chart, index, entry),
-                            )
-                            if part
-                        )
-                    )
-                    for index, entry in enumerate(cells)
-                ),
-            )
-            for label, cells in zip(chart.rows, chart.cells, strict=True)
-        ),
+    """Convert a heat map into figures with their ratios to the baseline."""
+    plain = chart.relative or not chart.rows
+    rows = (
+        (
+            label,
+            *(
+                " ".join(filter(None, (_figure_text(cell), heat_ratio(chart, index, cell))))
+                for index, cell in enumerate(cells)
+            ),
+        )
+        for label, cells in zip(chart.rows, chart.cells, strict=True)
+    )
+    return table(
+        f"{chart.id}-table",
+        ("", *map(number_column, chart.columns)),
+        rows,
+        caption=chart.title if plain else f"{chart.title}; × against {chart.rows[chart.baseline]}",
     )
 
 

@@ -39,7 +39,7 @@ def faster(share: float) -> Stored:
 
 
 def watched(run: Run, trial: int) -> None:
-    """Put what was recorded on a lab beside a trial."""
+    """Add the recorded counters of a lab to a trial."""
     folder = run.trial_folders[trial]
     for name in (layout.RESOURCES, layout.CEPH_COUNTERS):
         shutil.copy(RECORDED / "32-randread-quota" / name, folder)
@@ -145,7 +145,7 @@ def test_the_disk_of_a_directory(
     level = levels_evidence(run, "disk", "randread")["qd16"]
     assert level.devices == {"sda"}
     assert level.rotational is rotational
-    # Without counters nobody knows whether it lies behind a network.
+    # Without counters it is unknown whether the directory is remote.
     assert level.stays_here is None
 
 

@@ -206,14 +206,14 @@ def test_the_network_of_storage_is_excluded_only_when_all_hosts_were_read() -> N
 
 
 @pytest.mark.parametrize(("busy", "strength"), [(0.97, NAMED), (0.85, SUSPECTED), (0.7, EXCLUDED)])
-def test_cores_of_clients_and_of_storage_are_told_apart(busy: float, strength: Strength) -> None:
+def test_cores_of_clients_and_of_storage_are_distinguished(busy: float, strength: Strength) -> None:
     client = strengths(with_machine(BUSY, "c1", cpu=cpu(busy)))
     assert (client[Bottleneck.CLIENT_CPU], client[Bottleneck.OSD_CPU]) == (strength, EXCLUDED)
     storage = strengths(with_machine(BUSY, "s1", cpu=cpu(busy)))
     assert (storage[Bottleneck.CLIENT_CPU], storage[Bottleneck.OSD_CPU]) == (EXCLUDED, strength)
 
 
-def test_on_one_machine_both_are_named_and_said_not_to_be_told_apart() -> None:
+def test_on_one_machine_both_are_named_and_shown_not_to_be_distinguished() -> None:
     both = frozenset({Role.CLIENT, Role.STORAGE})
     here = replace(machine("c1", Role.CLIENT, busy=0.98, processes={"osd.0": 1.5}), roles=both)
     found = judged(replace(BUSY, machines=(here,), engine_cores=2.0, on_lab=True))
@@ -323,7 +323,7 @@ def test_media(
     assert found.evidence["utilisation"] == utilisation
 
 
-def test_osds_that_wait_for_media_nobody_saw() -> None:
+def test_osds_that_wait_for_media_no_one_saw() -> None:
     level = replace(BUSY, machines=(), osds=(osd(media=0.8),))
     assert strengths(level)[Bottleneck.OSD_MEDIA] is SUSPECTED
     assert strengths(replace(level, osds=(osd(media=0.2),)))[Bottleneck.OSD_MEDIA] is NOT_MEASURED

@@ -142,8 +142,8 @@ def test_two_targets_of_one_host_are_compared_by_what_they_lie_on(
         update={"targets": (known.targets[0], known.targets[1].model_copy(update={"mount": xfs}))}
     )
     monkeypatch.setattr(Run, "inventory", lambda *_: changed)
-    found = between(side(run, {"b against a": "a"}), side(run, {"b against a": "b"}))
-    one = at(found, "targets.b against a.filesystem")
+    found = between(side(run, {"b vs a": "a"}), side(run, {"b vs a": "b"}))
+    one = at(found, "targets.b vs a.filesystem")
     assert (one.baseline, one.candidate) == ("ext4", "xfs")
     assert any(one.startswith("the same load generator") for one in found.identical)
 

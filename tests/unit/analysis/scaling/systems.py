@@ -1,4 +1,4 @@
-"""Simulated runs as systems that stand beside each other."""
+"""Simulated runs as systems of different size."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def against(
     *resources: Resource,
     limit: LatencyLimit | None = None,
 ) -> Speedup:
-    """The candidate's one curve against the baseline's, with a band of 5 %. Two runs: no trial of
-    the one ran beside one of the other."""
+    """The candidate's one curve against the baseline's, with a band of 5 %. Two runs: no
+    trials of the two ran at the same time."""
     baseline.run.id, candidate.run.id = "small", "large"
     systems = one_system(baseline), one_system(candidate)
     return speedup("pool", *systems, tuple(resources), limit=limit, band=0.05)

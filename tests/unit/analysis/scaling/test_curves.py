@@ -80,7 +80,7 @@ def test_reads_writes_and_their_total_are_curves_of_their_own() -> None:
     ]
 
 
-def test_imported_results_are_told_apart_by_block_size() -> None:
+def test_imported_results_are_distinguished_by_block_size() -> None:
     levels = [
         Level(
             trials=[[Did(100.0)]],
@@ -112,13 +112,13 @@ def test_an_imported_open_loop_adds_processes_and_directions() -> None:
 
 
 def test_without_a_depth_there_is_no_load_but_where_fio_s_default_is_known() -> None:
-    def told(tool: str, **options: str) -> list[int]:
+    def shown(tool: str, **options: str) -> list[int]:
         made = simulate(Level(trials=[[Did(1.0)]], tool=tool, recorded=options, label="x"))
         return [point.load.in_flight for curve in made.curves for point in curve.closed]
 
-    assert told("fio", rw="read", numjobs="4") == [4]
-    assert told("fio", bs="4k") == []
-    assert told("kbench", rw="read") == []
+    assert shown("fio", rw="read", numjobs="4") == [4]
+    assert shown("fio", bs="4k") == []
+    assert shown("kbench", rw="read") == []
 
 
 def test_refused_and_missing_values_are_not_used() -> None:

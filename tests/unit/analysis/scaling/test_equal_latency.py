@@ -38,7 +38,7 @@ def test_a_limit_that_no_level_passes_gives_a_bound() -> None:
     assert found.at_least
 
 
-def test_nothing_is_said_below_the_lowest_level() -> None:
+def test_nothing_is_shown_below_the_lowest_level() -> None:
     found = of("mean<500us", at(1, (1000.0, 0.001)), at(64, (4000.0, 0.016)))
     assert found.iops is None
     assert found.absence is not None
@@ -66,8 +66,8 @@ def test_the_tail_is_asked_where_the_limit_is_of_the_tail() -> None:
 
 def test_refused_latency_refuses_the_answer_and_says_which_finding_did() -> None:
     levels = at(1, (1000.0, 0.001)), at(8, (2000.0, 0.004))
-    doubts = [refusal("", latency_only=True, code="throttled")]
-    found = of("mean<2ms", *levels, findings=doubts)
+    refusals = [refusal("", latency_only=True, code="throttled")]
+    found = of("mean<2ms", *levels, findings=refusals)
     assert found.iops is None
     assert found.absence == REFUSED
     assert found.left_out == ("qd1x1", "qd8x1")

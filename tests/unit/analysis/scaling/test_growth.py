@@ -1,4 +1,4 @@
-"""Which systems stand beside each other, and what each has more of."""
+"""Which systems are compared, and their added resources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_osd_that_is_down_is_none() -> None:
     assert amounts(*pair({"ceph": fewer}, {"ceph": six}))["OSDs"] == (5, 6)
 
 
-def test_what_one_side_alone_tells_is_not_compared() -> None:
+def test_what_one_side_alone_shows_is_not_compared() -> None:
     six = cluster_inventory(dumps_of("ceph-multi-az"))
     assert amounts(*pair({}, {"ceph": six})) == {}
 
@@ -73,7 +73,7 @@ def test_cores_of_a_lab_are_its_budgets_and_never_more_than_the_machine_has() ->
     assert amounts(*pair(lab(3, None), lab(5, None)))["cores for OSDs"] == (2, 2)
 
 
-def test_labels_tell_hardware_where_they_name_it() -> None:
+def test_labels_show_hardware_where_they_name_it() -> None:
     def labelled(**labels: str) -> dict[str, object]:
         return {"labels": {"pool": labels}}
 
@@ -100,7 +100,7 @@ def ratios(growth: Growth) -> list[float | None]:
     return [one.judgement.ratio for row in growth.rows for one in row.speedup.levels]
 
 
-def test_every_run_stands_beside_the_first() -> None:
+def test_every_run_stands_next_to_the_first() -> None:
     made = [simulate(closed(8, 100.0 * factor)) for factor in (1, 2, 3)]
     for number, one in enumerate(made):
         known(one, name=f"run-{number}")
@@ -145,7 +145,7 @@ def test_clusters_of_one_run() -> None:
     assert ratios(found) == [1.5]
 
 
-def test_a_label_that_tells_no_systems_apart_is_an_error() -> None:
+def test_a_label_that_shows_no_systems_apart_is_an_error() -> None:
     made = simulate(closed(8, 100.0, target="a"), closed(8, 100.0, target="b"))
     known(made, labels={"a": {"cores": "1"}, "b": {"cores": "1"}})
     with pytest.raises(LeadlineError, match="differ in the label cores"):
@@ -158,7 +158,7 @@ def test_a_label_that_tells_no_systems_apart_is_an_error() -> None:
         grown(made, other, by="cores")
 
 
-def test_labels_that_leave_partners_open_are_told_only_where_they_were_asked_for() -> None:
+def test_labels_that_leave_partners_open_are_reported_only_where_they_were_asked_for() -> None:
     names = ("a", "b", "c")
     made = simulate(*(closed(8, 100.0, target=one) for one in names))
     known(made, labels={"a": {"cores": "1"}, "b": {"cores": "1"}, "c": {"cores": "2"}})

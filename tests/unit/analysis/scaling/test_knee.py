@@ -47,7 +47,7 @@ def test_a_curve_that_falls_behind_its_peak() -> None:
     assert not found.law_peak.range.beyond
 
 
-def test_levels_that_no_verdict_sets_apart_from_the_top_are_told() -> None:
+def test_levels_that_no_verdict_sets_apart_from_the_top_are_reported() -> None:
     found = shape(lambda load: min(load * 100.0, 1600.0), noise=0.01, trials=6)
     assert found.peak is not None
     assert {*found.peak.ties, found.peak.point.level} == {
@@ -111,7 +111,7 @@ def test_a_curve_that_still_grows_has_no_knee_in_range() -> None:
 
 
 def test_what_the_trials_leave_open_is_left_open() -> None:
-    """Growth of 10 % at the last doubling, and noise of 8 %: nobody knows."""
+    """Growth of 10 % at the last doubling, and noise of 8 %: inconclusive."""
     rates = {1: 100.0, 2: 200.0, 4: 400.0, 8: 800.0, 16: 880.0}
     found = shape(lambda load: rates[int(load)], noise=0.08, loads=tuple(rates))
     assert found.saturated is None
@@ -146,7 +146,7 @@ def test_of_several_levels_of_one_load_the_highest_counts() -> None:
     assert len(found.law.loads) == len(LOADS)
 
 
-def test_refused_levels_are_left_out_and_told() -> None:
+def test_refused_levels_are_left_out_and_listed() -> None:
     found = shape(RETROGRADE.at, findings=[refusal("qd32x1")])
     assert found.left_out == ("qd32x1",)
     assert found.peak is not None

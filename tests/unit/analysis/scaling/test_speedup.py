@@ -1,4 +1,4 @@
-"""What a larger system gives beside what was added to it."""
+"""Speed-up and efficiency of a larger system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THREE = [100.0, 102.0, 98.0, 101.0, 99.0, 100.0]
 FIVE = [150.0, 153.0, 147.0, 152.0, 149.0, 150.0]
 
 
-def test_levels_of_equal_load_stand_against_each_other() -> None:
+def test_levels_of_equal_load_are_compared_with_each_other() -> None:
     small = simulate(closed(1, *THREE), closed(8, *[2 * one for one in THREE]), closed(64, 300.0))
     large = simulate(closed(1, *THREE), closed(8, *[3 * one for one in THREE]), closed(32, 400.0))
     found = against(small, large, HOSTS)

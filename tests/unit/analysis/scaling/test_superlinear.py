@@ -48,7 +48,7 @@ def times(factor: float, values: Sequence[float] = STEADY) -> Level:
     return closed(8, *[factor * one for one in values])
 
 
-def test_the_published_claim_is_a_finding_with_its_doubt() -> None:
+def test_the_published_claim_is_a_finding_with_its_finding() -> None:
     """60 % more hardware gave up to 95 % more IOPS: one number a side."""
     hardware = replace(HOSTS, baseline=5, candidate=8)
 
@@ -98,7 +98,7 @@ def test_what_grows_no_more_than_was_added_is_no_finding(factor: float) -> None:
     assert found(simulate(times(1)), simulate(times(factor))) is None
 
 
-def test_nothing_is_said_without_resources_or_with_no_more_of_them() -> None:
+def test_nothing_is_shown_without_resources_or_with_no_more_of_them() -> None:
     small, large = simulate(times(1)), simulate(times(3))
     same = replace(HOSTS, candidate=3)
     assert found(small, large, same) is None
@@ -155,7 +155,7 @@ def spread(highest: int, mean: float) -> Spread:
     return Spread(lowest=1, highest=highest, mean=mean, deviation=1.0)
 
 
-def beside(ours: CephInventory, theirs: CephInventory, **what: Any) -> Superlinear | None:
+def compared(ours: CephInventory, theirs: CephInventory, **what: Any) -> Superlinear | None:
     small, large = simulate(times(1)), simulate(times(2))
     known(small, name="small", ceph=ours, **what)
     known(large, name="large", ceph=theirs, **what)
@@ -164,22 +164,22 @@ def beside(ours: CephInventory, theirs: CephInventory, **what: Any) -> Superline
 
 def test_uneven_placement_of_the_smaller_is_worth_its_ratio() -> None:
     uneven, even = ceph(pgs_per_osd=spread(150, 100.0)), ceph(pgs_per_osd=spread(105, 100.0))
-    assert stance(beside(uneven, even), "placement") is Stance.SUPPORTED
-    assert cause(beside(uneven, even), "placement").numbers == {"fullest_osd": (1.5, 1.05)}
-    assert stance(beside(even, even), "placement") is Stance.CONTRADICTED
-    assert stance(beside(even, uneven), "placement") is Stance.CONTRADICTED
+    assert stance(compared(uneven, even), "placement") is Stance.SUPPORTED
+    assert cause(compared(uneven, even), "placement").numbers == {"fullest_osd": (1.5, 1.05)}
+    assert stance(compared(even, even), "placement") is Stance.CONTRADICTED
+    assert stance(compared(even, uneven), "placement") is Stance.CONTRADICTED
 
 
-def test_a_fuller_smaller_system_is_told() -> None:
+def test_a_fuller_smaller_system_is_reported() -> None:
     def used(share: float) -> CephInventory:
         whole = ceph().capacity
         taken = {"used_bytes": int(share * whole.total_bytes)}
         return ceph(capacity=whole.model_copy(update=taken))
 
-    assert stance(beside(used(0.8), used(0.3)), "fill-and-age") is Stance.SUPPORTED
-    numbers = cause(beside(used(0.8), used(0.3)), "fill-and-age").numbers
+    assert stance(compared(used(0.8), used(0.3)), "fill-and-age") is Stance.SUPPORTED
+    numbers = cause(compared(used(0.8), used(0.3)), "fill-and-age").numbers
     assert numbers["used_share"] == pytest.approx((0.8, 0.3))
-    assert stance(beside(used(0.3), used(0.3)), "fill-and-age") is Stance.CONTRADICTED
+    assert stance(compared(used(0.3), used(0.3)), "fill-and-age") is Stance.CONTRADICTED
 
 
 def test_data_that_fits_the_larger_systems_memory_only() -> None:
@@ -195,7 +195,7 @@ def test_data_that_fits_the_larger_systems_memory_only() -> None:
 
     def memory(size: int) -> Stance:
         sides = [with_memory(one, size) for one in (small, large)]
-        return stance(beside(*sides, url="rbd:rbd_r3"), "caches")
+        return stance(compared(*sides, url="rbd:rbd_r3"), "caches")
 
     assert memory(700 << 20) is Stance.SUPPORTED
     assert memory(4 << 30) is Stance.CONTRADICTED
@@ -205,14 +205,14 @@ def test_data_that_fits_the_larger_systems_memory_only() -> None:
 def test_a_labs_budget_and_what_runs_outside_it() -> None:
     lab = LabDescription(topology=Topology.HOSTS, domains=3, cpu_per_host=0.15)
     many, few = ceph(pgs_per_osd=spread(130, 128.0)), ceph(pgs_per_osd=spread(80, 77.0))
-    one = beside(many, few, lab=lab)
+    one = compared(many, few, lab=lab)
     assert stance(one, "fixed-overhead") is Stance.SUPPORTED
     assert cause(one, "fixed-overhead").numbers == {
         "pgs_per_osd": (128, 77),
         "cores_per_host": (0.15, 0.15),
     }
     assert stance(one, "co-located-services") is Stance.CONTRADICTED
-    free = beside(many, few, lab=lab.model_copy(update={"cpu_per_host": None}))
+    free = compared(many, few, lab=lab.model_copy(update={"cpu_per_host": None}))
     assert stance(free, "co-located-services") is Stance.SUPPORTED
     assert cause(free, "co-located-services").case is CauseCase.SERVICES_SHARE_MACHINE
 
@@ -261,6 +261,6 @@ def test_other_differences_are_named_and_those_of_size_are_not() -> None:
     by_label = replace(differing(), differences=(label,))
     assert stance(found(small, large, differing=by_label), "other-differences") is (
         Stance.CONTRADICTED
-    ), "the label that tells what was added is no other difference"
+    ), "the label of the added resource is no other difference"
     none = found(small, large, differing=differing(Topic.TOPOLOGY))
     assert stance(none, "other-differences") is Stance.CONTRADICTED

@@ -71,8 +71,8 @@ def test_the_page_says_how_often_it_is_wrong() -> None:
             assert fair[0] <= 0.06, "growth in proportion is hardly ever called more"
             if trials >= 6:
                 assert more[0] >= 0.95, "a fifth more is found"
-            told = (*fair, *more)
-            cells = [str(trials), percent(noise), *map(percent, told)]
+            shown = (*fair, *more)
+            cells = [str(trials), percent(noise), *map(percent, shown)]
             rows.append(f"| {' | '.join(cells)} |")
     assert "\n".join(rows) in PAGE.read_text("utf-8"), "\n".join(rows)
 

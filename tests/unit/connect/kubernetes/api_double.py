@@ -167,7 +167,7 @@ Object = dict[str, Any]
 @dataclass(kw_only=True)
 class World:
     """Objects behind an ApiDouble, by plural, namespace and name: listed by label and field, got,
-    made and deleted. `deleting` is told of each object that is to go, and may keep it."""
+    made and deleted. `deleting` is reported of each object that is to go, and may keep it."""
 
     objects: dict[tuple[str, str, str], Object] = field(default_factory=dict)
     deleting: Callable[[str, str], bool] = lambda plural, name: True

@@ -15,7 +15,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture
 def api(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiDouble]:
-    """An API server that knows nothing before it is told."""
+    """An API server that knows nothing before it is reported."""
     monkeypatch.setattr("leadline.connect.kubernetes.client._PAUSE_S", 0.02)
     monkeypatch.setattr(client.poll, "__defaults__", (0.02,))
     with serving(pair, lambda asked: refusal(404, f"{asked.path} not found")) as double:

@@ -29,18 +29,20 @@ def saying(refused: set[tuple[str, str]]) -> object:
     return say
 
 
-def test_all_that_is_missing_is_told_at_once_with_the_rules(api: ApiDouble, tmp_path: Path) -> None:
+def test_all_that_is_missing_is_reported_at_once_with_the_rules(
+    api: ApiDouble, tmp_path: Path
+) -> None:
     api.say = saying({("create", "jobs"), ("get", "pods/exec"), ("get", "nodes")})  # type: ignore[assignment]
     with api.connection(tmp_path) as connection, pytest.raises(LeadlineError) as caught:
         require(connection, RUN_RULES, "mine")
     error = caught.value
     assert error.kind.code == "kubernetes-denied"
-    told = "\n".join([error.fact, *error.context])
+    reported = "\n".join([error.fact, *error.context])
     assert "in the namespace 'mine'" in error.fact
     assert "and 2 more" in error.fact
-    assert '{apiGroups: ["batch"], resources: ["jobs"], verbs: ["create"]}' in told
-    assert '{apiGroups: [""], resources: ["pods/exec"], verbs: ["get"]}' in told
-    assert '{apiGroups: [""], resources: ["nodes"], verbs: ["get"]}' in told
+    assert '{apiGroups: ["batch"], resources: ["jobs"], verbs: ["create"]}' in reported
+    assert '{apiGroups: [""], resources: ["pods/exec"], verbs: ["get"]}' in reported
+    assert '{apiGroups: [""], resources: ["nodes"], verbs: ["get"]}' in reported
 
 
 def test_what_a_run_does_without_is_not_missed(api: ApiDouble, tmp_path: Path) -> None:

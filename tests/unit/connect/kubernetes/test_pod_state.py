@@ -66,7 +66,7 @@ RUNNING = {"phase": "Running", "containerStatuses": [container(running={})]}
         ({"phase": "Succeeded", "containerStatuses": []}, "Succeeded", "pod's node"),
     ],
 )
-def test_a_pod_that_ended_is_told_with_its_reason(
+def test_a_pod_that_ended_is_reported_with_its_reason(
     status: dict[str, Any], fact: str, hint: str
 ) -> None:
     found = find_loss(pod(status))
@@ -176,7 +176,7 @@ def event(kind: str, reason: str, message: str, at: str | None) -> Event:
     )
 
 
-def test_events_are_told_the_warnings_and_the_latest_first_and_each_once() -> None:
+def test_events_are_reported_the_warnings_and_the_latest_first_and_each_once() -> None:
     events = [
         event("Normal", "Scheduled", "to n1", "2026-11-21T19:00:09Z"),
         event("Warning", "Early", "one", "2026-11-21T19:00:01Z"),

@@ -89,11 +89,11 @@ def test_missed_dumps_and_commit_latencies() -> None:
         ({"perf": {}, "elapsed_s": None}, "line 2.elapsed_s"),
     ],
 )
-def test_damage_is_told_with_its_line(damage: bytes | dict[str, Any], where: str) -> None:
+def test_damage_is_reported_with_its_line(damage: bytes | dict[str, Any], where: str) -> None:
     second = damage + b"\n" if isinstance(damage, bytes) else log(damage)
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_ceph_counters(log({"perf": {}}) + second)
-    assert told.value.fact.startswith(where)
+    assert refused.value.fact.startswith(where)
 
 
 def test_recorded_osds_did_what_the_client_saw() -> None:

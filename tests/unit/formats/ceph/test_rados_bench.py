@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from leadline.audit.gathering import of_output
+from leadline.audit.gathering import output_evidence
 from leadline.audit.registry import RULES
 from leadline.formats.ceph.bench_request import REQUEST_FILE, BenchRequest
 from leadline.formats.ceph.rados_bench import (
@@ -106,7 +106,7 @@ def test_the_audit_has_nothing_to_say_but_what_is_true(
 
 
 def found(output: EngineOutput) -> set[str]:
-    trial = of_output(output)
+    trial = output_evidence(output)
     evidence = (trial, *trial.jobs)
     return {
         rule.code
@@ -147,15 +147,15 @@ def test_a_trial_of_two_phases_and_several_passes() -> None:
     assert found(read_rados_bench(TRIAL)) == {"compressible-data"}
 
 
-def test_a_missing_pass_or_phase_is_told(tmp_path: Path) -> None:
+def test_a_missing_pass_or_phase_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "trial"
     shutil.copytree(TRIAL, folder)
     (folder / "rados-bench-2-1.json").unlink()
-    with pytest.raises(FormatError, match="wrote no rados-bench-2-1") as told:
+    with pytest.raises(FormatError, match="wrote no rados-bench-2-1") as refused:
         read_rados_bench(folder)
-    assert told.value.condition == "empty-result"
+    assert refused.value.condition == "empty-result"
     (folder / "bench.json").unlink()
-    with pytest.raises(FormatError, match="was not asked"):
+    with pytest.raises(FormatError, match="has no request"):
         read_rados_bench(folder)
 
 
@@ -197,10 +197,10 @@ def test_the_colon_of_old_releases() -> None:
     ],
 )
 def test_what_is_not_understood_is_refused(content: bytes, condition: str, fact: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         read_output(content, request(Pattern.WRITE, 6))
-    assert told.value.condition == condition
-    assert fact in told.value.fact
+    assert refused.value.condition == condition
+    assert fact in refused.value.fact
 
 
 def test_the_plain_text_is_refused() -> None:

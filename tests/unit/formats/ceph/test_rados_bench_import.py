@@ -44,7 +44,7 @@ def operation(result: Result) -> Operation:
     return only
 
 
-def test_a_write_tells_its_load_and_its_figures() -> None:
+def test_a_write_reports_its_load_and_its_figures() -> None:
     (result,) = read_results(PLAIN)
     write = operation(result)
     assert (result.workload, result.target, result.tool) == ("", "", "rados bench")
@@ -95,7 +95,7 @@ def test_a_seq_that_ran_out_of_objects_is_no_short_run() -> None:
     assert "3.6 s of the 30 s" in note.fact
 
 
-def test_reads_do_not_tell_whether_they_were_random() -> None:
+def test_reads_do_not_report_whether_they_were_random() -> None:
     text = LOG[LOG.index(b"hints = 1", 200) :]
     (result,) = read_results(text)
     assert operation(result).op is Op.READ
@@ -118,9 +118,9 @@ def test_a_cut_write_before_a_whole_read() -> None:
     assert isinstance(cut.output, FormatError)
     assert cut.output.condition == "truncated-result"
     assert read.workload == "seq"
-    with pytest.raises(FormatError, match="lacks its") as told:
+    with pytest.raises(FormatError, match="lacks its") as refused:
         read_results(b"".join(kept))
-    assert told.value.condition == "unreadable-result"
+    assert refused.value.condition == "unreadable-result"
 
 
 @pytest.mark.parametrize("end", [200, 700, 1500, 2400])
@@ -187,7 +187,7 @@ Min latency:            0.023329
     assert write.total is not None
     assert (write.total.mean_s, write.total.stddev_s) == (0.129699, 0.117525)
     assert job(result).options.raw["runtime"] == "60s"
-    # Nothing is told of the seconds 2 to 60.
+    # Nothing is reported of the seconds 2 to 60.
     assert result.windows == {}
     assert output(result).notes[0].kind is NoteKind.LEFT_OUT
 
@@ -210,7 +210,7 @@ def test_seconds_that_cannot_be_are_not_used(old: bytes, new: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         (b"rados bench -p tank 21 write -t 8 --no-cleanup", ("rados:tank", 8)),
         (b"$ sudo rados -p tank bench 21 write", ("rados:tank", 16)),
@@ -219,12 +219,12 @@ def test_seconds_that_cannot_be_are_not_used(old: bytes, new: bytes) -> None:
         (b"rados bench SECONDS write -p tank", ("", None)),
     ],
 )
-def test_command_lines(line: bytes, told: tuple[str, int | None]) -> None:
+def test_command_lines(line: bytes, reported: tuple[str, int | None]) -> None:
     """A command that does not fit to the output is not its own."""
     start = LOG.index(b"hints = 1")
     text = LOG[start:].replace(b"Maintaining 8 concurrent", b"Maintainin")
     result, _ = read_results(b"root@gw1:~# " + line + b"\n" + text)
-    assert (result.target, job(result).options.iodepth) == told
+    assert (result.target, job(result).options.iodepth) == reported
 
 
 def test_lines_of_others_are_counted() -> None:
@@ -244,7 +244,7 @@ def test_data_that_was_not_what_had_been_written() -> None:
     assert job(read).error == 84
 
 
-def test_json_tells_the_load_of_a_write() -> None:
+def test_json_reports_the_load_of_a_write() -> None:
     (result,) = read_results(WRITE)
     raw = job(result).options.raw
     assert (raw["rw"], raw["bs"], raw["iodepth"]) == ("write", "65536", "8")
@@ -262,7 +262,7 @@ def test_json_of_a_read() -> None:
     assert len(result.windows[Op.READ]) == 4
 
 
-def test_json_fields_that_are_not_known_or_told_twice() -> None:
+def test_json_fields_that_are_not_known_or_reported_twice() -> None:
     document = orjson.loads(WRITE)
     document["omap_size"] = "7"
     twice = orjson.dumps(document).replace(b'"bandwidth":', b'"bandwidth":"1.0","bandwidth":', 1)

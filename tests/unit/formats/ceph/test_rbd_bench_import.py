@@ -82,9 +82,9 @@ def test_a_summary_is_missing() -> None:
     ],
 )
 def test_what_is_not_understood_is_refused(content: bytes) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         read_results(content)
-    assert told.value.condition == "unreadable-result"
+    assert refused.value.condition == "unreadable-result"
 
 
 def test_an_empty_file() -> None:

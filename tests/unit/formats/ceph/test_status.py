@@ -169,7 +169,7 @@ def test_a_line_with_same_has_the_status_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         (line(same=True), "line 1.same"),
         (line(error="x") + b"\n" + line(), "line 2.status"),
@@ -178,10 +178,10 @@ def test_a_line_with_same_has_the_status_before() -> None:
         (b"[]", "line 1: "),
     ],
 )
-def test_a_line_that_is_not_understood_is_named(content: bytes, told: str) -> None:
+def test_a_line_that_is_not_understood_is_named(content: bytes, reported: str) -> None:
     with pytest.raises(FormatError) as raised:
         parse_cluster_log(content)
-    assert told in raised.value.fact
+    assert reported in raised.value.fact
 
 
 def test_an_empty_record_has_no_samples() -> None:

@@ -27,9 +27,9 @@ FIO_3 = (RECORDED / "own-3.33-s_clat_hist.1.log").read_bytes()
 def test_buckets_are_those_of_fios_script() -> None:
     """The file holds the middle of bucket i and i + 1 (fio's script takes the end of the next one)
     where buckets are wider than 1, and the middle of the bucket below."""
-    told = [float(line) for line in (RECORDED / "pkb_hist_bin_vals.txt").read_text().split()]
-    assert len(told) == 1216
-    for index, middle in enumerate(told):
+    reported = [float(line) for line in (RECORDED / "pkb_hist_bin_vals.txt").read_text().split()]
+    assert len(reported) == 1216
+    for index, middle in enumerate(reported):
         # At the end of a group the next bucket is twice as wide.
         start, after = bucket_start(index), bucket_start(index + (1 if index < 127 else 2))
         assert (start + after) / 2 == middle
@@ -74,7 +74,7 @@ def test_fio_3_counts_nanoseconds_and_neighbours_are_added() -> None:
     assert 1e-4 < log.histograms[Op.READ].mean_s() < 5e-4
 
 
-def test_the_last_bucket_is_told() -> None:
+def test_the_last_bucket_is_reported() -> None:
     fields = FIO_2.splitlines()[0].split(b", ")
     log = parse_histogram_log("h", b", ".join([*fields[:-1], b"3"]) + b"\n")
     (note,) = log.notes
@@ -97,10 +97,10 @@ def test_the_last_bucket_is_told() -> None:
     ],
 )
 def test_what_is_not_understood_is_named(content: bytes, condition: str, line: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_histogram_log("h", content)
-    assert told.value.condition == condition
-    assert line in told.value.context[0]
+    assert refused.value.condition == condition
+    assert line in refused.value.context[0]
 
 
 @given(

@@ -35,7 +35,7 @@ def only(path: Path) -> JobResult:
     return job
 
 
-def test_every_file_of_the_corpus_is_read_or_told_why_not(shared: Path) -> None:
+def test_every_file_of_the_corpus_is_read_or_reported_why_not(shared: Path) -> None:
     corpus = shared / "corpus"
     files = {
         str(path.relative_to(corpus)): path for path in sorted(corpus.rglob("*")) if path.is_file()

@@ -87,7 +87,7 @@ def test_what_others_left_is_not(name: str, head: bytes) -> None:
     assert not IMPORTER.recognises(name, head)
 
 
-def test_a_result_is_bundled_with_the_logs_beside_it() -> None:
+def test_a_result_is_bundled_with_the_logs_next_to_it() -> None:
     names = (
         *("d/x.json", "d/x_iops.1.log", "d/x_clat.2.log", "d/x_lat.log", "d/x.out"),
         *("x_iops.1.log", "y", "y_bw.1.log", "z.txt", "d/x_clat_hist.1.log", "e/x_iops.1.log"),
@@ -130,15 +130,17 @@ def test_a_job_without_a_name_is_called_by_what_it_does() -> None:
     assert result.workload == "randread-4k"
 
 
-def test_a_note_stands_by_the_job_that_it_speaks_of() -> None:
+def test_a_note_is_by_the_job_that_it_speaks_of() -> None:
     jobs = [{**job(f"job {number}")} for number in range(12)]
     jobs[1]["odd"] = 1
     jobs[10]["job options"] = {"rw": ["read"]}
     results = read(document(*jobs, strange=1))
-    told = {result.workload: [note.where for note in output(result).notes] for result in results}
-    assert told["job 0"] == ["$.strange"]
-    assert told["job 1"] == ["$.strange", "$.jobs[1].odd"]
-    assert told["job 10"] == ["$.strange", "$.jobs[10]['job options'].rw"]
+    reported = {
+        result.workload: [note.where for note in output(result).notes] for result in results
+    }
+    assert reported["job 0"] == ["$.strange"]
+    assert reported["job 1"] == ["$.strange", "$.jobs[1].odd"]
+    assert reported["job 10"] == ["$.strange", "$.jobs[10]['job options'].rw"]
 
 
 def test_several_executions_in_one_file_are_results_of_their_own() -> None:
@@ -204,7 +206,7 @@ def test_iops_over_time_come_from_the_log_of_a_job_that_is_alone() -> None:
     assert not read(document(job("a"), job("b")), **{"iops.1": log})[0].windows
 
 
-def test_a_log_that_is_not_read_is_told() -> None:
+def test_a_log_that_is_not_read_is_reported() -> None:
     log = b"1000, 50, 0, 0\nwhat\n"
     (result,) = read(document(job("a")), **{"iops.1": log})
     (note,) = output(result).notes

@@ -162,7 +162,7 @@ def test_a_sound_document_has_no_notes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "reported"),
     [
         *(("fio-2.1.3", False), ("fio-2.18-59-g618e", False), ("fio-3.43", False)),
         *(("fio-3.28-261-gc3773-dirty", False), ("fio-3.99", True), ("fio-4.0", True)),
@@ -170,9 +170,9 @@ def test_a_sound_document_has_no_notes() -> None:
         ("fio-" + "9" * 5000 + ".1", True),
     ],
 )
-def test_a_version_never_seen_is_told(version: str, told: bool) -> None:
+def test_a_version_never_seen_is_reported(version: str, reported: bool) -> None:
     output = parse_fio_json(document(job(), version=version))
-    assert ((NoteKind.UNKNOWN_VERSION, "$['fio version']") in notes(output)) is told
+    assert ((NoteKind.UNKNOWN_VERSION, "$['fio version']") in notes(output)) is reported
     assert output.jobs[0].operations[0].iops == 100.0
 
 
@@ -191,13 +191,13 @@ def test_fio_2_counts_in_kibibytes_and_microseconds() -> None:
 
 def test_bytes_or_kibibytes_of_an_unknown_version_are_not_guessed() -> None:
     (read,) = parse_fio_json(document(job(), version="mine")).jobs[0].operations
-    assert read.io_bytes == 4096000, "io_kbytes beside it tells the unit"
+    assert read.io_bytes == 4096000, "io_kbytes next to it shows the unit"
     output = parse_fio_json(document(job(io_kbytes=None), version="mine"))
     assert output.jobs[0].operations[0].io_bytes is None
     assert (NoteKind.UNKNOWN_VERSION, "$.jobs[0].read.io_bytes") in notes(output)
 
 
-def test_a_stray_unit_is_told_and_not_read() -> None:
+def test_a_stray_unit_is_reported_and_not_read() -> None:
     stray = {"min": 1, "max": 2, "mean": 1.5}
     output = parse_fio_json(document(job(lat_us=stray, slat_ms=stray, clat=stray)))
     (read,) = output.jobs[0].operations
@@ -212,7 +212,7 @@ def test_a_stray_unit_is_told_and_not_read() -> None:
     assert alone.total is None
 
 
-def test_unknown_fields_of_every_level_are_told_once_for_the_jobs_of_a_name() -> None:
+def test_unknown_fields_of_every_level_are_reported_once_for_the_jobs_of_a_name() -> None:
     entry = {**job(), "new thing": 1}
     entry["read"]["lat_ns"]["p100"] = 5
     disk = {"name": "sda", "read_ios": 1, "write_ios": 2, "colour": 3}
@@ -229,15 +229,15 @@ def test_unknown_fields_of_every_level_are_told_once_for_the_jobs_of_a_name() ->
     ]
 
 
-def test_a_file_of_nothing_but_doubts_makes_a_bounded_report() -> None:
+def test_a_file_of_nothing_but_notes_makes_a_bounded_report() -> None:
     output = parse_fio_json(document({**job(), **{f"key {n}": n for n in range(10_000)}}))
     assert len(output.notes) == 201
-    assert output.notes[-1].fact == "9800 more notes are not told"
+    assert output.notes[-1].fact == "9800 more notes are left out"
 
 
 @pytest.mark.parametrize("value", ["-1", "1e308", "NaN", "-nan", "inf", "Infinity", "9" * 5000])
 @pytest.mark.parametrize("key", ["iops", "io_bytes", "bw_bytes", "runtime", "total_ios"])
-def test_a_figure_that_cannot_be_is_none_and_told(key: str, value: str) -> None:
+def test_a_figure_that_cannot_be_is_none_and_reported(key: str, value: str) -> None:
     content = document(job(**{key: 77_777_777})).replace(b"77777777", value.encode())
     output = parse_fio_json(content)
     (read,) = output.jobs[0].operations
@@ -247,7 +247,7 @@ def test_a_figure_that_cannot_be_is_none_and_told(key: str, value: str) -> None:
     assert read.total is not None
 
 
-def test_a_latency_that_cannot_be_is_none_and_told() -> None:
+def test_a_latency_that_cannot_be_is_none_and_reported() -> None:
     latency = {"min": -5, "max": 99000, "mean": 1e308, "stddev": 1.0, "N": 2.5}
     output = parse_fio_json(document(job(lat_ns=latency)))
     total = output.jobs[0].operations[0].total
@@ -313,7 +313,7 @@ def test_bins_of_fio_2_are_microseconds_and_count_where_it_does_not() -> None:
     assert read.completion.histogram == LatencyHistogram.from_bins({7000: 3, 8000: 2})
 
 
-def test_percentiles_are_told_by_quantile_and_only_if_they_were_asked_for() -> None:
+def test_percentiles_are_reported_by_quantile_and_only_if_they_were_asked_for() -> None:
     entry = job()
     given = {"0.00": 0, "12.5": 5, "99.950000": 6, "100.000000": 9, "many": 1, "9" * 99: 1}
     entry["read"]["lat_ns"]["percentile"] = given
@@ -327,7 +327,7 @@ def test_percentiles_are_told_by_quantile_and_only_if_they_were_asked_for() -> N
     assert [kind for kind, _ in notes(output)] == [NoteKind.UNKNOWN_FIELD] * 2
 
 
-def test_a_printed_percentile_of_completion_stands_in_for_that_of_total_latency() -> None:
+def test_a_printed_percentile_of_completion_is_in_for_that_of_total_latency() -> None:
     (read,) = parse_fio_json(document(job())).jobs[0].operations
     assert read.metrics()[Metric.LATENCY_P50] == 7e-6
     assert read.metrics()[Metric.LATENCY_P99] == 80e-6
@@ -342,7 +342,7 @@ def test_repeated_keys() -> None:
     assert notes(output) == [], "fio echoes some options twice"
     other = content.replace(b'"iops":100.0', b'"iops":100.0,"iops":200.0')
     output = parse_fio_json(other)
-    assert output.jobs[0].operations[0].iops is None, "nobody knows which one counts"
+    assert output.jobs[0].operations[0].iops is None, "it is unknown which one counts"
     assert notes(output) == [(NoteKind.REPEATED_FIELD, "$.jobs[0].read.iops")]
     with pytest.raises(FormatError, match="list of jobs"):
         parse_fio_json(content.replace(b'"jobs":', b'"jobs":[],"jobs":'))
@@ -464,7 +464,7 @@ def test_disks_steady_state_and_old_names_of_cpu_shares() -> None:
     ]
 
 
-def test_what_is_not_told_is_none() -> None:
+def test_what_is_unknown_is_none() -> None:
     bare = {"jobname": "a", "error": 0, "read": {"total_ios": 5, "iops": None}}
     (only,) = parse_fio_json(document(bare)).jobs
     assert only.operations == (Operation(op=Op.READ, total_ios=5),)

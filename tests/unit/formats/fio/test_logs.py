@@ -121,10 +121,10 @@ def test_a_negative_value_leaves_no_rate() -> None:
     ],
 )
 def test_what_is_not_understood_is_named(text: bytes, condition: str, line: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         read_log("x", text)
-    assert told.value.condition == condition
-    assert line in told.value.context[0]
+    assert refused.value.condition == condition
+    assert line in refused.value.context[0]
 
 
 @pytest.mark.thorough

@@ -21,7 +21,7 @@ def recorded(*starts: str) -> dict[str, bytes]:
     }
 
 
-def told(result: Result) -> tuple[Mapping[Op, Operation], str]:
+def reported(result: Result) -> tuple[Mapping[Op, Operation], str]:
     """Operations by direction, and the notes as one text."""
     assert isinstance(result.output, EngineOutput)
     (job,) = result.output.jobs
@@ -42,7 +42,7 @@ def test_fio_plots_logs() -> None:
     """40, 40, 24 ... IOPS of 4 KiB in 240 lines of 250 ms. That 22766065 in the latency log are
     nanoseconds nothing in these files proves."""
     (result,) = IMPORTER.read(recorded("fioplot-raid5"))
-    operations, notes = told(result)
+    operations, notes = reported(result)
     read = operations[Op.READ]
     assert set(operations) == {Op.READ}
     assert result.workload == "fioplot-raid5-randread-iodepth-1-numjobs-16"
@@ -52,13 +52,13 @@ def test_fio_plots_logs() -> None:
     assert (read.submission, read.completion, read.total) == (None, None, None)
     assert "in us (fio 2) or ns (fio 3)" in notes
     assert len(result.windows[Op.READ]) == 60
-    # 40 for 249 ms, 40 for 251, 24 for 250, and what stands in the fourth line.
+    # 40 for 249 ms, 40 for 251, 24 for 250, and what is in the fourth line.
     assert result.windows[Op.READ][0].value == pytest.approx(39.0, abs=0.1)
 
 
 def test_a_late_first_line() -> None:
     (result,) = IMPORTER.read(recorded("fioplot-ceph-hdd"))
-    operations, notes = told(result)
+    operations, notes = reported(result)
     # The lines add up to 3069, each of half a second in 60.
     assert operations[Op.WRITE].iops == pytest.approx(3069 / 2 / 60, rel=0.01)
     assert "intervals have no line" in notes
@@ -67,7 +67,7 @@ def test_a_late_first_line() -> None:
 
 def test_both_directions_in_five_columns() -> None:
     (result,) = IMPORTER.read(recorded("stonet"))
-    operations, notes = told(result)
+    operations, notes = reported(result)
     assert set(operations) == {Op.READ, Op.WRITE}
     assert notes == ""
     assert result.workload == "stonet-kyber"
@@ -79,7 +79,7 @@ def test_both_directions_in_five_columns() -> None:
 def test_intervals_with_histograms() -> None:
     """fio's JSON of this run: 199.93 reads and 99.97 writes per second of 4 KiB."""
     (result,) = IMPORTER.read(recorded("own-3.33-s"))
-    operations, notes = told(result)
+    operations, notes = reported(result)
     read, write = operations[Op.READ], operations[Op.WRITE]
     assert read.iops == pytest.approx(199.93, rel=0.01)
     assert write.iops == pytest.approx(99.97, rel=0.01)
@@ -97,7 +97,7 @@ def test_intervals_with_histograms() -> None:
 
 def test_every_io_gives_what_fio_itself_gives() -> None:
     (result,) = IMPORTER.read(recorded("own-3.33-p"))
-    operations, notes = told(result)
+    operations, notes = reported(result)
     read = operations[Op.READ]
     assert notes == ""
     assert (read.total_ios, read.io_bytes, read.iops) == (64, 64 * 4096, 64 / 0.004)
@@ -112,10 +112,10 @@ def test_every_io_gives_what_fio_itself_gives() -> None:
 
 
 def test_jobs_that_do_not_do_the_same_are_not_added() -> None:
-    """perfkit's four logs are four different jobs, told by nothing but their directions."""
+    """perfkit's four logs are four different jobs, reported by nothing but their directions."""
     first, third = IMPORTER.read(recorded("pkb"))
     assert (first.workload, third.workload) == ("pkb-2.17.1", "pkb-2.17.3")
-    read, write = told(first)[0][Op.READ], told(third)[0][Op.WRITE]
+    read, write = reported(first)[0][Op.READ], reported(third)[0][Op.WRITE]
     assert read.completion is not None
     assert write.completion is not None
     assert read.completion.quantile_s(0.5) == pytest.approx(94e-6)
@@ -123,19 +123,19 @@ def test_jobs_that_do_not_do_the_same_are_not_added() -> None:
     assert (read.iops, read.total_ios) == (None, None)
 
 
-def test_processes_of_a_job_are_added_and_that_is_told() -> None:
+def test_processes_of_a_job_are_added_with_a_note() -> None:
     line = b"1000, 10, 0, 0\n2000, 10, 0, 0\n"
     (result,) = IMPORTER.read({"x_iops.1.log": line, "x_iops.2.log": line})
-    operations, notes = told(result)
+    operations, notes = reported(result)
     assert operations[Op.READ].iops == 20
     assert [window.value for window in result.windows[Op.READ]] == [20, 20]
-    assert "2 jobs are added up" in notes
+    assert "2 jobs are summed" in notes
 
 
-def test_an_empty_log_beside_others_leaves_no_sum() -> None:
+def test_an_empty_log_next_to_others_leaves_no_sum() -> None:
     line = b"1000, 10, 0, 0\n2000, 10, 0, 0\n"
     (result,) = IMPORTER.read({"x_iops.1.log": line, "x_iops.2.log": b"", "x_bw.1.log": line})
-    operations, notes = told(result)
+    operations, notes = reported(result)
     assert operations[Op.READ].iops is None
     assert operations[Op.READ].bandwidth_bps is None
     assert "x_iops.2.log: empty" in notes

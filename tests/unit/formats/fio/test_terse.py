@@ -18,7 +18,7 @@ def read(content: bytes) -> tuple[Result, ...]:
     return IMPORTER.read({"x_terse.out": content})
 
 
-def told(result: Result) -> tuple[EngineOutput, JobResult, tuple[Operation, ...]]:
+def reported(result: Result) -> tuple[EngineOutput, JobResult, tuple[Operation, ...]]:
     assert isinstance(result.output, EngineOutput)
     job = result.output.jobs[0]
     return result.output, job, job.operations
@@ -26,7 +26,7 @@ def told(result: Result) -> tuple[EngineOutput, JobResult, tuple[Operation, ...]
 
 def test_a_line_of_version_3_in_base_units() -> None:
     (result,) = read(GOOD)
-    output, job, (write,) = told(result)
+    output, job, (write,) = reported(result)
     assert result.workload == job.name == "time-vm-randwrite-0_fio"
     assert (output.version, job.group, job.error) == ("fio-2.2.10", 0, 0)
     assert (dict(job.options.raw), job.options.whole) == ({}, False)
@@ -55,9 +55,9 @@ def test_a_line_of_version_3_in_base_units() -> None:
     assert output.notes == ()
 
 
-def test_what_fio_cannot_tell_is_no_figure() -> None:
+def test_what_fio_cannot_report_is_no_figure() -> None:
     """Six tenths of these I/Os took longer than the 16.7 s to which fio 2 counts."""
-    output, _, (write,) = told(read(STALLED)[0])
+    output, _, (write,) = reported(read(STALLED)[0])
     assert write.completion is not None
     assert dict(write.completion.percentiles) == {
         0.01: 0.076288,
@@ -76,12 +76,12 @@ def test_every_version_has_its_own_places(version: int) -> None:
     """The first lines: read 20364 KiB and write 20596 KiB; no trims."""
     results = read(VERSIONS[version])
     assert len(results) == 2
-    output, job, (first, second) = told(results[0])
+    output, job, (first, second) = reported(results[0])
     assert (job.name, output.version) == ("a", "fio" if version == 2 else "fio-3.33")
     assert (first.op, first.io_bytes) == (Op.READ, 20364 * 1024)
     assert (second.op, second.io_bytes) == (Op.WRITE, 20596 * 1024)
     assert first.submission is None
-    # 0.0097 us on average and at most 0: cut to whole microseconds, hence no figure.
+    # 0.0097 us on average and at most 0: cut to whole microseconds: no value.
     assert second.completion is not None
     assert (second.completion.max_s is None) == (version != 5)
     assert job.depth_levels["1"] == 1.0
@@ -92,7 +92,7 @@ def test_lines_with_the_same_disks_are_one_execution() -> None:
     other = GOOD.replace(b"time-vm-randwrite-0_fio", b"beside")
     results = read(GOOD + b"fio: a line of noise\n" + GOOD + other)
     assert [result.workload for result in results] == ["time-vm-randwrite-0_fio", "beside"]
-    output, _, _ = told(results[0])
+    output, _, _ = reported(results[0])
     assert len(output.jobs) == 2
     assert output.noise == "fio: a line of noise"
     assert results[0].together is not None
@@ -105,7 +105,7 @@ def test_unmeasured_latencies_and_impossible_figures() -> None:
     for position in (*range(start + 4, start + 12), *range(start + 32, start + 36)):
         fields[position] = "0"
     fields[start + 2] = "-3517"
-    output, _, (write,) = told(read(";".join(fields).encode())[0])
+    output, _, (write,) = reported(read(";".join(fields).encode())[0])
     assert (write.submission, write.total, write.iops) == (None, None, None)
     assert [note.kind for note in output.notes] == [NoteKind.IMPOSSIBLE_VALUE]
 
@@ -113,7 +113,7 @@ def test_unmeasured_latencies_and_impossible_figures() -> None:
 def test_an_idle_job_has_no_operation() -> None:
     fields = GOOD.decode().split(";")
     fields[46:87] = fields[5:46]
-    _, job, operations = told(read(";".join(fields).encode())[0])
+    _, job, operations = reported(read(";".join(fields).encode())[0])
     assert operations == ()
     assert job.name == "time-vm-randwrite-0_fio"
 
@@ -129,10 +129,10 @@ def test_an_idle_job_has_no_operation() -> None:
     ],
 )
 def test_what_is_not_understood_is_named(content: bytes, condition: str, where: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         read(content)
-    assert told.value.condition == condition
-    assert where in told.value.context[0]
+    assert refused.value.condition == condition
+    assert where in refused.value.context[0]
 
 
 def test_files_are_recognised_by_their_lines() -> None:

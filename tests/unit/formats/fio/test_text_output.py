@@ -193,7 +193,7 @@ def test_reads_and_writes_reported_as_one() -> None:
     assert one.total.percentiles
 
 
-def test_figures_told_again_and_again() -> None:
+def test_figures_reported_again_and_again() -> None:
     (result,) = read(REPEATED)
     output = output_of(result)
     (job,) = output.jobs
@@ -272,10 +272,10 @@ def test_scaled_counts() -> None:
     ("content", "condition"), [(b"", "empty-result"), (b"hello\n", "unreadable-result")]
 )
 def test_what_is_no_fio_output_is_refused(content: bytes, condition: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         read(content)
-    assert told.value.condition == condition
-    assert told.value.context == ("line 1",)
+    assert refused.value.condition == condition
+    assert refused.value.context == ("line 1",)
 
 
 def test_files_are_recognised_by_their_lines() -> None:
@@ -306,7 +306,7 @@ def test_four_jobs_on_cephfs(shared: Path) -> None:
 
 
 def test_a_sweeps_log_holds_no_figures_of_fio(shared: Path) -> None:
-    """It tells that fio ran in 32 machines, and of Ceph; nothing that fio printed."""
+    """It reports that fio ran in 32 machines, and of Ceph; nothing that fio printed."""
     sweep = (shared / "corpus/public/ceph-dump/odf-tuning-sweep-a.log").read_bytes()
     assert not IMPORTER.recognises("odf-tuning-sweep-a.log", sweep)
     with pytest.raises(FormatError):

@@ -70,7 +70,7 @@ def test_all_clients_of_a_folder_are_one_result() -> None:
     assert jobs[0].options.iodepth == 16
 
 
-def test_different_versions_are_told() -> None:
+def test_different_versions_are_reported() -> None:
     kinds = [note.kind for note in output_of(read()).notes]
     assert NoteKind.UNKNOWN_VERSION in kinds
     alike = [note.kind for note in output_of(read(client2=CEPH)).notes]
@@ -105,14 +105,14 @@ def test_rados_bench_is_read_from_its_text() -> None:
     assert result.workload == BENCH.removeprefix(f"{RUN}/")
 
 
-def test_the_folder_tells_a_random_read_from_a_sequential_one() -> None:
+def test_the_folder_reports_a_random_read_from_a_sequential_one() -> None:
     reads = RADOS.replace(b"writes", b"reads").replace(b"Write size", b"Read size")
     (result,) = read_cbt({f"{RUN}/op_size-00065536/rand/output.0.client1": reads})
     (job,) = output_of(result).jobs
     assert (job.operations[0].op, job.options.pattern) == (Op.READ, "randread")
 
 
-def test_configurations_that_are_not_taken_are_told() -> None:
+def test_configurations_that_are_not_taken_are_reported() -> None:
     """Aliases are how a small file grows to fill the memory."""
     for config in (b"a: &a [x, x]\nb: [*a, *a]\n", b"{a", b"x" * 300_000, b"[" * 5000):
         tree = {f"{FIO}/json_output.0.client1": CEPH, f"{RUN}/benchmark_config.yaml": config}

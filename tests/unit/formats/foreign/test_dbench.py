@@ -57,7 +57,7 @@ def test_figures_without_a_suffix() -> None:
     assert latency_of(only(found["read_latency"])).mean_s == pytest.approx(26.39757e-3)
 
 
-def test_several_summaries_are_told_apart_by_their_captions() -> None:
+def test_several_summaries_are_distinguished_by_their_captions() -> None:
     assert list(dict.fromkeys(one.target for one in parse_dbench(CLASSES))) == [
         *("Local", "Filer", "Replicated")
     ]
@@ -67,7 +67,7 @@ def test_several_summaries_are_told_apart_by_their_captions() -> None:
     assert only(filer["write_bw"]).bandwidth_bps == 900 * 1024
 
 
-def test_an_empty_latency_is_left_out_and_told() -> None:
+def test_an_empty_latency_is_left_out_and_reported() -> None:
     read = by_name(CLASSES, "Filer")["read_latency"]
     assert only(read).total is None
     (note,) = output_of(read).notes
@@ -115,11 +115,11 @@ LINE = b"= Dbench Summary =\n%s\n"
 def test_what_is_not_understood_is_refused(
     content: bytes, condition: str, position: str | None
 ) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_dbench(content)
-    assert told.value.condition == condition
+    assert refused.value.condition == condition
     if position:
-        assert told.value.context == (position,)
+        assert refused.value.context == (position,)
 
 
 def test_its_files_are_recognised() -> None:

@@ -68,14 +68,14 @@ def test_a_mixed_phase_has_both_directions() -> None:
     assert (mixed.options.pattern, mixed.options.text("rwmixread")) == ("randrw", "70")
 
 
-def test_phases_that_move_no_data_are_left_out_and_told() -> None:
+def test_phases_that_move_no_data_are_left_out_and_reported() -> None:
     first, *_ = parse_elbencho(CSV)
     (note,) = output_of(first).notes
     assert (note.kind, note.where) == (NoteKind.LEFT_OUT, "line 2")
     assert "MKDIRS" in note.fact
 
 
-def test_json_tells_exact_bytes() -> None:
+def test_json_reports_exact_bytes() -> None:
     (mixed,) = parse_elbencho(JSON)
     assert mixed.workload == "night RWMIX70"
     read, write = job_of(mixed).operations
@@ -111,13 +111,13 @@ def test_a_cut_row_keeps_the_rows_before() -> None:
     ],
 )
 def test_what_is_not_understood_is_refused(content: bytes, condition: str, fact: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_elbencho(content)
-    assert told.value.condition == condition
-    assert fact in told.value.fact
+    assert refused.value.condition == condition
+    assert fact in refused.value.fact
 
 
-def test_an_impossible_figure_is_left_out_and_told() -> None:
+def test_an_impossible_figure_is_left_out_and_reported() -> None:
     (mixed,) = parse_elbencho(JSON.replace(b'"iops":"7000"', b'"iops":"-7000"'))
     assert job_of(mixed).operations[0].iops is None
     assert NoteKind.IMPOSSIBLE_VALUE in [note.kind for note in output_of(mixed).notes]

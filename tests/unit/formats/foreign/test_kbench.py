@@ -83,7 +83,7 @@ def test_figures_without_separators_and_a_depth_that_is_not_certain() -> None:
     assert job_of(found["rand-read-iops"]).options.iodepth == 64
 
 
-def test_several_tables_of_one_document_are_told_apart_by_their_captions() -> None:
+def test_several_tables_of_one_document_are_distinguished_by_their_captions() -> None:
     results = parse_kbench(NEWEST)
     assert list(dict.fromkeys(one.target for one in results)) == [
         "Interrupt Mode (nvme_ioq_poll_period_us = 1000)",
@@ -166,13 +166,13 @@ IOPS (Read/Write)
 def test_what_is_not_understood_is_refused(
     content: bytes, condition: str, position: str | None
 ) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_kbench(content)
-    assert told.value.condition == condition
-    assert told.value.context == ((position,) if position else ())
+    assert refused.value.condition == condition
+    assert refused.value.context == ((position,) if position else ())
 
 
-def test_a_cut_table_tells_what_it_lacks() -> None:
+def test_a_cut_table_reports_what_it_lacks() -> None:
     (empty,) = parse_kbench(b"FIO Benchmark Summary\nFor: vol\n")
     assert refused(empty).condition == "truncated-result"
     cut = parse_kbench((TABLE % b"9,077 / 4") + b"\nLatency in ns (Read/Write)\n")
@@ -184,7 +184,7 @@ def test_a_cut_table_tells_what_it_lacks() -> None:
     assert note.kind is NoteKind.LEFT_OUT
 
 
-def test_lines_that_are_not_kbenchs_and_repeated_ones_are_told() -> None:
+def test_lines_that_are_not_kbenchs_and_repeated_ones_are_reported() -> None:
     table = (TABLE % b"9,077 / 4") + b"        Sequentail:  5 / 6\n        Random:   7 / 8\n"
     results = parse_kbench(table)
     assert [only(one).iops for one in results] == [9077, 4]

@@ -73,10 +73,10 @@ def test_disks_are_read() -> None:
 
 
 def test_overwritten_text_is_refused_with_its_line() -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_kubestr(GARBLED)
-    assert told.value.condition == "unreadable-result"
-    assert told.value.context == ("line 3",)
+    assert refused.value.condition == "unreadable-result"
+    assert refused.value.context == ("line 3",)
 
 
 def test_a_job_that_is_cut_off() -> None:
@@ -108,9 +108,9 @@ def test_runs_in_a_document_end_with_their_fence() -> None:
     ],
 )
 def test_what_is_not_understood_is_refused(content: bytes, condition: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_kubestr(content)
-    assert told.value.condition == condition
+    assert refused.value.condition == condition
 
 
 def test_json_gives_the_same_and_latency_where_it_was_measured() -> None:
@@ -148,12 +148,12 @@ def test_json_of_older_versions_is_one_object() -> None:
     ],
 )
 def test_json_that_is_not_understood_is_refused(content: bytes, condition: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_kubestr_json(content)
-    assert told.value.condition == condition
+    assert refused.value.condition == condition
 
 
-def test_an_impossible_figure_of_json_is_told() -> None:
+def test_an_impossible_figure_of_json_is_reported() -> None:
     measured, _ = read(JSON.replace(b"1000.5", b"-1000.5"))
     assert only(measured).iops is None
     assert [note.kind for note in output_of(measured).notes] == [NoteKind.IMPOSSIBLE_VALUE]

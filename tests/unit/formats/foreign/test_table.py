@@ -55,8 +55,8 @@ def test_every_published_row_comes_back(path: Path) -> None:
         (operation,) = [one for one in job(result).operations if one.op == row["op"]]
         metrics = operation.metrics()
         for column, (metric, factor) in METRICS.items():
-            told = float(Decimal(row[column]) * factor) if row[column] else None
-            assert metrics[metric] == told, (row, column)
+            reported = float(Decimal(row[column]) * factor) if row[column] else None
+            assert metrics[metric] == reported, (row, column)
         raw = job(result).options.raw
         for column, option in OPTIONS.items():
             assert raw.get(option, "") == row[column]
@@ -192,8 +192,14 @@ def test_a_result_without_figures_is_empty() -> None:
 
 def test_sizes_are_those_of_everybody_and_not_fios() -> None:
     """To fio 4KiB are 4000 bytes and 4kB are 4096."""
-    for told, size in (("4k", 4096), ("4KiB", 4096), ("4 kB", 4000), ("1M", 1 << 20), ("512", 512)):
-        (result,) = table(f"lab,rep3,rand,write,,{told},,,1,,\n")
+    for reported, size in (
+        ("4k", 4096),
+        ("4KiB", 4096),
+        ("4 kB", 4000),
+        ("1M", 1 << 20),
+        ("512", 512),
+    ):
+        (result,) = table(f"lab,rep3,rand,write,,{reported},,,1,,\n")
         assert job(result).options.size("bs") == size
 
 
@@ -217,24 +223,24 @@ def test_sizes_are_those_of_everybody_and_not_fios() -> None:
     ],
 )
 def test_rows_that_are_not_understood(row: str, fact: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         table(ROW, row)
-    assert told.value.condition == "unreadable-result"
-    assert fact in told.value.fact
+    assert refused.value.condition == "unreadable-result"
+    assert fact in refused.value.fact
 
 
 @pytest.mark.parametrize(
-    ("head", "told"),
+    ("head", "reported"),
     [
         ("cluster,targt,workload,op,iops\n", "target: the nearest column is 'targt'"),
         ("target,workload,op,iop\n", "iops: the nearest column is 'iop'"),
         ("target,workload,iops\n", "op: the nearest column is 'iops'"),
     ],
 )
-def test_columns_that_are_missing(head: str, told: str) -> None:
+def test_columns_that_are_missing(head: str, reported: str) -> None:
     with pytest.raises(FormatError, match="line 1") as error:
         table(head=head)
-    assert told in error.value.context
+    assert reported in error.value.context
 
 
 def test_a_column_twice_and_too_many() -> None:
@@ -260,9 +266,9 @@ def test_a_column_twice_and_too_many() -> None:
     ],
 )
 def test_files_that_are_no_whole_table(content: bytes, condition: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         read_table(content)
-    assert told.value.condition == condition
+    assert refused.value.condition == condition
 
 
 def test_one_row_per_figure_is_another_layout() -> None:

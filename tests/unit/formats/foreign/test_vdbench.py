@@ -72,7 +72,7 @@ def test_a_run_without_an_average_did_not_end() -> None:
     assert refused(last).context == ("line 17",)
 
 
-def test_laying_files_out_is_no_measurement_and_is_told() -> None:
+def test_laying_files_out_is_no_measurement_and_is_reported() -> None:
     for content, name in ((RAW, "SD_format"), (FILES, "format_for_rd1")):
         first, *_ = parse_vdbench(content)
         (note,) = output_of(first).notes
@@ -80,14 +80,14 @@ def test_laying_files_out_is_no_measurement_and_is_told() -> None:
         assert name in note.fact
 
 
-def test_file_system_workloads_tell_reads_and_writes() -> None:
+def test_file_system_workloads_report_reads_and_writes() -> None:
     read, write = job_of(by_name(FILES)["rd1"]).operations
     assert (read.iops, write.iops) == (11500, 100)
     assert (read.bandwidth_bps, write.bandwidth_bps) == (45 * _MIB, 0.25 * _MIB)
     assert latency_of(read).mean_s == pytest.approx(80e-6)
     assert latency_of(write).mean_s == pytest.approx(250e-6)
     options = job_of(by_name(FILES)["rd1"]).options
-    # `Xfersize` is the average of what was done here, and nothing tells the order.
+    # `Xfersize` is the average of what was done here, and nothing reports the order.
     assert not {"bs", "rw"} & options.raw.keys()
     assert job_of(by_name(FILES)["rd1"]).job_runtime_s == 2
 
@@ -115,7 +115,7 @@ def test_bandwidth_of_several_sizes_is_not_split() -> None:
     assert NoteKind.LEFT_OUT in [note.kind for note in output_of(found).notes]
 
 
-def test_the_summary_is_read_where_it_stands_alone() -> None:
+def test_the_summary_is_read_where_it_is_alone() -> None:
     (run,) = parse_vdbench(SUMMARY)
     read = only(run)
     assert (read.iops, read.bandwidth_bps) == (102, 0.4 * _MIB)
@@ -161,14 +161,14 @@ def test_a_file_that_ends_within_a_row_keeps_the_runs_before() -> None:
 def test_what_is_not_understood_is_refused(
     content: bytes, condition: str, position: str | None
 ) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_vdbench(content)
-    assert told.value.condition == condition
+    assert refused.value.condition == condition
     if position:
-        assert position in told.value.context
+        assert position in refused.value.context
 
 
-def test_an_impossible_figure_is_left_out_and_told() -> None:
+def test_an_impossible_figure_is_left_out_and_reported() -> None:
     found = by_name(RAW.replace(b"0.0152 0.0372 0.123", b"-0.0152 0.0372 0.123"))["mixed"]
     assert job_of(found).operations[0].total is None
     assert NoteKind.IMPOSSIBLE_VALUE in [note.kind for note in output_of(found).notes]
@@ -182,6 +182,6 @@ def test_its_files_are_recognised() -> None:
 
 def test_the_corpus() -> None:
     """It was stopped while it laid files out."""
-    with pytest.raises(FormatError, match="format_for_rd1") as told:
+    with pytest.raises(FormatError, match="format_for_rd1") as refused:
         parse_vdbench(shared("vdbench/summerking-summary.html").read_bytes())
-    assert told.value.condition == "truncated-result"
+    assert refused.value.condition == "truncated-result"

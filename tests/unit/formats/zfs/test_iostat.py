@@ -55,7 +55,7 @@ def test_zfs_fuse_begins_with_the_average_and_has_no_head_for_logs() -> None:
 def test_a_tool_that_was_stopped_leaves_whole_intervals(lost: int) -> None:
     content = FUSE.rstrip(b"\n")[:-lost]
     report = parse_zpool_iostat(content, stopped=True)
-    # The line below the last block tells nothing.
+    # The line below the last block reports nothing.
     assert report.intervals == (4 if lost < 63 else 3)
     assert [row.name for row in report.rows] == [
         *("leadline-b", "/tmp/w/B/z/disk", "/tmp/w/B/z/log"),
@@ -63,9 +63,9 @@ def test_a_tool_that_was_stopped_leaves_whole_intervals(lost: int) -> None:
 
 
 def test_without_that_word_it_is_an_error() -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_zpool_iostat(FUSE.rstrip(b"\n")[:-75])
-    assert told.value.condition == "truncated-result"
-    with pytest.raises(FormatError) as told:
+    assert refused.value.condition == "truncated-result"
+    with pytest.raises(FormatError) as refused:
         parse_zpool_iostat(FUSE[:100], stopped=True)
-    assert told.value.condition == "truncated-result"
+    assert refused.value.condition == "truncated-result"

@@ -124,7 +124,7 @@ def test_means_over_the_intervals() -> None:
     assert both[Op.WRITE].total is None
 
 
-def test_the_command_line_tells_the_interval_and_what_y_left_out() -> None:
+def test_the_command_line_reports_the_interval_and_what_y_left_out() -> None:
     (plain,) = read_results(b"# zpool iostat -v labr 5 4\n" + ON_RBD)
     assert [(w.end_s, w.value) for w in plain.windows[Op.WRITE]] == [(5, 443), (10, 517), (15, 434)]
     assert output(plain).jobs[0].job_runtime_s == 15
@@ -135,7 +135,7 @@ def test_the_command_line_tells_the_interval_and_what_y_left_out() -> None:
     assert read_results(b"$ zpool iostat -yv 5 1\n" + block)
 
 
-def test_timestamps_tell_the_interval() -> None:
+def test_timestamps_report_the_interval() -> None:
     blocks = ON_RBD.split(b"\n\n")[:3]
     stamped = b"".join(b"%d\n%s\n\n" % (1700000000 + 2 * n, one) for n, one in enumerate(blocks))
     (result,) = read_results(stamped)
@@ -157,9 +157,9 @@ def test_waits_are_weighted_by_the_io_that_waited() -> None:
 def test_a_single_block_is_no_measurement(name: str) -> None:
     content = (RECORDED / name).read_bytes()
     assert IMPORTER.recognises(name, content)
-    with pytest.raises(FormatError, match="average since the pool was imported") as told:
+    with pytest.raises(FormatError, match="average since the pool was imported") as refused:
         read_results(content)
-    assert told.value.condition == "unreadable-result"
+    assert refused.value.condition == "unreadable-result"
 
 
 @pytest.mark.parametrize("name", HISTOGRAMS)
@@ -210,15 +210,15 @@ def test_each_run_of_a_session_begins_with_an_average_of_its_own() -> None:
         read_results(content + b"$ zpool iostat backup 5\n" + rows)
 
 
-def test_runs_without_a_word_of_their_command_are_doubted() -> None:
-    """`zpool iostat >> log`, time and again: the file cannot tell it from `-y 1 1`."""
+def test_runs_without_a_word_of_their_command_are_noteed() -> None:
+    """`zpool iostat >> log`, time and again: the file cannot report it from `-y 1 1`."""
     run = b"".join(
         (RECORDED / "openzfs-3633-session.txt").read_bytes().splitlines(keepends=True)[1:5]
     )
     (result,) = read_results(run * 3)
-    doubt = output(result).notes[0]
-    assert (doubt.kind, doubt.where) == (NoteKind.UNKNOWN_FIELD, "line 4")
-    assert "as runs without an interval print it" in doubt.fact
+    note = output(result).notes[0]
+    assert (note.kind, note.where) == (NoteKind.UNKNOWN_FIELD, "line 4")
+    assert "as runs without an interval print it" in note.fact
     for known in (b"$ zpool iostat -y backup 5\n" + run * 3, ON_RBD, LATENCY):
         facts = [one.fact for one in output(read_results(known)[0]).notes]
         assert not any("heads of its own" in fact for fact in facts)
@@ -263,9 +263,9 @@ def test_a_row_that_lost_its_end_is_no_row() -> None:
     row = content.splitlines()[3]
     assert row.endswith(b"131M")
     for lost in (1, 2, 3):
-        with pytest.raises(FormatError, match="is cut off") as told:
+        with pytest.raises(FormatError, match="is cut off") as refused:
             parse_zpool_iostat(content + row[:-lost])
-        assert told.value.condition == "truncated-result"
+        assert refused.value.condition == "truncated-result"
     assert parse_zpool_iostat(content + row).intervals == 2
 
 
@@ -283,7 +283,7 @@ DATES = [
 
 
 @pytest.mark.parametrize(("one", "other"), DATES)
-def test_dates_tell_the_interval_in_any_locale(one: str, other: str) -> None:
+def test_dates_report_the_interval_in_any_locale(one: str, other: str) -> None:
     blocks = ON_RBD.decode().split("\n\n")[:3]
     stamps = (one % 54, one % 59, (other % 4).replace(":4 ", ":04 "))
     dated = "".join(f"{stamp}\n{block}\n" for stamp, block in zip(stamps, blocks, strict=True))
@@ -293,13 +293,13 @@ def test_dates_tell_the_interval_in_any_locale(one: str, other: str) -> None:
 
 def test_colours_line_ends_and_fences_are_no_figures() -> None:
     lines = LATENCY.decode().splitlines()
-    told = read_results(LATENCY)
-    assert read_results("\r\n".join([*lines, ""]).encode()) == told
+    reported = read_results(LATENCY)
+    assert read_results("\r\n".join([*lines, ""]).encode()) == reported
     coloured = LATENCY.replace(b" 654", b" \x1b[0;34m654\x1b[0m")
     assert IMPORTER.recognises("x", coloured)
-    assert read_results(coloured) == told
+    assert read_results(coloured) == reported
     fenced = read_results("\n".join([*lines, "```", ""]).encode())
-    assert fenced == told
+    assert fenced == reported
 
 
 def test_scripted_intervals() -> None:
@@ -316,7 +316,7 @@ def test_scripted_intervals() -> None:
     "vdev",
     [b"mirror-0\t5\t5\t1\t1\t1\t1\n", b"vdd\t0\t0\t1\t1\t1\t1\n", b"vdd\t-\t-\t1\t1\t1\t1\n"],
 )
-def test_scripted_vdevs_cannot_be_told_from_pools(vdev: bytes) -> None:
+def test_scripted_vdevs_cannot_be_reported_from_pools(vdev: bytes) -> None:
     with pytest.raises(FormatError, match="-H -v"):
         read_results((b"tank\t5\t5\t1\t1\t1\t1\n" + vdev) * 2)
 
@@ -382,9 +382,9 @@ def test_a_column_that_is_not_known() -> None:
     ],
 )
 def test_what_is_not_understood_is_refused(old: bytes, new: bytes, condition: str) -> None:
-    with pytest.raises(FormatError, match="line") as told:
+    with pytest.raises(FormatError, match="line") as refused:
         read_results(LATENCY.replace(old, new))
-    assert told.value.condition == condition
+    assert refused.value.condition == condition
 
 
 def test_a_file_that_is_cut() -> None:

@@ -16,7 +16,7 @@ KINDS = ["sync_read", "sync_write", "async_read", "async_write", "scrub", "trim"
 M = 1 << 20
 
 
-def told(sizes: Mapping[int, int]) -> dict[int, int]:
+def reported(sizes: Mapping[int, int]) -> dict[int, int]:
     return {size: count for size, count in sizes.items() if count}
 
 
@@ -25,7 +25,7 @@ def test_counts_by_the_least_size_of_a_bucket() -> None:
     assert sizes.pool == "tank3"
     assert list(sizes.kinds) == KINDS
     written = sizes.kinds["async_write"]
-    assert told(written.individual) == {
+    assert reported(written.individual) == {
         512: 2,
         1024: 8,
         2048: 7,
@@ -33,7 +33,7 @@ def test_counts_by_the_least_size_of_a_bucket() -> None:
         8192: 1,
         4 * M: 16,
     }
-    assert told(written.aggregated) == {8192: 71, 16384: 30, 32768: 14}
+    assert reported(written.aggregated) == {8192: 71, 16384: 30, 32768: 14}
     assert list(written.individual) == [512 << power for power in range(16)]
     assert not any(sizes.kinds["rebuild"].individual.values())
 
@@ -80,8 +80,8 @@ def test_what_came_in_between() -> None:
     (first,) = parse_request_sizes(EXACT)
     (last,) = parse_request_sizes(EXACT.replace(" 4968 ", " 5000 ").replace(" 2590 ", " 2600 "))
     between = grown(first, last)
-    assert told(between.kinds["async_write"].individual) == {4096: 32, M: 10}
-    assert not told(between.kinds["sync_read"].individual)
+    assert reported(between.kinds["async_write"].individual) == {4096: 32, M: 10}
+    assert not reported(between.kinds["sync_read"].individual)
 
 
 def test_counts_do_not_shrink() -> None:
@@ -125,7 +125,7 @@ def test_what_is_not_understood_is_refused(old: str, new: str, condition: str | 
 
 def test_a_block_of_which_rows_are_missing() -> None:
     lines = ON_RBD.splitlines(keepends=True)
-    with pytest.raises(FormatError, match="all buckets are told") as refused:
+    with pytest.raises(FormatError, match="ends before its last bucket") as refused:
         parse_request_sizes("".join(lines[:-3]))
     assert refused.value.condition == "truncated-result"
     with pytest.raises(FormatError, match="of at least 16 buckets") as refused:

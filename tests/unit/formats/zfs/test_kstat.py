@@ -135,6 +135,6 @@ def test_io_of_a_pool() -> None:
     ],
 )
 def test_io_that_is_not_understood(given: str, condition: str) -> None:
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_kstat(given)
-    assert told.value.condition == condition
+    assert refused.value.condition == condition

@@ -174,8 +174,10 @@ def test_it_may_be_cut_anywhere(path: Path) -> None:
     whole = parse_pool_status(text)
     for end in range(0, len(text), 7):
         with contextlib.suppress(FormatError):
-            told = parse_pool_status(text[:end])
-            assert [one.name for one in told[:-1]] == [one.name for one in whole[: len(told) - 1]]
+            reported = parse_pool_status(text[:end])
+            assert [one.name for one in reported[:-1]] == [
+                one.name for one in whole[: len(reported) - 1]
+            ]
 
 
 def test_a_distributed_spare_in_use_behind_a_prompt() -> None:

@@ -12,46 +12,46 @@ TABS = (RECORDED / "zfs-get-Hp-all.txt").read_text()
 
 
 def test_a_table() -> None:
-    told = parse_properties(TABLE)["tank/r1M"]
-    assert len(told) == len(TABLE.splitlines()) - 1 == 75
-    assert told["recordsize"] == Property(value="1M", source="local")
-    assert told["compression"] == Property(value="off", source="inherited from tank")
-    assert told["creation"] == Property(value="Fri Nov 20 21:26 2026", source="-")
-    assert told["volmode"] == Property(value="default", source="default")
+    reported = parse_properties(TABLE)["tank/r1M"]
+    assert len(reported) == len(TABLE.splitlines()) - 1 == 75
+    assert reported["recordsize"] == Property(value="1M", source="local")
+    assert reported["compression"] == Property(value="off", source="inherited from tank")
+    assert reported["creation"] == Property(value="Fri Nov 20 21:26 2026", source="-")
+    assert reported["volmode"] == Property(value="default", source="default")
 
 
 def test_tabs() -> None:
-    told = parse_properties(TABS)["tank/r4M"]
-    assert len(told) == len(TABS.splitlines())
-    assert told["recordsize"].value == "4194304"
-    assert told["mountpoint"].source == "inherited from tank"
-    assert told["compressratio"].value == "1.00"
+    reported = parse_properties(TABS)["tank/r4M"]
+    assert len(reported) == len(TABS.splitlines())
+    assert reported["recordsize"].value == "4194304"
+    assert reported["mountpoint"].source == "inherited from tank"
+    assert reported["compressratio"].value == "1.00"
 
 
 def test_a_pool() -> None:
-    told = parse_properties((RECORDED / "zpool-get-all.txt").read_text())["tank"]
-    assert told["ashift"] == Property(value="12", source="local")
-    assert told["feature@large_blocks"].value == "active"
-    assert told["altroot"] == Property(value="-", source="default")
+    reported = parse_properties((RECORDED / "zpool-get-all.txt").read_text())["tank"]
+    assert reported["ashift"] == Property(value="12", source="local")
+    assert reported["feature@large_blocks"].value == "active"
+    assert reported["altroot"] == Property(value="-", source="default")
 
 
 def test_zfs_fuse() -> None:
-    """Its columns are too narrow for a guid, and a day of one digit stands behind two blanks."""
+    """Its columns are too narrow for a guid, and a day of one digit is behind two blanks."""
     pool = parse_properties((RECORDED / "fuse-zpool-get-all.txt").read_text())["leadline-b"]
     assert pool["guid"] == Property(value="3890887666650340876", source="default")
     assert pool["version"] == Property(value="23", source="default")
-    told = parse_properties((RECORDED / "fuse-zfs-get-all.txt").read_text())["leadline-b/src"]
-    assert told["creation"].value == "Sun Nov 22  2:23 2026"
-    assert told["leadline:owner"] == Property(value="me", source="local")
+    reported = parse_properties((RECORDED / "fuse-zfs-get-all.txt").read_text())["leadline-b/src"]
+    assert reported["creation"].value == "Sun Nov 22  2:23 2026"
+    assert reported["leadline:owner"] == Property(value="me", source="local")
     tabs = parse_properties((RECORDED / "fuse-zfs-get-Hp-all.txt").read_text())["leadline-b/src"]
-    assert tabs.keys() == told.keys()
+    assert tabs.keys() == reported.keys()
     assert (tabs["recordsize"].value, tabs["compressratio"].value) == ("65536", "1.00x")
 
 
 def test_columns_that_were_asked_for() -> None:
     text = (RECORDED / "on-rbd-zfs_get_Hp.txt").read_text()
-    told = parse_properties(text, columns=("name", "property", "value"))
-    assert dict(told["labr"]) == {
+    reported = parse_properties(text, columns=("name", "property", "value"))
+    assert dict(reported["labr"]) == {
         "recordsize": Property(value="131072", source=""),
         "compression": Property(value="off", source=""),
         "compressratio": Property(value="1.00x", source=""),
@@ -64,8 +64,8 @@ def test_columns_that_were_asked_for() -> None:
 
 def test_several_datasets_of_the_job_log() -> None:
     log = (RECORDED / "zfs-job-log.txt").read_text().splitlines(keepends=True)
-    told = parse_properties("".join(line for line in log if "\trecordsize\t" in line))
-    assert {name: one["recordsize"].value for name, one in told.items()} == {
+    reported = parse_properties("".join(line for line in log if "\trecordsize\t" in line))
+    assert {name: one["recordsize"].value for name, one in reported.items()} == {
         "tank": "128K",
         "tank/r128K": "128K",
         "tank/r16M": "16M",

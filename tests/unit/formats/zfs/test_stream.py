@@ -48,8 +48,8 @@ def test_as_an_output_it_is_one_write_without_ios_and_latencies() -> None:
     output = read_output("zfs stream", TRIAL)
     (job,) = output.jobs
     (write,) = job.operations
-    told = {metric for metric, value in write.metrics().items() if value is not None}
-    assert (write.op, told) == (Op.WRITE, {Metric.BANDWIDTH})
+    reported = {metric for metric, value in write.metrics().items() if value is not None}
+    assert (write.op, reported) == (Op.WRITE, {Metric.BANDWIDTH})
     assert (write.iops, write.total_ios, write.total) == (None, None, None)
     assert job.options.engine == "zfs-stream"
     assert job.options.iodepth is None
@@ -74,9 +74,9 @@ def test_throughput_over_time_adds_up_to_what_was_sent() -> None:
 
 def test_a_folder_without_streams_has_no_report(tmp_path: Path) -> None:
     assert read_zfs_stream(tmp_path) is None
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         read_output("zfs stream", tmp_path)
-    assert told.value.condition == "empty-result"
+    assert refused.value.condition == "empty-result"
 
 
 def test_samples_are_not_needed_for_the_figures(tmp_path: Path) -> None:
@@ -142,25 +142,25 @@ def test_what_contradicts_itself_or_differs_is_no_result(
 ) -> None:
     document = copy.deepcopy(json.loads(RECORD))
     damage(document["streams"])
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_zfs_stream(json.dumps(document).encode())
-    assert told.value.condition == "unreadable-result"
+    assert refused.value.condition == "unreadable-result"
 
 
 def test_a_trial_that_never_left_its_ramp_is_empty() -> None:
     document = json.loads(RECORD)
     document["streams"] = document["streams"][:1]
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_zfs_stream(json.dumps(document).encode())
-    assert told.value.condition == "empty-result"
+    assert refused.value.condition == "empty-result"
 
 
 @pytest.mark.parametrize(
     "line",
     [b"{", b"[]", b'{"stream": 1}', SAMPLES.splitlines()[0].replace(b'"at_s":', b'"at_s":-')],
 )
-def test_samples_that_are_none_are_told_with_their_line(line: bytes) -> None:
+def test_samples_that_are_none_are_reported_with_their_line(line: bytes) -> None:
     first = SAMPLES.splitlines()[0]
-    with pytest.raises(FormatError) as told:
+    with pytest.raises(FormatError) as refused:
         parse_zfs_stream(RECORD, first + b"\n" + line)
-    assert "line 2" in told.value.fact
+    assert "line 2" in refused.value.fact

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.explain.effects import effects_of
+from leadline.analysis.explain.effects import find_effects
 from leadline.inventory.diff import cpu_budget_difference, host_differences, round_trip_difference
 from leadline.inventory.host import BlockDevice, HostInventory, Mount, TargetInventory
 
@@ -100,8 +100,8 @@ def test_targets_of_other_names_are_compared_where_they_are_said_to_be_partners(
         TargetInventory(target="fast", url="device:/dev/nvme0n1", device="nvme0n1"),
     )
     machine = host(targets=targets)
-    found = host_differences(machine, machine, {"fast against slow": ("slow", "fast")})
-    assert [one.path for one in found.differences] == ["targets.fast against slow.device"]
+    found = host_differences(machine, machine, {"fast vs slow": ("slow", "fast")})
+    assert [one.path for one in found.differences] == ["targets.fast vs slow.device"]
 
 
 # --- processor ---------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_a_budget_of_the_processor_differs_from_another_and_from_none() -> None:
         "0.15 cores",
         "1 core",
     )
-    assert [bool(one.label) for one in effects_of(found)] == [True]
+    assert [bool(one.label) for one in find_effects(found)] == [True]
     against_none = cpu_budget_difference(None, 0.15)
     assert against_none is not None
     assert against_none.baseline == "no quota"

@@ -30,17 +30,17 @@ def test_one_zone_and_three() -> None:
     zones = told["odf.failure_domain"]
     assert zones.baseline == "rack: rack0, rack1 and rack2"
     assert zones.candidate == "zone: eu-central-1a, eu-central-1b and eu-central-1c"
-    assert "farthest copy" in zones.explains[0]
+    assert "farthest copy" in zones.explains[0].mechanism
     domain = told["pools.*.failure_domain"]
     assert (domain.baseline, domain.candidate) == ("rack", "zone")
     assert domain.explains
     affinity = told["storage_classes.*.read_affinity"]
     assert affinity.baseline == "off"
     assert affinity.candidate == "on (hostname, region and zone)"
-    assert "copy in their own zone" in affinity.explains[0]
+    assert "copy in their own zone" in affinity.explains[0].mechanism
     assert told["kubernetes.zones"].candidate == "3 zones"
     assert told["encryption.at_rest"].candidate == "on"
-    assert "4k" in told["encryption.at_rest"].explains[0]
+    assert "4k" in told["encryption.at_rest"].explains[0].mechanism
     assert told["odf.resource_profile"].candidate == "performance"
     osd = told["rook.resources.osd"]
     assert osd.candidate == "processors 4, memory 8 GiB"
@@ -59,7 +59,7 @@ def test_one_core_of_io_engine_and_two() -> None:
     }
     cores = told["mayastor.cores"]
     assert (cores.baseline, cores.candidate) == ("1 core", "2 cores")
-    assert "polls its cores" in cores.explains[0]
+    assert "polls its cores" in cores.explains[0].mechanism
     replicas = told["storage_classes.mayastor.replicas"]
     assert (replicas.baseline, replicas.candidate) == ("1 copy", "3 copies")
     assert replicas.target == "mayastor"

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from leadline.analysis.explain.effects import effects_of
+from leadline.analysis.explain.effects import find_effects
 from leadline.formats.zfs.status import Property
 from leadline.inventory.diff import Below, Differing, layer_differences, zfs_differences
 from leadline.inventory.layer import Layer, LayerKind
@@ -88,8 +88,8 @@ def test_another_way_down_is_told_as_a_whole() -> None:
 def test_an_image_with_other_objects() -> None:
     found = layer_differences({"t": (below(), below(on_rbd(1 << 20)))})
     assert told(found) == {"images.t.object_size": ("4 MiB", "1 MiB")}
-    (effect,) = effects_of(found.differences[0])
-    assert effect.strong
+    (effect,) = find_effects(found.differences[0])
+    assert not effect.weak
     assert "object" in effect.mechanism
 
 
@@ -104,7 +104,7 @@ def test_nvme_by_transport_and_queues() -> None:
         "blocks.t.transport": ("pcie", "tcp"),
         "blocks.t.queues": ("8", "2"),
     }
-    assert all(effects_of(one) for one in found.differences)
+    assert all(find_effects(one) for one in found.differences)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_a_property_of_the_dataset(
     pair = below(inventory=zfs(**{name: ours})), below(inventory=zfs(**{name: theirs}))
     found = zfs_differences({"t": pair})
     assert told(found) == {f"datasets.t.{name}": shown}
-    (effect,) = effects_of(found.differences[0])
-    assert effect.strong
+    (effect,) = find_effects(found.differences[0])
+    assert not effect.weak
     assert (Op.READ in effect.ops) is (name not in ("sync", "logbias"))
 
 
@@ -133,7 +133,7 @@ def test_the_same_difference_of_all_targets_is_told_once() -> None:
     found = zfs_differences({"one": pair, "two": pair})
     assert told(found) == {"datasets.*.recordsize": ("8 KiB", "128 KiB")}
     assert found.differences[0].target == ""
-    assert effects_of(found.differences[0])
+    assert find_effects(found.differences[0])
 
 
 def test_targets_that_are_alike_do_not_hide_one_that_is_not() -> None:
@@ -152,7 +152,7 @@ def test_parameters_of_the_module() -> None:
     found = zfs_differences({"t": (below(inventory=zfs()), below(inventory=changed))})
     # What is made of the memory is never quite the same.
     assert told(found) == {"zfs.parameters.zfs_txg_timeout": ("5 s", "30 s")}
-    (effect,) = effects_of(found.differences[0])
+    (effect,) = find_effects(found.differences[0])
     assert effect.label == "zfs_txg_timeout"
     assert effect.ops == frozenset({Op.WRITE, Op.TRIM, Op.TOTAL})
 
@@ -165,7 +165,7 @@ def test_a_pool_that_is_full_and_lacks_a_disk() -> None:
         "zpools.t.health": ("ONLINE", "DEGRADED"),
         "zpools.t.fill": ("below 50 %", "from 90 % on"),
     }
-    assert all(effects_of(one) for one in found.differences)
+    assert all(find_effects(one) for one in found.differences)
 
 
 def test_without_zfs_on_one_side_its_properties_are_not_compared() -> None:
@@ -173,8 +173,8 @@ def test_without_zfs_on_one_side_its_properties_are_not_compared() -> None:
 
 
 def test_every_property_and_parameter_has_an_effect() -> None:
-    from leadline.analysis.explain.effects import EFFECTS
+    from leadline.analysis.explain.effects import load_effects
 
-    patterns = {one.pattern for one in EFFECTS}
+    patterns = {one.pattern for one in load_effects()}
     assert {f"datasets.*.{one.name}" for one in dataset_properties()} <= patterns
     assert {f"zfs.parameters.{one.name}" for one in zfs_parameters()} <= patterns

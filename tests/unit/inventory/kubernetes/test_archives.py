@@ -11,7 +11,7 @@ from leadline.analysis.comparison import Side
 from leadline.analysis.explain.conditions import conditions
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.audit.gathering import of_run
+from leadline.audit.gathering import run_evidence
 from leadline.inventory.kubernetes.folder import read_folder
 from leadline.plan.models import Cluster
 from leadline.plan.target_url import KubernetesCluster
@@ -62,7 +62,7 @@ def test_a_run_knows_its_kubernetes_cluster(tmp_path: Path) -> None:
     ceph = joined.cluster("end", "k")
     assert ceph is not None
     assert ceph.release == "pacific"
-    assert of_run(run).cells
+    assert run_evidence(run).cells
 
 
 def test_two_runs_differ_in_what_is_behind_their_classes(tmp_path: Path) -> None:

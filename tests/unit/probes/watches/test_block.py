@@ -1,8 +1,10 @@
-"""The watch of block requests where there is nothing to be had; `tests/real` has the real thing."""
+"""Requests of block devices, and tracepoints."""
 
 from __future__ import annotations
 
+import struct
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +14,16 @@ from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.formats.watch_records import BlockSample, MissedBlock
 from leadline.probes.watches import block
-from leadline.probes.watches.block import BlockWatch, Tally, Tracepoint, compute_next_window_s
+from leadline.probes.watches.block import (
+    BlockWatch,
+    Tally,
+    Tracepoint,
+    compute_next_window_s,
+    count_by_device,
+    parse_format,
+    read_kind,
+    tally,
+)
 from tests.awaiting import lines_in, wait_for
 
 POINT = Tracepoint(
@@ -78,7 +89,7 @@ def watched(folder: Path, *devices: str, lines: int) -> tuple[BlockSample | Miss
     return StoredTrial(folder, None).block_requests
 
 
-def test_a_partition_is_watched_as_its_disk_and_others_are_told(
+def test_a_partition_is_watched_as_its_disk_and_others_are_reported(
     classes: Path, kernel: type[Kernel], tmp_path: Path
 ) -> None:
     first, second, *samples = watched(tmp_path, "sda1", "sda", "dm-0", "gone", lines=4)
@@ -121,7 +132,7 @@ def test_windows_get_shorter_where_much_is_seen_and_longer_where_little_is() -> 
     assert compute_next_window_s(0.01, 10**9) == 0.01
 
 
-def test_who_may_not_look_is_told_so_once(
+def test_who_may_not_look_is_reported_so_once(
     classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(group: str, name: str) -> Tracepoint:
@@ -154,3 +165,86 @@ def test_stop_without_start_and_without_a_folder(tmp_path: Path) -> None:
     with BlockWatch(["sda"], tmp_path / "gone"):
         pass
     assert not (tmp_path / layout.BLOCK_REQUESTS).exists()
+
+
+FORMAT = Path("tests/recorded/layers/block_rq_issue-format-6.18.txt")
+LOOP0 = 7 << 20
+FIELDS = ("dev", "nr_sector", "rwbs")
+
+
+def event(device: int, sectors: int, rwbs: str, *, more: int = 0) -> bytes:
+    """A record of the ring as the kernel of the recorded format writes it: head, size, event."""
+    raw = bytearray(60 + more)
+    struct.pack_into("=I", raw, 8, device)
+    struct.pack_into("=QI", raw, 16, 4711 + sectors, sectors)
+    raw[34 : 34 + len(rwbs)] = rwbs.encode()
+    length = 8 + 4 + len(raw)
+    padded = length + -length % 8
+    return struct.pack("=IHHI", 9, 0, padded, padded - 12) + bytes(raw) + bytes(padded - length)
+
+
+def lost() -> bytes:
+    return struct.pack("=IHHQQ", 2, 0, 24, 1, 5)
+
+
+def test_the_format_of_a_real_kernel() -> None:
+    point = parse_format(FORMAT.read_text())
+    assert point.number == 2104
+    assert [point.fields[name] for name in FIELDS] == [slice(8, 12), slice(24, 28), slice(34, 44)]
+    assert point.fields["comm"] == slice(44, 60)
+
+
+def test_a_text_that_is_no_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="ID"):
+        parse_format("name: block_rq_issue\n")
+
+
+@pytest.mark.parametrize("mixed", [b"", lost(), event(LOOP0, 8, "R", more=64)])
+def test_events_are_counted_by_their_columns(mixed: bytes) -> None:
+    """Whether all records are of one length, or others are among them."""
+    point = parse_format(FORMAT.read_text())
+    columns = [point.fields[name] for name in FIELDS]
+    records = event(LOOP0, 32, "WS") * 3 + event(LOOP0, 8, "R") + mixed + event(LOOP0, 32, "WS")
+    counts: Counter[bytes] = Counter()
+    taken = tally(records, columns, counts)
+    more = 1 if mixed.startswith(struct.pack("=I", 9)) else 0
+    assert taken == 5 + more
+    sizes = count_by_device(counts)
+    assert set(sizes) == {LOOP0}
+    assert sizes[LOOP0].writes == {16384: 4}
+    assert sizes[LOOP0].reads == {4096: 1 + more}
+
+
+def test_nothing_is_nothing() -> None:
+    counts: Counter[bytes] = Counter()
+    assert tally(b"", [slice(0, 4)], counts) == 0
+    assert not counts
+
+
+@pytest.mark.parametrize(
+    ("rwbs", "kind"),
+    [
+        *[("R", "R"), ("RA", "R"), ("RM", "R"), ("W", "W"), ("WS", "W"), ("WFS", "W"), ("D", "D")],
+        # A flush in front of a write is the write's; alone it is a flush.
+        *[("FWFS", "W"), ("FF", "F"), ("F", "F"), ("N", "N"), ("", "")],
+    ],
+)
+def test_what_a_request_does(rwbs: str, kind: str) -> None:
+    assert read_kind(rwbs) == kind
+
+
+def test_flushes_and_discards_are_no_writes() -> None:
+    keys = {
+        struct.pack("=II", LOOP0, 0) + b"FF".ljust(10, b"\0"): 2,
+        struct.pack("=II", LOOP0, 2048) + b"D".ljust(10, b"\0"): 1,
+        struct.pack("=II", LOOP0, 8) + b"N".ljust(10, b"\0"): 7,
+        struct.pack("=II", 1, 8) + b"W".ljust(10, b"\0"): 1,
+    }
+    sizes = count_by_device(keys)
+    assert sizes[LOOP0].line() == {
+        "reads": {},
+        "writes": {},
+        "discards": {"1048576": 1},
+        "flushes": 2,
+    }
+    assert sizes[1].writes == {4096: 1}

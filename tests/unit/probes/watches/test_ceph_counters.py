@@ -137,7 +137,7 @@ def test_sizes_of_a_real_osd() -> None:
     assert set(sizes) == {"op_r", "op_w", "op_rw"}
 
 
-def test_an_osd_without_histograms_still_tells_its_counters(tmp_path: Path) -> None:
+def test_an_osd_without_histograms_still_reports_its_counters(tmp_path: Path) -> None:
     class Old(Cluster):
         def histogram(self, number: int) -> bytes:
             raise LeadlineError(CEPH_UNREACHABLE, "no such command")
@@ -176,7 +176,7 @@ def test_osds_are_asked_for_a_bounded_time(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b'{"osd": 1}', b"{}", b"\xff"])
-def test_an_answer_that_is_no_dump_is_told(tmp_path: Path, answer: bytes) -> None:
+def test_an_answer_that_is_no_dump_is_reported(tmp_path: Path, answer: bytes) -> None:
     class Odd(Cluster):
         def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes:
             return answer

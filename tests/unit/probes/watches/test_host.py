@@ -54,7 +54,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / layout.RESOURCES).read_bytes().splitlines()]
 
 
-def told(folder: Path, machine: str, count: int = 1) -> bool:
+def reported(folder: Path, machine: str, count: int = 1) -> bool:
     """Whether so many lines of a machine are written."""
     path = folder / layout.RESOURCES
     return lines_in(path) >= count and path.read_text().count(f'"{machine}"') >= count
@@ -88,7 +88,7 @@ def group_v2(folder: Path) -> Path:
 
 
 class Machine:
-    """Tells what a test says, and may fail or hang."""
+    """Reports what a test says, and may fail or hang."""
 
     name = "made up"
     roles: Sequence[Role] = (Role.STORAGE,)
@@ -127,7 +127,7 @@ def test_a_busy_process_is_seen(tmp_path: Path, burning: int, which: int) -> Non
     machine = both(tmp_path, processes={"burner": burning, "ourselves": os.getpid()})[which]
     before = time.monotonic()
     with ResourceWatch([machine], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
-        wait_for(lambda: told(tmp_path, machine.name))
+        wait_for(lambda: reported(tmp_path, machine.name))
         began = used_s(burning)
         time.sleep(1.5)
         used = used_s(burning) - began
@@ -142,14 +142,14 @@ def test_a_busy_process_is_seen(tmp_path: Path, burning: int, which: int) -> Non
     assert rates.cpu.busy_share * rates.cores > 0.8 * rates.processes["burner"]
 
 
-def test_both_ways_tell_the_same_of_this_machine(tmp_path: Path) -> None:
+def test_both_ways_report_the_same_of_this_machine(tmp_path: Path) -> None:
     asked: dict[str, Any] = {
         "groups": {"one": group_v1(tmp_path / "v1"), "two": group_v2(tmp_path / "v2")},
         "processes": {"ourselves": os.getpid()},
     }
     local, remote = both(tmp_path, **asked)
     with ResourceWatch([local, remote], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
-        wait_for(lambda: told(tmp_path, "there"))
+        wait_for(lambda: reported(tmp_path, "there"))
     samples = [
         resource
         for resource in StoredTrial(tmp_path, None).resources
@@ -177,7 +177,7 @@ def test_both_ways_tell_the_same_of_this_machine(tmp_path: Path) -> None:
     assert here.unread == there.unread == ()
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_there(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_the_rest_is_there(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     for machine in both(
@@ -186,7 +186,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_there(tmp_path: Path) -> No
         folder = tmp_path / machine.name
         folder.mkdir()
         with ResourceWatch([machine], folder, period_s=0.1, patience_s=PATIENCE_S):
-            wait_for(lambda folder=folder, name=machine.name: told(folder, name))  # type: ignore[misc]
+            wait_for(lambda folder=folder, name=machine.name: reported(folder, name))  # type: ignore[misc]
         first = lines(folder)[0]
         assert [what.split(":")[0] for what in first["unread"]] == [
             "group gone",
@@ -230,7 +230,7 @@ def test_a_machine_that_fails_is_a_line_and_the_others_go_on(tmp_path: Path) -> 
 
     machines = [Machine(follow), LocalMachine(name="here")]
     with ResourceWatch(machines, tmp_path, period_s=PERIOD_S):
-        wait_for(lambda: told(tmp_path, "made up") and told(tmp_path, "here", 3))
+        wait_for(lambda: reported(tmp_path, "made up") and reported(tmp_path, "here", 3))
     samples = StoredTrial(tmp_path, None).resources
     (missed,) = [sample for sample in samples if isinstance(sample, MissedHostSample)]
     assert (missed.machine, missed.reason) == ("made up", "the connection was lost")
@@ -238,7 +238,7 @@ def test_a_machine_that_fails_is_a_line_and_the_others_go_on(tmp_path: Path) -> 
     assert sum(sample.machine == "here" for sample in samples) >= 3
 
 
-def test_a_shell_whose_loop_ends_too_soon_is_told(tmp_path: Path) -> None:
+def test_a_shell_whose_loop_ends_too_soon_is_reported(tmp_path: Path) -> None:
     @dataclass
     class Refusing:
         name: str = "far"
@@ -247,7 +247,7 @@ def test_a_shell_whose_loop_ends_too_soon_is_told(tmp_path: Path) -> None:
             return CommandResult(stdout=b"", stderr=b"sh: not found\n", status=127)
 
     with ResourceWatch([RemoteMachine(name="far", shell=Refusing())], tmp_path):
-        wait_for(lambda: told(tmp_path, "far"))
+        wait_for(lambda: reported(tmp_path, "far"))
     assert lines(tmp_path)[0]["error"] == "the sampler on far ended: sh: not found"
 
 
@@ -266,7 +266,7 @@ def test_what_a_shell_says_in_pieces_is_put_together(tmp_path: Path) -> None:
 
     machine = RemoteMachine(name="far", shell=Chopped(tmp_path))
     with ResourceWatch([machine], tmp_path, period_s=0.1, patience_s=PATIENCE_S):
-        wait_for(lambda: told(tmp_path, "far", 3))
+        wait_for(lambda: reported(tmp_path, "far", 3))
     samples = StoredTrial(tmp_path, None).resources
     assert len(samples) >= 3
     assert all(isinstance(sample, HostSample) for sample in samples)
@@ -279,9 +279,9 @@ def test_the_loop_behind_a_shell_ends_with_the_watch(tmp_path: Path) -> None:
 
     machine = RemoteMachine(name="far", shell=Seen(tmp_path))
     with ResourceWatch([machine], tmp_path, period_s=0.1, patience_s=PATIENCE_S):
-        wait_for(lambda: told(tmp_path, "far"))
+        wait_for(lambda: reported(tmp_path, "far"))
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: not _runs(pid))  # or the loop goes on for nobody
+    wait_for(lambda: not _runs(pid))  # or the loop goes on for no user
 
 
 def _runs(pid: int) -> bool:

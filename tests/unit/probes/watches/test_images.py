@@ -71,7 +71,7 @@ class Client:
                 asked.sendall(self._answer(len(self.requests)))
 
     def end(self) -> None:
-        """Answer whoever has come, and nobody any more."""
+        """Answer whoever has come, and no user any more."""
         self.path.unlink(missing_ok=True)
         self._ending.set()
         self._thread.join()
@@ -100,11 +100,11 @@ def samples(folder: Path) -> tuple[ImageSample | MissedImage, ...]:
 
 
 def test_counters_of_a_real_client() -> None:
-    told = read_image_counters(json.loads(DUMP.read_bytes()), "rep2/img")
-    assert told is not None
-    assert (told["wr"], told["wr_bytes"], told["flush"]) == (50, 50 * (128 << 10), 1)
-    assert told["wr_latency"] == [50, pytest.approx(0.212)]
-    assert told["objecter.op_w"] == 51
+    reported = read_image_counters(json.loads(DUMP.read_bytes()), "rep2/img")
+    assert reported is not None
+    assert (reported["wr"], reported["wr_bytes"], reported["flush"]) == (50, 50 * (128 << 10), 1)
+    assert reported["wr_latency"] == [50, pytest.approx(0.212)]
+    assert reported["objecter.op_w"] == 51
     assert read_image_counters(json.loads(DUMP.read_bytes()), "rep2/other") is None
 
 
@@ -114,10 +114,10 @@ def test_a_client_is_asked_in_its_own_words(sockets: Path, tmp_path: Path) -> No
         wait_for(lambda: len(client.requests) > 2)
     client.end()
     assert client.requests[0] == b'{"prefix":"perf dump","format":"json"}\0'
-    told = [sample for sample in samples(tmp_path) if isinstance(sample, ImageSample)]
+    reported = [sample for sample in samples(tmp_path) if isinstance(sample, ImageSample)]
     # Asked often, kept once a second, and at both ends.
-    assert 2 <= len(told) <= 2 + told[-1].elapsed_s
-    assert (told[0].client, told[0].image) == ("rbd-fuse", "rep2/img")
+    assert 2 <= len(reported) <= 2 + reported[-1].elapsed_s
+    assert (reported[0].client, reported[0].image) == ("rbd-fuse", "rep2/img")
     counts, write_s = image_growth(samples(tmp_path))
     assert counts["wr"] == 10 * (len(client.requests) - 1)
     assert write_s == pytest.approx(counts["wr"] * 0.002)
@@ -143,10 +143,10 @@ def test_clients_come_and_go_and_what_they_did_stays(sockets: Path, tmp_path: Pa
     killed.close()
     time.sleep(2 * PERIOD_S)
     watch.stop()
-    told = samples(tmp_path)
-    assert not any(isinstance(each, MissedImage) for each in told)
-    counts, _ = image_growth(told)
-    # Of each the last that it told.
+    reported = samples(tmp_path)
+    assert not any(isinstance(each, MissedImage) for each in reported)
+    counts, _ = image_growth(reported)
+    # Of each the last that it reported.
     assert counts["wr"] == 90 + len(one.requests) + 7
     assert [path.name for path in sockets.iterdir()] == ["4.asok"]
 
@@ -161,13 +161,13 @@ def test_clients_come_and_go_and_what_they_did_stays(sockets: Path, tmp_path: Pa
         struct.pack(">I", 3) + b"no!",
     ],
 )
-def test_an_answer_that_is_none_is_told(answer: bytes, sockets: Path, tmp_path: Path) -> None:
+def test_an_answer_that_is_none_is_reported(answer: bytes, sockets: Path, tmp_path: Path) -> None:
     client = Client(sockets / "a.asok", lambda count: answer)
     with ImageWatch("rep2/img", "rbd-fuse", client.path, tmp_path, period_s=3600):
         time.sleep(0.05)
     client.end()
-    told = samples(tmp_path)
-    assert [type(item) for item in told] == [MissedImage, MissedImage]
+    reported = samples(tmp_path)
+    assert [type(item) for item in reported] == [MissedImage, MissedImage]
 
 
 def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
@@ -177,11 +177,11 @@ def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
     with ImageWatch("rep2/img", "librbd", sockets, tmp_path, period_s=PERIOD_S):
         wait_for(lambda: len(client.requests) > 2)
     client.end()
-    told = samples(tmp_path)
-    assert not any(isinstance(item, MissedImage) for item in told)
+    reported = samples(tmp_path)
+    assert not any(isinstance(item, MissedImage) for item in reported)
 
 
-def test_a_client_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_client_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with ImageWatch("rep2/img", "rbd-fuse", tmp_path / "gone.asok", tmp_path, period_s=3600):
         pass
     first = samples(tmp_path)[0]

@@ -38,13 +38,13 @@ def test_nfs_at_the_start_and_the_end(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(mounts, "_MOUNTSTATS", MOUNTSTATS)
     with MountWatch([], [MOUNT, "/proc"], tmp_path):
         time.sleep(0.05)
-    told = StoredTrial(tmp_path, None).mount_counters
-    assert len(told) == 4
-    first, other = told[:2]
+    reported = StoredTrial(tmp_path, None).mount_counters
+    assert len(reported) == 4
+    first, other = reported[:2]
     assert isinstance(other, MissedMount)
     assert other.mount == "/proc"
     assert isinstance(first, NfsSample)
-    # What is not told of at all was never done.
+    # What is not reported of at all was never done.
     assert set(first.operations) == {"NULL", "READ", "WRITE", "COMMIT"}
     read, write = first.operations["READ"], first.operations["WRITE"]
     # An answer to READ is the bytes read and a head of about a hundred bytes.
@@ -57,11 +57,11 @@ def test_nfs_at_the_start_and_the_end(tmp_path: Path, monkeypatch: pytest.Monkey
     assert first.bytes.normal_written == 39056395530
 
 
-def test_nfs_4_2_on_loopback_as_linux_6_1_tells_it(
+def test_nfs_4_2_on_loopback_as_linux_6_1_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = Path("tests/recorded/layers/mountstats-nfs42-loopback.txt")
-    monkeypatch.setattr(mounts, "_MOUNTSTATS", told)
+    reported = Path("tests/recorded/layers/mountstats-nfs42-loopback.txt")
+    monkeypatch.setattr(mounts, "_MOUNTSTATS", reported)
     with MountWatch([], ["/mnt/nfs"], tmp_path):
         time.sleep(0.05)
     sample = StoredTrial(tmp_path, None).mount_counters[0]
@@ -104,11 +104,11 @@ def test_what_waits_in_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     wait_for(lambda: seen_now() == {3, 12})
     (waiting / "waiting").write_text("")  # as of a connection that has ended
     watch.stop()
-    told = StoredTrial(tmp_path, None).mount_counters
-    seen = waiting_requests(told, "/m")
+    reported = StoredTrial(tmp_path, None).mount_counters
+    seen = waiting_requests(reported, "/m")
     assert set(seen) == {3, 12}
     assert seen == tuple(sorted(seen))
-    missed = [each for each in told if isinstance(each, MissedMount)]
+    missed = [each for each in reported if isinstance(each, MissedMount)]
     assert [each.mount for each in missed] == ["/gone", "/m"]
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(opened[0])

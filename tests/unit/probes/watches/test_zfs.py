@@ -105,7 +105,7 @@ def test_a_zfs_that_knows_all(zpool: Program, tmp_path: Path) -> None:
     wait_for(lambda: not left(folder))
 
 
-def test_an_old_zfs_tells_what_it_does_not_know_and_is_asked_plainly(zpool: Program) -> None:
+def test_an_old_zfs_reports_what_it_does_not_know_and_is_asked_plainly(zpool: Program) -> None:
     folder = zpool(KNOWS_LITTLE)
     with ZfsWatch("tank", folder):
         wait_for(lambda: printed(folder, 2))
@@ -129,9 +129,9 @@ def test_a_pool_that_answers_nothing_does_not_hold_the_trial_up(
     with ZfsWatch("tank", folder):
         time.sleep(0.1)
     assert time.monotonic() - began < 60
-    told = StoredTrial(folder, None).zfs
+    reported = StoredTrial(folder, None).zfs
     # One question at each end: nothing else would be answered either.
-    assert [(item.asked, isinstance(item, MissedZfs)) for item in told] == [
+    assert [(item.asked, isinstance(item, MissedZfs)) for item in reported] == [
         ("iostat -r -p", True)
     ] * 2
     assert StoredTrial(folder, None).zpool_iostat is None
@@ -153,9 +153,9 @@ def test_without_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(admin_programs, "_SEARCHED", str(tmp_path))
     with ZfsWatch("tank", tmp_path):
         pass
-    told = StoredTrial(tmp_path, None).zfs
-    assert all(isinstance(item, MissedZfs) for item in told)
-    assert any(isinstance(item, MissedZfs) and "no 'zpool'" in item.reason for item in told)
+    reported = StoredTrial(tmp_path, None).zfs
+    assert all(isinstance(item, MissedZfs) for item in reported)
+    assert any(isinstance(item, MissedZfs) and "no 'zpool'" in item.reason for item in reported)
 
 
 def test_nothing_goes_on_printing_when_the_program_is_killed(zpool: Program) -> None:

@@ -27,13 +27,13 @@ from tests.unit.analysis.scaling.systems import HOSTS
 
 def fitting(answer: ScaleOutput) -> Any:
     """The answer as a program reads it, checked against its schema."""
-    told = json.loads(answer.model_dump_json(by_alias=True))
-    jsonschema.validate(told, ScaleOutput.model_json_schema(by_alias=True))
-    return told
+    shown = json.loads(answer.model_dump_json(by_alias=True))
+    jsonschema.validate(shown, ScaleOutput.model_json_schema(by_alias=True))
+    return shown
 
 
-def told_of(made: Simulated, limit: str | None = None) -> Any:
-    """A study of simulated levels, without what only archives tell."""
+def answer_of(made: Simulated, limit: str | None = None) -> Any:
+    """A study of simulated levels, without an archive."""
     below = parse_latency_limit(limit) if limit else None
     curves = tuple(_studied(made, curve, below) for curve in made.curves)
     run = RunStudy(run=made.run, figures=made.figures, curves=curves, densities=(), findings=())
@@ -52,15 +52,15 @@ def _studied(made: Simulated, curve: LoadCurve, limit: LatencyLimit | None) -> C
     )
 
 
-def test_levels_closed_open_and_disturbed_are_told_apart() -> None:
+def test_levels_closed_open_and_disturbed_are_distinguished() -> None:
     clients = {"clients": 1, "iodepth": 8}
     made = simulate(
         Level(trials=[[Did(800.0, 0.01)]], **clients),
         Level(trials=[[Did(400.0, 0.002)]], rate_iops=400.0, **clients),
         Level(trials=[[Did(500.0, 0.016)]], neighbours=3, **clients),
     )
-    told = told_of(made, "mean<5ms")
-    (curve,) = told["curves"]
+    shown = answer_of(made, "mean<5ms")
+    (curve,) = shown["curves"]
     found = [(one["loop"], one["neighbours"], one["offered_iops"]) for one in curve["points"]]
     assert found == [("closed", 0, None), ("open", 0, 400.0), ("closed", 3, None)]
     assert (curve["limit"]["loop"], curve["limit"]["last_kept"]) == ("closed", None)
@@ -68,7 +68,7 @@ def test_levels_closed_open_and_disturbed_are_told_apart() -> None:
         "open",
         "c1-qd8x1-rate400",
     )
-    (row,) = told["neighbours"]
+    (row,) = shown["neighbours"]
     assert (row["alone"], row["neighbours"]) == ("c1-qd8x1", 3)
     effects = {one["metric"]: one for one in row["effects"]}
     assert effects["iops"]["ratio"] == pytest.approx(500 / 800)
@@ -77,13 +77,13 @@ def test_levels_closed_open_and_disturbed_are_told_apart() -> None:
 
 def test_refused_numbers_say_so_and_are_in_nothing_that_is_made_of_them() -> None:
     levels = [closed(load, iops) for load, iops in ((1, 100.0), (2, 190.0), (4, 9999.0))]
-    told = told_of(simulate(*levels, findings=[refusal("qd4x1")]))
-    (curve,) = told["curves"]
+    shown = answer_of(simulate(*levels, findings=[refusal("qd4x1")]))
+    (curve,) = shown["curves"]
     assert [one["iops_refused"] for one in curve["points"]] == [False, False, True]
     assert curve["points"][2]["findings"] == ["cache-served-reads"]
     assert curve["peak"]["iops"] == 190.0
     assert curve["left_out"] == ["qd4x1"]
-    alone = told_of(simulate(*levels, findings=[refusal("qd4x1", latency_only=True)]))
+    alone = answer_of(simulate(*levels, findings=[refusal("qd4x1", latency_only=True)]))
     point = alone["curves"][0]["points"][2]
     assert (point["iops_refused"], point["latency_refused"]) == (False, True)
 
@@ -91,24 +91,24 @@ def test_refused_numbers_say_so_and_are_in_nothing_that_is_made_of_them() -> Non
 def test_an_end_without_bound_is_null() -> None:
     """Levels that are all but a straight line leave the law's peak open: JSON has no infinity."""
     loads = (1, 2, 4, 8, 16)
-    told = told_of(simulate(*(closed(load, 100.0 * load, 101.0 * load) for load in loads)))
-    usl = told["curves"][0]["usl"]
+    shown = answer_of(simulate(*(closed(load, 100.0 * load, 101.0 * load) for load in loads)))
+    usl = shown["curves"][0]["usl"]
     assert usl["rate"] == pytest.approx(100.5, rel=0.05)
     assert usl["peak_load"] is None
     assert usl["peak_load_interval"][1] <= 16
-    assert told["curves"][0]["knee"]["absence"]
+    assert shown["curves"][0]["knee"]["absence"]
 
 
 def test_too_few_levels_have_no_law_and_say_why() -> None:
-    told = told_of(simulate(closed(1, 100.0), closed(2, 190.0)))
-    usl = told["curves"][0]["usl"]
+    shown = answer_of(simulate(closed(1, 100.0), closed(2, 190.0)))
+    usl = shown["curves"][0]["usl"]
     assert usl["rate"] is None
     assert "three parameters need 4" in usl["absence"]
 
 
 def test_missing_is_null_and_never_zero() -> None:
     made = simulate(closed(1, 100.0), closed(8, 300.0, 310.0))
-    point = told_of(made)["curves"][0]["points"][0]
+    point = answer_of(made)["curves"][0]["points"][0]
     assert point["latency_p999"] is None or point["latency_p999"] > 0
     assert point["iops_interval"] is None
     assert point["trials"] == 1
@@ -157,11 +157,11 @@ def judged() -> Judged:
     return lambda run: (figures(run, findings), findings)
 
 
-def test_systems_stand_beside_each_other_with_what_was_added(archive: tuple[Run, Run]) -> None:
-    told = fitting(scale_output(study(archive, judged())))
-    assert told["runs"] == ["three", "five"]
-    assert told["speedups"]
-    for one in told["speedups"]:
+def test_systems_are_compared_with_what_was_added(archive: tuple[Run, Run]) -> None:
+    shown = fitting(scale_output(study(archive, judged())))
+    assert shown["runs"] == ["three", "five"]
+    assert shown["speedups"]
+    for one in shown["speedups"]:
         (resource,) = one["resources"]
         assert (resource["name"], resource["baseline"], resource["candidate"]) == ("hosts", 3, 5)
         assert resource["ratio"] == pytest.approx(HOSTS.ratio)
@@ -169,14 +169,14 @@ def test_systems_stand_beside_each_other_with_what_was_added(archive: tuple[Run,
         for level in one["levels"]:
             if level["ratio"] is not None:
                 assert level["efficiency"] == pytest.approx(level["ratio"] * 3 / 5)
-    refused = [one for one in told["speedups"] if one["workload"] == "randread-4k-qd1"]
+    refused = [one for one in shown["speedups"] if one["workload"] == "randread-4k-qd1"]
     assert [one["levels"][0]["ratio"] for one in refused] == [None]
     assert [one["peak"] for one in refused] == [None]
-    assert told["findings"] == [], "five hosts that give what three gave"
+    assert shown["findings"] == [], "five hosts that give what three gave"
 
 
 def test_a_superlinear_finding_has_its_candidate_causes(archive: tuple[Run, Run]) -> None:
-    """The trials of one archive, told three times as fast."""
+    """The trials of one archive, three times as fast."""
     slow, fast = archive
 
     def faster(run: Run) -> Any:
@@ -188,9 +188,9 @@ def test_a_superlinear_finding_has_its_candidate_causes(archive: tuple[Run, Run]
             for row in rows
         ), findings
 
-    told = fitting(scale_output(study([slow, fast], faster)))
-    assert told["findings"]
-    for one in told["findings"]:
+    shown = fitting(scale_output(study([slow, fast], faster)))
+    assert shown["findings"]
+    for one in shown["findings"]:
         assert one["code"] == "superlinear-scaling"
         assert one["evidence"]["resource_ratio"] == pytest.approx(5 / 3)
         assert {cause["stance"] for cause in one["causes"]} <= {

@@ -166,7 +166,7 @@ def test_a_terminal_draws_changes_round_a_line() -> None:
     assert worse.index("│") == better.index("│")
 
 
-def test_a_terminal_shows_the_first_choice_only_until_it_is_to_tell_all() -> None:
+def test_a_terminal_shows_the_first_choice_unless_asked_for_all() -> None:
     assert "Compared: p99 latency" not in shown(100)
     assert "a report also has p99 latency" in shown(100)
     assert "Compared: p99 latency" in shown(100, full=True)

@@ -252,7 +252,7 @@ def test_names_at_the_ends_of_lines_do_not_cover_each_other(ends: list[float]) -
     assert places[-1] <= 100.1
 
 
-def test_looks_tell_apart_what_was_measured_fitted_and_held_against() -> None:
+def test_measured_fitted_and_reference_lines_look_different() -> None:
     chart = every_block.load_curve()
     plot = line_plot(chart)
     drawn = fragment(plot.drawing)
@@ -307,7 +307,7 @@ def test_shades_and_levels() -> None:
         assert f".{name}{{--heat" in draw(every_block.heat_map())
 
 
-def test_beside_a_figure_stands_how_many_times_the_baseline_it_is() -> None:
+def test_a_figure_has_its_ratio_to_the_baseline() -> None:
     chart = every_block.heat_map()
     texts = [
         [heat_ratio(chart, column, cell) for column, cell in enumerate(row)] for row in chart.cells
@@ -318,7 +318,7 @@ def test_beside_a_figure_stands_how_many_times_the_baseline_it_is() -> None:
     assert heat_ratio(replace(chart, baseline=2), 1, chart.cells[0][1]) == "", "its base is missing"
 
 
-def test_a_refused_figure_is_beside_nothing() -> None:
+def test_a_refused_figure_has_no_ratio() -> None:
     chart = every_block.heat_map()
     refused = replace(chart.cells[0][0], refused=True)
     assert ratio(chart, 0, replace(chart.cells[1][0], refused=True)) is None
@@ -330,7 +330,7 @@ def test_a_refused_figure_is_beside_nothing() -> None:
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.id)
-def test_a_picture_is_well_formed_and_needs_nothing_beside_itself(chart: Chart | DotPlot) -> None:
+def test_a_picture_is_well_formed_and_self_contained(chart: Chart | DotPlot) -> None:
     text = draw(chart)
     picture = ElementTree.fromstring(text)
     assert picture.findtext(f"{SVG}title") == chart.title

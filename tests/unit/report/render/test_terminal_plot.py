@@ -1,4 +1,4 @@
-"""Curves in characters: within the width, in the right place, told apart without colour."""
+"""Curves in characters: within the width, in the right place, distinguishable without colour."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Two sides beside each other: the page, what a terminal shows of it, the answer for programs."""
+"""The comparison of two systems as a page, a terminal answer and a section of a run's page."""

@@ -1,4 +1,4 @@
-"""The charts of a comparison: changes round no change, both sides as bars, the map of changes."""
+"""The charts of a comparison: changes with intervals, both systems as bars, a heat map, curves."""
 
 from __future__ import annotations
 
@@ -52,15 +52,14 @@ from leadline.report.words import (
     title,
     value_text,
     value_with_unit,
-    visible,
     where,
 )
 
-# A chart of more rows is read by nobody; the table has them all.
+# Rows of a chart; the table has all of them.
 MOST_ROWS = 40
-# The map's darkest shades stand for half and for twice.
+# The darkest shades of the heat map are half and twice.
 _FULL = math.log(2.0)
-# A name in a row's label, of which the operation must stay in sight.
+# Characters of a name in a row label.
 _LABEL = 24
 _OP_ORDER = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, None)
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
@@ -68,7 +67,7 @@ _LOSSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 
 def largest(cells: Iterable[ComparedCell], most: int = MOST_ROWS) -> tuple[list[ComparedCell], str]:
-    """(cells with a change, at most so many, the largest kept; what was left out in words)."""
+    """Return (the largest changes, a note on the rest)."""
     given = [one for one in cells if one.judgement.ratio]
     if len(given) <= most:
         return given, ""
@@ -76,12 +75,12 @@ def largest(cells: Iterable[ComparedCell], most: int = MOST_ROWS) -> tuple[list[
     kept = {id(one) for one in ordered[:most]}
     return (
         [one for one in given if id(one) in kept],
-        f"the {most} largest changes of {count_text(len(given), 'cell')}, the table has all",
+        f"the {most} largest changes of {count_text(len(given), 'cell')}; the table has all",
     )
 
 
 def labels(cells: Sequence[ComparedCell]) -> list[str]:
-    """Names of rows: the parts in which the cells differ."""
+    """Label rows by the parts in which the cells differ."""
     targets = {one.target for one in cells}
     workloads = {one.workload for one in cells}
     levels = {(one.workload, one.level) for one in cells}
@@ -103,7 +102,7 @@ def labels(cells: Sequence[ComparedCell]) -> list[str]:
 def delta_chart(
     anchor: str, heading: str, cells: Sequence[ComparedCell], choice: str = ""
 ) -> DeltaChart | None:
-    """Each change with its interval, writes first, the largest loss first; None without one."""
+    """Chart each change with its interval, writes first, the largest loss first; None if empty."""
     shown, left_out = largest(cells)
     if not shown:
         return None
@@ -142,8 +141,8 @@ def _delta_text(cell: ComparedCell) -> str:
 
 
 def ratio_scale(heading: str, rows: Sequence[DeltaRow]) -> Scale:
-    """A log scale of ratios round 1 that holds every row and its band. An interval reaches at most
-    as far again as the figures do, so that one wide interval does not squeeze the others."""
+    """Build a log scale of ratios around 1 for every row and its margin. Intervals are cut at twice
+    the range of the figures, so that a wide one does not compress the others."""
     ratios = [row.ratio for row in rows if row.ratio]
     bands = [row.band for row in rows]
     least = min(*ratios, *(1 - band for band in bands), 1.0)
@@ -151,8 +150,8 @@ def ratio_scale(heading: str, rows: Sequence[DeltaRow]) -> Scale:
     ends = [end for row in rows if row.interval for end in row.interval if end > 0]
     low = max(min([least, *ends]), least**2, 1e-9)
     high = min(max([most, *ends]), most**2)
-    room = (high / low) ** 0.04
-    low, high = low / room, high * room
+    padding = (high / low) ** 0.04
+    low, high = low / padding, high * padding
     gap = math.log(high / low) / 7
     ticks = [1.0]
     for steps, sign in ((_LEVELS, 1), (_LOSSES, -1)):
@@ -180,15 +179,15 @@ def _tick_text(ratio: float) -> str:
     return f"{percent:+.1f} %" if abs(percent) < 1 or ratio < 0.01 else f"{percent:+.0f} %"
 
 
-# --- both sides as bars -------------------------------------------------------------------------
+# --- both systems as bars-------------------------------------------------------------------------
 
 
 def bar_charts(
     comparison: Comparison, cells: Sequence[ComparedCell]
 ) -> list[tuple[str, str, BarChart]]:
-    """(choice, its label, chart): both sides of each workload and operation, every trial a dot.
+    """Return (choice, its label, chart) for each workload and operation: bars, trials as dots.
 
-    Reads and writes of a workload are of different sizes: each has its own axis.
+    Reads and writes differ in size: each operation has its own axis.
     """
     groups: dict[tuple[str, Op | None, Metric], list[ComparedCell]] = {}
     for one in cells:
@@ -280,8 +279,8 @@ def _bar(series: int, figure: MetricFigure | None) -> Bar:
 
 
 def heat_map(anchor: str, heading: str, cells: Sequence[ComparedCell]) -> HeatMap | None:
-    """Targets x workloads, each shaded by its change. Of many targets those with the largest
-    changes. None where there is nothing to lay out."""
+    """Build the heat map of targets x workloads, of the targets with the largest changes; None if
+    empty."""
     at = {(one.target, one.workload, one.level, one.op): one for one in cells}
     shown, left_out = _targets(cells)
     columns = list(dict.fromkeys(key[1:] for key in at))
@@ -318,13 +317,13 @@ def _targets(cells: Sequence[ComparedCell]) -> tuple[list[str], str]:
     if len(most) <= MOST_ROWS:
         return list(most), ""
     kept = set(sorted(most, key=lambda target: -most[target])[:MOST_ROWS])
-    told = f"the {MOST_ROWS} of {len(most):,} targets with the largest changes"
-    return [target for target in most if target in kept], told
+    note = f"the {MOST_ROWS} of {len(most):,} targets with the largest changes"
+    return [target for target in most if target in kept], note
 
 
 def _heat(cell: ComparedCell | None) -> HeatCell:
     if cell is None:
-        return HeatCell(text=MISSING, shade=None, note="on neither side")
+        return HeatCell(text=MISSING, shade=None, note="on neither system")
     ratio = cell.judgement.ratio
     if not ratio:
         text = MISSING if absent(cell) else NOT_SHOWN
@@ -333,24 +332,20 @@ def _heat(cell: ComparedCell | None) -> HeatCell:
     if cell.verdict is Verdict.NOT_COMPARABLE:
         return HeatCell(text=text, shade=None, note=cell.verdict.value, refused=True)
     if cell.verdict is Verdict.INCONCLUSIVE:
-        return HeatCell(
-            text=f"{text}?", shade=None, value=ratio, note="inconclusive: may be chance"
-        )
+        return HeatCell(text=f"{text}?", shade=None, value=ratio, note="inconclusive")
     part = min(max(math.log(ratio) / _FULL, -1.0), 1.0)
     shade = 0.0 if cell.verdict is Verdict.SAME else -part if cell.metric.is_latency else part
     return HeatCell(text=text, shade=shade, value=ratio, note=cell.verdict.value)
 
 
-# The curves of a comparison: of a few cells both sides' percentiles, distribution and IOPS over
-# time, one cell at a time.
+# --- curves --------------------------------------------------------------------------------------
 
 MOST_CELLS = 8
 _POINTS_OVER_TIME = 60
 
 
 def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
-    """The cells whose rates changed most, of those that have percentiles on both sides; what is
-    left out is said. Empty where there are none."""
+    """Draw percentiles, distribution and IOPS over time of the cells with the largest changes."""
     known = [
         one
         for one in rates(comparison)
@@ -371,16 +366,16 @@ def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
             charts += found
     if not charts:
         return ()
-    said: list[Block] = []
+    blocks: list[Block] = []
     if len(known) > len(chosen):
         text = (
-            f"Drawn are the {len(chosen)} cells whose rates changed most, of "
+            f"The {len(chosen)} cells with the largest changes of rates, of "
             f"{count_text(len(known), 'cell')}."
         )
-        said.append(Paragraph(text=text))
+        blocks.append(Paragraph(text=text))
     if len(options) > 1:
-        said.append(Choices(id="curves", label="Cell", options=tuple(options)))
-    return (*said, *charts)
+        blocks.append(Choices(id="curves", label="Cell", options=tuple(options)))
+    return (*blocks, *charts)
 
 
 def _drawable(cell: ComparedCell) -> bool:
@@ -413,7 +408,7 @@ def _charts(
     for name, number, figure in sides:
         trial, windows = _middle(figure, trials[number])
         if windows:
-            over_time.append((f"{name}, trial {visible(trial)}", number, windows))
+            over_time.append((f"{name}, trial {trial}", number, windows))
     at = where(cell)
     charts = (
         ladder_chart(
@@ -449,8 +444,7 @@ def _charts(
 def _middle(
     figure: CellFigure, trials: Mapping[str, StoredTrial]
 ) -> tuple[str, tuple[Window, ...]]:
-    """The trial in the middle by IOPS, and its windows; those of a whole job file are not of one
-    of its sections."""
+    """Return the median trial by IOPS and its windows; none for a section of a job file."""
     values = [
         (one.value, one.trial) for one in figure.metric(Metric.IOPS).trials if one.value is not None
     ]
@@ -463,11 +457,11 @@ def _middle(
     try:
         return name, stored.iops_windows.get(figure.op, ())
     except FormatError:
-        return name, ()  # the audit names the log and its line
+        return name, ()  # the audit reports the log and its line
 
 
 def pattern_of(run: Run) -> Mapping[tuple[str, str], str]:
-    """`random`, `sequential` or empty for each planned workload and level of a run."""
+    """Return `random`, `sequential` or empty for each planned workload and level."""
     found = {}
     for cell in run.plan.cells:
         recorded = cell.workload.recorded

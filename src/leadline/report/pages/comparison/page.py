@@ -1,11 +1,11 @@
-"""A comparison as a document: a page of its own, a terminal's answer, a section of a run's page."""
+"""The document of a comparison: a page, a terminal answer, or a section of a run's page."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 
-from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanation, Side
+from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.figures import TRIALS_FOR_INTERVAL
 from leadline.analysis.verdicts import REPEATS_FACTOR, Verdict
 from leadline.archive.verify import Verification
@@ -23,6 +23,7 @@ from leadline.report.document import (
     Section,
 )
 from leadline.report.pages.comparison.charts import bar_charts, curve_blocks, heat_map, pattern_of
+from leadline.report.pages.comparison.explanations import explanation_text
 from leadline.report.pages.comparison.tables import (
     SideMarks,
     brief_table,
@@ -33,7 +34,7 @@ from leadline.report.pages.comparison.tables import (
 from leadline.report.pages.comparison.takeaways import (
     REPEATS,
     bottom_line,
-    called_by_chance,
+    false_positive_rate,
     founded,
     missing,
     rates,
@@ -56,97 +57,87 @@ from leadline.report.words import (
     reason_text,
     reason_words,
     short,
-    visible,
     where,
 )
 from leadline.version import __version__
 
-# How a comparison judges, in plain words with its thresholds.
-
 
 def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
+    """Describe the statistical methods with their thresholds."""
     counts = comparison.counts()
-    told = ", ".join(f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict)
+    verdicts = ", ".join(f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict)
     judgements = [one.judgement for one in comparison.cells]
     noisy = [one.band for one in judgements if one.band > comparison.band]
-    band = f"{band_text(comparison.band)} as asked"
+    band = f"{band_text(comparison.band)}, as requested"
     if noisy:
         band += (
-            f"; in {len(noisy):,} numbers the noise floor, measured on a target that ran twice, is "
-            f"larger and counts instead, up to {band_text(max(noisy))}"
+            f"; in {len(noisy):,} numbers the larger noise floor of a target that ran twice, up to "
+            f"{band_text(max(noisy))}"
         )
     else:
         band += "; no larger noise floor was measured"
-    alone = called_by_chance(comparison.band)
+    alone = false_positive_rate(comparison.band)
     tested = sum(one.p is not None for one in judgements)
     few = TRIALS_FOR_INTERVAL - 1
     codes = dict.fromkeys(code for one in judgements for code in one.reasons)
     texts = {
-        "verdicts here": f"{told}, of {len(comparison.cells):,} numbers",
+        "verdicts": f"{verdicts}, of {len(comparison.cells):,} numbers",
         "change": (
-            "the candidate's figure divided by the baseline's; figures are medians of trials, "
-            "percentiles those of all trials' I/Os together, never averaged"
+            "figure of the candidate divided by that of the baseline; figures are medians of "
+            "trials; percentiles are of the I/Os of all trials together, never averaged"
         ),
-        "band": band,
+        "equivalence margin": band,
         "better, worse": (
-            "the 95 % interval of the change lies wholly outside of the band and the adjusted p is "
-            "at most 0.05; more is better of rates, less of latencies"
+            "the 95 % interval of the change is outside the margin and the adjusted p is at most "
+            "0.05; more is better for rates, less for latencies"
         ),
-        "same": "the interval lies wholly inside the band",
-        "inconclusive": "everything else: more trials may decide it",
+        "same": "the interval is inside the margin",
+        "inconclusive": "all other cases; more trials may resolve them",
         "not comparable": (
-            "one side has no number, the audit refuses one (error), or the two did different work"
+            "a number is missing, the audit refuses one (error), or the workloads differ"
         ),
         "interval": (
-            f"from {TRIALS_FOR_INTERVAL} trials a side on: bootstrap of the medians over trials, "
-            "by block where trials of both sides ran next to each other; from 2 to "
-            f"{few}: Student's t of logarithms, and all trials of one side must lie beyond all of "
-            "the other"
+            f"from {TRIALS_FOR_INTERVAL} trials per system: bootstrap of the medians over trials, "
+            f"by block for interleaved trials; from 2 to {few}: Student's t of logarithms, and all "
+            "trials of one system must be beyond all of the other"
         ),
         "one trial": (
-            "measured here: its own seconds, as many as are independent, and a change must exceed "
-            f"{percent_text(REPEATS_FACTOR - 1)}, by which repeats of one thing are known to "
-            "differ; a published number: the band alone, which of cells in which nothing changed "
-            f"calls {percent_text(alone)} changed where repeats scatter as in 180 published groups "
-            f"of three runs (median {percent_text(REPEATS.median)}, 90th percentile "
+            "a measurement: its independent seconds, and a change above "
+            f"{percent_text(REPEATS_FACTOR - 1)}, the known difference between repeats; a "
+            f"published number: the margin alone, which flags {percent_text(alone)} of unchanged "
+            "cells with the scatter of 180 published groups of three runs ("
+            f"median {percent_text(REPEATS.median)}, 90th percentile "
             f"{percent_text(REPEATS.ninetieth)}, worst {percent_text(REPEATS.worst)})"
         ),
         "p": (
-            f"adjusted over {tested:,} tests: Benjamini-Hochberg over the matrix, Holm over what "
-            "was named before looking (--fail-on)"
+            f"adjusted over {tested:,} tests: Benjamini-Hochberg over the matrix, Holm over the "
+            "limits of --fail-on"
         ),
         "more trials": (
-            "how many a side would probably decide an open question: 80 % power, if the change is "
-            "what it seems"
+            "number per system that would resolve an inconclusive cell with 80 % power, if the "
+            "change is as measured"
         ),
         "mean change": (
-            "the geometric mean of the ratios of a target's rates; none where one is missing or "
-            "refused; a total of reads and writes is left out beside its parts"
+            "geometric mean of the ratios of a target's rates; none if one is missing or refused; "
+            "without totals of reads and writes that are listed separately"
         ),
         "reasons": "; ".join(f"{reason_words(code)}: {reason_text(code)}" for code in codes)
         or "none",
         "marks": (
-            "E, W, I: error, warning, info; of two runs, b is the baseline's and c the candidate's"
+            "E, W, I: error, warning, info; with two runs b is the baseline, c the candidate"
         ),
         "units": (
-            "MiB/s = 1,048,576 bytes/s; us = 0.000001 s; rates are IOPS, and MiB/s of blocks of "
-            "64 KiB and more"
+            "MiB/s = 1,048,576 bytes/s; us = 0.000001 s; rates are IOPS, or MiB/s for blocks of "
+            "at least 64 KiB"
         ),
     }
     return (KeyValues(pairs=tuple(texts.items())),)
 
 
-_CLOSES = {
-    True: "The arithmetic closes.",
-    False: "The arithmetic does not close: something else is at work too.",
-    None: "",
-}
-
-
 def comparison_document(
     comparison: Comparison, verifications: tuple[Verification, Verification] | None = None
 ) -> Document:
-    """The whole page; the same comparison gives the same document."""
+    """Build the whole page; the same comparison gives the same document."""
     marks = SideMarks(comparison)
     return Document(
         title=_title(comparison),
@@ -155,7 +146,7 @@ def comparison_document(
         sections=(
             _systems(comparison),
             *_differences(comparison),
-            *_why(comparison),
+            *_explanations(comparison),
             *(_findings(marks) if comparison.cells else ()),
             _matrix(comparison),
             *changes_sections(comparison, marks),
@@ -173,7 +164,7 @@ def comparison_document(
 
 
 def comparison_summary(comparison: Comparison) -> Document:
-    """What fits a terminal: the key finding, a row for each rate, what differs, what explains."""
+    """Build the terminal answer: key finding, rates, explanation and configuration differences."""
     marks = SideMarks(comparison)
     changes = (
         Section(
@@ -188,10 +179,10 @@ def comparison_summary(comparison: Comparison) -> Document:
         summary=summary(comparison),
         sections=(
             *(changes if comparison.cells else ()),
-            *_why(comparison),
-            # A terminal has no room for what each can account for; the reasons stand above.
+            *_explanations(comparison),
+            # The possible effects of differences are too long for a terminal.
             *_differences(comparison, explained=False),
-            *_findings(marks, doubts_only=True),
+            *_findings(marks, without_info=True),
             _bottom_line(comparison),
         ),
         marked=marks.all,
@@ -199,31 +190,30 @@ def comparison_summary(comparison: Comparison) -> Document:
 
 
 def comparison_section(comparison: Comparison, marks: Marks) -> Section:
-    """For the page of the run that both sides are of; `marks` are those of that page."""
+    """Build the section for the page of the run with both systems; `marks` are of that page."""
     base, other = short(comparison.baseline.name), short(comparison.candidate.name)
     busy = busy_shares(comparison)
-    # The key finding stands at the head of that page.
-    said = [*summary(comparison)[1:], busy_text(busy)]
-    blocks: list[Block] = [Bullets(items=tuple(text for text in said if text))]
-    beside = f"beside-{slug(comparison.candidate.name)}"
-    # A label's value may stand beside several others.
-    beside += f"-{slug(comparison.baseline.name)}" if comparison.by is By.LABEL else ""
+    # The key finding is in the summary of that page.
+    texts = [*summary(comparison)[1:], busy_text(busy)]
+    blocks: list[Block] = [Bullets(items=tuple(text for text in texts if text))]
+    anchor = f"vs-{slug(comparison.candidate.name)}"
+    # A value of a label may be compared with several others.
+    anchor += f"-{slug(comparison.baseline.name)}" if comparison.by is By.LABEL else ""
     if comparison.cells:
         blocks.append(
-            brief_table(f"{beside}-changes", comparison, SideMarks(comparison, marks), busy)
+            brief_table(f"{anchor}-changes", comparison, SideMarks(comparison, marks), busy)
         )
     if comparison.explanations:
-        told = tuple(_explained(one, comparison) for one in comparison.explanations)
-        blocks.append(Bullets(items=told))
+        blocks.append(Bullets(items=_explanation_texts(comparison)))
     return Section(
-        heading=f"{other} beside {base}",
-        id=beside,
+        heading=f"{other} vs {base}",
+        id=anchor,
         blocks=tuple(blocks),
     )
 
 
 def _title(comparison: Comparison) -> str:
-    return f"{short(comparison.candidate.name)} against {short(comparison.baseline.name)}"
+    return f"{short(comparison.candidate.name)} vs {short(comparison.baseline.name)}"
 
 
 def _subtitle(comparison: Comparison) -> str:
@@ -233,9 +223,7 @@ def _subtitle(comparison: Comparison) -> str:
         By.TARGET: "two targets",
         By.LABEL: "two labels",
     }[comparison.by]
-    runs = dict.fromkeys(
-        visible(side.run.id) for side in (comparison.baseline, comparison.candidate)
-    )
+    runs = dict.fromkeys(side.run.id for side in (comparison.baseline, comparison.candidate))
     cells = {(one.target, one.workload, one.level, one.op) for one in comparison.cells}
     targets = {one.target for one in comparison.cells}
     of = count_text(len(targets), "target")
@@ -244,7 +232,7 @@ def _subtitle(comparison: Comparison) -> str:
         (
             f"{what} ({' and '.join(runs)})",
             *([count] if cells else []),
-            f"band {band_text(comparison.band)}",
+            f"equivalence margin {band_text(comparison.band)}",
         )
     )
 
@@ -252,17 +240,17 @@ def _subtitle(comparison: Comparison) -> str:
 def _verified(
     comparison: Comparison, verifications: tuple[Verification, Verification] | None
 ) -> list[str]:
-    """One sentence where all is well; otherwise one for each run."""
+    """Word the verification of the archives: one sentence if all are intact, else one per run."""
     if verifications is None:
         return []
     runs = (comparison.baseline.run, comparison.candidate.run)
     found = {run.path: (run.id, one) for run, one in zip(runs, verifications, strict=True)}
     if all(one.ok for _, one in found.values()):
-        names = listed(visible(name) for name, _ in found.values())
+        names = listed(name for name, _ in found.values())
         subject = "archives" if len(found) > 1 else "archive"
         verb = "are" if len(found) > 1 else "is"
-        told = _checked([one for _, one in found.values()])
-        return [f"The {subject} of {names} {verb} intact: {told}."]
+        checked = _checked([one for _, one in found.values()])
+        return [f"The {subject} of {names} {verb} intact: {checked}."]
     return [_verified_text(name, one) for name, one in found.values()]
 
 
@@ -274,16 +262,16 @@ def _checked(given: Sequence[Verification]) -> str:
 
 def _verified_text(run: str, found: Verification) -> str:
     if found.ok:
-        return f"The archive of {visible(run)} is intact: {_checked([found])}."
+        return f"The archive of {run} is intact: {_checked([found])}."
     first = found.problems[0]
     return (
-        f"The archive of {visible(run)} is NOT intact: "
+        f"The archive of {run} is NOT intact: "
         f"{count_text(len(found.problems), 'problem')} in {_checked([found])}; "
-        f"first {visible(first.path)}: {visible(first.message)}."
+        f"first {first.path}: {first.message}."
     )
 
 
-# --- what they are ------------------------------------------------------------------------------
+# --- the systems ---------------------------------------------------------------------------------
 
 
 def _systems(comparison: Comparison) -> Section:
@@ -299,49 +287,51 @@ def _differences(comparison: Comparison, *, explained: bool = True) -> tuple[Sec
     table = differences_table(comparison, explained=explained)
     blocks: list[Block] = [table] if table else []
     if comparison.identical:
-        same = listed((visible(one) for one in comparison.identical), 40)
+        same = listed(comparison.identical, 40)
         blocks.append(Paragraph(text=f"Identical: {same}."))
     if not blocks:
-        text = "Nothing is known of the systems that could be compared: no inventory of both."
+        text = "No configuration data for either system. Import it with --inventory."
         blocks.append(Paragraph(text=text))
     elif table is None:
-        blocks.insert(0, Paragraph(text="Of what is known of the two nothing differs."))
+        blocks.insert(0, Paragraph(text="No configuration difference was found."))
     if comparison.unknown:
-        unknown = listed((visible(one) for one in comparison.unknown), 12)
-        blocks.append(Paragraph(text=f"Not told of both, so that it may differ: {unknown}."))
+        unknown = listed(comparison.unknown, 12)
+        blocks.append(Paragraph(text=f"Not reported by both systems: {unknown}."))
     if not any(map(founded, comparison.explanations)):
-        blocks += [Paragraph(text=_explained(one, comparison)) for one in comparison.explanations]
-    return (Section(heading="What differs", id="what-differs", blocks=tuple(blocks)),)
+        blocks += [Paragraph(text=text) for text in _explanation_texts(comparison)]
+    return (
+        Section(
+            heading="Configuration differences",
+            id="configuration-differences",
+            blocks=tuple(blocks),
+        ),
+    )
 
 
-def _why(comparison: Comparison) -> tuple[Section, ...]:
-    """None where all that can be said is what is not known, which stands with the differences."""
+def _explanations(comparison: Comparison) -> tuple[Section, ...]:
+    """None where the configuration is unknown: the differences section reports that."""
     if not any(map(founded, comparison.explanations)):
         return ()
     items = []
     for one in comparison.explanations:
         names = listed(dict.fromkeys(where(comparison.cells[index]) for index in one.cells), 3)
-        items.append(_explained(one, comparison) + (f" Concerns {names}." if names else ""))
-    return (Section(heading="Why", id="why", blocks=(Bullets(items=tuple(items)),)),)
+        items.append(explanation_text(one, short) + (f" Cells: {names}." if names else ""))
+    return (
+        Section(heading="Explanation", id="explanation", blocks=(Bullets(items=tuple(items)),)),
+    )
 
 
-def _explained(one: Explanation, comparison: Comparison) -> str:
-    """Its text, with long names cut as in every sentence."""
-    text = visible(one.text)
-    for name in dict.fromkeys(cell.target for cell in comparison.cells):
-        if visible(name) != short(name):
-            text = text.replace(visible(name), short(name))
-    closes = "" if "arithmetic" in text.lower() else _CLOSES[one.closes]
-    return " ".join(part for part in (text, closes) if part)
+def _explanation_texts(comparison: Comparison) -> tuple[str, ...]:
+    return tuple(explanation_text(one, short) for one in comparison.explanations)
 
 
-def _findings(marks: SideMarks, *, doubts_only: bool = False) -> tuple[Section, ...]:
-    """`doubts_only` leaves context (info) out, and the section where nothing else was found."""
-    lists = marks.lists(doubts_only=doubts_only)
-    if not lists and doubts_only:
+def _findings(marks: SideMarks, *, without_info: bool = False) -> tuple[Section, ...]:
+    """`without_info` leaves context (info) out, and an empty section."""
+    lists = marks.lists(without_info=without_info)
+    if not lists and without_info:
         return ()
     if not lists:
-        text = "The audit found nothing to say about either side."
+        text = "The audit has no findings."
         return (Section(heading="Findings", id="findings", blocks=(Paragraph(text=text),)),)
     if len(lists) == 1 and not lists[0][0]:
         return (Section(heading="Findings", id="findings", blocks=(lists[0][1],)),)
@@ -357,14 +347,14 @@ def _matrix(comparison: Comparison) -> Section:
     if comparison.cells or comparison.baseline_alone or comparison.candidate_alone:
         blocks.append(matrix_table(comparison))
     else:
-        blocks.append(Paragraph(text="There is no cell."))
+        blocks.append(Paragraph(text="No cells."))
     lacking = missing(comparison)
     if lacking:
         blocks.append(Paragraph(text=f"Without a number: {'; '.join(lacking)}."))
     return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks))
 
 
-# --- what was found -----------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def _totals(comparison: Comparison) -> tuple[Section, ...]:
@@ -378,7 +368,7 @@ def _totals(comparison: Comparison) -> tuple[Section, ...]:
     blocks = tuple(table for table in tables if table is not None)
     if not blocks:
         return ()
-    return (Section(heading="Reads against writes", id="totals", blocks=blocks),)
+    return (Section(heading="Read vs write", id="totals", blocks=blocks),)
 
 
 def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
@@ -386,9 +376,9 @@ def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
     if not cells:
         return ()
     text = (
-        "Shades show changes that have a verdict: the darkest stands for half or twice; what is "
-        "the same has none, what is inconclusive a question mark. A mean change is told only for a "
-        "target whose every cell can be compared."
+        "Shades show conclusive changes, the darkest half or twice the rate. Unchanged cells have "
+        "no shade, inconclusive cells a question mark. A mean change needs every cell of a target "
+        "to be comparable."
     )
     blocks: list[Block] = [Paragraph(text=text)]
     tails = [one for one in comparison.cells if one.metric is Metric.LATENCY_P99]
@@ -410,7 +400,7 @@ def _bars(comparison: Comparison) -> tuple[Section, ...]:
         options = tuple((choice, name) for choice, name, _ in charts)
         blocks.append(Choices(id="bars", label="Workload", options=options))
     blocks += [chart for _, _, chart in charts]
-    return (Section(heading="Both sides, every trial", id="both-sides", blocks=tuple(blocks)),)
+    return (Section(heading="Trials", id="trials", blocks=tuple(blocks)),)
 
 
 def _curves(comparison: Comparison) -> tuple[Section, ...]:
@@ -423,11 +413,11 @@ def _bottom_line(comparison: Comparison) -> Section:
     return Section(heading="Bottom line", id="bottom-line", blocks=blocks)
 
 
-# --- how to get it again ------------------------------------------------------------------------
+# --- reproduction -------------------------------------------------------------------------------
 
 
 def command(comparison: Comparison) -> str:
-    """The command that makes this comparison."""
+    """Return the command that makes this comparison."""
     base, other = comparison.baseline, comparison.candidate
     band = f"{comparison.band * 100:g}%"
     if comparison.by is By.RUN:
@@ -438,7 +428,7 @@ def command(comparison: Comparison) -> str:
     else:
         words = ["leadline", "compare", base.name, other.name, "--by", comparison.by.value]
         words += ["--run", base.run.id, "--band", band]
-    return visible(shlex.join(words))
+    return shlex.join(words)
 
 
 def _reproduce(comparison: Comparison) -> Section:
@@ -467,8 +457,8 @@ def _versions(comparison: Comparison) -> tuple[Block, ...]:
     pairs = [("this report by", f"Leadline {__version__}")]
     for side in _runs(comparison):
         run = side.run
-        by = dict.fromkeys(visible(one.leadline_version) for one in run.manifest.sessions)
-        name = visible(run.id)
+        by = dict.fromkeys(one.leadline_version for one in run.manifest.sessions)
+        name = run.id
         pairs.append((f"{name} by", f"Leadline {listed(by)}"))
         pairs.append((f"engine of {name}", engine_texts(run) or "no trial"))
     return (KeyValues(pairs=tuple(pairs)),)

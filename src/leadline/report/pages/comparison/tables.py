@@ -1,4 +1,4 @@
-"""The tables of a comparison: changes with their verdicts, the matrix, what differs."""
+"""The tables of a comparison: changes with verdicts, test matrix, configuration differences."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from leadline.report.document import (
     finding_list,
 )
 from leadline.report.pages.comparison.charts import delta_chart
+from leadline.report.pages.comparison.explanations import effect_texts
 from leadline.report.pages.comparison.takeaways import rates
 from leadline.report.words import (
     EVIDENCE_TEXTS,
@@ -45,14 +46,11 @@ from leadline.report.words import (
     title,
     value_text,
     value_with_unit,
-    visible,
 )
-
-# The cells of a comparison's tables: a value, a change, a verdict and its reasons.
 
 
 def leveled_cells(cells: Iterable[ComparedCell]) -> bool:
-    """Whether the level tells rows apart: a level that every row of a workload has does not."""
+    """Return whether workloads have several levels."""
     seen = {(one.workload, one.level) for one in cells}
     return len(seen) > len({workload for workload, _ in seen})
 
@@ -64,23 +62,23 @@ def nothing(note: str = "") -> Cell:
 def value(
     figure: MetricFigure | None,
     cell: CellFigure | None,
-    doubts: tuple[Mark, ...],
+    labels: tuple[Mark, ...],
     *,
     unit: bool,
 ) -> Cell:
     """`unit`: the column names it."""
     if figure is None or cell is None:
-        return Cell(text=MISSING, note="this side has no such cell", missing=True)
+        return Cell(text=MISSING, note="no such cell on this system", missing=True)
     if figure.value is None:
         text = MISSING if cell.missing else NOT_SHOWN
-        return Cell(text=text, note=figure.absence, marks=doubts, missing=True)
+        return Cell(text=text, note=figure.absence, marks=labels, missing=True)
     text = (value_text if unit else value_with_unit)(figure.metric, figure.value)
     values = [one.value for one in figure.trials if one.value is not None]
     note = ""
     if len(values) > 1:
         low, high = (value_text(figure.metric, end) for end in (min(values), max(values)))
         note = f"{len(values)} trials from {low} to {high}"
-    return Cell(text=text, sort=figure.value, marks=doubts, note=note)
+    return Cell(text=text, sort=figure.value, marks=labels, note=note)
 
 
 def interval(figure: MetricFigure | None) -> Cell:
@@ -124,15 +122,15 @@ def p_value(cell: ComparedCell) -> Cell:
 
 
 def common_reasons(cells: Sequence[ComparedCell]) -> list[str]:
-    """Codes that every one of several cells with a change has."""
-    told = [one for one in cells if one.judgement.ratio is not None]
-    if len(told) < 2:
+    """Return the reason codes that all changed cells share."""
+    compared = [one for one in cells if one.judgement.ratio is not None]
+    if len(compared) < 2:
         return []
-    shared = set.intersection(*(set(one.judgement.reasons) for one in told))
-    return [code for code in told[0].judgement.reasons if code in shared]
+    shared = set.intersection(*(set(one.judgement.reasons) for one in compared))
+    return [code for code in compared[0].judgement.reasons if code in shared]
 
 
-def trials_to_decide(cell: ComparedCell) -> Cell:
+def trials_needed(cell: ComparedCell) -> Cell:
     needed = cell.judgement.trials_needed
     if needed is None:
         return nothing()
@@ -140,21 +138,20 @@ def trials_to_decide(cell: ComparedCell) -> Cell:
 
 
 def reasons(cell: ComparedCell, common: Sequence[str]) -> Cell:
-    """Short words; pointing at them, and the methods, tell what they mean."""
+    """Show short reasons; the note and the methods explain them."""
     codes = [code for code in cell.judgement.reasons if code not in common]
     text = ", ".join(map(reason_words, codes))
     return Cell(text=text, sort=text, note="; ".join(map(reason_text, codes)))
 
 
-# Marks of two runs on one page: `E1b` is a doubt about the baseline, `E1c` about the candidate.
+# Marks of two runs on one page: `E1b` is a finding about the baseline, `E1c` about the candidate.
 
 
 class SideMarks:
-    """One set of marks for each side; the same where both are of one run, which says a thing
-    once."""
+    """One set of marks per system, or one for both if they are of one run."""
 
     def __init__(self, comparison: Comparison, of_run: Marks | None = None) -> None:
-        """`of_run` are the marks of a page on the run that both sides are of."""
+        """`of_run` are the marks of the page of the run that has both systems."""
         base, other = comparison.baseline, comparison.candidate
         self.one_run = of_run is not None or base.run.path == other.run.path
         ours, theirs = (_compared(side, comparison) for side in (base, other))
@@ -175,9 +172,8 @@ class SideMarks:
             return self.baseline.all
         return (*self.baseline.all, *self.candidate.all)
 
-    def lists(self, *, doubts_only: bool = False) -> tuple[tuple[str, FindingList], ...]:
-        """(whose they are, findings) of each side that has any; without those that are context
-        (info) if only doubts are asked for."""
+    def lists(self, *, without_info: bool = False) -> tuple[tuple[str, FindingList], ...]:
+        """Return (system, findings) for each system with findings, optionally without infos."""
         if self.one_run:
             found = [("", self._ours, self.baseline)]
         else:
@@ -190,7 +186,7 @@ class SideMarks:
             groups = tuple(
                 group
                 for group in finding_list(given, marks).groups
-                if group.items and not (doubts_only and group.mark.severity is Severity.INFO)
+                if group.items and not (without_info and group.mark.severity is Severity.INFO)
             )
             if groups:
                 lists.append((name, FindingList(groups=groups)))
@@ -198,13 +194,13 @@ class SideMarks:
 
 
 def _compared(side: Side, comparison: Comparison) -> set[str]:
-    """A side's targets that have a partner."""
+    """Return the targets that have a partner."""
     alone = {*comparison.baseline_alone, *comparison.candidate_alone}
     return {name for subject, name in side.targets.items() if subject not in alone}
 
 
 def _concerning(side: Side, wanted: Set[str]) -> tuple[Finding, ...]:
-    """The findings that touch what is compared: of its targets, or of the whole run."""
+    """Return the findings about the compared targets, or about the whole run."""
     plan = side.run.plan
     target_of = {trial.id: plan.cells[trial.cell].target for trial in plan.trials}
     return tuple(
@@ -245,7 +241,7 @@ def delta_table(
     caption: str = "",
     choice: str = "",
 ) -> Table:
-    """One metric of every cell on both sides, the change and what may be said of it."""
+    """Build the table of one metric: both values, the change and its verdict."""
     metrics = {one.metric for one in cells}
     unit = _UNITS.get(next(iter(metrics)), "") if len(metrics) == 1 else ""
     intervals = any(
@@ -265,12 +261,12 @@ def delta_table(
     columns.append(Column(title="verdict"))
     if adjusted:
         columns.append(Column(title="p", kind=Kind.NUMBER, unit="adjusted", rank=3))
-    # What is said of every row is said once, above them.
+    # Reasons of all rows are in the caption.
     common = common_reasons(cells)
     own = any(set(one.judgement.reasons) - set(common) for one in cells)
     needed = any(one.judgement.trials_needed is not None for one in cells)
     columns += (
-        [Column(title="to decide", kind=Kind.NUMBER, unit="trials a side", rank=4)]
+        [Column(title="needed", kind=Kind.NUMBER, unit="trials per system", rank=4)]
         if needed
         else []
     )
@@ -283,7 +279,7 @@ def delta_table(
         row += [change_interval(one)] if bounded else []
         row.append(verdict(one))
         row += [p_value(one)] if adjusted else []
-        row += [trials_to_decide(one)] if needed else []
+        row += [trials_needed(one)] if needed else []
         row += [reasons(one, common)] if own else []
         rows.append(tuple(row))
     return Table(
@@ -299,14 +295,14 @@ def delta_table(
 def _both(
     one: ComparedCell, marks: SideMarks, *, unit: bool, intervals: bool = False
 ) -> list[Cell]:
-    """The two values with their doubts, and with their intervals where they are shown."""
+    """Build both values with their marks, and with their intervals if shown."""
     cells = []
     for figure, cell, its in (
         (one.baseline, one.baseline_cell, marks.baseline),
         (one.candidate, one.candidate_cell, marks.candidate),
     ):
-        doubts = its.for_number(figure.doubts) if figure else ()
-        cells.append(value(figure, cell, doubts, unit=unit))
+        labels = its.for_number(figure.doubts) if figure else ()
+        cells.append(value(figure, cell, labels, unit=unit))
         cells += [interval(figure)] if intervals else []
     return cells
 
@@ -314,8 +310,10 @@ def _both(
 def brief_table(
     anchor: str, comparison: Comparison, marks: SideMarks, busy: Mapping[_Key, float] | None = None
 ) -> Table:
-    """A row for each rate with the change of its p99 beside it, for a terminal and a run's page.
-    `busy` are shares of the load generator's cores."""
+    """Build a row for each rate with the change of its p99, for a terminal and a run's page.
+
+    `busy` is the busy share of the load generator's cores.
+    """
     cells = rates(comparison) or list(comparison.cells)
     tails = {key_of(one): one for one in comparison.cells if one.metric is Metric.LATENCY_P99}
     tails = tails if any(key_of(one) in tails for one in cells) else {}
@@ -416,17 +414,17 @@ def matrix_table(comparison: Comparison) -> Table:
 
 def _count(pair: Sequence[int] | None) -> Cell:
     if pair is None:
-        return Cell(text=MISSING, note="on neither side", missing=True)
+        return Cell(text=MISSING, note="on neither system", missing=True)
     ours, theirs = pair
     if not ours and not theirs:
-        return Cell(text=MISSING, note="on neither side", missing=True)
+        return Cell(text=MISSING, note="on neither system", missing=True)
     text = f"{ours:,} / {theirs:,}"
     return Cell(text=text, sort=float(ours + theirs), missing=not (ours and theirs))
 
 
 def differences_table(comparison: Comparison, *, explained: bool = True) -> Table | None:
-    """What is not the same of the two systems, and if `explained` what that can account for; None
-    where all that is known is the same."""
+    """Build the table of configuration differences, with possible effects if `explained`; None
+    without differences."""
     if not comparison.differences:
         return None
     explaining = explained and any(one.explains for one in comparison.differences)
@@ -434,16 +432,16 @@ def differences_table(comparison: Comparison, *, explained: bool = True) -> Tabl
     for one in comparison.differences:
         row = [word(one.topic.value), word(one.path), word(one.baseline), word(one.candidate)]
         if explaining:
-            said = [*([one.meaning] if one.meaning else []), *one.explains]
-            row.append(Cell(text=visible(" ".join(said)) or NOT_SHOWN, missing=not said))
+            texts = [*filter(None, [one.meaning]), *effect_texts(one)]
+            row.append(Cell(text=" ".join(texts) or NOT_SHOWN, missing=not texts))
         rows.append(tuple(row))
     columns = [
         Column(title="topic", rank=1),
-        Column(title="what"),
+        Column(title="setting"),
         Column(title=short(comparison.baseline.name)),
         Column(title=short(comparison.candidate.name)),
     ]
-    columns += [Column(title="can explain", rank=2)] if explaining else []
+    columns += [Column(title="possible effect", rank=2)] if explaining else []
     return Table(
         id="differences",
         caption="",
@@ -453,12 +451,9 @@ def differences_table(comparison: Comparison, *, explained: bool = True) -> Tabl
     )
 
 
-# Each metric's changes as a chart and a table, of which one at a time is shown.
-
-# A row is about a KiB of a page. Beyond so many the page would be too large to open and to send;
-# what is left out is in its downloads.
+# A row is about 1 KiB of a page: a limit keeps the page small. The downloads have all rows.
 MOST_ROWS = 1200
-# What is left out last comes first.
+# In the order of importance for the page.
 _ORDER = (
     Metric.LATENCY_P99,
     Metric.LATENCY_MEAN,
@@ -473,7 +468,7 @@ _ORDER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """What somebody may choose to see; `key` is part of an anchor."""
+    """One metric to select; `key` is part of an anchor."""
 
     key: str
     label: str
@@ -481,12 +476,12 @@ class _Choice:
 
 
 def changes_sections(comparison: Comparison, marks: SideMarks) -> tuple[Section, ...]:
-    """The section; none where nothing changed that could be told."""
+    """Build the section with a chart and a table per metric; none without a change."""
     found = _choices(comparison)
     if not found:
         return ()
-    shown, said = _that_fit(found)
-    blocks: list[Block] = [Paragraph(text=said)] if said else []
+    shown, left_out = _fitting(found)
+    blocks: list[Block] = [Paragraph(text=left_out)] if left_out else []
     if len(shown) > 1:
         options = tuple((f"change-{one.key}", one.label) for one in shown)
         blocks.append(Choices(id="change-metric", label="Metric", options=options))
@@ -503,7 +498,7 @@ def changes_sections(comparison: Comparison, marks: SideMarks) -> tuple[Section,
 
 
 def _choices(comparison: Comparison) -> list[_Choice]:
-    """The rate first, then every metric that tells something more."""
+    """List the rate first, then the other metrics."""
     found = []
     rate = rates(comparison)
     kinds = {one.metric for one in rate}
@@ -521,31 +516,34 @@ def _choices(comparison: Comparison) -> list[_Choice]:
     return found
 
 
-def _that_fit(found: Sequence[_Choice]) -> tuple[list[_Choice], str]:
-    """What the page has room for, and what is left out in words."""
+def _fitting(found: Sequence[_Choice]) -> tuple[list[_Choice], str]:
+    """Select the metrics that fit the page, and word those left out."""
     first, *more = found
-    said = []
+    left_out = []
     if len(first.cells) > MOST_ROWS:
         cut = _largest(first.cells)
-        said.append(f"of {first.label} all but the {MOST_ROWS:,} largest changes")
+        left_out.append(f"of {first.label} all but the {MOST_ROWS:,} largest changes")
         first = _Choice(key=first.key, label=first.label, cells=cut)
-    room = MOST_ROWS - len(first.cells)
+    capacity = MOST_ROWS - len(first.cells)
     fits = {first.key}
     places = {metric.value.replace("_", "-"): n for n, metric in enumerate(_ORDER)}
     for one in sorted(more, key=lambda one: places[one.key]):
-        if len(one.cells) <= room:
-            room -= len(one.cells)
+        if len(one.cells) <= capacity:
+            capacity -= len(one.cells)
             fits.add(one.key)
         else:
-            said.append(one.label)
+            left_out.append(one.label)
     shown = [first, *(one for one in more if one.key in fits)]
-    if not said:
+    if not left_out:
         return shown, ""
-    return shown, f"Left out here, to keep the page small: {listed(said)}. The downloads have all."
+    return (
+        shown,
+        f"Left out to keep the page small: {listed(left_out)}. The downloads are complete.",
+    )
 
 
 def _largest(cells: Sequence[ComparedCell]) -> list[ComparedCell]:
-    """In the order that they had."""
+    """Keep the largest changes in their order."""
 
     def size(index: int) -> float:
         ratio = cells[index].judgement.ratio

@@ -1,4 +1,4 @@
-"""The totals of a comparison: reads against writes, sequential against random, scorecards."""
+"""Read vs write, sequential vs random, scorecards, and the two systems of a comparison."""
 
 from __future__ import annotations
 
@@ -42,14 +42,12 @@ from leadline.report.words import (
     listed,
     ratios,
     short,
-    visible,
 )
 from leadline.units import format_size
 
 
 def read_write_table(comparison: Comparison) -> Table | None:
-    """For every target the change of its reads beside that of its writes; None where no cell has
-    both."""
+    """Build the changes of reads and of writes for each target; None where no cell has both."""
     found: dict[tuple[str, str, str], dict[tuple[Op | None, bool], ComparedCell]] = {}
     for one in comparison.cells:
         if one.rate or one.metric is Metric.LATENCY_P99:
@@ -80,7 +78,7 @@ def read_write_table(comparison: Comparison) -> Table | None:
         rows.append(tuple(row))
     return Table(
         id="read-write",
-        caption="Change of reads beside that of writes, each in its own column",
+        caption="Change of reads and of writes",
         columns=tuple(columns),
         rows=tuple(rows),
         filterable=True,
@@ -88,7 +86,7 @@ def read_write_table(comparison: Comparison) -> Table | None:
 
 
 def patterns_table(comparison: Comparison, pattern: Callable[[ComparedCell], str]) -> Table | None:
-    """Sequential against random, reads and writes apart; None where there is one pattern only."""
+    """Build sequential vs random by operation; None with a single pattern."""
     cells = rates(comparison)
     groups: dict[tuple[str, Op], list[ComparedCell]] = {}
     for one in cells:
@@ -102,12 +100,12 @@ def patterns_table(comparison: Comparison, pattern: Callable[[ComparedCell], str
     ]
     return Table(
         id="patterns",
-        caption="Sequential against random",
+        caption="Sequential vs random",
         columns=(
             Column(title="pattern"),
             Column(title="op"),
             *_TALLY_COLUMNS,
-            Column(title="change", kind=Kind.NUMBER, unit="of cells judged"),
+            Column(title="change", kind=Kind.NUMBER, unit="of conclusive cells"),
         ),
         rows=tuple(rows),
     )
@@ -148,8 +146,8 @@ def _range(cells: Sequence[ComparedCell]) -> Cell:
 def scorecard(
     anchor: str, comparison: Comparison, subject: Callable[[ComparedCell], str], title: str
 ) -> Table:
-    """Verdicts on the rates of each target (or workload); of a target also the geometric mean of
-    their ratios, where every cell has one that the audit does not refuse."""
+    """Build the verdicts by target or workload, for targets with the geometric mean of the ratios
+    if every cell has one that the audit accepts."""
     groups: dict[str, list[ComparedCell]] = {}
     for one in rates(comparison):
         groups.setdefault(subject(one), []).append(one)
@@ -165,7 +163,7 @@ def scorecard(
         columns=(
             Column(title=title),
             *_TALLY_COLUMNS,
-            Column(title="change", kind=Kind.NUMBER, unit="of cells judged", rank=1),
+            Column(title="change", kind=Kind.NUMBER, unit="of conclusive cells", rank=1),
             *((Column(title="mean change", kind=Kind.NUMBER, rank=1),) if by_target else ()),
         ),
         rows=tuple(rows),
@@ -174,8 +172,7 @@ def scorecard(
 
 
 def _mean(cells: Sequence[ComparedCell], wanted: int) -> Cell:
-    """The geometric mean of all ratios. Where reads and writes are told, their total would count
-    them twice and is left out."""
+    """Compute the geometric mean of the ratios, without totals whose parts are listed."""
     parts = {(one.target, one.workload, one.level) for one in cells if one.op is not Op.TOTAL}
     chosen = [
         one
@@ -191,7 +188,7 @@ def _mean(cells: Sequence[ComparedCell], wanted: int) -> Cell:
     ]
     if len(usable) < len(chosen) or len(cells) < wanted or not usable:
         lacking = max(len(chosen) - len(usable), 0) + max(wanted - len(cells), 0)
-        return nothing(f"incomplete: {lacking} of its cells cannot be compared")
+        return nothing(f"incomplete: {lacking} of its cells are not comparable")
     logs = [math.log(one.judgement.ratio) for one in usable if one.judgement.ratio]
     ratio = math.exp(sum(logs) / len(logs))
     unsure = sum(one.verdict is Verdict.INCONCLUSIVE for one in usable)
@@ -206,18 +203,18 @@ def _refused(cell: ComparedCell) -> bool:
     )
 
 
-# The two sides beside each other: what measured, what was measured, and the CRUSH trees.
+# --- the two systems -----------------------------------------------------------------------------
 
-# From here on the cores are what limits. The share is that of whole trials, of which starting and
-# ending the engine take about a tenth.
+# Busy share from which the cores are the limit. The share is of whole trials: starting and ending
+# the engine takes about a tenth of one.
 BUSY = 0.80
 _LEAVES = 12
-_WAYS = 3
+_PATHS = 3
 _Key = tuple[str, str, str, Op | None]
 
 
 def columns_block(comparison: Comparison) -> Columns:
-    """Each side under its name."""
+    """Build one column per system."""
     sides = (comparison.baseline, comparison.candidate)
     return Columns(
         parts=tuple((short(side.name), tuple(_side(side, comparison.by))) for side in sides)
@@ -228,34 +225,32 @@ def _side(side: Side, by: By) -> Iterable[Block]:
     run, plan = side.run, side.run.plan
     host = run.inventory("start")
     pairs = [
-        ("run", visible(run.id)),
+        ("run", run.id),
         ("measured" if not plan.imported else "imported", moment(run.manifest.created_at)),
     ]
     label = run.manifest.cluster_label
     if label:
-        pairs.append(("cluster", visible(label)))
+        pairs.append(("cluster", label))
     if by in (By.TARGET, By.LABEL):
-        pairs.append(("targets", visible(listed(side.targets.values()))))
+        pairs.append(("targets", listed(side.targets.values())))
     if host:
-        pairs.append(("load generator", visible(host.hostname)))
-        pairs.append(("its system", visible(f"{host.operating_system}, kernel {host.kernel}")))
+        pairs.append(("load generator", host.hostname))
+        pairs.append(("its system", f"{host.operating_system}, kernel {host.kernel}"))
         cores = count_text(host.cores, "core")
-        pairs.append(("its processor", visible(f"{host.cpu_model}, {cores}")))
+        pairs.append(("its processor", f"{host.cpu_model}, {cores}"))
         pairs.append(("its memory", format_size(host.memory_bytes)))
     below = _below(side)
     if below:
         pairs.append(("below the targets", below))
     pairs.append(("engine", engine_texts(run) or "not recorded"))
-    named = visible(plan.description) or visible(plan.name) or "not named"
-    profiles = f", profile {visible(listed(plan.profiles))}" if plan.profiles else ""
+    named = plan.description or plan.name or "not named"
+    profiles = f", profile {listed(plan.profiles)}" if plan.profiles else ""
     pairs.append(("plan", named + profiles))
     if not plan.imported:
         pairs.append(("repeats", f"{plan.repeats:,}, in random order by seed {plan.seed}"))
     yield KeyValues(pairs=tuple(pairs))
     if plan.imported:
-        yield Paragraph(
-            text="Others measured this; what they did not write down of the system is not known."
-        )
+        yield Paragraph(text="Imported: only recorded properties of the system are known.")
     names = dict.fromkeys(plan.target(name).cluster for name in side.targets.values())
     for name in names:
         if name:
@@ -263,16 +258,16 @@ def _side(side: Side, by: By) -> Iterable[Block]:
 
 
 def _below(side: Side) -> str:
-    """The layers below the side's targets in words, each way once; empty where none is known."""
+    """Word the layers below the targets, each I/O path once; empty if unknown."""
     try:
         stacks = side.run.stacks
     except LeadlineError:
-        return ""  # the run's own page says so
+        return ""  # the run's own page reports it
     ways = dict.fromkeys(
         format_layers(stacks[name]) for name in side.targets.values() if name in stacks
     )
-    more = len(ways) - _WAYS
-    shown = "; ".join(list(ways)[:_WAYS])
+    more = len(ways) - _PATHS
+    shown = "; ".join(list(ways)[:_PATHS])
     return f"{shown}; {more} more" if more > 0 else shown
 
 
@@ -281,20 +276,18 @@ def _cluster(side: Side, name: str) -> Iterable[Block]:
         around = side.run.kubernetes("start", name)
         inventory = side.run.cluster("start", name)
     except LeadlineError as error:
-        yield Paragraph(
-            text=f"The inventory of {visible(name)} cannot be read: {visible(error.fact)}."
-        )
+        yield Paragraph(text=f"The inventory of {name} cannot be read: {error.fact}.")
         return
     if around is not None:
         document = kubernetes_document(around, "")
         yield Bullets(items=(document.title, *document.summary))
-        # Without the table, which would have the same anchor on both sides.
+        # Without the table, whose anchor would be on the page twice.
         classes = document.sections[0].blocks
         yield from (block for block in classes if isinstance(block, KeyValues))
     if inventory is None:
         if around is not None:
             return
-        yield Paragraph(text=f"The archive holds no inventory of {visible(name)}.")
+        yield Paragraph(text=f"The archive holds no inventory of {name}.")
         return
     document = inventory_document(inventory, "")
     yield Bullets(items=(document.title, *document.summary))
@@ -310,7 +303,7 @@ def crush_tree(inventory: CephInventory) -> Tree:
     nowhere = [osd for osd in inventory.osds if not osd.location]
     roots = list(_branches(placed, 0))
     if nowhere:
-        roots.append(Branch(label="outside of the tree", below=tuple(_leaves(nowhere))))
+        roots.append(Branch(label="outside the tree", below=tuple(_leaves(nowhere))))
     return Tree(caption="CRUSH", roots=tuple(roots))
 
 
@@ -323,7 +316,7 @@ def _branches(osds: Sequence[Osd], depth: int) -> Iterable[Branch]:
         deeper = [osd for osd in inside if len(osd.location) > depth + 1]
         here = [osd for osd in inside if len(osd.location) == depth + 1]
         yield Branch(
-            label=f"{visible(level)} {visible(name)}",
+            label=f"{level} {name}",
             note=count_text(len(inside), "OSD"),
             below=(*_branches(deeper, depth + 1), *_leaves(here)),
         )
@@ -334,7 +327,7 @@ def _leaves(osds: Sequence[Osd]) -> Iterable[Branch]:
     for osd in osds:
         size = "" if osd.size_bytes is None else format_size(osd.size_bytes)
         state = "" if osd.up and osd.is_in else "down" if not osd.up else "out"
-        alike.setdefault((visible(osd.device_class or ""), size, state), []).append(osd.id)
+        alike.setdefault((osd.device_class or "", size, state), []).append(osd.id)
     shown = list(alike.items())
     for (device_class, size, state), ids in shown[:_LEAVES]:
         label = f"osd.{_ranges(ids)}"
@@ -364,8 +357,8 @@ def _ranges(ids: Sequence[int]) -> str:
 
 
 def busy_shares(comparison: Comparison) -> Mapping[_Key, float]:
-    """For each compared cell the larger share of its load generator's cores that was busy, the
-    median over a side's trials; empty where nothing recorded it."""
+    """Return the busy share of the load generator's cores by cell, the larger of both systems; the
+    median over trials. Empty if not recorded."""
     found: dict[_Key, float] = {}
     for side, which in ((comparison.baseline, 0), (comparison.candidate, 1)):
         shares = _busy(side)
@@ -395,12 +388,11 @@ def _busy(side: Side) -> Mapping[tuple[str, str, str], float]:
 
 
 def busy_text(shares: Mapping[_Key, float]) -> str:
-    """That the cores were the limit, with the number of rows; empty where they were not."""
+    """Word the number of cells where the load generator's cores were the limit."""
     busy = sum(share >= BUSY for share in shares.values())
     if not busy:
         return ""
     return (
-        f"In {busy:,} of {count_text(len(shares), 'cell')} the load generator's cores were busy "
-        f"{BUSY:.0%} of the time or more: there the processor is the limit, and the change says "
-        "less of the storage."
+        f"In {busy:,} of {count_text(len(shares), 'cell')} the load generator's CPU was at least "
+        f"{BUSY:.0%} busy: the client is the limit, and the storage may be faster."
     )

@@ -18,8 +18,8 @@ from leadline.inventory.host import BlockDevice, HostInventory, NvmeController, 
 from leadline.inventory.layer import Layer
 from leadline.plan.models import Cell as PlanCell
 from leadline.plan.target_url import TargetKind
-from leadline.report.cells import word
-from leadline.report.document import Block, Cell, Code, Column, KeyValues, Kind, Paragraph, Table
+from leadline.report.cells import number_column, quantity, table
+from leadline.report.document import Block, Code, Column, KeyValues, Paragraph, Table
 from leadline.report.words import NOT_SHOWN, count_text, listed, place, share_text
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -87,15 +87,14 @@ def elsewhere(run: Run) -> bool:
 
 def _imported(run: Run) -> tuple[Block, ...]:
     """The conditions of imported results: files and time of import."""
-    rows: dict[tuple[str, ...], list[Cell]] = {}
+    rows: dict[tuple[str, ...], tuple[str, ...]] = {}
     for trial in run.trials:
         source = trial.record.source
         if source is None:
             continue
         name = ", ".join(source.names)
         version = trial.record.engine_version or _UNKNOWN
-        texts = (name, source.kind, version, moment(trial.record.ended_at))
-        rows.setdefault(source.files, [word(text) for text in texts])
+        rows.setdefault(source.files, (name, source.kind, version, moment(trial.record.ended_at)))
     label = run.manifest.cluster_label
     pairs = [("cluster", label)] if label else []
     pairs.append(("imported", moment(run.manifest.created_at)))
@@ -106,11 +105,11 @@ def _imported(run: Run) -> tuple[Block, ...]:
             "(fio: of completion latency)."
         ),
         KeyValues(pairs=tuple(pairs)),
-        Table(
-            id="files",
+        table(
+            "files",
+            ("file", "kind", "version", "ended"),
+            rows.values(),
             caption="Files, kept byte for byte in the archive",
-            columns=tuple(Column(title=text) for text in ("file", "kind", "version", "ended")),
-            rows=tuple(tuple(row) for row in rows.values()),
         ),
     )
 
@@ -219,15 +218,9 @@ def _targets(run: Run, host: HostInventory | None) -> Table:
                 f"cluster {target.cluster}",
                 NOT_SHOWN,
             )
-        named = [target.name, target.url, *below]
-        rows.append(tuple(word(text) for text in named))
+        rows.append((target.name, target.url, *below))
     titles = ("target", "URL", "filesystem", "mount point", "device", "mount options")
-    return Table(
-        id="targets",
-        caption="Targets and their devices",
-        columns=tuple(Column(title=text) for text in titles),
-        rows=tuple(rows),
-    )
+    return table("targets", titles, rows, caption="Targets and their devices")
 
 
 def _stacks(run: Run) -> Mapping[str, tuple[Layer, ...]]:
@@ -256,36 +249,36 @@ def _below(found: TargetInventory | None) -> tuple[str, str, str, str]:
 
 
 def _devices(devices: Iterable[BlockDevice]) -> Table:
-    rows = []
-    for device in devices:
-        turning = "turning" if device.rotational else "solid state"
-        texts = [device.name, device.kind, device.model or NOT_SHOWN, turning]
-        texts += [device.scheduler or NOT_SHOWN, device.parent or NOT_SHOWN]
-        size = Cell(text=format_size(device.size_bytes), sort=float(device.size_bytes))
-        rows.append((*(word(text) for text in texts), size))
-    titles = ("device", "kind", "model", "medium by the kernel", "scheduler", "part of")
-    columns = tuple(Column(title=text) for text in titles)
-    return Table(
-        id="devices",
-        caption="Block devices of the host",
-        columns=(*columns, Column(title="size", kind=Kind.NUMBER)),
-        rows=tuple(rows),
+    rows = (
+        (
+            device.name,
+            device.kind,
+            device.model,
+            "rotational" if device.rotational else "solid state",
+            device.scheduler,
+            device.parent,
+            quantity(format_size(device.size_bytes), device.size_bytes),
+        )
+        for device in devices
     )
+    titles = ("device", "kind", "model", "medium by the kernel", "scheduler", "part of")
+    columns = (*titles, number_column("size"))
+    return table("devices", columns, rows, caption="Block devices of the host")
 
 
 def _sessions(run: Run) -> Table:
-    rows = []
-    for session in run.manifest.sessions:
-        texts = [moment(session.started_at), moment(session.ended_at), session.hostname]
-        texts += [session.leadline_version, session.python_version]
-        rows.append(tuple(word(text) for text in texts))
-    titles = ("from", "to", "host", "Leadline", "Python")
-    return Table(
-        id="sessions",
-        caption="Sessions: the first, and one for each resume",
-        columns=tuple(Column(title=text) for text in titles),
-        rows=tuple(rows),
+    rows = (
+        (
+            moment(session.started_at),
+            moment(session.ended_at),
+            session.hostname,
+            session.leadline_version,
+            session.python_version,
+        )
+        for session in run.manifest.sessions
     )
+    titles = ("from", "to", "host", "Leadline", "Python")
+    return table("sessions", titles, rows, caption="Sessions: the first, and one for each resume")
 
 
 def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
@@ -301,31 +294,26 @@ def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
         # The first queue is for administration.
         queues = count_text(max(0, one.queues - 1), "queue") if one.queues else NOT_SHOWN
         depth = f" of {one.queue_depth}" if one.queues and one.queue_depth else ""
-        texts = (
-            one.name,
-            one.model,
-            one.transport,
-            one.address,
-            one.state,
-            queues + depth,
-            most,
-            ", ".join(spaces),
-            one.multipath_policy,
-            one.subsystem_nqn,
+        rows.append(
+            (
+                one.name,
+                one.model,
+                one.transport,
+                one.address,
+                one.state,
+                queues + depth,
+                most,
+                ", ".join(spaces),
+                one.multipath_policy,
+                one.subsystem_nqn,
+            )
         )
-        shown = (text or NOT_SHOWN for text in texts)
-        rows.append(tuple(Cell(text=text, sort=text) for text in shown))
     titles = (
         *("controller", "model", "transport", "address", "state", "I/O queues"),
         *("largest transfer", "namespaces", "multipath policy", "subsystem"),
     )
-    table = Table(
-        id="nvme",
-        caption="NVMe controllers of the host",
-        columns=tuple(Column(title=title, rank=max(0, at - 3)) for at, title in enumerate(titles)),
-        rows=tuple(rows),
-    )
-    return (table,)
+    columns = (Column(title=title, rank=max(0, at - 3)) for at, title in enumerate(titles))
+    return (table("nvme", columns, rows, caption="NVMe controllers of the host"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,41 +334,31 @@ class _RunnerKind:
 
 
 def _runners(run: Run) -> tuple[Block, ...]:
-    """A row for all runners of a target that were akind; nothing where this machine did the I/O."""
+    """Build a row per kind of runner of a target; nothing where this machine did the I/O."""
     nodes: dict[_RunnerKind, set[str]] = {}
     most: dict[_RunnerKind, int] = {}
     for trial in run.trials:
-        akind: dict[_RunnerKind, int] = {}
+        counts: dict[_RunnerKind, int] = {}
         for runner in trial.runners:
             kind = _kind_of(trial.record.target, runner)
             nodes.setdefault(kind, set()).add(runner.node)
-            akind[kind] = akind.get(kind, 0) + 1
-        for kind, count in akind.items():
+            counts[kind] = counts.get(kind, 0) + 1
+        for kind, count in counts.items():
             most[kind] = max(most.get(kind, 0), count)
     if not most:
         return ()
-    titles = ("target", "runner", "nodes", "image", "volumes")
-    rows = tuple(
+    rows = (
         (
-            *(Cell(text=text) for text in _runner_texts(kind, nodes[kind], count)),
-            Cell(text=f"{kind.cores:g}", sort=kind.cores),
-            Cell(text=format_size(kind.memory_bytes), sort=float(kind.memory_bytes)),
+            *_runner_texts(kind, nodes[kind], count),
+            quantity(f"{kind.cores:g}", kind.cores),
+            quantity(format_size(kind.memory_bytes), kind.memory_bytes),
         )
         for kind, count in most.items()
     )
-    columns = (
-        *(Column(title=text) for text in titles),
-        Column(title="processors", kind=Kind.NUMBER),
-        Column(title="memory", kind=Kind.NUMBER),
-    )
-    return (
-        Table(
-            id="runners",
-            caption="Runners that did the I/O, each with its own volume",
-            columns=columns,
-            rows=rows,
-        ),
-    )
+    titles = ("target", "runner", "nodes", "image", "volumes")
+    columns = (*titles, number_column("processors"), number_column("memory"))
+    caption = "Runners that did the I/O, each with its own volume"
+    return (table("runners", columns, rows, caption=caption),)
 
 
 def _kind_of(target: str, runner: Runner) -> _RunnerKind:
@@ -409,8 +387,8 @@ def _runner_texts(kind: _RunnerKind, nodes: set[str], count: int) -> tuple[str, 
     return (
         kind.target,
         runner if count == 1 else f"{count} x {runner}",
-        listed(sorted(nodes)) or NOT_SHOWN,
-        image or NOT_SHOWN,
+        listed(sorted(nodes)),
+        image,
         f"{volumes} ({kind.storage_class}{driver})",
     )
 
@@ -426,36 +404,38 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
     for cell in cells.values():
         load = cell.workload
         for phase in load.phases:
-            share = f"{phase.read_share} % reads" if phase.read_share else NOT_SHOWN
-            fsync = f"every {phase.fsync}" if phase.fsync else NOT_SHOWN
-            texts = [load.name, cell.level, phase.pattern.value, share]
-            direct = NOT_SHOWN if load.streams else "yes" if load.direct else "no"
-            texts += [load.engine.value, direct, fsync]
             numbers = [
-                (format_block_size(phase.block_size), phase.block_size),
-                (str(phase.iodepth), phase.iodepth),
-                (str(phase.numjobs), phase.numjobs),
-                (format_size(phase.size), phase.size),
-                (format_duration(load.ramp_s), load.ramp_s),
-                (format_duration(load.runtime_s), load.runtime_s),
+                quantity(format_block_size(phase.block_size), phase.block_size),
+                quantity(str(phase.iodepth), phase.iodepth),
+                quantity(str(phase.numjobs), phase.numjobs),
+                quantity(format_size(phase.size), phase.size),
+                quantity(format_duration(load.ramp_s), load.ramp_s),
+                quantity(format_duration(load.runtime_s), load.runtime_s),
             ]
             if load.streams:  # which have no blocks and no depth
-                numbers[:3] = [(NOT_SHOWN, 0)] * 3
-            shown = [word(text or NOT_SHOWN) for text in texts]
-            shown += [Cell(text=text, sort=float(value)) for text, value in numbers]
-            rows.append(tuple(shown))
-    words = ("workload", "level", "pattern", "share", "engine", "direct", "fsync")
-    numbers_titles = ("block", "depth", "jobs", "size per job", "ramp", "runtime")
-    columns = [Column(title=text) for text in words]
-    columns += [Column(title=text, kind=Kind.NUMBER) for text in numbers_titles]
-    table = Table(id="matrix", caption="", columns=tuple(columns), rows=tuple(rows))
+                numbers[:3] = [quantity(NOT_SHOWN, 0)] * 3
+            rows.append(
+                (
+                    load.name,
+                    cell.level,
+                    phase.pattern.value,
+                    f"{phase.read_share} % reads" if phase.read_share else "",
+                    load.engine.value,
+                    "" if load.streams else "yes" if load.direct else "no",
+                    f"every {phase.fsync}" if phase.fsync else "",
+                    *numbers,
+                )
+            )
+    titles = ("workload", "level", "pattern", "share", "engine", "direct", "fsync")
+    numeric = ("block", "depth", "jobs", "size per job", "ramp", "runtime")
+    matrix = table("matrix", (*titles, *map(number_column, numeric)), rows)
     files = {
         cell.workload.name: cell.workload.job_file
         for cell in cells.values()
         if cell.workload.job_file
     }
     codes = [Code(text=file.text, caption=f"{name}: {file.path}") for name, file in files.items()]
-    return (*((table,) if rows else ()), *codes)
+    return (*((matrix,) if rows else ()), *codes)
 
 
 def _recorded_matrix(run: Run) -> Table:
@@ -465,15 +445,8 @@ def _recorded_matrix(run: Run) -> Table:
         recorded = cell.workload.recorded
         options = recorded.options if recorded else {}
         text = " ".join(f"{key}={value}" for key, value in options.items())
-        texts = (cell.target, cell.workload.name, cell.level or NOT_SHOWN, text or _UNKNOWN)
-        rows.append(tuple(word(text) for text in texts))
-    titles = ("target", "workload", "level", "options as recorded")
-    return Table(
-        id="matrix",
-        caption="",
-        columns=tuple(Column(title=text) for text in titles),
-        rows=tuple(rows),
-    )
+        rows.append((cell.target, cell.workload.name, cell.level, text or _UNKNOWN))
+    return table("matrix", ("target", "workload", "level", "options as recorded"), rows)
 
 
 def unfinished_table(run: Run) -> Table | None:
@@ -485,21 +458,12 @@ def unfinished_table(run: Run) -> Table | None:
             continue
         cell = place(record.target, record.workload, record.level)
         reason = ": ".join((record.problem.code, record.problem.fact)) if record.problem else ""
-        texts = (record.trial, cell, record.status.value, reason or _UNKNOWN)
-        rows.append(tuple(word(text) for text in texts))
+        rows.append((record.trial, cell, record.status.value, reason or _UNKNOWN))
     for planned in run.missing:
         its = run.plan.cells[planned.cell]
         cell = place(its.target, its.workload.name, its.level)
-        texts = (planned.id, cell, "not run", "the run ended before")
-        rows.append(tuple(word(text) for text in texts))
-    if not rows:
-        return None
-    return Table(
-        id="unfinished",
-        caption="",
-        columns=tuple(Column(title=text) for text in ("trial", "cell", "status", "reason")),
-        rows=tuple(rows),
-    )
+        rows.append((planned.id, cell, "not run", "the run ended before"))
+    return table("unfinished", ("trial", "cell", "status", "reason"), rows) if rows else None
 
 
 def reproduction_blocks(run: Run) -> tuple[Block, ...]:

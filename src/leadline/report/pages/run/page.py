@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import resources
 from statistics import median
 
 from leadline.analysis.comparison import Comparison
@@ -16,14 +17,13 @@ from leadline.findings import Finding, Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import PERCENTILES, Metric
 from leadline.plan.models import Recorded
+from leadline.report.cells import number_column, quantity, table
 from leadline.report.curves import MOST_SERIES
 from leadline.report.document import (
     Block,
     Cell,
-    Column,
     Document,
     KeyValues,
-    Kind,
     Marks,
     PageBudget,
     Paragraph,
@@ -31,7 +31,11 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
-from leadline.report.pages.comparison.takeaways import CODE, key_finding, one_of_each_job
+from leadline.report.pages.comparison.takeaways import (
+    DEPTH_NOT_REACHED,
+    key_finding,
+    one_of_each_job,
+)
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.run.conditions import (
     condition_blocks,
@@ -89,7 +93,7 @@ def remaining_sentence(run: Run, findings: Sequence[Finding]) -> list[str]:
         trial
         for trial, found in errors.items()
         if all(
-            finding.code == CODE
+            finding.code == DEPTH_NOT_REACHED
             and one_of_each_job(finding.evidence.get("in_flight"), jobs.get(trial))
             for finding in found
         )
@@ -401,81 +405,16 @@ def _methods() -> tuple[Block, ...]:
         for metric in PERCENTILES
         if metric.quantile is not None
     )
-    return (
-        KeyValues(
-            pairs=(
-                (
-                    "value",
-                    (
-                        "IOPS, bandwidth and mean latency of a row: the median of its completed "
-                        "trials; every trial is drawn as a dot"
-                    ),
-                ),
-                (
-                    "percentiles",
-                    (
-                        "from the merged latency histograms of all completed trials of the row "
-                        "(fio json+ bins, relative error at most 1/128); never averaged. In a "
-                        "plot the mark and its label are this value, the dots are the trials' own "
-                        "percentiles"
-                    ),
-                ),
-                ("shown from", f"ten I/Os beyond the percentile on: {needs}"),
-                ("latency", "total latency: submission and completion together"),
-                ("range", "(highest - lowest) / median of the trials' IOPS"),
-                (
-                    "95 % interval",
-                    (
-                        "of the median over trials, by their order statistics (binomial, coverage "
-                        f"at least 95 %), from {TRIALS_FOR_INTERVAL} trials on; with fewer there "
-                        "is none; for a percentile over the trials' own percentiles"
-                    ),
-                ),
-                (
-                    "outliers",
-                    (
-                        f"from {TRIALS_FOR_OUTLIERS} trials on, further than 14.826 x MAD from the "
-                        "median: marked, never removed"
-                    ),
-                ),
-                (
-                    "curves",
-                    (
-                        "percentiles and distributions from the same merged histograms, of up to "
-                        f"{MOST_SERIES} targets; IOPS over time from each trial's own seconds, in "
-                        f"a run of more than {FEW_TRIALS} trials of cells that were not steady only"
-                    ),
-                ),
-                (
-                    "findings",
-                    (
-                        "E, W, I: error, warning, info; the label next to a number leads to the "
-                        "finding. A number with an error must not be used"
-                    ),
-                ),
-                (
-                    "missing",
-                    "a cell without a completed trial is a row without numbers, never a zero",
-                ),
-                (
-                    "ranking",
-                    (
-                        "every two targets are compared by their trials (better, worse, same or "
-                        "inconclusive); targets that tie share a rank; a target that lacks a "
-                        "number is not ranked"
-                    ),
-                ),
-                (
-                    "units",
-                    (
-                        "k, M, G and KiB, MiB, GiB are powers of 1024; MiB/s = 1,048,576 bytes/s; "
-                        "us = 0.000001 s"
-                    ),
-                ),
-                ("total", "reads and writes that ran at the same time, added"),
-            )
-        ),
+    template = resources.files("leadline.report") / "templates" / "methods.txt"
+    text = template.read_text("utf-8").format(
+        needs=needs,
+        interval_trials=TRIALS_FOR_INTERVAL,
+        outlier_trials=TRIALS_FOR_OUTLIERS,
+        series=MOST_SERIES,
+        few_trials=FEW_TRIALS,
     )
+    lines = (line.partition(": ") for line in text.splitlines())
+    return (KeyValues(pairs=tuple((name, method) for name, _, method in lines)),)
 
 
 def _versions(run: Run) -> tuple[Block, ...]:
@@ -538,16 +477,9 @@ def _runs(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
             _count(findings, Severity.ERROR),
             _count(findings, Severity.WARNING),
         ]
-        cluster = run.manifest.cluster_label
-        rows.append((Cell(text=run.id), Cell(text=cluster or "–"), *map(_number, numbers)))
+        rows.append((run.id, run.manifest.cluster_label, *map(_number, numbers)))
     titles = ("targets", "cells", "results", "unreadable", "errors", "warnings")
-    columns = (Column(title="run"), Column(title="cluster"))
-    return Table(
-        id="runs",
-        caption="",
-        columns=(*columns, *(Column(title=title, kind=Kind.NUMBER) for title in titles)),
-        rows=tuple(rows),
-    )
+    return table("runs", ("run", "cluster", *map(number_column, titles)), rows)
 
 
 def _rules(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
@@ -557,20 +489,15 @@ def _rules(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
             found = counts.setdefault(finding.code, dict.fromkeys(Severity, 0))
             found[finding.severity] += 1
     order = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-    rows = tuple(
-        (Cell(text=code), *(_number(found[severity]) for severity in order))
-        for code, found in counts.items()
+    rows = (
+        (code, *(_number(found[severity]) for severity in order)) for code, found in counts.items()
     )
     titles = ("errors", "warnings", "infos")
-    columns = (
-        Column(title="found by the audit"),
-        *(Column(title=title, kind=Kind.NUMBER) for title in titles),
-    )
-    return Table(id="rules", caption="", columns=columns, rows=rows)
+    return table("rules", ("found by the audit", *map(number_column, titles)), rows)
 
 
 def _number(value: int) -> Cell:
-    return Cell(text=f"{value:,}" if value else "–", sort=float(value))
+    return quantity(f"{value:,}" if value else "–", value)
 
 
 def _count(findings: Sequence[Finding], severity: Severity) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.scaling.curves import load_curves
 from leadline.analysis.scaling.study import ScalingStudy, study
-from leadline.analysis.workloads import rate_told, usual_rate
+from leadline.analysis.workloads import reported_rate, usual_rate
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import TrialStatus
 from leadline.findings import Finding, Severity
@@ -17,7 +17,7 @@ from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell as PlannedCell
 from leadline.plan.models import Workload
-from leadline.report.cells import number_cell, slug, trials_cell, word
+from leadline.report.cells import number_cell, number_column, slug, table, trials_cell
 from leadline.report.curves import (
     MOST_POINTS,
     MOST_SERIES,
@@ -340,7 +340,7 @@ def _over_time(run: Run, figure: CellFigure) -> bool:
 
 def _rate(figures: Sequence[CellFigure]) -> Metric:
     """The rate over time: IOPS, or bytes/s of streams."""
-    return rate_told(
+    return reported_rate(
         Metric.IOPS, lambda metric: any(row.metric(metric).value is not None for row in figures)
     )
 
@@ -383,12 +383,12 @@ TABLE_METRICS = (
 # A stream has no I/O requests to count.
 _OF_STREAMS = (Metric.BANDWIDTH,)
 _NUMBER_COLUMNS = {
-    Metric.IOPS: Column(title="IOPS", kind=Kind.NUMBER),
-    Metric.BANDWIDTH: Column(title="MiB/s", kind=Kind.NUMBER, rank=2),
-    Metric.LATENCY_MEAN: Column(title="mean", kind=Kind.NUMBER, rank=3),
-    Metric.LATENCY_P50: Column(title="p50", kind=Kind.NUMBER, rank=5),
-    Metric.LATENCY_P99: Column(title="p99", kind=Kind.NUMBER),
-    Metric.LATENCY_P999: Column(title="p99.9", kind=Kind.NUMBER, rank=4),
+    Metric.IOPS: number_column("IOPS"),
+    Metric.BANDWIDTH: number_column("MiB/s", 2),
+    Metric.LATENCY_MEAN: number_column("mean", 3),
+    Metric.LATENCY_P50: number_column("p50", 5),
+    Metric.LATENCY_P99: number_column("p99"),
+    Metric.LATENCY_P999: number_column("p99.9", 4),
 }
 
 
@@ -413,8 +413,8 @@ def result_sections(
     if together and figures:
         every = all(workload.streams for workload in workloads.values())
         shown = _OF_STREAMS if every else TABLE_METRICS
-        table = results_table("results-all", "", figures, marks, by_target=False, metrics=shown)
-        sections.append(Section(heading="All workloads", id="all", blocks=(table,)))
+        whole = results_table("results-all", "", figures, marks, by_target=False, metrics=shown)
+        sections.append(Section(heading="All workloads", id="all", blocks=(whole,)))
     for number, (name, rows) in enumerate(groups.items(), start=1):
         anchor = f"w{number}-{slug(name)}"
         workload = workloads.get(name)
@@ -422,11 +422,11 @@ def result_sections(
         intro: list[Block] = [Paragraph(text=_description(workload))]
         intro += [Bullets(items=findings_of[name])] if name in findings_of else []
         shown = _OF_STREAMS if workload is not None and workload.streams else TABLE_METRICS
-        table = results_table(f"results-{anchor}", "", rows, marks, by_target=True, metrics=shown)
+        own = results_table(f"results-{anchor}", "", rows, marks, by_target=True, metrics=shown)
         plots: tuple[Block, ...] = dot_plots(anchor, rows, rate, marks, budget)
         if budget is not None:
             plots += workload_curves(run, anchor, rows, rate, budget)
-        blocks: tuple[Block, ...] = (*intro, *plots) if together else (*intro, table, *plots)
+        blocks: tuple[Block, ...] = (*intro, *plots) if together else (*intro, own, *plots)
         sections.append(Section(heading=name, id=anchor, blocks=blocks))
     return tuple(sections)
 
@@ -506,11 +506,9 @@ def results_table(
     intervals = any(
         figure.metric(rate).interval for figure, rate in zip(figures, rates, strict=True)
     )
-    columns = [Column(title=first)]
-    columns += [Column(title="section")] if sections else []
-    columns += [Column(title="level")] if leveled else []
-    columns += [Column(title="op"), *(_NUMBER_COLUMNS[metric] for metric in metrics)]
-    columns += [Column(title="trials", kind=Kind.NUMBER)]
+    columns: list[str | Column] = [first]
+    columns += ["section"] * sections + ["level"] * leveled + ["op"]
+    columns += [*(_NUMBER_COLUMNS[metric] for metric in metrics), number_column("trials")]
     columns += [Column(title="range", kind=Kind.NUMBER, unit=of, rank=1)]
     columns += (
         [Column(title="95 % interval", kind=Kind.NUMBER, unit=of, rank=6)] if intervals else []
@@ -518,24 +516,20 @@ def results_table(
     rows = []
     for figure, rate in zip(figures, rates, strict=True):
         name = figure.target if by_target else figure.workload
-        row = [word(name)]
-        row += [word(figure.workload)] if sections else []
-        row += [word(figure.level)] if leveled else []
-        row += [word(op_text(figure.op))]
+        row: list[str | Cell] = [name]
+        row += [figure.workload] * sections + [figure.level] * leveled + [op_text(figure.op)]
         row += [
             number_cell(figure, figure.metric(metric), marks, rate=metrics[0]) for metric in metrics
         ]
         row += [trials_cell(figure, marks), _range(figure.metric(rate))]
         row += [_interval(figure.metric(rate))] if intervals else []
-        rows.append(tuple(row))
-    return Table(
-        id=anchor, caption=caption, columns=tuple(columns), rows=tuple(rows), filterable=True
-    )
+        rows.append(row)
+    return table(anchor, columns, rows, caption=caption, filterable=True)
 
 
 def shown_rate(figure: CellFigure) -> Metric:
     """IOPS, or bandwidth where a figure has nothing else, such as a stream."""
-    return rate_told(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
+    return reported_rate(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
 
 
 def _range(metric: MetricFigure) -> Cell:

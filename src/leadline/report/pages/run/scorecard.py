@@ -28,7 +28,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric, Op
 from leadline.plan.labels import is_number
-from leadline.report.cells import word
+from leadline.report.cells import number_column, table
 from leadline.report.document import (
     Block,
     Cell,
@@ -36,11 +36,9 @@ from leadline.report.document import (
     Column,
     HeatCell,
     HeatMap,
-    Kind,
     Marks,
     Paragraph,
     Section,
-    Table,
 )
 from leadline.report.pages.comparison.page import comparison_section
 from leadline.report.pages.ranking import order_table, times_text
@@ -305,27 +303,21 @@ def read_write_sections(
     text = "Reads and writes of the same cell. The ratio is read / write."
     if totals:
         text += " There is a total only where both ran at the same time."
-    table = Table(
-        id="read-write-table",
-        caption="",
-        columns=(
-            Column(title="workload"),
-            Column(title="target"),
-            Column(title="level", rank=5),
-            Column(title="read", kind=Kind.NUMBER),
-            Column(title="write", kind=Kind.NUMBER),
-            Column(title="ratio", kind=Kind.NUMBER, rank=2),
-            Column(title="total", kind=Kind.NUMBER, rank=1),
-            Column(title="read p99", kind=Kind.NUMBER, rank=3),
-            Column(title="write p99", kind=Kind.NUMBER, rank=3),
-            Column(title="p99 ratio", kind=Kind.NUMBER, rank=4),
-        ),
-        rows=tuple(rows),
-        filterable=True,
+    columns = (
+        "workload",
+        "target",
+        Column(title="level", rank=5),
+        number_column("read"),
+        number_column("write"),
+        number_column("ratio", 2),
+        number_column("total", 1),
+        number_column("read p99", 3),
+        number_column("write p99", 3),
+        number_column("p99 ratio", 4),
     )
-    return (
-        Section(heading="Read vs write", id="read-write", blocks=(Paragraph(text=text), table)),
-    )
+    pairs = table("read-write-table", columns, rows, filterable=True)
+    blocks = (Paragraph(text=text), pairs)
+    return (Section(heading="Read vs write", id="read-write", blocks=blocks),)
 
 
 def _read_write_row(
@@ -335,7 +327,7 @@ def _read_write_row(
     rate: Metric,
     ops: Mapping[Op, CellFigure],
     marks: Marks,
-) -> tuple[Cell, ...]:
+) -> tuple[str | Cell, ...]:
     read, write = ops[Op.READ], ops[Op.WRITE]
     total = (
         _number(ops[Op.TOTAL], rate, marks)
@@ -343,9 +335,9 @@ def _read_write_row(
         else Cell(text=NOT_SHOWN, note="reads and writes ran one after the other", missing=True)
     )
     return (
-        word(workload),
-        word(target),
-        word(level),
+        workload,
+        target,
+        level,
         _number(read, rate, marks),
         _number(write, rate, marks),
         _ratio(read.metric(rate), write.metric(rate)),

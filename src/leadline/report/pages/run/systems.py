@@ -20,7 +20,7 @@ from leadline.inventory.zfs import (
     zfs_inventory,
     zfs_parameters,
 )
-from leadline.report.cells import slug, word
+from leadline.report.cells import quantity, slug, table, word
 from leadline.report.document import (
     Block,
     Branch,
@@ -51,14 +51,11 @@ def system_sections(run: Run) -> tuple[Section, ...]:
 
 def left_out_section(run: Run) -> tuple[Section, ...]:
     """List the optional targets that could not be used, if any."""
-    rows = tuple(
-        (word(target.target), word(target.reason or "not recorded")) for target in run.plan.left_out
-    )
+    rows = [(target.target, target.reason or "not recorded") for target in run.plan.left_out]
     if not rows:
         return ()
-    columns = (Column(title="target"), Column(title="reason"))
-    table = Table(id="left-out", caption="", columns=columns, rows=rows)
-    return (Section(heading="Left out", id="targets-left-out", blocks=(table,)),)
+    reasons = table("left-out", ("target", "reason"), rows)
+    return (Section(heading="Left out", id="targets-left-out", blocks=(reasons,)),)
 
 
 def _section(run: Run, name: str) -> Section:
@@ -210,21 +207,16 @@ def _layer_table(stacks: Mapping[str, tuple[Layer, ...]]) -> Table:
         for depth, layer in enumerate(stacks[targets[0]], start=1):
             rows.append(
                 (
-                    word(shown),
-                    Cell(text=str(depth), sort=float(depth)),
-                    word(format_layer(layer)),
-                    word(_layer_name(layer)),
-                    word(", ".join(layer.devices) or NOT_SHOWN),
-                    word(_layer_facts(layer)),
+                    shown,
+                    quantity(str(depth), depth),
+                    format_layer(layer),
+                    _layer_name(layer),
+                    ", ".join(layer.devices),
+                    _layer_facts(layer),
                 )
             )
     titles = ("target", "layer", "what", "name", "devices", "as configured")
-    return Table(
-        id="layers-below",
-        caption="Layers from the top down",
-        columns=tuple(Column(title=title) for title in titles),
-        rows=tuple(rows),
-    )
+    return table("layers-below", titles, rows, caption="Layers from the top down")
 
 
 def _layer_name(layer: Layer) -> str:
@@ -337,13 +329,10 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
                 )
             )
         rows.append(tuple(cells))
-    columns = ("target", "dataset", *(one.name for one in known))
-    return Table(
-        id="datasets",
-        caption="Properties of the datasets that affect I/O",
-        columns=tuple(Column(title=title, rank=max(0, at - 5)) for at, title in enumerate(columns)),
-        rows=tuple(rows),
-    )
+    titles = ("target", "dataset", *(one.name for one in known))
+    columns = (Column(title=title, rank=max(0, at - 5)) for at, title in enumerate(titles))
+    caption = "Properties of the datasets that affect I/O"
+    return table("datasets", columns, rows, caption=caption)
 
 
 def _parameters(inventory: ZfsInventory) -> Table:
@@ -356,21 +345,11 @@ def _parameters(inventory: ZfsInventory) -> Table:
         changed = one.changed(value, inventory.version)
         default = one.default(inventory.version)
         usual = format_parameter(one, str(default)) if default is not None else one.computed
-        texts = (one.name, format_parameter(one, value), usual or NOT_SHOWN)
-        state = "changed" if changed else "default" if default is not None else NOT_SHOWN
-        cells = (*map(word, texts), word(state), word(one.does), word(one.evidence))
+        state = "changed" if changed else "default" if default is not None else ""
+        cells = (one.name, format_parameter(one, value), usual, state, one.does, one.evidence)
         rows.append((not changed, cells))
-    titles = (
-        "parameter",
-        "value",
-        "default",
-        "state",
-        "what it does",
-        "what shows whether it limits",
-    )
-    return Table(
-        id="zfs-parameters",
-        caption="Parameters of the module that affect I/O",
-        columns=tuple(Column(title=title, rank=max(0, at - 1)) for at, title in enumerate(titles)),
-        rows=tuple(cells for _, cells in sorted(rows, key=lambda row: row[0])),
-    )
+    titles = ("parameter", "value", "default", "state", "effect", "evidence of a limit")
+    columns = (Column(title=title, rank=max(0, at - 1)) for at, title in enumerate(titles))
+    ordered = (cells for _, cells in sorted(rows, key=lambda row: row[0]))
+    caption = "Parameters of the module that affect I/O"
+    return table("zfs-parameters", columns, ordered, caption=caption)

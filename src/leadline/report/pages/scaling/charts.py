@@ -120,7 +120,7 @@ def _responses(
 ) -> Iterator[_Series]:
     for is_open, points in ((False, drawn.curve.closed), (True, drawn.curve.offered)):
         for metric in metrics:
-            shown = [one for one in points if _placed([one], metric)]
+            shown = [point for point in points if _placed([point], metric)]
             if not shown:
                 continue
             loop = ("open loop" if is_open else "closed loop") if loops else ""
@@ -147,9 +147,9 @@ def _placed(points: Iterable[LoadPoint], metric: Metric) -> list[tuple[float, fl
     """(throughput, latency) of the points that have both; a log axis has no zero."""
     return [
         (rate, latency)
-        for one in points
-        if (rate := one.usable(Metric.IOPS)) is not None
-        and (latency := one.usable(metric)) is not None
+        for point in points
+        if (rate := point.usable(Metric.IOPS)) is not None
+        and (latency := point.usable(metric)) is not None
         and latency > 0
     ]
 
@@ -187,7 +187,7 @@ def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
 
 def _refusing(figure: MetricFigure) -> tuple[str, ...]:
     """Codes of the most severe findings on a figure."""
-    codes = (one.code for one in figure.doubts if one.severity is figure.severity)
+    codes = (finding.code for finding in figure.doubts if finding.severity is figure.severity)
     return tuple(dict.fromkeys(codes))
 
 

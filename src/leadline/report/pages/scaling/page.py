@@ -46,18 +46,20 @@ from leadline.report.pages.scaling.sentences import (
     named_curves,
     run_name,
 )
-from leadline.report.pages.scaling.tables import (
-    bottleneck_table,
+from leadline.report.pages.scaling.systems import (
     causes_table,
     density_table,
     disturbance_table,
     fairness_table,
+    resources_table,
+    speedup_table,
+)
+from leadline.report.pages.scaling.tables import (
+    bottleneck_table,
     law_table,
     levels_table,
     limits_table,
-    resources_table,
     shapes_table,
-    speedup_table,
     suspects_table,
 )
 from leadline.report.pages.scaling.timeline import timeline_sections
@@ -85,13 +87,15 @@ def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
     """Summarise systems and curves, the most important first. Directions of a mixed workload are
     left to its total."""
     # Systems of equal size are not scaling; `leadline compare` compares them.
-    grown = [one for one in study.growths if any(row.speedup.divisor for row in one.rows)]
+    grown = [growth for growth in study.growths if any(row.speedup.divisor for row in growth.rows)]
     sentences = [growth_sentence(one) for one in grown]
     # All labs of a study run on the same machine.
     sentences += [line for one in grown[:1] if one.labs for line in lab_sentences(one.labs)]
     sentences += [sentence for sentence, _ in _densities(study)]
     named = [one for one in named_curves(study) if not one.study.curve.part_of_mix]
-    searched = {(one.target, one.workload) for run in study.runs for one in run.densities}
+    searched = {
+        (density.target, density.workload) for run in study.runs for density in run.densities
+    }
     curves = [
         one.study
         for one in named
@@ -99,8 +103,10 @@ def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
         or (one.study.curve.target, one.study.curve.workload) not in searched
     ]
     sentences += [
-        curve_sentence(one.shape, limits_of(one), at_peak_clause(one), run_name(study, one.run))
-        for one in curves[:_MOST_SENTENCES]
+        curve_sentence(
+            curve.shape, limits_of(curve), at_peak_clause(curve), run_name(study, curve.run)
+        )
+        for curve in curves[:_MOST_SENTENCES]
     ]
     if len(curves) > _MOST_SENTENCES:
         more = count_text(len(curves) - _MOST_SENTENCES, "further load curve")
@@ -120,7 +126,7 @@ def curve_groups(curves: Sequence[NamedCurve]) -> tuple[_Group, ...]:
     """Group curves by workload, operation and unit of load, in the plan's order; the total of a
     mixed workload before its directions."""
     found: dict[tuple[str, str, Axis], list[NamedCurve]] = {}
-    for one in sorted(curves, key=lambda one: one.study.curve.part_of_mix):
+    for one in sorted(curves, key=lambda curve: curve.study.curve.part_of_mix):
         key = (one.study.curve.workload, op_text(one.study.curve.op), one.study.curve.axis)
         found.setdefault(key, []).append(one)
     order = list(dict.fromkeys(one.study.curve.workload for one in curves))
@@ -149,7 +155,7 @@ def _drawn(group: _Group) -> tuple[list[DrawnCurve], int]:
 
     chosen = sorted(group.members, key=lambda one: -highest(one))[:MOST_SERIES]
     labels = chart_labels(one.label for one in group.members)
-    kept = [one for one in group.members if one in chosen]
+    kept = [member for member in group.members if member in chosen]
     return (
         [DrawnCurve(label=labels[one.label], shape=one.study.shape) for one in kept],
         len(group.members) - len(kept),
@@ -180,7 +186,7 @@ def group_blocks(
     table = levels_table(
         f"{anchor}-levels",
         _levels_caption(group, drawn, rest, limit),
-        [(one.label, one.study.curve) for one in group.members],
+        [(member.label, member.study.curve) for member in group.members],
         marks,
         tail=tail_of((one.curve for one in drawn), limit) or Metric.LATENCY_P99,
         choice=choice,
@@ -223,7 +229,7 @@ def curve_section(
     if not curves:
         return ()
     groups = curve_groups(curves)
-    levels = sum(one.study.levels for one in curves) <= _MOST_LEVELS
+    levels = sum(curve.study.levels for curve in curves) <= _MOST_LEVELS
     blocks: list[Block] = [Paragraph(text=READING)]
     chosen = [(f"load-{number}", group) for number, group in enumerate(groups, start=1)]
     made = {
@@ -267,7 +273,7 @@ READING = (
 
 def result_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
     """Build the sections on peak, limit, fit, density, fairness, neighbours and bottlenecks."""
-    closed = [one for one in curves if one.study.curve.closed]
+    closed = [curve for curve in curves if curve.study.curve.closed]
     shapes = [(one.name, one.study.shape) for one in closed]
     limits = [(one.name, answer) for one in curves for answer in limits_of(one.study)]
     parts: list[tuple[str, str, list[Block]]] = [
@@ -317,9 +323,9 @@ def _law(shapes: Sequence[tuple[str, Shape]]) -> list[Block]:
 def _densities(study: ScalingStudy) -> list[tuple[str, DensityAnswer]]:
     """Pair each answer with its sentence."""
     return [
-        (density_sentence(one, run_name(study, run.run)), one)
+        (density_sentence(density, run_name(study, run.run)), density)
         for run in study.runs
-        for one in run.densities
+        for density in run.densities
     ]
 
 
@@ -337,28 +343,28 @@ def _density(study: ScalingStudy) -> list[Block]:
 
 
 def _fairness(curves: Sequence[NamedCurve]) -> list[Block]:
-    rows = [(one.name, fair) for one in curves for fair in one.study.fairness]
+    rows = [(curve.name, fair) for curve in curves for fair in curve.study.fairness]
     return [fairness_table("fairness", rows)] if rows else []
 
 
 def _neighbours(curves: Sequence[NamedCurve]) -> list[Block]:
-    rows = [(one.name, driven) for one in curves for driven in one.study.disturbances]
+    rows = [(curve.name, driven) for curve in curves for driven in curve.study.disturbances]
     return [disturbance_table("neighbours", rows)] if rows else []
 
 
 def _bottlenecks(curves: Sequence[NamedCurve]) -> list[Block]:
     """The table of bottlenecks. Directions of a mixed workload share that of their total."""
     whole = [
-        (one.name, one.study)
-        for one in curves
-        if one.study.bottlenecks and not one.study.curve.part_of_mix
+        (curve.name, curve.study)
+        for curve in curves
+        if curve.study.bottlenecks and not curve.study.curve.part_of_mix
     ]
     return [bottleneck_table("bottlenecks", whole)] if whole else []
 
 
 def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
     """Build the table of every bottleneck at each curve's highest level."""
-    whole = [one for one in curves if not one.study.curve.part_of_mix]
+    whole = [curve for curve in curves if not curve.study.curve.part_of_mix]
     blocks: list[Block] = []
     for number, one in enumerate(whole[:_MOST_EVIDENCE], start=1):
         level = one.study.at_peak
@@ -384,7 +390,7 @@ def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
 
 def growth_sections(study: ScalingStudy) -> tuple[Section, ...]:
     """Build a section for each system compared with the first: added resources and speed-ups."""
-    found = [one for one in study.growths if one.rows]
+    found = [growth for growth in study.growths if growth.rows]
     return tuple(
         Section(
             heading=f"Speed-up: {one.candidate.name} vs {one.baseline.name}",
@@ -401,7 +407,11 @@ def _growth_blocks(growth: Growth, number: int) -> Iterable[Block]:
     yield Paragraph(text=growth_sentence(growth))
     if growth.labs is not None:
         yield Bullets(items=lab_sentences(growth.labs))
-    resources = {(one.name, one.told_by): one for speedup in speedups for one in speedup.resources}
+    resources = {
+        (resource.name, resource.told_by): resource
+        for speedup in speedups
+        for resource in speedup.resources
+    }
     if resources:
         yield resources_table(f"resources-of-{number}", tuple(resources.values()))
     yield speedup_table(f"speedups-{number}", speedups)
@@ -424,7 +434,7 @@ def scaling_document(study: ScalingStudy) -> Document:
     findings = tuple(one for run in study.runs for one in _touching(run, len(study.runs) > 1))
     marks = Marks(findings)
     curves = named_curves(study)
-    named = [(one.name, one.study) for one in curves]
+    named = [(curve.name, curve.study) for curve in curves]
     sections = [
         Section(
             heading=group.heading,
@@ -456,7 +466,7 @@ def scaling_document(study: ScalingStudy) -> Document:
 
 
 def _subtitle(study: ScalingStudy) -> str:
-    levels = sum(one.levels for one in study.curves)
+    levels = sum(curve.levels for curve in study.curves)
     parts = [
         count_text(len(study.curves), "curve"),
         count_text(levels, "level"),
@@ -468,7 +478,7 @@ def _subtitle(study: ScalingStudy) -> str:
 def _without(study: ScalingStudy) -> tuple[str, ...]:
     """The summary without a load curve."""
     lead = "No load curve: no workload was measured at two load levels."
-    return (lead, *(curve_sentence(one.shape, limits_of(one)) for one in study.curves[:6]))
+    return (lead, *(curve_sentence(curve.shape, limits_of(curve)) for curve in study.curves[:6]))
 
 
 def _touching(run: RunStudy, several: bool) -> Iterable[Finding]:

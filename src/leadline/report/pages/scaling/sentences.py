@@ -48,7 +48,7 @@ class NamedCurve:
 def named_curves(study: ScalingStudy) -> tuple[NamedCurve, ...]:
     """Name the curves with at least two levels, or with neighbours. Parts that all names share are
     omitted, unless there is one curve."""
-    found = [one for one in study.curves if one.levels > 1 or one.disturbances]
+    found = [curve for curve in study.curves if curve.levels > 1 or curve.disturbances]
     parts = [
         (run_name(study, one.run), one.curve.target, one.curve.workload, op_text(one.curve.op))
         for one in found

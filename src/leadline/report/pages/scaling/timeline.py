@@ -118,7 +118,7 @@ def _chart(
     if not kept:
         return None
     labels = chart_labels(kept)
-    most = max(one.value for name in kept for one in lines[name])
+    most = max(window.value for name in kept for window in lines[name])
     begin = min(begins[name] for name in kept)
     end = max(lines[name][-1].end_s for name in kept)
     seconds = linear_scale("seconds", end - begin, lambda second: f"{second:g} s")
@@ -142,7 +142,7 @@ def _chart(
 
 
 def _line(kind: _Kind, label: str, number: int, windows: Sequence[Window], begin: float) -> Line:
-    shifted = [Window(end_s=one.end_s - begin, value=one.value) for one in windows]
+    shifted = [Window(end_s=window.end_s - begin, value=window.value) for window in windows]
     spans = thinned(shifted, _MOST_POINTS)
     return Line(
         label=label,

@@ -364,8 +364,8 @@ def cause_text(cause: Cause) -> str:
         "created": " and ".join(cause.created or ()),
         "unknown": ", ".join(cause.unknown[:_SHOWN]),
         "differences": "; ".join(
-            f"{one.path}: {one.baseline}, then {one.candidate}"
-            for one in cause.differences[:_SHOWN]
+            f"{difference.path}: {difference.baseline}, then {difference.candidate}"
+            for difference in cause.differences[:_SHOWN]
         ),
     }
     if len(cause.differences) > _SHOWN:

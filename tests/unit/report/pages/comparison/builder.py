@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leadline.analysis.compare import compare
-from leadline.analysis.comparison import By, ComparedCell, Comparison, Explanation, Side, two_runs
+from leadline.analysis.comparison import By, ComparedCell, Comparison, Side, two_runs
+from leadline.analysis.explain.facts import Explanation
 from leadline.analysis.figures import METRICS, CellFigure, MetricFigure, TrialValue, figures
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run

@@ -142,7 +142,7 @@ def test_more_is_told_where_it_fits() -> None:
         cell([100], [60], Verdict.WORSE, op=Op.READ),
     )
     assert key_finding(one) == (
-        "Against old, new writes 50.0 % fewer IOPS (worse in 1 of 1 cell) and reads 40.0 % fewer "
+        "new vs old: writes 50.0 % fewer IOPS (worse in 1 of 1 cell) and reads 40.0 % fewer "
         "IOPS (worse in 1 of 1 cell)."
     )
 
@@ -153,7 +153,7 @@ def test_what_went_both_ways_is_told_where_nothing_else_changed() -> None:
         cell([100], [150], Verdict.BETTER, target="rep2"),
     )
     assert key_finding(one) == (
-        "Against old, new writes from 50.0 % fewer to 50.0 % more IOPS "
+        "new vs old: writes from 50.0 % fewer to 50.0 % more IOPS "
         "(worse in 1 and better in 1 of 2 cells)."
     )
 
@@ -182,7 +182,7 @@ def test_what_single_numbers_are_worth_is_said() -> None:
         for n in range(10)
     ]  # fmt: skip
     said = " ".join(summary(comparison(*given)))
-    assert "the band of 5 % alone would still call about 2 of 10 rates changed (24 %" in said
-    assert "it calls 5." in said
+    assert "a margin of 5 % alone flags about 2 of 10 rates (24 %" in said
+    assert "it flags 5." in said
     trials = comparison(cell([100], [50], Verdict.WORSE, evidence=Evidence.TRIALS))
     assert "alone would still call" not in " ".join(summary(trials))

@@ -95,7 +95,7 @@ def test_every_change_in_the_tables_is_the_ratio_of_its_row(published: Compariso
 
 def test_the_order_of_the_page(published: Comparison) -> None:
     document = comparison_document(published)
-    assert document.title == "multi-zone against single-zone"
+    assert document.title == "multi-zone vs single-zone"
     order = [section.id for section in document.sections]
     assert order.index("findings") < order.index("changes")
     assert order.index("systems") < order.index("test-matrix") < order.index("changes")

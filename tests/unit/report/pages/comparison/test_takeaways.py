@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.comparison import Comparison, Explanation
+from leadline.analysis.comparison import Comparison
+from leadline.analysis.explain.facts import CellGroup, PossibleCauses
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
+from leadline.report.pages.comparison.explanations import explanation_text
 from leadline.report.pages.comparison.takeaways import (
     MOST_TAKEAWAYS,
     bottom_line,
@@ -55,10 +57,10 @@ def test_every_percentage_of_the_study_is_a_cells(tmp_path: Path) -> None:
 def test_the_study_has_the_published_range_and_not_the_published_headline(tmp_path: Path) -> None:
     found = study(tmp_path)
     assert key_finding(found) == (
-        "Against single-zone, multi-zone writes 13.7 to 26.9 % fewer IOPS in small blocks "
+        "multi-zone vs single-zone: writes 13.7 to 26.9 % fewer IOPS in small blocks "
         "(worse in 6 of 7 cells); single trials."
     )
-    assert "missing on both sides: rep3-virt · random-rw-4k" in " ".join(summary(found))
+    assert "missing on both systems: rep3-virt · random-rw-4k" in " ".join(summary(found))
     assert 4 <= len(summary(found)) <= 1 + MOST_TAKEAWAYS
 
 
@@ -77,7 +79,7 @@ def test_reads_and_writes_are_never_put_together() -> None:
     )
     said = " ".join(summary(one))
     assert key_finding(one) == (
-        "Against old, new writes 50.0 % fewer IOPS (worse in 1 of 1 cell) but reads 50.0 % more "
+        "new vs old: writes 50.0 % fewer IOPS (worse in 1 of 1 cell) but reads 50.0 % more "
         "IOPS (better in 1 of 1 cell)."
     )
     assert "p99 latency of writes is 100 % higher" in said
@@ -92,12 +94,12 @@ def test_inconclusive_cells_give_no_number_but_what_would_decide() -> None:
     headline = key_finding(one)
     assert not percentages(" ".join(summary(one)))
     assert headline == (
-        "No difference between old and new could be shown in 2 cells; 2 need more repeats."
+        "No significant difference between old and new in 2 cells; 2 need more repeats."
     )
     (last,) = bottom_line(one)
     assert last == (
-        "These numbers give no reason to prefer old or new; about 9 to 14 trials a side (3 now) "
-        "would probably decide them."
+        "These numbers give no reason to prefer old or new; about 9 to 14 trials per system (3 "
+        "now) would probably resolve them."
     )
 
 
@@ -109,7 +111,7 @@ def test_an_inconclusive_cell_is_left_out_of_the_range_and_counted() -> None:
     assert "writes 20.0 % fewer IOPS (worse in 1 of 2 cells)" in summary(one)[0]
     assert "70.0" not in percentages(" ".join(summary(one)))
     assert (
-        "1 of 2 rates open; about 7 trials a side (2 now) would probably decide it"
+        "1 of 2 rates inconclusive; about 7 trials per system (2 now) would probably resolve it"
         in summary(one)[-1]
     )
 
@@ -120,8 +122,8 @@ def test_ties_are_ties() -> None:
         cell([100], [99], Verdict.SAME, target="rep2", evidence=Evidence.TRIALS),
     )
     assert key_finding(one) == "new and old are the same within 5 % in 2 of 2 cells."
-    assert "Of 2 rates judged by 1 trial a side, all are ties within 5 %." in summary(one)
-    assert "writes (the same within the band in 2 of 2 cells)" in bottom_line(one)[0]
+    assert "Of 2 rates tested with 1 trial per system, all are ties within 5 %." in summary(one)
+    assert "writes (the same within the margin in 2 of 2 cells)" in bottom_line(one)[0]
     assert not any("faster" in text for text in bottom_line(one))
 
 
@@ -131,7 +133,7 @@ def test_refused_by_the_audit() -> None:
         cell([100], [60], Verdict.NOT_COMPARABLE, reasons=("cache-served-reads",), op=Op.WRITE),
     )
     assert key_finding(one) == (
-        "No verdict on new against old: none of 2 cells can be compared (refused by the audit for "
+        "No verdict on new vs old: none of 2 cells is comparable (refused by the audit for "
         "cache-served-reads)."
     )
     assert not percentages(" ".join(summary(one)))
@@ -166,13 +168,14 @@ def test_missing_cells_are_named_with_their_side() -> None:
 
 
 def test_only_differences_that_were_found_are_explained() -> None:
-    explained = Explanation(
-        paths=("network",), cells=(0,), text="One round trip more.", closes=True
+    group = CellGroup(
+        ops=(Op.WRITE,), targets=("rep3",), depths=(1,), verdicts=((Verdict.WORSE, 1),)
     )
+    explained = PossibleCauses(paths=("network",), cells=(0,), group=group, causes=())
     open_ = comparison(cell([1, 2], [2, 3], Verdict.INCONCLUSIVE), explanations=(explained,))
     found = comparison(cell([100], [50], Verdict.WORSE), explanations=(explained,))
-    assert "One round trip more." not in summary(open_)
-    assert "One round trip more." in summary(found)
+    assert explanation_text(explained) not in summary(open_)
+    assert explanation_text(explained) in summary(found)
 
 
 def test_less_protection_is_always_said() -> None:
@@ -180,13 +183,13 @@ def test_less_protection_is_always_said() -> None:
         path="pools.fast.size", topic=Topic.REDUNDANCY, baseline="3", candidate="2", target="fast"
     )
     one = comparison(cell([100], [150], Verdict.BETTER), differences=(difference,))
-    assert bottom_line(one)[-1] == "They do not protect data alike: fast size 2 instead of 3."
+    assert bottom_line(one)[-1] == "Data protection differs: fast size 2 instead of 3."
 
 
 def test_a_chosen_metric_that_is_no_rate() -> None:
     one = comparison(cell([0.010], [0.015], Verdict.WORSE, metric=Metric.LATENCY_P999))
     assert key_finding(one) == (
-        "On new, against old, p99.9 latency of writes is 50.0 % higher (worse in 1 of 1 cell)."
+        "new vs old: p99.9 latency of writes is 50.0 % higher (worse in 1 of 1 cell)."
     )
 
 
@@ -229,6 +232,5 @@ def test_the_bottom_line_says_how_many_cells_are_open() -> None:
         cell([100], [50], Verdict.WORSE),
         cell([100], [90], Verdict.INCONCLUSIVE, target="rep2"),
     )
-    assert bottom_line(one) == (
-        "By these numbers old is faster than new for writes (in 1 of 2 cells; 1 is open).",
-    )
+    (text,) = bottom_line(one)
+    assert text == "old is faster than new for writes (in 1 of 2 cells; 1 inconclusive)."

@@ -82,11 +82,11 @@ def test_verdicts_are_those_of_the_comparison_itself(run: Run, found: Comparison
 
 
 def test_the_page_begins_with_what_the_comparison_found(page: Document) -> None:
-    assert page.summary[0].startswith("Against near, far ")
+    assert page.summary[0].startswith("far vs near: ")
 
 
 def test_the_section_has_a_row_for_each_rate(page: Document, found: Comparison) -> None:
-    part = section(page, "beside-far")
+    part = section(page, "vs-far")
     (table,) = [block for block in part.blocks if isinstance(block, Table)]
     assert len(table.rows) == sum(one.rate for one in found.cells)
     titles = [column.title for column in table.columns]
@@ -97,7 +97,7 @@ def test_one_place_or_none_is_no_comparison(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     assert comparisons_of(run, figures(run, ()), ()) == ()
     headings = [one.heading for one in run_document(run, figures(run, ()), ()).sections]
-    assert not [heading for heading in headings if "beside" in heading]
+    assert not [heading for heading in headings if " vs " in heading]
 
 
 def test_a_place_without_a_result_is_shown_as_missing(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_place_without_a_result_is_shown_as_missing(tmp_path: Path) -> None:
     (found,) = comparisons_of(run, figures(run, ()), ())
     assert all(one.judgement.ratio is None for one in found.cells)
     page = run_document(run, figures(run, ()), ())
-    (table,) = [block for block in section(page, "beside-far").blocks if isinstance(block, Table)]
+    (table,) = [block for block in section(page, "vs-far").blocks if isinstance(block, Table)]
     far = [column.title for column in table.columns].index("far")
     assert table.rows
     assert all(row[far].missing for row in table.rows)
@@ -121,7 +121,7 @@ def test_places_with_nothing_in_common_have_no_section(tmp_path: Path) -> None:
     assert comparisons_of(run, figures(run, ()), ()) == ()
 
 
-def test_a_target_that_was_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_a_target_that_was_left_out_is_listed_with_its_reason(tmp_path: Path) -> None:
     gone = LeftOut(target="enc@far", cluster="far", reason="the cluster has no pool 'enc'")
     run = make_run(tmp_path, two_places().model_copy(update={"left_out": (gone,)}))
     page = run_document(run, figures(run, ()), ())

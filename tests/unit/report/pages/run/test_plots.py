@@ -1,4 +1,4 @@
-"""Dot plots show the figures of the tables beside them, never others."""
+"""Dot plots show the figures of their tables."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_leader_that_may_be_second_is_not_named() -> None:
     assert "a and b tie for first" in first_place_tie(ranking)
 
 
-def test_those_not_told_apart_are_no_tie() -> None:
+def test_an_inconclusive_first_place_is_a_tie() -> None:
     ranking = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.INCONCLUSIVE)
     assert leading(ranking) == ""
     assert first_place_tie(ranking) == (

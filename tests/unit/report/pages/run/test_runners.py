@@ -70,7 +70,7 @@ def test_one_row_for_runners_that_were_alike(tmp_path: Path) -> None:
     assert all(f"node-{block}" in memory for block in range(3))
 
 
-def test_the_machine_that_only_commands_is_told_as_that(tmp_path: Path) -> None:
+def test_a_machine_that_only_controls_is_named_so(tmp_path: Path) -> None:
     page = _page(tmp_path)
     assert "| controlled from | bench-1 |" in page
     assert "Block devices of the host" not in page

@@ -132,7 +132,7 @@ def rows_of(section: Section) -> dict[tuple[str, str], dict[str, str]]:
     }
 
 
-def test_reads_beside_writes_and_only_a_measured_total(run: Run) -> None:
+def test_read_vs_write_with_a_measured_total_only(run: Run) -> None:
     cells = figures(run, ())
     (section,) = read_write_sections(run, cells, Marks(()))
     rows = rows_of(section)
@@ -170,7 +170,7 @@ def test_a_refused_number_has_no_ratio(run: Run) -> None:
     assert row["read"] != "–"
 
 
-def test_doubts_stand_above_the_table_they_concern(run: Run) -> None:
+def test_findings_are_listed_above_their_table(run: Run) -> None:
     findings = some_findings()
     document = run_document(run, figures(run, findings), findings)
     (results,) = (section for section in document.sections if section.id == "results")

@@ -1,4 +1,4 @@
-"""Runs of streams of ZFS: what they do not have, requests and their latencies, is not told of."""
+"""Runs of streams of ZFS: they have no requests and no latencies."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_scorecard_has_the_rate_alone(run: Run) -> None:
 
 
 def test_workloads_for_some_targets_get_a_map_of_those(tmp_path: Path) -> None:
-    """What one target alone does is beside nothing; no map has a cell that was never planned."""
+    """A workload of one target has no map; no map has a cell that was never planned."""
     run = make_run(tmp_path)
     names = list(dict.fromkeys(cell.workload.name for cell in run.plan.cells))
     found = figures(run, some_findings(run))

@@ -136,7 +136,7 @@ def test_points_are_in_order_of_load_even_where_throughput_falls() -> None:
     assert rates.index(max(rates)) == LOADS.index(6)
 
 
-def test_a_refused_latency_is_left_out_and_said() -> None:
+def test_a_refused_latency_is_left_out_and_shown() -> None:
     levels = (closed(1, 100.0), closed(2, 190.0), closed(4, 300.0))
     curves = drawn(*levels, findings=(refusal("qd2x1", latency_only=True, code="throttled-cpu"),))
     assert [round(x) for x, _ in points(response(curves), "p99")] == [100, 300]

@@ -79,7 +79,7 @@ def test_the_first_sentence_says_growth_limit_and_where_it_ends() -> None:
     )
 
 
-def test_what_a_closed_loop_keeps_and_an_open_one_does_not_is_said_of_both() -> None:
+def test_what_a_closed_loop_keeps_and_an_open_one_does_not_is_shown_of_both() -> None:
     levels = [*saturating(loads=(1, 2)), offered(500.0, 0.1, label="peak50")]
     said = document(run_of(*levels), limit="p99<200ms").summary[0]
     assert "p99<200 ms is kept by every level in a closed loop" in said
@@ -114,10 +114,10 @@ def test_density_is_the_interval_between_two_numbers() -> None:
     assert shown.summary[0] == (
         "volumes on pool, clients at 500 IOPS each: 5 clients keep p99<5 ms, 6 exceed it."
     )
-    steps_told = rows(table(shown, "density-1"))
-    assert [one["p99<5 ms"] for one in steps_told] == ["kept"] * 4 + ["broken"] * 2
-    assert steps_told[-1]["slowest client"] == "90 %"
-    assert steps_told[0]["slowest client"] == "–", "one client is nobody's slowest"
+    steps = rows(table(shown, "density-1"))
+    assert [one["p99<5 ms"] for one in steps] == ["kept"] * 4 + ["broken"] * 2
+    assert steps[-1]["slowest client"] == "90 %"
+    assert steps[0]["slowest client"] == "–", "one client has no slowest"
 
 
 def test_a_sweep_of_one_level_says_so() -> None:
@@ -130,7 +130,7 @@ def test_a_sweep_of_one_level_says_so() -> None:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def test_levels_tell_closed_and_open_loop_and_neighbours_apart() -> None:
+def test_levels_show_closed_and_open_loop_and_neighbours_apart() -> None:
     levels = [*saturating(loads=(1, 2)), offered(1500.0, 0.02, label="peak50"), neighbours(2, 380)]
     found = rows(table(document(run_of(*levels)), "load-1-levels"))
     assert [(one["level"], one["loop"], one["neighbours"], one["offered"]) for one in found] == [
@@ -142,11 +142,11 @@ def test_levels_tell_closed_and_open_loop_and_neighbours_apart() -> None:
     assert found[0]["p99"] == "96 ms"
 
 
-def test_a_doubted_number_carries_its_mark_and_the_finding_is_listed() -> None:
+def test_a_findinged_number_carries_its_mark_and_the_finding_is_listed() -> None:
     levels = saturating(loads=(1, 2, 4))
-    doubt = refusal(levels[1].level)
-    made = run_of(*levels, findings=[doubt])
-    shown = scaling_document(study_of(made, findings=[doubt]))
+    finding = refusal(levels[1].level)
+    made = run_of(*levels, findings=[finding])
+    shown = scaling_document(study_of(made, findings=[finding]))
     row = table(shown, "load-1-levels").rows[1]
     assert {mark.label for cell in row for mark in cell.marks} == {"E1"}
     assert any(section.id == "findings" for section in shown.sections)
@@ -168,7 +168,7 @@ def test_the_law_says_its_parameters_or_why_there_are_none() -> None:
     assert "is fitted to 1 curve: 3 load levels with a rate" in few
 
 
-def test_each_curve_stands_beside_its_own_limit() -> None:
+def test_each_curve_stands_next_to_its_own_limit() -> None:
     """Curves of two runs differ in nothing but the run."""
     small = run_of(*saturating(), name="small")
     large = run_of(*saturating(scale=2.0), name="large", hosts=5)
@@ -178,7 +178,7 @@ def test_each_curve_stands_beside_its_own_limit() -> None:
     assert within[1].startswith("c8-qd32x1, ")
 
 
-def test_systems_stand_beside_what_was_added() -> None:
+def test_systems_are_next_to_what_was_added() -> None:
     small = run_of(*saturating(), name="small")
     large = run_of(*saturating(scale=1.95), name="large", hosts=5)
     shown = document(small, large)
@@ -194,18 +194,18 @@ def test_systems_stand_beside_what_was_added() -> None:
     assert len(table(shown, "causes-1").rows) > 3
 
 
-def test_systems_within_one_run_stand_beside_each_other_on_its_page() -> None:
+def test_systems_within_one_run_are_compared_on_its_page() -> None:
     made = run_of(*saturating(target="small"), *saturating(target="large", scale=1.5))
     known(made, labels={"small": {"cores": "1"}, "large": {"cores": "2"}})
     study = study_of(made)
     (section,) = curve_section(study, Marks(()), PageBudget())
-    (beside,) = (one for one in section.sections if one.id == "speedup-1")
-    assert beside.heading == "Speed-up: cores=2 vs cores=1"
+    (section,) = (one for one in section.sections if one.id == "speedup-1")
+    assert section.heading == "Speed-up: cores=2 vs cores=1"
     sentence = scaling_document(study).summary[0]
     assert "added: cores 1 to 2 (× 2.00); efficiency 75 %" in sentence
 
 
-def test_every_level_says_what_holds_it_back() -> None:
+def test_every_level_says_its_bottleneck() -> None:
     shown = document(run_of(*saturating()))
     found = rows(table(shown, "bottlenecks"))
     assert len(found) == 7
@@ -243,7 +243,7 @@ def test_names_are_text_everywhere() -> None:
     assert "\x1b" not in text(shown)
 
 
-def test_a_level_that_was_stopped_is_told_and_not_drawn() -> None:
+def test_a_level_that_was_stopped_is_reported_and_not_drawn() -> None:
     stopped = Problem(code="rate-not-reached", fact="the queue grew without bound")
     late = offered(9000.0, 0.1, label="peak90", trials=[stopped])
     shown = document(run_of(*saturating(), late), limit="p99<200ms")
@@ -277,7 +277,7 @@ def test_a_page_draws_no_more_than_its_budget_and_says_what_it_leaves_out() -> N
     assert any("not drawn" in str(block) for block in blocks)
 
 
-def test_of_very_many_targets_the_fastest_are_drawn_and_all_are_told() -> None:
+def test_of_very_many_targets_the_fastest_are_drawn_and_all_are_reported() -> None:
     levels = [
         one
         for number in range(12)
@@ -287,12 +287,12 @@ def test_of_very_many_targets_the_fastest_are_drawn_and_all_are_told() -> None:
     chart = next(block for block in blocks if isinstance(block, LineChart))
     drawn = {line.label for line in chart.lines if ":" not in line.label}
     assert drawn == {f"pool-{number:02d}" for number in range(4, 12)}
-    (levels_told,) = (block for block in blocks if isinstance(block, Table))
-    assert len(levels_told.rows) == 24
-    assert "4 slower curves are not drawn" in levels_told.caption
+    (levels_table,) = (block for block in blocks if isinstance(block, Table))
+    assert len(levels_table.rows) == 24
+    assert "4 slower curves are not drawn" in levels_table.caption
 
 
-def test_curves_have_names_that_tell_them_apart() -> None:
+def test_curves_have_names_that_show_them_apart() -> None:
     deep = saturating()
     shallow = [
         one for level in saturating(loads=(1, 2, 4))

@@ -34,7 +34,7 @@ def test_a_budget_makes_hosts_that_can_be_counted_and_latency_that_cannot_be_sho
     assert "its cores were used up at 3 of 8 levels" in text
 
 
-def test_budgets_that_differ_are_both_told() -> None:
+def test_budgets_that_differ_are_both_shown() -> None:
     assert "0.15 of a core, in the second 0.3" in said(lab(3, 0.15), lab(3, 0.3))
 
 

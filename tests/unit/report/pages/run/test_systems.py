@@ -1,4 +1,4 @@
-"""What lies below targets, on a run's page and in the comparison of two."""
+"""Layers below targets, on the page of a run and in a comparison."""
 
 from __future__ import annotations
 
@@ -126,14 +126,14 @@ def test_a_run_of_which_nothing_is_known_has_no_section(tmp_path: Path) -> None:
     assert stack_sections(make_run(tmp_path)) == ()
 
 
-def test_a_damaged_record_is_told(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     (run.path / layout.stacks_file("001")).write_bytes(b"{")
     (section,) = stack_sections(run)
     assert "cannot be read" in _text((section,))
 
 
-def test_nvme_beside_block_devices() -> None:
+def test_nvme_controllers_follow_block_devices() -> None:
     controller = NvmeController(
         name="nvme0",
         model="Linux",
@@ -180,7 +180,7 @@ def test_a_comparison_names_record_size_and_object_size(tmp_path: Path) -> None:
     assert any(one.startswith("layers: ZFS on rbd on RBD image") for one in compared.identical)
 
 
-def test_another_kind_of_target_is_told_by_its_layers(tmp_path: Path) -> None:
+def test_another_kind_of_target_is_described_by_its_layers(tmp_path: Path) -> None:
     plan = _plan()
     kinds = {"disk": "zfs:tank", "memory": "dir:/srv/ext4"}
     targets = [one.model_copy(update={"url": kinds[one.name]}) for one in plan.targets]

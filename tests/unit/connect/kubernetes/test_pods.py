@@ -1,4 +1,4 @@
-"""Pods that come to run, and every reason why they do not, as a cluster tells it."""
+"""Pods that come to run, and every reason why they do not, as a cluster reports it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def raised(api: ApiDouble, folder: Path, count: int = 1, **more: Any) -> Leadlin
     return caught.value
 
 
-def told(error: LeadlineError) -> str:
+def reported(error: LeadlineError) -> str:
     return "\n".join([error.fact, *error.context, error.hint or ""])
 
 
@@ -113,7 +113,7 @@ def test_pods_that_run_are_given_in_the_order_of_their_index(
 ) -> None:
     for index in (10, 2, 1, 0):
         add_pod(world, index, runs())
-    world.add("pods", "stranger", "ns", labels={TOKEN: "t2"}, status=runs())
+    world.add("pods", "foreign", "ns", labels={TOKEN: "t2"}, status=runs())
     assert awaited(api, tmp_path, 4) == ["job-0", "job-1", "job-2", "job-10"]
 
 
@@ -142,7 +142,7 @@ def test_all_of_them_are_waited_for(api: ApiDouble, world: World, tmp_path: Path
         ),
     ],
 )
-def test_what_does_not_heal_is_told_at_once_with_its_events(
+def test_what_does_not_heal_is_reported_at_once_with_its_events(
     api: ApiDouble, world: World, tmp_path: Path, status: dict[str, Any], said: str
 ) -> None:
     add_pod(world, 0, runs())
@@ -180,7 +180,7 @@ def test_a_pod_for_which_a_node_is_made_is_waited_for(
     assert awaited(api, tmp_path, bound_s=30, go_on=go_on) == ["job-0"]
 
 
-def test_a_volume_that_stays_pending_is_told_with_its_events(
+def test_a_volume_that_stays_pending_is_reported_with_its_events(
     api: ApiDouble, world: World, tmp_path: Path
 ) -> None:
     message = "pod has unbound immediate PersistentVolumeClaims"
@@ -199,7 +199,7 @@ def test_a_volume_that_stays_pending_is_told_with_its_events(
     assert "ProvisioningFailed: rpc error: pool is full" in error.context
 
 
-def test_a_volume_of_which_nobody_says_anything(
+def test_a_volume_of_which_no_user_says_anything(
     api: ApiDouble, world: World, tmp_path: Path
 ) -> None:
     add_pod(world, 0, {"phase": "Pending"})
@@ -207,7 +207,7 @@ def test_a_volume_of_which_nobody_says_anything(
     world.denied.add(("list", "events"))
     error = raised(api, tmp_path)
     assert error.kind is errors.VOLUME_PENDING
-    assert "provisioner may not be running" in told(error)
+    assert "provisioner may not be running" in reported(error)
 
 
 @pytest.mark.parametrize(
@@ -218,13 +218,13 @@ def test_a_volume_of_which_nobody_says_anything(
         ('admission webhook "w" denied the request: no', "kubernetes-failed"),
     ],
 )
-def test_a_pod_that_is_not_admitted_is_told_at_once(
+def test_a_pod_that_is_not_admitted_is_reported_at_once(
     api: ApiDouble, world: World, tmp_path: Path, message: str, kind: str
 ) -> None:
     add_event(world, "job", "FailedCreate", f"Error creating: {message}")
     error = raised(api, tmp_path, bound_s=600)
     assert error.kind.code == kind
-    assert message in told(error)
+    assert message in reported(error)
 
 
 def test_a_webhook_that_does_not_answer_may_come_back(
@@ -241,16 +241,16 @@ def test_a_webhook_that_does_not_answer_may_come_back(
     assert awaited(api, tmp_path, bound_s=30, go_on=go_on) == ["job-0"]
 
 
-def test_pods_that_never_come_are_told_in_the_end(
+def test_pods_that_never_come_are_reported_in_the_end(
     api: ApiDouble, world: World, tmp_path: Path
 ) -> None:
     error = raised(api, tmp_path)
     assert error.kind is errors.RUNNER_FAILED
     assert "do not run after 0.3 s" in error.fact
-    assert "kubectl -n ns describe" in told(error)
+    assert "kubectl -n ns describe" in reported(error)
 
 
-def test_somebody_may_stop_the_wait(api: ApiDouble, world: World, tmp_path: Path) -> None:
+def test_another_user_may_stop_the_wait(api: ApiDouble, world: World, tmp_path: Path) -> None:
     def go_on() -> None:
         raise LeadlineError(errors.INTERRUPTED, "stopped")
 
@@ -270,7 +270,7 @@ def test_a_job_that_was_made_by_a_request_whose_answer_was_lost_is_ours(
     assert world.there("jobs") == ["job"]
 
 
-def test_a_namespace_that_is_not_there_is_told(api: ApiDouble, tmp_path: Path) -> None:
+def test_a_namespace_that_is_not_there_is_reported(api: ApiDouble, tmp_path: Path) -> None:
     api.say = lambda asked: refusal(404, 'namespaces "ns" not found')
     with api.connection(tmp_path) as connection, pytest.raises(LeadlineError) as caught:
         create_job(connection, job(), "ns")

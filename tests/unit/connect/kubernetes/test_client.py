@@ -1,4 +1,4 @@
-"""An API server's answers, refusals and silences, told apart; and the ways to be told of one."""
+"""Answers, refusals and silences of an API server, and the kubeconfig."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def raised(call: Callable[[], object]) -> LeadlineError:
     return caught.value
 
 
-def told(error: LeadlineError) -> str:
+def reported(error: LeadlineError) -> str:
     return "\n".join([error.fact, *error.context, error.hint or ""])
 
 
@@ -92,14 +92,14 @@ def test_an_answer_is_an_answer(api: ApiDouble, tmp_path: Path) -> None:
         (422, "spec.size: Invalid value", "kubernetes-failed", "Invalid value"),
     ],
 )
-def test_a_refusal_is_told_at_once_for_what_it_is(
+def test_a_refusal_is_reported_at_once_for_what_it_is(
     api: ApiDouble, tmp_path: Path, code: int, message: str, kind: str, said: str
 ) -> None:
     api.say = lambda asked: refusal(code, message)
     with api.connection(tmp_path, patience_s=600) as connection:
         error = raised(lambda: pods(connection))
     assert error.kind.code == kind
-    assert said in told(error)
+    assert said in reported(error)
     assert len(api.asked) == 1
 
 
@@ -147,7 +147,7 @@ def test_patience_ends(
     with api.connection(tmp_path, patience_s=0.2) as connection:
         error = raised(lambda: nodes(connection))
     assert error.kind.code == kind
-    assert said in told(error)
+    assert said in reported(error)
     assert len(api.asked) > 1
 
 
@@ -165,25 +165,25 @@ def test_patience_ends(
         ),
     ],
 )
-def test_what_is_no_api_server_is_told_at_once(
+def test_what_is_no_api_server_is_reported_at_once(
     api: ApiDouble, tmp_path: Path, answer: Answer, kind: str, said: str
 ) -> None:
     api.say = lambda asked: answer
     with api.connection(tmp_path, patience_s=600) as connection:
         error = raised(lambda: nodes(connection))
     assert error.kind.code == kind
-    assert said in told(error)
+    assert said in reported(error)
     assert len(api.asked) == 1
 
 
-def test_a_port_where_nobody_listens(api: ApiDouble, tmp_path: Path) -> None:
+def test_a_port_without_a_listener(api: ApiDouble, tmp_path: Path) -> None:
     document = api.document()
     document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     path = written(tmp_path / "other", document)
     connection = Connection(KubernetesAccess(kubeconfig=path), patience_s=0.2)
     error = raised(lambda: nodes(connection))
     assert error.kind.code == "kubernetes-unreachable"
-    assert "https://127.0.0.1:1" in told(error)
+    assert "https://127.0.0.1:1" in reported(error)
 
 
 def test_a_server_of_another_authority_is_not_asked_twice(api: ApiDouble, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_server_of_another_authority_is_not_asked_twice(api: ApiDouble, tmp_pa
     connection = Connection(KubernetesAccess(kubeconfig=path), patience_s=600)
     error = raised(lambda: nodes(connection))
     assert error.kind.code == "kubernetes-unreachable"
-    assert "CERTIFICATE_VERIFY_FAILED" in told(error)
+    assert "CERTIFICATE_VERIFY_FAILED" in reported(error)
 
 
 def test_a_kind_that_the_cluster_does_not_know_has_no_objects(
@@ -273,14 +273,14 @@ def login(command: str, version: str = "v1", **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("make", "said"), BROKEN)
-def test_a_kubeconfig_that_is_none_is_told_with_what_is_wrong(
+def test_a_kubeconfig_that_is_none_is_reported_with_what_is_wrong(
     api: ApiDouble, tmp_path: Path, make: Callable[[dict[str, Any]], Any], said: str
 ) -> None:
     path = written(tmp_path / "config", make(api.document()))
     error = raised(lambda: nodes(Connection(KubernetesAccess(kubeconfig=path))))
     assert error.kind.code == "cluster-unknown"
-    assert said in told(error)
-    assert str(path) in told(error)
+    assert said in reported(error)
+    assert str(path) in reported(error)
     assert api.asked == []
 
 
@@ -298,7 +298,7 @@ def test_a_kubeconfig_that_is_missing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "and this is no pod" in error.fact
 
 
-def test_an_unknown_context_is_told_with_those_that_there_are(
+def test_an_unknown_context_is_reported_with_those_that_there_are(
     api: ApiDouble, tmp_path: Path
 ) -> None:
     access = KubernetesAccess(kubeconfig=api.kubeconfig(tmp_path), context="prod")
@@ -306,7 +306,7 @@ def test_an_unknown_context_is_told_with_those_that_there_are(
     assert "there is no context 'prod' (contexts: lab)" in error.fact
 
 
-def test_the_usual_file_is_taken_where_nobody_says_anything(
+def test_the_usual_file_is_taken_where_no_user_says_anything(
     api: ApiDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.say = lambda asked: listing(NODE)
@@ -376,20 +376,20 @@ def test_the_proxy_of_a_cluster_is_used(api: ApiDouble, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_login_program_gives_the_token_and_is_told_which_version_is_meant(
+def test_a_login_program_gives_the_token_and_is_reported_which_version_is_meant(
     api: ApiDouble, tmp_path: Path, version: str
 ) -> None:
     api.say = lambda asked: listing(NODE)
     program = tmp_path / "login"
     answer = json.dumps({"kind": "ExecCredential", "status": {"token": "given"}})
     program.write_text(
-        f"#!/bin/sh\nprintf '%s' \"$KUBERNETES_EXEC_INFO\" >$0.told\necho '{answer}'\n"
+        f"#!/bin/sh\nprintf '%s' \"$KUBERNETES_EXEC_INFO\" >$0.info\necho '{answer}'\n"
     )
     program.chmod(0o755)
     with api.connection(tmp_path, **login("./login", version)) as connection:
         assert nodes(connection) == ["n1"]
     assert api.asked[0].token == "given"
-    said = json.loads((tmp_path / "login.told").read_text())
+    said = json.loads((tmp_path / "login.info").read_text())
     assert said["apiVersion"] == f"client.authentication.k8s.io/{version}"
 
 
@@ -401,7 +401,7 @@ def test_a_login_program_gives_the_token_and_is_told_which_version_is_meant(
         ("echo '{}'", "the login gave no token"),
     ],
 )
-def test_a_login_program_that_fails_is_told_at_once(
+def test_a_login_program_that_fails_is_reported_at_once(
     api: ApiDouble, tmp_path: Path, body: str, said: str
 ) -> None:
     program = tmp_path / "login"
@@ -410,7 +410,7 @@ def test_a_login_program_that_fails_is_told_at_once(
     with api.connection(tmp_path, patience_s=600, **login("./login")) as connection:
         error = raised(lambda: nodes(connection))
     assert error.kind.code == "kubernetes-denied"
-    assert said in told(error)
+    assert said in reported(error)
     assert api.asked == []
 
 
@@ -437,4 +437,4 @@ def test_a_rule_is_written_as_in_a_manifest(resource: str, written_rule: str) ->
 def test_a_secret_of_the_kubeconfig_is_in_no_error(api: ApiDouble, tmp_path: Path) -> None:
     api.say = lambda asked: json_of({}, 401)
     with api.connection(tmp_path) as connection:
-        assert "secret" not in told(raised(lambda: nodes(connection)))
+        assert "secret" not in reported(raised(lambda: nodes(connection)))

@@ -1,4 +1,4 @@
-"""What is removed, what is let be, and what is told where it does not go."""
+"""What is removed, what is let be, and what is reported where it does not go."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHERS = {TOKEN: "t2", MANAGED_BY: "leadline"}
 
 @pytest.fixture
 def world(api: ApiDouble) -> World:
-    """A Job with a pod, a claim and a volume of ours, and one of another run."""
+    """A Job with a pod, a claim and a volume with the token, and one of another run."""
     world = World()
     for labels, name in ((MINE, "mine"), (OTHERS, "other")):
         world.add("jobs", name, "ns", labels=labels)
@@ -92,7 +92,7 @@ def test_a_job_of_the_same_name_and_another_token_is_let_be(
         ("persistentvolumes", "volumes that are not gone: pv-mine (Slow: the driver is busy)"),
     ],
 )
-def test_what_does_not_go_is_told(
+def test_what_does_not_go_is_reported(
     api: ApiDouble, world: World, tmp_path: Path, stays: str, said: str
 ) -> None:
     cascade(world, keep=(stays,))
@@ -150,8 +150,8 @@ def test_a_volume_that_is_made_while_its_claim_goes_is_waited_for_too(
             world.drop("persistentvolumeclaims", "mine")
 
     found = Removal(connection=api.connection(tmp_path), bound_s=60, go_on=go_on)
-    told = found.job("ns", "mine", "t1")
-    assert told == ("volumes that are not gone: pv-mine",)
+    reported = found.job("ns", "mine", "t1")
+    assert reported == ("volumes that are not gone: pv-mine",)
 
 
 def test_where_volumes_may_not_be_seen_their_claims_must_do(
@@ -162,7 +162,7 @@ def test_where_volumes_may_not_be_seen_their_claims_must_do(
     assert removal(api, tmp_path).job("ns", "mine", "t1") == ()
 
 
-def test_a_namespace_of_ours_goes_and_its_volumes_are_waited_for(
+def test_a_namespace_of_leadline_goes_and_its_volumes_are_waited_for(
     api: ApiDouble, world: World, tmp_path: Path
 ) -> None:
     def deleting(plural: str, name: str) -> bool:
@@ -171,8 +171,8 @@ def test_a_namespace_of_ours_goes_and_its_volumes_are_waited_for(
         return True
 
     world.deleting = deleting
-    told = removal(api, tmp_path).namespace("ns", "t1")
-    assert told == ("volumes that are not gone: pv-mine",)
+    reported = removal(api, tmp_path).namespace("ns", "t1")
+    assert reported == ("volumes that are not gone: pv-mine",)
     assert world.there("namespaces") == []
 
 
@@ -188,11 +188,11 @@ def test_a_namespace_that_stays_says_why(api: ApiDouble, world: World, tmp_path:
     world.deleting = lambda plural, name: False
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "1 pod is left"}
     world.objects[("namespaces", "", "ns")]["status"] = {"conditions": [condition]}
-    (told,) = removal(api, tmp_path).namespace("ns", "t1")
-    assert told == "the namespace 'ns' still exists; it reports: 1 pod is left"
+    (reported,) = removal(api, tmp_path).namespace("ns", "t1")
+    assert reported == "the namespace 'ns' still exists; it reports: 1 pod is left"
 
 
-def test_somebody_may_call_it_off(api: ApiDouble, world: World, tmp_path: Path) -> None:
+def test_another_user_may_call_it_off(api: ApiDouble, world: World, tmp_path: Path) -> None:
     cascade(world, keep=("pods",))
 
     def go_on() -> None:

@@ -118,16 +118,16 @@ def test_names_say_what_a_pool_is(text: str, kind: Kind, size: int) -> None:
      "cephfs-rep3-enc", "cephfs-ec-2-1", "Rep3", "rep3 ", "rep3\n", "rbd", "ec-٢-1"],
 )  # fmt: skip
 def test_other_names_are_refused_with_the_forms(text: str) -> None:
-    with pytest.raises(LeadlineError) as told:
+    with pytest.raises(LeadlineError) as reported:
         pool_name(text)
-    assert told.value.kind is errors.USAGE
-    assert any("ec-K-M" in line for line in told.value.context)
+    assert reported.value.kind is errors.USAGE
+    assert any("ec-K-M" in line for line in reported.value.context)
 
 
 def test_the_nearest_name_is_offered() -> None:
-    with pytest.raises(LeadlineError) as told:
+    with pytest.raises(LeadlineError) as reported:
         pool_name("cephfs-rpe3")
-    assert told.value.hint == "did you mean 'cephfs-rep3'?"
+    assert reported.value.hint == "did you mean 'cephfs-rep3'?"
 
 
 # --- failure domains
@@ -339,9 +339,9 @@ def test_cephfs_pools_need_one_filesystem(multi_az: CephInventory) -> None:
     assert of(asked(two, "cephfs-rep3"), "cephfs-rep3").act is Act.SKIP
     named = decide([pool_name("cephfs-rep3")], two, Marks(), filesystem="other")
     assert made(named, "cephfs-rep3").filesystem == "other"
-    with pytest.raises(LeadlineError) as told:
+    with pytest.raises(LeadlineError) as reported:
         decide([], two, Marks(), filesystem="third")
-    assert told.value.kind is errors.USAGE
+    assert reported.value.kind is errors.USAGE
 
 
 # --- placement groups
@@ -374,7 +374,7 @@ def test_without_it_a_pool_gets_a_part_of_what_is_left(multi_az: CephInventory) 
 @pytest.mark.parametrize(
     ("name", "min_size"), [("rep2", 1), ("rep3", 2), ("ec-2-1", 2), ("cephfs-rep3", 2)]
 )
-def test_min_size_is_said_aloud(multi_az: CephInventory, name: str, min_size: int) -> None:
+def test_min_size_is_set_explicitly(multi_az: CephInventory, name: str, min_size: int) -> None:
     recipe = made(asked(multi_az, name), name)
     assert recipe.name.min_size == min_size
     assert any(

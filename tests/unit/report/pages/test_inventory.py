@@ -51,7 +51,7 @@ def test_osds_that_are_alike_share_a_leaf() -> None:
     assert labels["osd.3"].endswith("down")
 
 
-def test_osds_outside_of_the_tree_are_told() -> None:
+def test_osds_outside_of_the_tree_are_reported() -> None:
     inventory = cluster_inventory(dumps("ceph-multi-az"))
     lost = inventory.osds[0].model_copy(update={"location": ()})
     tree = crush_tree(inventory.model_copy(update={"osds": (lost,)}))

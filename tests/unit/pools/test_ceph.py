@@ -76,14 +76,14 @@ def test_an_interrupted_cephfs_pool_is_undone(prefix: str, after: bool) -> None:
     assert cluster.snapshot() == before
 
 
-def test_a_refused_step_is_told_and_undone() -> None:
+def test_a_refused_step_is_reported_and_undone() -> None:
     cluster = ClusterDouble()
     before = cluster.snapshot()
     refusal = CommandFailed(errno.EINVAL, "osd pool set", "pool must only be stored on bluestore")
     breaking = Breaking(cluster, "osd pool set", refusal, after=False)
-    with pytest.raises(CommandFailed) as told:
+    with pytest.raises(CommandFailed) as reported:
         create_pools(breaking, recipes("rep2", "ec-2-1"), note=quiet, warn=quiet)
-    assert told.value is refusal
+    assert reported.value is refusal
     assert cluster.snapshot() == before
 
 
@@ -91,9 +91,9 @@ def test_pools_that_do_not_become_clean_are_undone() -> None:
     cluster = ClusterDouble()
     before = cluster.snapshot()
     cluster.pg_state = "creating+peering"
-    with pytest.raises(LeadlineError, match="not yet active and clean") as told:
+    with pytest.raises(LeadlineError, match="not yet active and clean") as reported:
         create_pools(cluster, recipes("rep2"), note=quiet, warn=quiet, wait_s=0.01)
-    assert told.value.context == ("rep2 0 of 16 active+clean (16 creating+peering)",)
+    assert reported.value.context == ("rep2 0 of 16 active+clean (16 creating+peering)",)
     assert cluster.snapshot() == before
 
 
@@ -110,18 +110,18 @@ def test_an_effect_that_cannot_be_read_back_is_an_error(monkeypatch: pytest.Monk
     assert cluster.snapshot() == before
 
 
-def test_what_cannot_be_undone_is_told_and_hides_nothing() -> None:
+def test_what_cannot_be_undone_is_reported_and_hides_nothing() -> None:
     class Stubborn(ClusterDouble):
         def _osd_crush_rule_rm(self, name: str) -> None:
             raise CommandFailed(errno.EBUSY, "osd crush rule rm", "in use")
 
-    told: list[str] = []
+    reported: list[str] = []
     breaking = Breaking(Stubborn(), "osd pool create", KeyboardInterrupt(), after=True)
     with pytest.raises(KeyboardInterrupt):
-        create_pools(breaking, recipes("rep2"), note=quiet, warn=told.append)
-    assert len(told) == 1
-    assert told[0].startswith("the CRUSH rule leadline-rep2 stays: ")
-    assert told[0].endswith("`leadline pools remove rep2` removes it")
+        create_pools(breaking, recipes("rep2"), note=quiet, warn=reported.append)
+    assert len(reported) == 1
+    assert reported[0].startswith("the CRUSH rule leadline-rep2 stays: ")
+    assert reported[0].endswith("`leadline pools remove rep2` removes it")
 
 
 def test_a_rule_of_another_failure_domain_is_replaced() -> None:
@@ -139,9 +139,9 @@ def test_a_rule_that_others_use_by_now_stays() -> None:
     cluster.mon(
         "osd pool create", pool="mine", pool_type="replicated", rule="leadline-rep2", size=2
     )
-    told: list[str] = []
-    remove_pools(cluster, read_state(cluster).owned, (), note=quiet, warn=told.append)
-    assert told == ["the rule leadline-rep2 stays: mine uses it"]
+    reported: list[str] = []
+    remove_pools(cluster, read_state(cluster).owned, (), note=quiet, warn=reported.append)
+    assert reported == ["the rule leadline-rep2 stays: mine uses it"]
     assert "mine" in cluster.pools
     assert "rep2" not in cluster.pools
 
@@ -175,11 +175,11 @@ def test_the_setting_of_a_killed_call_is_put_back_by_the_next() -> None:
     cluster = ClusterDouble(deletion=False)
     cluster.keys[NOTE_KEY] = "unset"
     cluster.config[SETTING] = "true"
-    told: list[str] = []
-    recover(cluster, told.append)
+    reported: list[str] = []
+    recover(cluster, reported.append)
     assert cluster.config == {}
     assert cluster.keys == {}
-    assert told == ["mon_allow_pool_delete is off by default again"]
+    assert reported == ["mon_allow_pool_delete is off by default again"]
 
 
 def test_a_monitor_that_does_not_obey_ends_in_its_own_words(
@@ -202,13 +202,13 @@ def test_a_monitor_that_does_not_obey_ends_in_its_own_words(
     assert cluster.keys == {}
 
 
-def test_want_of_rights_is_told_with_the_rights_that_are_needed() -> None:
+def test_want_of_rights_is_reported_with_the_rights_that_are_needed() -> None:
     access = CephAccess(conf=Path("/etc/ceph/ceph.conf"), name="reader")
-    with pytest.raises(LeadlineError) as told, explain_denials(access):
+    with pytest.raises(LeadlineError) as reported, explain_denials(access):
         raise CommandFailed(errno.EACCES, "osd pool create rep2", "access denied")
-    assert told.value.kind is errors.CEPH_DENIED
-    assert "client.reader" in told.value.fact
-    assert "mon 'allow *'" in str(told.value.hint)
+    assert reported.value.kind is errors.CEPH_DENIED
+    assert "client.reader" in reported.value.fact
+    assert "mon 'allow *'" in str(reported.value.hint)
 
 
 def test_the_label_comes_last() -> None:

@@ -1,10 +1,12 @@
-"""What KubeVirt says of a virtual machine, in a user's words."""
+"""The state of virtual machines, and the input of their first boot."""
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
+import yaml
 
 from leadline.connect.kubernetes.machines import (
     find_import_problem,
@@ -14,7 +16,10 @@ from leadline.connect.kubernetes.machines import (
     format_conditions,
     is_running,
     read_placement,
+    script,
+    user_data,
 )
+from leadline.plan.target_url import BootImage, VmSettings
 
 
 def _instance(**status: Any) -> dict[str, Any]:
@@ -73,7 +78,7 @@ def test_one_that_runs_where_it_was_is_no_trouble() -> None:
         ),
     ],
 )
-def test_one_that_is_lost_is_told(found: dict[str, Any], says: str, hint: str) -> None:
+def test_one_that_is_lost_is_reported(found: dict[str, Any], says: str, hint: str) -> None:
     problem = find_loss(found, read_placement(_instance()))
     assert problem is not None
     assert problem.final
@@ -109,7 +114,7 @@ def test_why_an_instance_waits() -> None:
     assert find_wait(_instance(conditions=[_condition("PodScheduled", "True")])) is None
 
 
-def test_an_import_that_fails_is_told() -> None:
+def test_an_import_that_fails_is_reported() -> None:
     says = "Unable to connect to http data source: expected status code 200, got 404"
     volume: dict[str, Any] = {
         "metadata": {"name": "boot"},
@@ -132,3 +137,36 @@ def test_an_object_without_status_says_nothing() -> None:
     assert format_conditions({"metadata": {"name": "vm"}}) == []
     assert find_machine_problem({"metadata": {"name": "vm"}}) is None
     assert not is_running({"metadata": {"name": "vm"}})
+
+
+_BOOT = BootImage(container_disk="registry.example/boot:1")
+
+
+def test_cloud_init_reads_the_scripts_as_they_are() -> None:
+    text = user_data(VmSettings(boot=_BOOT))
+    assert text.startswith("#cloud-config\n")
+    seed = yaml.safe_load(text)
+    written = {write_file["path"]: write_file["content"] for write_file in seed["write_files"]}
+    assert written["/usr/local/lib/leadline/guest_agent.sh"] == script("guest_agent.sh")
+    assert seed["runcmd"] == [["sh", "/usr/local/lib/leadline/guest_setup.sh", "fio"]]
+
+
+def test_packages_and_proxy_reach_the_setup_as_words() -> None:
+    settings = VmSettings(boot=_BOOT, packages=("fio", "a b"), proxy="http://proxy:3128/?a=$x")
+    (command,) = yaml.safe_load(user_data(settings))["runcmd"]
+    assert command[-2:] == ["fio", "a b"]
+    assert "https_proxy=http://proxy:3128/?a=$x" in command[1:5]
+
+
+@pytest.mark.parametrize("name", ["guest_agent.sh", "guest_setup.sh"])
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_the_scripts_are_of_a_plain_shell(name: str, shell: str) -> None:
+    checked = subprocess.run(
+        [shell, "-n"], input=script(name), text=True, capture_output=True, check=False
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_a_secret_may_hold_it() -> None:
+    """1 MiB is a Secret's limit; cloud-init's own for user data is of the cloud."""
+    assert len(user_data(VmSettings(boot=_BOOT))) < 16384

@@ -66,7 +66,7 @@ def test_an_end_that_was_not_measured_is_none() -> None:
     assert answer(step(1, 9), step(2, 9)).kept is None
 
 
-def test_a_larger_number_that_keeps_the_limit_again_is_told() -> None:
+def test_a_larger_number_that_keeps_the_limit_again_is_reported() -> None:
     assert answer(step(1, 1), step(2, 9), step(4, 1)).again == (4,)
 
 
@@ -110,7 +110,7 @@ def fair(trials: Sequence[Sequence[Did]], clients: int, op: Op = Op.READ) -> Fai
     return fairness_of(simulate(Level(trials=trials, clients=clients)).run, 0, op)
 
 
-def test_the_slowest_client_beside_the_median() -> None:
+def test_the_slowest_client_next_to_the_median() -> None:
     trials = [
         [
             Did(iops, 0.001, tail_ms / 1000, client=name)
@@ -145,9 +145,9 @@ def test_lost_and_silent_clients_are_not_averaged_away() -> None:
     assert lost is not None
     assert lost.lost == 1
     neighbours = [*whole, Did(900, client="d", job="neighbour")]
-    beside = fair([neighbours], 3)
-    assert beside is not None
-    assert [one.client for one in beside.clients] == ["a", "b", "c"]
+    with_neighbours = fair([neighbours], 3)
+    assert with_neighbours is not None
+    assert [one.client for one in with_neighbours.clients] == ["a", "b", "c"]
 
 
 def test_volumes_of_a_real_archive_are_clients(tmp_path: Path) -> None:
@@ -166,14 +166,14 @@ def test_volumes_of_a_real_archive_are_clients(tmp_path: Path) -> None:
     assert found.p99_ratio == 1
 
 
-def test_no_fairness_of_one_or_of_nobody() -> None:
+def test_no_fairness_of_one_or_of_no_one() -> None:
     assert fair([[Did(100, client="a")]], 1) is None
     assert fair([[Did(100)]], 0) is None
     assert fair([Problem(code="engine-failed", fact="it died")], 4) is None  # type: ignore[list-item]
     assert fair([[Did(100, client=name) for name in "ab"]], 2, Op.WRITE) is None
 
 
-def test_a_level_beside_neighbours_against_itself_alone() -> None:
+def test_a_level_next_to_neighbours_against_itself_alone() -> None:
     made = simulate(
         *(
             Level(

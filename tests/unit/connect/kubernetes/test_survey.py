@@ -1,3 +1,5 @@
+"""StorageClasses, places, quotas and capacity of a cluster."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,16 +8,29 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lightkube.resources.storage_v1 import StorageClass
 
 from leadline.connect.kubernetes.survey import (
+    FOLDERS_ONLY,
     ZONE,
     _decimal,
+    find_class,
+    keeps_volumes,
+    mode_for,
     require_capacity,
     require_place,
     require_quota,
 )
 from leadline.errors import LeadlineError
-from tests.unit.connect.kubernetes.api_double import ApiDouble, listing, refusal
+from leadline.plan.target_url import VolumeMode
+from tests.unit.connect.kubernetes.api_double import (
+    Answer,
+    ApiDouble,
+    Asked,
+    json_of,
+    listing,
+    refusal,
+)
 
 GIB = 1 << 30
 DENIED = 'x is forbidden: User "bob" cannot list resource "x" in API group ""'
@@ -48,7 +63,7 @@ def test_a_place_that_is_there(api: ApiDouble, tmp_path: Path) -> None:
         require_place(connection, "", "", {"disk": "ssd"}, [])
 
 
-def test_nobody_is_asked_where_no_place_is_named(api: ApiDouble, tmp_path: Path) -> None:
+def test_no_user_is_asked_where_no_place_is_named(api: ApiDouble, tmp_path: Path) -> None:
     with api.connection(tmp_path) as connection:
         require_place(connection, "", "", {}, [])
     assert api.asked == []
@@ -62,7 +77,7 @@ def test_nobody_is_asked_where_no_place_is_named(api: ApiDouble, tmp_path: Path)
         (("", "", {"disk": "hdd"}), "labels disk=hdd"),
     ],
 )
-def test_a_place_that_is_not_there_is_told_with_those_that_are(
+def test_a_place_that_is_not_there_is_reported_with_those_that_are(
     api: ApiDouble, tmp_path: Path, place: tuple[str, str, dict[str, str]], said: str
 ) -> None:
     api.say = lambda asked: listing(node("n1", "a", disk="ssd"), node("n2", "b"))
@@ -85,7 +100,7 @@ def test_a_place_that_is_not_there_is_told_with_those_that_are(
         ({"requests.storage": "1Ti"}, {}, 2000 * GIB, "requests.storage"),
     ],
 )
-def test_a_quota_that_leaves_too_little_is_told(
+def test_a_quota_that_leaves_too_little_is_reported(
     api: ApiDouble,
     tmp_path: Path,
     hard: dict[str, str],
@@ -120,7 +135,7 @@ def test_what_may_not_be_seen_is_no_obstacle(api: ApiDouble, tmp_path: Path) -> 
         require_capacity(connection, "fast", GIB, [])
 
 
-def test_a_driver_without_room_is_told_with_what_it_has(api: ApiDouble, tmp_path: Path) -> None:
+def test_a_driver_without_room_is_reported_with_what_it_has(api: ApiDouble, tmp_path: Path) -> None:
     api.say = lambda asked: listing(
         capacity("one", "fast", capacity="5Gi"),
         capacity("two", "fast", capacity="50Gi", maximumVolumeSize="8Gi"),
@@ -139,3 +154,57 @@ def test_quantities_in_binary_units_are_bytes(number: int) -> None:
     assert _decimal(str(number)) == number
     assert _decimal(f"{number}Ki") == number * 1024
     assert _decimal(f"{number}m") * 1000 == number
+
+
+def a_class(
+    name: str = "fast", provisioner: str = "rbd.csi.ceph.com", **more: object
+) -> StorageClass:
+    return StorageClass.from_dict({"metadata": {"name": name}, "provisioner": provisioner, **more})
+
+
+def test_raw_block_is_taken_where_the_class_can() -> None:
+    assert mode_for(a_class(), None, []) is VolumeMode.BLOCK
+    assert mode_for(a_class(), VolumeMode.FILESYSTEM, []) is VolumeMode.FILESYSTEM
+
+
+@pytest.mark.parametrize("provisioner", [*FOLDERS_ONLY, "openshift-storage.cephfs.csi.ceph.com"])
+def test_a_class_of_folders_gives_no_raw_block(provisioner: str) -> None:
+    found = a_class("shared", provisioner)
+    assert mode_for(found, None, []) is VolumeMode.FILESYSTEM
+    with pytest.raises(LeadlineError) as caught:
+        mode_for(found, VolumeMode.BLOCK, ["target 't'"])
+    assert caught.value.kind.code == "class-unsuitable"
+    assert "'shared' gives no raw block devices" in caught.value.fact
+    assert provisioner in "\n".join(caught.value.context)
+
+
+def test_a_name_that_only_ends_alike_is_not_the_same() -> None:
+    assert mode_for(a_class(provisioner="notnfs.csi.k8s.io"), None, []) is VolumeMode.BLOCK
+
+
+def test_a_class_that_keeps_volumes() -> None:
+    assert keeps_volumes(a_class(reclaimPolicy="Retain"))
+    assert not keeps_volumes(a_class(reclaimPolicy="Delete"))
+    assert not keeps_volumes(a_class())
+
+
+def test_a_class_that_is_not_there_is_reported_with_the_nearest(
+    api: ApiDouble, tmp_path: Path
+) -> None:
+    def say(asked: Asked) -> Answer:
+        if asked.path.endswith("/storageclasses"):
+            items = [{"metadata": {"name": item}, "provisioner": "p"} for item in ("fast", "slow")]
+            return listing(*items)
+        if asked.path.endswith("/fast"):
+            return json_of({"metadata": {"name": "fast"}, "provisioner": "p"})
+        return refusal(404, "not found")
+
+    api.say = say
+    with api.connection(tmp_path) as connection:
+        assert find_class(connection, "fast", []).provisioner == "p"
+        with pytest.raises(LeadlineError) as caught:
+            find_class(connection, "fats", ["target 't'"])
+    assert caught.value.kind.code == "class-unsuitable"
+    assert "has no StorageClass 'fats'" in caught.value.fact
+    assert "StorageClasses: fast, slow" in caught.value.context
+    assert caught.value.hint == "did you mean storageclass:fast?"

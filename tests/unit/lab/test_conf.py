@@ -1,4 +1,4 @@
-"""What a lab's cluster is told: places, ceph.conf, commands, keys. All pure."""
+"""What a lab's cluster is reported: places, ceph.conf, commands, keys. All pure."""
 
 from __future__ import annotations
 

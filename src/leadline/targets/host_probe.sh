@@ -1,4 +1,4 @@
-# What a host has to say of a directory, as lines: PATH PROGRAM...
+# Print facts about a directory of this host as lines: PATH PROGRAM...
 LC_ALL=C
 export LC_ALL
 path=$1
@@ -15,5 +15,5 @@ echo "machine $(cat /proc/sys/kernel/random/boot_id)"
 if [ ! -w "$path" ] || [ ! -x "$path" ]; then
     echo "directory read-only"
 fi
-echo "room $(stat -f -c '%S %b %a' -- "$path")"
-df --output=fstype,source -- "$path" | sed -n '2s/^/lies-on /p'
+echo "capacity $(stat -f -c '%S %b %a' -- "$path")"
+df --output=fstype,source -- "$path" | sed -n '2s/^/mounted /p'

@@ -50,19 +50,19 @@ def test_all_keep_it_or_none_does() -> None:
     assert broken.iops is None
 
 
-def test_a_level_behind_the_limit_that_keeps_it_again_is_told() -> None:
+def test_a_level_behind_the_limit_that_keeps_it_again_is_reported() -> None:
     found = answered((5,), (30,), (6,), (60,))
     assert depth(found, "last_kept") == 1
     assert found.again == ("qd4x1",)
 
 
-def test_a_level_behind_one_in_doubt_is_not_the_last_that_keeps_it() -> None:
+def test_a_level_behind_one_in_finding_is_not_the_last_that_keeps_it() -> None:
     found = answered((5, 5), (15, 25), (6, 6), (60, 60))
     assert depth(found, "last_kept") == 1
     assert found.between == ("qd2x1", "qd4x1")
 
 
-def test_refused_latencies_are_not_used_and_told() -> None:
+def test_refused_latencies_are_not_used_and_listed() -> None:
     found = answered((5,), (6,), (7,), (30,), findings=[refusal("qd4x1", latency_only=True)])
     assert depth(found, "last_kept") == 2
     assert found.unknown == ("qd4x1",)

@@ -1,0 +1,200 @@
+"""The metrics of a comparison by operation: reads or writes of one workload on one target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.figures import CellFigure
+from leadline.analysis.verdicts import Verdict
+from leadline.findings import Severity
+from leadline.metrics import Metric, Op
+
+CHANGED = (Verdict.BETTER, Verdict.WORSE)
+_NOT_REACHED = "queue-depth-not-reached"
+# Share of the requested depth from which latencies contain the wait in the queue.
+_FULL = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCell:
+    """All metrics of one operation of a cell, as (index in the comparison, metric).
+
+    `alone`: no other operation of the workload shares the depth. `mixed`: another one does, since
+    there is a total of both.
+    """
+
+    target: str
+    workload: str
+    level: str
+    op: Op
+    metrics: tuple[tuple[int, ComparedCell], ...]
+    alone: bool
+    mixed: bool = False
+
+    @property
+    def first(self) -> ComparedCell:
+        return self.metrics[0][1]
+
+    @property
+    def depth(self) -> int | None:
+        """I/Os in flight: the requested number, or one per job where they were sequential."""
+        return self.first.jobs if self.sequential else self.first.depth
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the I/Os ran one after the other on both systems, in spite of a larger depth.
+
+        The audit found that the depth was not reached, and the latencies fill it (Little's law):
+        they include the wait for the I/Os ahead in the queue.
+        """
+        cell = self.first
+        if cell.depth is None or cell.jobs is None or cell.jobs == cell.depth:
+            return False
+        figures = (cell.baseline_cell, cell.candidate_cell)
+        in_flight = [
+            (rate or 0.0) * (mean or 0.0)
+            for rate, mean in zip(self.iops, self._values(Metric.LATENCY_MEAN), strict=True)
+        ]
+        return all(
+            figure is not None and _NOT_REACHED in figure.metric(Metric.IOPS).findings
+            for figure in figures
+        ) and (self.mixed or min(in_flight) >= _FULL * cell.depth)
+
+    @property
+    def streaming(self) -> bool:
+        return self.first.streaming
+
+    @property
+    def changed(self) -> bool:
+        """Whether any metric is better or worse."""
+        return any(cell.verdict in CHANGED for _, cell in self.metrics)
+
+    @property
+    def speed(self) -> Verdict | None:
+        """The verdict of the rate, else of the mean latency; None where both are inconclusive."""
+        rates = [cell.verdict for _, cell in self.metrics if cell.rate]
+        means = [cell.verdict for _, cell in self.metrics if cell.metric is Metric.LATENCY_MEAN]
+        tested = (verdict for verdict in (*rates, *means) if verdict in (*CHANGED, Verdict.SAME))
+        return next(tested, None)
+
+    @property
+    def tail(self) -> Verdict | None:
+        """The verdict of the highest percentile that changed; None without one."""
+        found = [
+            cell.verdict
+            for _, cell in self.metrics
+            if cell.metric.quantile is not None and cell.verdict in CHANGED
+        ]
+        return found[-1] if found else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the speed, else of any metric that changed."""
+        found = [cell.verdict for _, cell in self.metrics if cell.verdict in CHANGED]
+        return self.speed or (found or [cell.verdict for _, cell in self.metrics])[0]
+
+    @property
+    def margin(self) -> float:
+        """The widest equivalence margin of its metrics, as a share."""
+        return max(cell.judgement.band for _, cell in self.metrics)
+
+    def indices(self, verdicts: Iterable[Verdict]) -> tuple[int, ...]:
+        """Return the indices of the metrics with these verdicts."""
+        wanted = set(verdicts)
+        return tuple(index for index, cell in self.metrics if cell.verdict in wanted)
+
+    @property
+    def by_mean(self) -> bool:
+        """Whether the added latency is the difference of measured means."""
+        return not self.sequential and None not in self._values(Metric.LATENCY_MEAN)
+
+    @property
+    def added_s(self) -> float | None:
+        """Seconds that one I/O takes longer on the candidate; None where that is unknown.
+
+        The difference of the means, else N (1/X2 - 1/X1) of a closed loop with N I/Os in flight.
+        """
+        latencies = self.latencies_s
+        return None if latencies is None else latencies[1] - latencies[0]
+
+    @property
+    def latencies_s(self) -> tuple[float, float] | None:
+        """Mean latency of both systems in seconds, measured or by Little's law."""
+        baseline, candidate = self._values(Metric.LATENCY_MEAN)
+        if self.by_mean and baseline is not None and candidate is not None:
+            return baseline, candidate
+        baseline, candidate = self.iops
+        # Latencies that fill the queue belong to this operation alone.
+        unshared = self.alone or (self.sequential and not self.mixed)
+        if self.depth is None or not unshared or not baseline or not candidate:
+            return None
+        return self.depth / baseline, self.depth / candidate
+
+    @property
+    def iops(self) -> tuple[float | None, float | None]:
+        return self._values(Metric.IOPS)
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """The rates of both systems in the base unit of their metric; None where one is missing."""
+        cell = next((cell for _, cell in self.metrics if cell.rate), None)
+        figures = (cell.baseline, cell.candidate) if cell is not None else ()
+        values = [figure.value for figure in figures if figure is not None and figure.value]
+        return (values[0], values[1]) if len(values) == 2 else None
+
+    def _values(self, metric: Metric) -> tuple[float | None, float | None]:
+        return (
+            _usable_value(self.first.baseline_cell, metric),
+            _usable_value(self.first.candidate_cell, metric),
+        )
+
+
+def _usable_value(figure: CellFigure | None, metric: Metric) -> float | None:
+    """Return a value without an `error` finding."""
+    found = figure.metric(metric) if figure else None
+    return None if found is None or found.severity is Severity.ERROR else found.value
+
+
+def group_metrics(cells: Sequence[ComparedCell]) -> tuple[OperationCell, ...]:
+    """Group the metrics by cell and operation, in their order; drop those without an operation."""
+    grouped: dict[tuple[str, str, str, Op], list[tuple[int, ComparedCell]]] = {}
+    for index, cell in enumerate(cells):
+        if cell.op is not None:
+            key = (cell.target, cell.workload, cell.level, cell.op)
+            grouped.setdefault(key, []).append((index, cell))
+    return tuple(
+        OperationCell(
+            target=target,
+            workload=workload,
+            level=level,
+            op=op,
+            metrics=tuple(found),
+            # A total counts all I/Os in flight; two operations may or may not run together.
+            alone=op is Op.TOTAL
+            or not any(
+                (target, workload, level, other) in grouped for other in Op if other is not op
+            ),
+            mixed=op is not Op.TOTAL and (target, workload, level, Op.TOTAL) in grouped,
+        )
+        for (target, workload, level, op), found in grouped.items()
+    )
+
+
+def drop_redundant_totals(cells: Sequence[OperationCell]) -> list[OperationCell]:
+    """Drop totals whose reads and writes have latencies, and sequential reads and writes."""
+
+    def place(cell: OperationCell) -> tuple[str, str, str]:
+        return cell.target, cell.workload, cell.level
+
+    sequential = {
+        place(cell) for cell in cells if cell.op is Op.TOTAL and cell.changed and cell.sequential
+    }
+    cells = [cell for cell in cells if cell.op is Op.TOTAL or place(cell) not in sequential]
+    parts = {
+        place(cell)
+        for cell in cells
+        if cell.op is not Op.TOTAL and cell.changed and cell.added_s is not None
+    }
+    return [cell for cell in cells if cell.op is not Op.TOTAL or place(cell) not in parts]

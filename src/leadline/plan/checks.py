@@ -1,0 +1,251 @@
+"""Checks of a plan as written: names, clusters, numbers, and settings that exclude each other.
+
+They work on the raw mapping, so that a plan with invalid values gets all its faults at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from leadline.plan import models
+from leadline.plan.document import (
+    DefaultsDocument,
+    PlanDocument,
+    ProfileDocument,
+    WorkloadDocument,
+)
+from leadline.plan.expand import follow_ups, places, with_levels
+from leadline.plan.faults import Faults, nearest_word
+from leadline.plan.rules import engine_faults, with_rate
+from leadline.plan.target_url import TargetUrl, parse_target_url
+from leadline.plan.yaml_positions import KeyPath
+
+# A limit of the time: 100,000 trials of a minute take ten weeks.
+_MOST_TRIALS = 100_000
+# At most so many names of targets in one sentence.
+_NAMED_TARGETS = 3
+
+
+def error_sentence(detail: ErrorDetails) -> str:
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "missing":
+        return "is missing"
+    message = detail["msg"]
+    return message[0].lower() + message[1:]
+
+
+def mappings(value: object) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, list) else []
+    return [item if isinstance(item, dict) else {} for item in items]
+
+
+def check_names(
+    raw: Mapping[str, Any], profiles: Sequence[ProfileDocument], faults: Faults
+) -> None:
+    seen: set[str] = set()
+    for profile in profiles:
+        names_here = {workload.name for workload in profile.workloads}
+        if names_here & seen:
+            twice = ", ".join(sorted(names_here & seen))
+            faults.add(("profile",), f"{profile.name!r} repeats workloads that are there: {twice}")
+        seen |= names_here
+    for index, workload in enumerate(mappings(raw.get("workloads"))):
+        name = workload.get("name")
+        if isinstance(name, str) and name in seen:
+            faults.add(("workloads", index, "name"), f"two workloads are called {name!r}")
+        seen.add(str(name))
+    names: set[tuple[str, str]] = set()
+    clusters = raw.get("clusters")
+    targets = raw.get("targets")
+    for index, item in enumerate(targets if isinstance(targets, list) else []):
+        given = item if isinstance(item, dict) else {"target": item}
+        url = given.get("target")
+        name = given.get("name", url)
+        here = given.get("clusters") or (list(clusters) if isinstance(clusters, dict) else [])
+        try:
+            found = places(parse_target_url(str(url)), [here] if isinstance(here, str) else here)
+        except (ValueError, TypeError):
+            continue  # a fault of its own
+        called = {(str(name), place) for place in found.values()}
+        if name is not None and called & names:
+            faults.add(("targets", index), f"two targets are called {name!r}; give one a name")
+        names |= called
+
+
+def check_clusters(raw: Mapping[str, Any], faults: Faults) -> None:
+    """Check that targets name existing clusters of their kind; a delay needs a lab."""
+    clusters = raw.get("clusters")
+    known = list(clusters) if isinstance(clusters, dict) else []
+    targets = raw.get("targets")
+    for index, item in enumerate(targets if isinstance(targets, list) else []):
+        given = item if isinstance(item, dict) else {"target": item}
+        named = given.get("clusters") or []
+        named = [named] if isinstance(named, str) else named
+        for name in named if isinstance(named, list) else []:
+            if name not in known:
+                faults.add(
+                    ("targets", index, "clusters"),
+                    f"there is no cluster {name!r} in the plan (clusters: "
+                    f"{', '.join(map(str, known)) or 'none'})",
+                    nearest_word(str(name), map(str, known)),
+                )
+        try:
+            url = parse_target_url(str(given.get("target")))
+        except ValueError:
+            continue  # a fault of its own
+        documents = clusters if isinstance(clusters, dict) else {}
+        fitting = [name for name in known if _fits(url, documents[name])]
+        if url.kind.on_cluster and known and not fitting:
+            kind = "Kubernetes" if url.kind.on_kubernetes else "Ceph"
+            faults.add(("targets", index), f"the plan names no {kind} cluster for {str(url)!r}")
+        for name in named if isinstance(named, list) else []:
+            if url.kind.on_cluster and name in known and name not in fitting:
+                other = "a Ceph" if url.kind.on_kubernetes else "a Kubernetes"
+                faults.add(("targets", index, "clusters"), f"{name!r} is {other} cluster")
+        if url.inter_zone_rtt_s is None:
+            continue
+        for name in named or fitting:
+            document = documents.get(name)
+            if isinstance(document, dict) and "lab" not in document:
+                faults.add(
+                    ("targets", index),
+                    f"inter_zone_rtt is a condition of a lab, and {name!r} is none",
+                )
+
+
+def check_workload_targets(
+    raw: Mapping[str, Any], profiles: Sequence[ProfileDocument], faults: Faults
+) -> None:
+    """Check that workloads name existing targets, and that every target has a workload."""
+    targets = raw.get("targets")
+    names = [
+        str(item.get("name", item.get("target")) if isinstance(item, dict) else item)
+        for item in (targets if isinstance(targets, list) else [])
+    ]
+    for_all = bool(profiles) or not raw.get("workloads")
+    named: set[str] = set()
+    for index, workload in enumerate(mappings(raw.get("workloads"))):
+        given = workload.get("targets") or []
+        given = [given] if isinstance(given, str) else given
+        for_all = for_all or not given
+        for name in given if isinstance(given, list) else []:
+            named.add(str(name))
+            if str(name) not in names:
+                faults.add(
+                    ("workloads", index, "targets"),
+                    f"there is no target {name!r} in the plan",
+                    nearest_word(str(name), names),
+                )
+    for index, name in enumerate(names):
+        if not for_all and name not in named:
+            faults.add(("targets", index), f"no workload is for the target {name!r}")
+
+
+def _fits(url: TargetUrl, cluster: object) -> bool:
+    """Whether a cluster is of the target's kind; true for an invalid one, a fault of its own."""
+    if not isinstance(cluster, dict):
+        return True
+    return ("kubernetes" in cluster) is url.kind.on_kubernetes
+
+
+def check_has_workloads(
+    raw: Mapping[str, Any],
+    profiles: Sequence[ProfileDocument],
+    faults: Faults,
+    known: Sequence[str],
+) -> None:
+    if not profiles and not raw.get("workloads") and not raw.get("profile"):
+        faults.add((), f"has neither a profile nor workloads (profiles: {', '.join(known)})")
+
+
+def check_trial_count(
+    document: PlanDocument,
+    profiles: Sequence[ProfileDocument],
+    faults: Faults,
+) -> None:
+    """Limit the number of trials: targets x levels x repeats could fill the memory."""
+    places = sum(len(item.clusters or document.clusters) or 1 for item in document.targets)
+    workloads = [*document.workloads, *(item for profile in profiles for item in profile.workloads)]
+    trials = places * sum(len(item.levels) or 1 for item in workloads) * document.repeats
+    if trials > _MOST_TRIALS:
+        faults.add((), f"makes {trials:,} trials; {_MOST_TRIALS:,} are the most")
+
+
+def check_expansion(
+    raw: Mapping[str, Any],
+    forced: DefaultsDocument,
+    profiles: Sequence[ProfileDocument],
+    job_files: Mapping[str, models.JobFile],
+    faults: Faults,
+) -> None:
+    """Check settings together with defaults, and whether each workload can run on its targets."""
+    try:
+        defaults = DefaultsDocument.model_validate(raw.get("defaults", {}))
+    except ValidationError:
+        return  # a fault of its own; without defaults nothing can be checked
+    found: list[tuple[KeyPath, WorkloadDocument, DefaultsDocument]] = [
+        (("profile",), item, profile.defaults) for profile in profiles for item in profile.workloads
+    ]
+    for index, given in enumerate(mappings(raw.get("workloads"))):
+        with contextlib.suppress(ValidationError):  # a fault of its own
+            item = WorkloadDocument.model_validate(given)
+            found.append((("workloads", index), item, DefaultsDocument()))
+    targets = _readable_targets(raw)
+    for path, item, last in found:
+        if item.job_file is not None and item.job_file not in job_files:
+            continue  # a fault of its own
+        try:
+            layers = (forced, item, defaults, last)
+            planned = [workload for workload, _ in with_levels(item, layers, job_files)]
+            later = follow_ups(item, layers, "") if item.job_file is None else []
+        except ValidationError as error:
+            for detail in error.errors():
+                faults.add(path, f"{item.name!r}: {error_sentence(detail)}")
+        except ValueError as error:
+            faults.add(path, f"{item.name!r}: {error}")
+        else:
+            for follow_up in later:
+                if isinstance(follow_up, models.Density):
+                    planned.append(follow_up.largest)
+                else:
+                    planned.append(with_rate(planned[0]))
+            _check_engines(path, item, planned, targets, faults)
+
+
+def _check_engines(
+    path: KeyPath,
+    item: WorkloadDocument,
+    workloads: Sequence[models.Workload],
+    targets: Sequence[tuple[str, TargetUrl]],
+    faults: Faults,
+) -> None:
+    """Add each reason why a workload cannot run on its targets once, with their names."""
+    found: dict[str, dict[str, None]] = {}
+    for name, url in targets:
+        if item.targets and name not in item.targets:
+            continue
+        for workload in workloads:
+            for sentence in engine_faults(workload, url):
+                found.setdefault(sentence, {})[name] = None
+    for sentence, names in found.items():
+        on = ", ".join(map(repr, list(names)[:_NAMED_TARGETS]))
+        more = f" and {len(names) - _NAMED_TARGETS} more" if len(names) > _NAMED_TARGETS else ""
+        faults.add(path, f"{item.name!r} on {on}{more}: {sentence}")
+
+
+def _readable_targets(raw: Mapping[str, Any]) -> list[tuple[str, TargetUrl]]:
+    """The targets with a valid URL, by name; an invalid one is a fault of its own."""
+    targets = raw.get("targets")
+    found = []
+    for item in targets if isinstance(targets, list) else []:
+        given = item if isinstance(item, dict) else {"target": item}
+        with contextlib.suppress(ValueError):
+            url = parse_target_url(str(given.get("target")))
+            found.append((str(given.get("name", given.get("target"))), url))
+    return found

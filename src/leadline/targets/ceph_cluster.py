@@ -1,0 +1,301 @@
+"""The Ceph clusters of a plan: connections, health, watches, and labs that the run starts."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from leadline import errors, files
+from leadline.archive.records import Created, RoundTrip
+from leadline.connect.ceph import CephAccess, Connection
+from leadline.errors import LeadlineError
+from leadline.formats.watch_records import Role
+from leadline.inventory.ceph.model import CephInventory, unfit
+from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.lab.cluster import Lab, bring_up, open_lab
+from leadline.lab.state import labs_folder
+from leadline.lab.up import measure_round_trips
+from leadline.plan.lab import LabDescription
+from leadline.plan.models import Cluster, Plan
+from leadline.probes.ceph import capture
+from leadline.probes.watches.base import Watch, Watches
+from leadline.probes.watches.ceph import CephCountersWatch, ClusterWatch
+from leadline.probes.watches.host import LocalMachine, ResourceWatch
+from leadline.runner.ports import Journal
+from leadline.targets.base import SETTLE_S
+
+# In the journal of a run: the delay of a lab that has to be restored.
+DELAY = "delay:"
+SETTLED_WITHIN_S = 120.0
+# A cluster that cannot serve an I/O blocks its client for ever, until the bound of the trial.
+# Commands may fail sooner.
+_COMMAND_S = 10.0
+
+
+class OpenCluster:
+    """One Ceph cluster, connected when it is first used."""
+
+    def __init__(
+        self, name: str, access: CephAccess, lab: Lab | None = None, *, temporary: bool = False
+    ) -> None:
+        """`temporary`: a lab that the run starts, and that is destroyed with all its data."""
+        self.name = name
+        self.access = access
+        self.lab = lab
+        self.temporary = temporary
+        # True once it did not answer in time.
+        self.silent = False
+        self._journal: Journal | None = None
+        self._changed: Created | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix=files.prefix("ceph"))
+        self._own_rtt_s = lab.description.inter_zone_rtt_s if lab else 0.0
+
+    @cached_property
+    def connection(self) -> Connection:
+        """Raises LeadlineError: `ceph-missing`, `ceph-unreachable`, `ceph-denied`."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    @cached_property
+    def _watching(self) -> Connection:
+        """A connection that no command of the runner delays."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    @cached_property
+    def _counting(self) -> Connection:
+        """As `_watching`: dumps of many OSDs would delay the samples of health."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    def inventory(self) -> CephInventory:
+        """The present state of the cluster."""
+        return cluster_inventory(capture(self.connection))
+
+    def require_pool(self, pool: str) -> None:
+        """Raise LeadlineError where the pool is gone, or no monitor answers."""
+        self.connection.mon("osd pool get", pool=pool, var="size")
+
+    def free_bytes(self, pool: str) -> int:
+        """Bytes that a pool can still store, copies not counted."""
+        for entry in self.connection.mon_json("df")["pools"]:
+            if entry["name"] == pool:
+                return int(entry["stats"]["max_avail"])
+        return 0
+
+    @cached_property
+    def _sockets_folder(self) -> tempfile.TemporaryDirectory[str]:
+        prefix = files.prefix("asok")
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=files.SHORT)
+
+    @property
+    def sockets(self) -> Path:
+        """The folder of the admin sockets of running clients."""
+        return Path(self._sockets_folder.name)
+
+    def client(self, settings: Mapping[str, str]) -> CephAccess:
+        """Access with the cluster's configuration and further settings of the client.
+
+        The client publishes counters in `sockets`. Only the owner may read the new file, as it
+        may hold keys of the cluster's own.
+        """
+        # One process may be several clients: fio is one client per job.
+        settings = {**settings, "admin_socket": f"{self.sockets}/$pid.$cctid.asok"}
+        given = self.access.conf.read_text("utf-8", "surrogateescape")
+        if self.access.keyring is not None:
+            settings = {**settings, "keyring": str(self.access.keyring)}
+        lines = [f"{key} = {value}" for key, value in settings.items()]
+        text = "\n".join([given, f"[client.{self.access.name}]", *lines, ""])
+        path = Path(self._folder.name) / f"{abs(hash(text)):x}.conf"
+        path.touch(mode=0o600)
+        path.write_text(text, "utf-8", "surrogateescape")
+        return replace(self.access, conf=path)
+
+    def refuse_unfit(self) -> None:
+        """Raise LeadlineError(`cluster-unfit`) where a measurement would mislead or do harm."""
+        reason = unfit(self.inventory())
+        if reason is not None:
+            raise reason.error()
+
+    def apply_delay(self, rtt_s: float | None) -> tuple[RoundTrip, ...]:
+        """Set the delay between a lab's zones (None: the lab's own) and measure it."""
+        if self.lab is None or self.lab.network is None:
+            if rtt_s:
+                raise LeadlineError(
+                    errors.LAB_NOT_READY,
+                    f"the lab {self.name!r} has no network namespace, so no delay",
+                    context=[self.lab.network_note] if self.lab and self.lab.network_note else [],
+                )
+            return ()
+        wanted = self._own_rtt_s if rtt_s is None else rtt_s
+        if wanted == self.lab.description.inter_zone_rtt_s:
+            measured = measure_round_trips(self.lab.network)
+        else:
+            self._note_change(self.lab.name)
+            self.lab = self.lab.set_inter_zone_rtt(wanted)
+            measured = self.lab.round_trips
+        return tuple(
+            RoundTrip(
+                source=path.source,
+                destination=path.destination,
+                asked_s=wanted,
+                min_s=path.min_s,
+                median_s=path.median_s,
+                samples=path.received,
+            )
+            for path in measured
+        )
+
+    def use_journal(self, journal: Journal) -> None:
+        """Set the journal that records changes before they are made."""
+        self._journal = journal
+
+    def _note_change(self, lab: str) -> None:
+        """Record the change of a lab that outlives the run."""
+        if self.temporary or self._changed or self._journal is None:
+            return
+        path = f"{DELAY}{lab}"
+        changed = Created(target="", cluster=self.name, path=path, token=repr(self._own_rtt_s))
+        self._journal.note_created(changed)
+        self._changed = changed
+
+    def restore(self) -> tuple[str, ...]:
+        """Restore a lab's own delay; sentences about what failed."""
+        if self._changed is None:
+            return ()
+        problems = restore_delay(self._changed)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(self._changed)
+            self._changed = None
+        return problems
+
+    def settle(self, written_at_s: float) -> None:
+        """Wait until all placement groups are active and clean, and SETTLE_S have passed since
+        the last write (time.monotonic()).
+
+        Raises LeadlineError(`cluster-unfit`) where they do not become so.
+        """
+        end = time.monotonic() + SETTLED_WITHIN_S
+        while True:
+            states = self.connection.mon_json("status")["pgmap"].get("pgs_by_state", ())
+            unclean = [state for state in states if "active+clean" not in state["state_name"]]
+            if not unclean:
+                break
+            if time.monotonic() > end:
+                raise LeadlineError(
+                    errors.CLUSTER_UNFIT,
+                    f"the cluster {self.name!r} does not become active+clean",
+                    context=[f"{state['count']} PGs {state['state_name']}" for state in unclean],
+                    hint="wait until recovery is over, then run again",
+                )
+            time.sleep(1.0)
+        time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
+
+    def watch(self, folder: Path, *further: Watch) -> Watches:
+        return Watches(
+            *further,
+            ClusterWatch(self._watching, folder, patience_s=_COMMAND_S),
+            CephCountersWatch(self._counting, folder, patience_s=1.5 * _COMMAND_S),
+            ResourceWatch([self._machine()], folder),
+        )
+
+    def _machine(self) -> LocalMachine:
+        """This machine: the client, and the daemons of a lab."""
+        if self.lab is None:
+            return LocalMachine()
+        return LocalMachine(
+            roles=tuple(Role),
+            groups=self.lab.cpu_groups,
+            processes={process.name: process.pid for process in self.lab.state.processes},
+        )
+
+    def capture(self) -> Mapping[str, bytes]:
+        """The present state of the cluster: raw dumps by file name, without secrets."""
+        dumps = dict(capture(self.connection))
+        if self.lab is not None:
+            state = self.lab.state.model_dump_json(
+                include={
+                    *("name", "description", "network_note", "cephfs_note"),
+                    "round_trips",
+                },
+                indent=2,
+            )
+            dumps["lab.json"] = state.encode()
+        return dumps
+
+    def close(self) -> None:
+        """Close all connections and remove temporary files."""
+        for name in ("connection", "_watching", "_counting"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
+        self._folder.cleanup()
+        if "_sockets_folder" in self.__dict__:
+            self._sockets_folder.cleanup()
+
+
+def restore_delay(changed: Created) -> tuple[str, ...]:
+    """Restore the delay of a lab's own description; sentences about what failed. A lab that is
+    gone needs none."""
+    name = changed.path.removeprefix(DELAY)
+    try:
+        open_lab(name, labs_folder(None)).set_inter_zone_rtt(float(changed.token))
+    except LeadlineError as error:
+        if error.kind is errors.LAB_NOT_FOUND:
+            return ()
+        return (f"the delay of the lab {name!r} was not restored: {error.fact}",)
+    return ()
+
+
+@contextmanager
+def open_clusters(
+    clusters: Sequence[Cluster],
+    *,
+    note: Callable[[str], None],
+    brought_up: Callable[[Lab], None] = lambda lab: None,
+) -> Iterator[Mapping[str, OpenCluster]]:
+    """The clusters of a plan; labs that it describes are up inside the block and down after it.
+
+    Raises LeadlineError: `lab-not-found`, `lab-not-ready`, `lab-failed`.
+    """
+    folder = labs_folder(None)
+    with ExitStack() as stack:
+        found: dict[str, OpenCluster] = {}
+        for cluster in clusters:
+            if isinstance(cluster.lab, LabDescription):
+                lab = bring_up(_lab_name(cluster.name), cluster.lab, folder, note)
+                stack.callback(lab.down)
+                brought_up(lab)
+                found[cluster.name] = OpenCluster(cluster.name, lab.access, lab, temporary=True)
+            elif cluster.lab is not None:
+                lab = open_lab(cluster.lab, folder)
+                found[cluster.name] = OpenCluster(cluster.name, lab.access, lab)
+            else:
+                found[cluster.name] = OpenCluster(cluster.name, access_of(cluster))
+            stack.callback(found[cluster.name].close)
+        yield found
+
+
+def _lab_name(cluster: str) -> str:
+    """A unique name for a lab of one run."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", cluster).strip("-")[:24] or "lab"
+    return f"{stem}-{secrets.token_hex(4)}"
+
+
+def access_of(cluster: Cluster) -> CephAccess:
+    """How to reach a cluster that is not a lab."""
+    assert cluster.ceph_conf is not None
+    return CephAccess(
+        conf=Path(cluster.ceph_conf),
+        name=cluster.id,
+        keyring=Path(cluster.keyring) if cluster.keyring else None,
+    )
+
+
+def used_clusters(plan: Plan) -> tuple[Cluster, ...]:
+    """The clusters of the plan's targets."""
+    used = {target.cluster for target in plan.targets}
+    return tuple(cluster for cluster in plan.clusters if cluster.name in used)

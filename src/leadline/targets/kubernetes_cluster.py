@@ -1,0 +1,159 @@
+"""A Kubernetes cluster of a plan: permissions, the run's namespace, inventory and removal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lightkube import ApiError
+
+from leadline import errors
+from leadline.archive.records import Created
+from leadline.connect.kubernetes.cleanup import Removal
+from leadline.connect.kubernetes.client import (
+    Connection,
+    KubernetesAccess,
+)
+from leadline.connect.kubernetes.objects import dns_label, labels_of, new_token
+from leadline.connect.kubernetes.permissions import NAMESPACE_RULES, Rule, require
+from leadline.connect.kubernetes.pods import USER, PodSecurity, build_namespace
+from leadline.errors import LeadlineError
+from leadline.plan.models import Cluster
+from leadline.plan.target_url import KubernetesCluster
+from leadline.runner.ports import Journal
+
+# A short `ready` of the plan still leaves time for removals: a namespace takes up to ten seconds.
+LEAST_GONE_S = 60.0
+# In the journal of a run: `kubernetes:NAMESPACE` and `kubernetes:NAMESPACE/KIND/NAME`.
+SCHEME = "kubernetes:"
+
+
+def access_of(settings: KubernetesCluster) -> KubernetesAccess:
+    path = Path(settings.kubeconfig) if settings.kubeconfig else None
+    return KubernetesAccess(kubeconfig=path, context=settings.context)
+
+
+class OpenKubernetes:
+    """One Kubernetes cluster, queried when it is first used. `go_on` raises after a request to
+    stop, `hurry` is true after a second one, and `note` gets messages about what is awaited."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: KubernetesCluster,
+        *,
+        go_on: Callable[[], None] = lambda: None,
+        hurry: Callable[[], bool] = lambda: False,
+        note: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.connection = Connection(access_of(settings))
+        self.go_on = go_on
+        self.note = note
+        # The user that may open a raw block device in a pod; the first runner detects it.
+        self.device_user = USER
+        self._hurry = hurry
+        self._checked: set[Rule] = set()
+        self._own: tuple[Created, Journal] | None = None
+        self._targets: set[str] = set()
+        self._security = PodSecurity.RESTRICTED
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of runners; empty before the run has made its own."""
+        if self.settings.namespace:
+            return self.settings.namespace
+        return self._own[0].path.removeprefix(SCHEME) if self._own else ""
+
+    def require(self, rules: tuple[Rule, ...]) -> None:
+        """Raise LeadlineError(`kubernetes-denied`) for a missing permission; each rule is
+        checked once."""
+        needed = rules if self.settings.namespace else (*NAMESPACE_RULES, *rules)
+        new = [rule for rule in needed if rule not in self._checked]
+        require(self.connection, new, self.settings.namespace or "")
+        self._checked.update(new)
+
+    def register_security(self, security: PodSecurity) -> None:
+        """Register the security level of a target's pods, before any target enters.
+
+        The run's namespace serves all targets, so it gets the least strict level.
+        """
+        levels = list(PodSecurity)
+        self._security = max(self._security, security, key=levels.index)
+
+    def enter(self, target: str, run: str, journal: Journal) -> str:
+        """The namespace for a target's objects; the first target creates it."""
+        self._targets.add(target)
+        if self.namespace:
+            return self.namespace
+        token = new_token()
+        name = f"{dns_label(f'leadline-{run}', 54)}-{token[:8]}"
+        created = Created(target="", cluster=self.name, path=SCHEME + name, token=token)
+        journal.note_created(created)
+        self._own = (created, journal)
+        made = build_namespace(name, labels_of(run, token), self._security)
+        try:
+            self.connection.ask("create", "namespaces", lambda client: client.create(made))
+        except ApiError as error:
+            # The answer to an earlier request was lost: the name holds the run's token.
+            if error.status.code != 409:
+                raise
+        return name
+
+    def leave(self, target: str) -> tuple[str, ...]:
+        """Leave the cluster; the last target removes the run's namespace. Sentences about what
+        failed."""
+        self._targets.discard(target)
+        if self._targets or self._own is None:
+            return ()
+        created, journal = self._own
+        problems = self.remove(created)
+        if not problems:
+            journal.note_removed(created)
+            self._own = None
+        return problems
+
+    def remove(self, created: Created) -> tuple[str, ...]:
+        """Remove what the journal names; sentences about what failed."""
+
+        def go_on() -> None:
+            if self._hurry():
+                raise LeadlineError(errors.INTERRUPTED, "stopped while volumes were removed")
+
+        bound_s = max(self.settings.ready_s, LEAST_GONE_S)
+        removal = Removal(connection=self.connection, bound_s=bound_s, go_on=go_on)
+        return remove_created(removal, created)
+
+    def capture(self) -> Mapping[str, bytes]:
+        """The present state of the cluster: raw dumps by file name, without secrets."""
+        from leadline.probes.kubernetes import capture
+
+        return capture(self.connection)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def remove_leftover(cluster: Cluster, created: Created) -> tuple[str, ...]:
+    """Remove what a killed session left in a cluster of its plan."""
+    assert cluster.kubernetes is not None
+    opened = OpenKubernetes(cluster.name, cluster.kubernetes)
+    try:
+        return opened.remove(created)
+    finally:
+        opened.close()
+
+
+def remove_created(removal: Removal, created: Created) -> tuple[str, ...]:
+    """Remove one entry of a run's journal; sentences about what failed."""
+    where, _, rest = created.path.removeprefix(SCHEME).partition("/")
+    kind, _, name = rest.partition("/")
+    try:
+        if not rest:
+            return removal.namespace(where, created.token)
+        if kind == "jobs":
+            return removal.job(where, name, created.token)
+        return removal.machine(where, name, created.token)
+    except LeadlineError as error:
+        return (f"{created.path} could not be removed: {error.fact}",)
