@@ -51,7 +51,7 @@ def test_the_headline_and_what_matters(leadline: Leadline, monkeypatch: pytest.M
     assert "krbd:rxbounce; reads near copies; ext4; default for virtual machines" in out
     assert "6 x 2 TiB of gp3-csi, class ssd, portable" in out
     assert "on, keys in a KMS" in out
-    assert "Ceph: its own answers are not there" in out
+    assert "Ceph: its own dumps are missing" in out
     mayastor = leadline("inventory", "--from-dir", CLUSTERS / "mayastor-2-cores").out
     assert "2 cores (1 and 2), polled without pause" in mayastor
 
