@@ -138,10 +138,7 @@ def compare(
     from leadline.analysis.compare import compare as compared
     from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
     from leadline.analysis.figures import parse_metric
-
-    # DROPPED
     from leadline.metrics import Metric
-    # DROPPED
 
     _check_band(band)
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
@@ -182,8 +179,6 @@ def rank(
     `baseline` is the target that scores 1; `band` is a share. Raises LeadlineError (`usage`,
     `run-not-found`, `nothing-to-rank`).
     """
-    # DROPPED
-    # DROPPED
 
     _check_band(band)
     wanted = (objectives,) if isinstance(objectives, str) else tuple(objectives)
@@ -213,8 +208,6 @@ def scale(
     LeadlineError (`usage`, `run-not-found`, `no-load-curve`, `not-comparable`).
     """
     from leadline.analysis.scaling.study import parse_limit, scaling_study
-    # DROPPED
-    # DROPPED
 
     _check_band(band)
     limit = parse_limit(latency_limit)
@@ -234,7 +227,6 @@ def layers(
     that are named. Raises LeadlineError (`usage`, `run-not-found`, `no-layers`)."""
     from leadline.analysis.layers.study import layer_study
     from leadline.audit.registry import audit
-    # DROPPED
 
     archive = _archive(run)
     study = layer_study(archive, audit(archive), target=target, workload=workload, level=level)

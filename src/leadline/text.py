@@ -35,6 +35,11 @@ def visible_lines(text: str) -> str:
 _PLURALS = {"region": "regions", "osd": "OSDs", "chassis": "chassis", "copy": "copies"}
 
 
+def count_text(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 trial`, `3 trials`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 zone`, `3 zones`, `1 OSD`."""
     if count == 1:

@@ -45,15 +45,15 @@ def test_layers_as_text_markdown_csv_and_json(leadline: Leadline, streams: Run) 
 def test_cells_can_be_chosen(leadline: Leadline, streams: Run) -> None:
     one = leadline("layers", "--target", "zfs-8192", "--workload", "receive", "--format", "json")
     assert [cell["target"] for cell in json.loads(one.out)["cells"]] == ["zfs-8192"]
-    told = refused(leadline("layers", "--level", "qd99"), 2, "usage")
-    assert "qd99" in told
-    assert "leadline show" in told
+    answer = refused(leadline("layers", "--level", "qd99"), 2, "usage")
+    assert "qd99" in answer
+    assert "leadline show" in answer
 
 
 def test_a_run_without_layers_says_so(leadline: Leadline, tmp_path: Path) -> None:
     build(tmp_path / "runs" / "old", {"a": (cell(), [Stored()])})
-    told = refused(leadline("layers", "old"), 2, "no-layers")
-    assert "hint: " in told
+    answer = refused(leadline("layers", "old"), 2, "no-layers")
+    assert "hint: " in answer
 
 
 def test_a_run_on_this_machine_has_layers(quick: Callable[..., Said], leadline: Leadline) -> None:
@@ -123,7 +123,7 @@ def test_no_sum_of_a_busy_openzfs_mirror_with_a_log_is_flagged(
         assert disks["adds_up"] is True
         copies = steps[0, "write"]["reasons"]
         assert copies[0] == "Each byte is written at least 2 times: 1 x mirror of 2, log: 1 x disk."
-        settings = {told["name"]: told["relevance"] for told in one["settings"]}
+        settings = {setting["name"]: setting["relevance"] for setting in one["settings"]}
         assert settings["zfs_dirty_data_max"] == "cannot matter"
     late = {layer["basis"] for layer in cells["ramped"]["layers"][1:]}
     assert late == {"whole trial"}, "the engine began five seconds late, for four"

@@ -133,7 +133,7 @@ def test_a_driver_is_looked_for_on_the_nodes_and_its_capacity_believed(plan: Pla
     said = plan("--class", "odd-absent", "--class", "odd-full", "--volumes", "1Gi")
     assert said.status == 3
     assert "error[class-unsuitable]" in said.err
-    assert "odd-full: its driver publishes room for a volume of 500 MiB at most" in said.err
+    assert "odd-full: its driver publishes capacity for a volume of 500 MiB at most" in said.err
     assert "odd-absent: no node has its CSI driver absent.csi.example.com registered" in said.err
 
 
@@ -178,7 +178,7 @@ def test_the_plan_can_be_run(plan: Plan, leadline: Callable[..., Said], tmp_path
 def test_virtual_machines_without_kubevirt_are_refused(plan: Plan) -> None:
     said = plan("--study", "--vm-image", "registry.example/containerdisks/debian:12")
     assert said.status == 3
-    assert "block: virtual machines were asked for, and the cluster has no KubeVirt" in said.err
+    assert "block: virtual machines were requested, and the cluster has no KubeVirt" in said.err
 
 
 def test_the_study_is_planned_where_kubevirt_is(

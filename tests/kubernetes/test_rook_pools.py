@@ -237,7 +237,7 @@ def test_what_rook_cannot_make_is_reported_in_its_words_and_undone(
     before = set(objects(odf))
     said = pools("create", "rep3", "rep2")
     assert said.status == 4
-    assert "error[kubernetes-failed]: Rook could not make the pool 'rep2'" in said.err
+    assert "error[kubernetes-failed]: Rook could not create the pool 'rep2'" in said.err
     assert "crush rule refused" in said.err
     assert set(objects(odf)) == before, "rep3, which was made, is gone too"
 
@@ -349,7 +349,7 @@ def test_images_that_kubernetes_does_not_know_keep_a_pool_and_rook_says_so(
                 return
 
     with monkeypatch.context() as impatient:
-        impatient.setattr(rook_pools, "polls", until_rook_says_so)
+        impatient.setattr(rook_pools, "poll", until_rook_says_so)
         said = pools("remove", "rep2")
     assert said.status == 4
     assert "DeletionIsBlocked=True: pool rep2 contains images or snapshots" in said.err
@@ -541,7 +541,7 @@ def test_upstream_rook_is_found_too_and_its_racks_are_counted(
             assert said.status == 1, "of three that were named two cannot be had"
             assert told["rep3"]["failure_domain"] == "rack"
             assert told["cephfs-rep3"]["outcome"] == "skipped"
-            assert "never takes one out" in told["cephfs-rep3"]["reason"]
+            assert "never removes one" in told["cephfs-rep3"]["reason"]
             assert told["rep3-enc"]["outcome"] == "skipped"
             too_wide = answer(pools("create", "ec-4-2", "--format", "json"))["ec-4-2"]
             assert too_wide["outcome"] == "skipped"

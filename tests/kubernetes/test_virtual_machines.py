@@ -274,7 +274,7 @@ def test_what_a_killed_run_left_is_cleaned(kubevirt: KubeVirtDouble, tmp_path: P
         ),
         ("block", {"phase": "Failed"}, "runner-failed", ["ended: Failed"]),
         ("stuck", {}, "volume-pending", ["is still pending"]),
-        ("block", {"agent": False}, "runner-failed", ["nothing answers", "guest login:"]),
+        ("block", {"agent": False}, "runner-failed", ["no agent answers", "guest login:"]),
     ],
     ids=["image", "node", "crash", "volume", "agent"],
 )

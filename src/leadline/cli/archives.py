@@ -12,7 +12,7 @@ from leadline import __version__
 from leadline.archive.records import Session
 from leadline.cli.options import echo_line
 from leadline.formats.importer import Refused
-from leadline.report.words import count_text
+from leadline.text import count_text
 
 
 def this_session() -> Session:

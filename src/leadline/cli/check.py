@@ -70,7 +70,7 @@ def describe(plan: Plan) -> str:
         lines.insert(1, "  ".join("-" * width for width in widths))
     else:
         lines = ["nothing at first: what is measured decides what comes next"]
-    from leadline.report.words import count_text
+    from leadline.text import count_text
 
     trials, cells = count_text(len(plan.trials), "trial"), count_text(len(plan.cells), "cell")
     repeats = count_text(plan.repeats, "repeat")

@@ -19,7 +19,6 @@ from leadline.archive.records import Derived, TrialRecord, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Plan
-from leadline.report.words import count_text, filled
 from leadline.runner.events import (
     Event,
     Noted,
@@ -31,7 +30,7 @@ from leadline.runner.events import (
     TrialProgress,
     TrialStarted,
 )
-from leadline.text import visible
+from leadline.text import count_text, visible
 from leadline.units import (
     format_bandwidth,
     format_duration,
@@ -123,6 +122,8 @@ class Sweeps:
         """A line for each level by rising load: its name, throughput as a bar and as a number,
         latency, and how many trials that is of; `…` for what is to come. Empty without a sweep. No
         line is longer than `width`."""
+        from leadline.report.words import filled
+
         levels = self._sweep(cell)
         if not levels:
             return ()

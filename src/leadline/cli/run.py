@@ -26,7 +26,6 @@ from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
-from leadline.report.words import count_text
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
 from leadline.runner.ports import Engines, Job
 from leadline.runner.prepared import (
@@ -40,6 +39,7 @@ from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.targets.ceph_cluster import open_clusters, used_clusters
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.preview import preview_location
+from leadline.text import count_text
 
 if TYPE_CHECKING:
     from leadline.targets.kubernetes_cluster import OpenKubernetes

@@ -339,7 +339,7 @@ def main(arguments: Sequence[str]) -> int:
     if stream.stopped:
         return STOPPED
     commands = (asked["send"], asked["receive"], asked["sync"])
-    ends = [_end(*one) for one in zip(commands, totals["statuses"], strict=True) if one[1]]
+    ends = [_end(*pair) for pair in zip(commands, totals["statuses"], strict=True) if pair[1]]
     if ends:
         # A program that was killed, for instance for lack of memory, prints nothing itself.
         sys.stderr.write(f"{'; '.join(ends)}\n")

@@ -78,11 +78,6 @@ class InterfaceRates:
     sent_bps: float
     link_bps: float | None
 
-    @property
-    def link_share(self) -> float | None:
-        """Of the link's speed, in the direction that had more."""
-        return max(self.received_bps, self.sent_bps) / self.link_bps if self.link_bps else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRates:

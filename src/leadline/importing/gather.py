@@ -14,7 +14,6 @@ from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.importer import Importer, Refused, importers
 from leadline.plan.labels import is_label_word
-from leadline.text import visible
 
 HEAD_BYTES = 64 << 10
 # Limits beyond any real tree of results.
@@ -214,9 +213,8 @@ def label_targets(runs: Sequence[TargetLabels], given: Sequence[GivenLabel]) -> 
         if label.target is None and label.key in names:
             raise LeadlineError(
                 errors.USAGE,
-                f"--label says {visible(label.value)!r} of the target {visible(label.key)!r}, "
-                "which is no KEY=VALUE",
-                hint=f"write it as TARGET=KEY=VALUE, like '{visible(label.key)}=cores=2'; "
+                f"--label says {label.value!r} of the target {label.key!r}, which is no KEY=VALUE",
+                hint=f"write it as TARGET=KEY=VALUE, like '{label.key}=cores=2'; "
                 "nothing was imported",
             )
         found = [
@@ -234,9 +232,8 @@ def label_targets(runs: Sequence[TargetLabels], given: Sequence[GivenLabel]) -> 
 def _otherwise(target: str, key: str, before: str, now: str, who: str) -> LeadlineError:
     return LeadlineError(
         errors.USAGE,
-        f"target {visible(target)!r} has two values of the label {visible(key)!r}: "
-        f"{visible(before)} and {visible(now)}",
-        context=[f"{visible(who)} {visible(key)}={visible(now)}"],
+        f"target {target!r} has two values of the label {key!r}: {before} and {now}",
+        context=[f"{who} {key}={now}"],
         hint="a label is a target's: what differs in it are two targets, with a name each; nothing "
         "was imported",
     )
@@ -244,10 +241,10 @@ def _otherwise(target: str, key: str, before: str, now: str, who: str) -> Leadli
 
 def _unknown(name: str, known: Sequence[str]) -> LeadlineError:
     near = difflib.get_close_matches(name, known, n=1)
-    shown = ", ".join(map(visible, dict.fromkeys(known)))
+    shown = ", ".join(dict.fromkeys(known))
     return LeadlineError(
         errors.USAGE,
-        f"--label names the target {visible(name)!r}, which no file has",
+        f"--label names the target {name!r}, which no file has",
         context=[f"targets: {shown[:500]}"],
-        hint=f"did you mean {visible(near[0])!r}?" if near else "nothing was imported",
+        hint=f"did you mean {near[0]!r}?" if near else "nothing was imported",
     )

@@ -204,7 +204,7 @@ class ClusterDocument(Model):
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         kinds = (self.lab, self.ceph_conf, self.kubernetes)
-        if sum(one is not None for one in kinds) != 1:
+        if sum(kind is not None for kind in kinds) != 1:
             raise ValueError("needs exactly one of lab, ceph_conf and kubernetes")
         if self.ceph_conf is None and (self.keyring or self.id):
             raise ValueError("keyring and id belong to ceph_conf; a lab has its own")

@@ -146,7 +146,7 @@ def _targets(document: PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
 
 def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
     """The plan without some of its targets, listed as left out; other trials keep their order."""
-    gone = {one.target for one in left_out}
+    gone = {target.target for target in left_out}
     kept = [number for number, cell in enumerate(plan.cells) if cell.target not in gone]
     trials = [trial for trial in plan.trials if trial.cell in kept]
     return plan.model_copy(
@@ -154,7 +154,7 @@ def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> model
             "targets": tuple(target for target in plan.targets if target.name not in gone),
             "left_out": (*plan.left_out, *left_out),
             "cells": tuple(plan.cells[number] for number in kept),
-            "follow_ups": tuple(one for one in plan.follow_ups if one.target not in gone),
+            "follow_ups": tuple(item for item in plan.follow_ups if item.target not in gone),
             "trials": tuple(
                 trial.model_copy(
                     update={

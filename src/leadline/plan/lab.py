@@ -167,7 +167,7 @@ def _count(value: object, otherwise: int) -> int:
 def choices(key: str) -> list[str]:
     """The valid values of a key with a fixed set of values."""
     kinds: Mapping[str, type[StrEnum]] = {"topology": Topology, "store": Store, "pools": LabPool}
-    return [one.value for one in kinds[key]]
+    return [choice.value for choice in kinds[key]]
 
 
 def _unsuitable(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

@@ -227,17 +227,18 @@ class Workload(Model):
     def fits_rings(self) -> bool:
         """Whether fio's io_uring keeps to the depths asked for: its rings hold a power of two, and
         it rounds the depth itself up to that (`roundup_pow2` in engines/io_uring.c)."""
-        return all(one.iodepth & (one.iodepth - 1) == 0 for one in self.phases)
+        return all(phase.iodepth & (phase.iodepth - 1) == 0 for phase in self.phases)
 
     @property
     def load(self) -> Load:
         """How much load one trial puts on the target."""
         clients = max(1, self.clients)
-        rates = [one.rate_iops for one in self.phases if one.rate_iops is not None]
+        rates = [phase.rate_iops for phase in self.phases if phase.rate_iops is not None]
         return Load(
             clients=clients,
             neighbours=self.neighbours,
-            in_flight=clients * max((one.iodepth * one.numjobs for one in self.phases), default=1),
+            in_flight=clients
+            * max((phase.iodepth * phase.numjobs for phase in self.phases), default=1),
             offered_iops=clients * max(rates) if rates else None,
         )
 
@@ -274,12 +275,11 @@ class Cluster(Model):
 
 
 class Target(Model):
-    """Where I/O goes, as the plan names it. `cluster` is empty for what is on this machine.
+    """A target of the plan. `cluster` is empty for a target on this machine.
 
-    Where a plan has several clusters, `subject` is what is measured on each (a pool) and `place`
-    the cluster with the condition there (`multi-zone,2ms`); otherwise both are empty. `url` is
-    empty where results were imported without a target. `labels` say what sets
-    it apart, for comparisons by label (`cores: 1`).
+    In a plan with several clusters, `subject` is what is measured on each (a pool) and `place` the
+    cluster with its condition (`multi-zone,2ms`); otherwise both are empty. `url` is empty where
+    results were imported without a target. `labels` are for comparisons by label (`cores: 1`).
     """
 
     name: Name | Annotated[str, Field(min_length=1)]
@@ -400,7 +400,7 @@ class Plan(Model):
         if {trial.cell for trial in self.trials} != set(range(len(self.cells))):
             raise ValueError("the trials are not those of the cells")
         named = {target.name for target in self.targets}
-        if not {one.target for one in (*self.cells, *self.follow_ups)} <= named:
+        if not {item.target for item in (*self.cells, *self.follow_ups)} <= named:
             raise ValueError("a cell is on a target that the plan does not name")
         clusters = {"", *(cluster.name for cluster in self.clusters)}
         if not {target.cluster for target in self.targets} <= clusters:
@@ -413,9 +413,9 @@ class Plan(Model):
     def workloads_on(self, target: str) -> tuple[Workload, ...]:
         """All that may be done on a target, with what follow-ups may add at their largest."""
         largest = (
-            one.largest
-            for one in self.follow_ups
-            if isinstance(one, Density) and one.target == target
+            item.largest
+            for item in self.follow_ups
+            if isinstance(item, Density) and item.target == target
         )
         return (*(cell.workload for cell in self.cells_of(target)), *largest)
 

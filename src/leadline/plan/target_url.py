@@ -438,7 +438,7 @@ class BootImage(_Model):
 
     @model_validator(mode="after")
     def _one(self) -> BootImage:
-        if sum(one is not None for one in (self.container_disk, self.url, self.claim)) != 1:
+        if sum(source is not None for source in (self.container_disk, self.url, self.claim)) != 1:
             raise ValueError("needs exactly one of container_disk, url and claim")
         return self
 

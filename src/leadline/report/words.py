@@ -11,6 +11,7 @@ from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Phase, Recorded, Workload
+from leadline.text import count_text as count_text
 from leadline.text import visible as visible
 from leadline.units import (
     format_bandwidth,
@@ -57,11 +58,6 @@ def share_text(share: float) -> str:
     """Format a share in per cent: `0.4 %`, `12 %`."""
     percent = share * 100
     return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.1f} %"
-
-
-def count_text(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 trial`, `3 trials`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def listed(items: Iterable[str], limit: int = 5) -> str:

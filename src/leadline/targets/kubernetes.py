@@ -443,7 +443,7 @@ class StorageClassTarget(KubernetesTarget):
         self._runners = tuple(found)
 
     def _check_image(self, shell: PodShell) -> None:
-        script = 'for one in "$@"; do command -v "$one" >/dev/null || echo "$one"; done'
+        script = 'for name in "$@"; do command -v "$name" >/dev/null || echo "$name"; done'
         result = run_repeatable(shell, script, *PROGRAMS, bound_s=_SHORT_S)
         if result.status or result.text:
             raise LeadlineError(

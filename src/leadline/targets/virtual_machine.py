@@ -71,10 +71,10 @@ class VirtualMachineTarget(KubernetesTarget):
         require_kubevirt(self.cluster.connection, where)
         if settings.boot.container_disk is None:
             require_imports(self.cluster.connection, where)
-        rules = tuple(one for one in RUN_RULES if one.qualified not in _NO_PODS)
+        rules = tuple(rule for rule in RUN_RULES if rule.qualified not in _NO_PODS)
         imports = settings.boot.container_disk is None
         self.cluster.require(
-            (*rules, *(one for one in VM_RULES if imports or "datavolumes" not in one.resource))
+            (*rules, *(rule for rule in VM_RULES if imports or "datavolumes" not in rule.resource))
         )
         self._volumes.inspect(footprint, asked=VolumeMode.BLOCK)
         # KubeVirt makes the pods of machines, with the privileges that they need.

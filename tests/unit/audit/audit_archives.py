@@ -68,7 +68,7 @@ def cell(
 
 
 def build(folder: Path, cells: Mapping[str, tuple[Cell, list[Stored | None]]]) -> Run:
-    """An archive on disk; None is a trial that the plan lists and nobody ran."""
+    """An archive on disk; None is a planned trial without an attempt."""
     planned: list[Trial] = []
     trials = folder / layout.TRIALS
     trials.mkdir(parents=True)

@@ -41,12 +41,12 @@ def table(folder: Path, *rows: str) -> Run:
     return run
 
 
-def told(folder: Path, *rows: str) -> tuple[Finding, ...]:
+def audited(folder: Path, *rows: str) -> tuple[Finding, ...]:
     return audit(table(folder, *rows))
 
 
 def job(*operations: Operation, whole: bool = True, name: str = "j", **options: str) -> JobResult:
-    """A job whose options are given; without `whole`, nobody knows the others."""
+    """A job whose options are given; without `whole`, the others are unknown."""
     return JobResult(name=name, options=JobOptions(raw=options, whole=whole), operations=operations)
 
 

@@ -18,12 +18,12 @@ from leadline.formats.result import DiskUse, EngineOutput, JobOptions, JobResult
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Workload
 
-TOLD = st.sampled_from([0.0, 5e-324, 1e-9, 1.0, 4096.0, 1e308]) | st.floats(
+NUMBERS = st.sampled_from([0.0, 5e-324, 1e-9, 1.0, 4096.0, 1e308]) | st.floats(
     min_value=0, allow_nan=False, allow_infinity=False
 )
-FIGURE = st.none() | TOLD
+FIGURE = st.none() | NUMBERS
 COUNT = st.none() | st.sampled_from([0, 1, 2**63 - 1]) | st.integers(0, 2**63 - 1)
-QUANTILES = st.dictionaries(st.sampled_from([0.01, 0.5, 0.99]), TOLD)
+QUANTILES = st.dictionaries(st.sampled_from([0.01, 0.5, 0.99]), NUMBERS)
 LATENCY = st.none() | st.builds(
     Latency, min_s=FIGURE, max_s=FIGURE, mean_s=FIGURE, count=COUNT, percentiles=QUANTILES
 )
@@ -60,8 +60,8 @@ JOB = st.builds(
     name=st.sampled_from(["a", "b", ""]),
     group=st.integers(0, 2),
     options=st.builds(JobOptions, raw=OPTIONS, whole=st.booleans()),
-    job_runtime_s=TOLD,
-    elapsed_s=TOLD,
+    job_runtime_s=NUMBERS,
+    elapsed_s=NUMBERS,
     user_cpu=FIGURE,
     system_cpu=FIGURE,
     depth_levels=st.dictionaries(

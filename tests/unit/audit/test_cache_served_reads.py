@@ -50,7 +50,7 @@ def test_cache_served_reads_fires_on_a_median_of_memory(
 
 
 def test_cache_served_reads_fires_without_a_drop(judge: Judge) -> None:
-    """fio's own drop at the start may have worked: nobody looked."""
+    """fio's own drop at the start may have worked: it was not checked."""
     stored = Stored("buffered-reread", edit=without_disks, record={"cache_drop": None})
     (found,) = of("cache-served-reads", judge(stored))
     assert found.severity is Severity.WARNING

@@ -53,7 +53,7 @@ def status(
 
 
 def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[RuleFinding]:
-    """Doubts of a watch that saw these statuses, or missed them for the reason given."""
+    """Findings of a watch that saw these statuses, or missed them for the reason given."""
     lines = [
         {"at": "2026-11-21T06:00:00Z", "elapsed_s": number * period_s}
         | ({"error": one} if isinstance(one, str) else {"status": one})
@@ -69,8 +69,8 @@ def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[RuleFindi
 def test_cluster_not_healthy_fires_on_an_osd_killed_and_started_again() -> None:
     (finding,) = recorded("osd-killed")
     assert finding.severity is Severity.WARNING
-    for told in ("OSD_DOWN (6-10 s)", "PGs not active 14 of 64 (8 s)", "OSDs up 5 -> 4 -> 5"):
-        assert told in finding.message
+    for part in ("OSD_DOWN (6-10 s)", "PGs not active 14 of 64 (8 s)", "OSDs up 5 -> 4 -> 5"):
+        assert part in finding.message
     assert finding.evidence["affected_s"] == pytest.approx(17.0, abs=0.1)
     assert finding.evidence["unavailable_s"] == 0
     assert finding.evidence["osds_down_max"] == 1
@@ -86,7 +86,7 @@ def test_pgs_below_min_size() -> None:
     assert finding.evidence["unavailable_s"] == pytest.approx(5.0, abs=0.1)
 
 
-def test_a_deep_scrub_tells_its_share() -> None:
+def test_a_deep_scrub_shows_its_share() -> None:
     (finding,) = recorded("deep-scrub")
     assert finding.severity is Severity.WARNING
     assert finding.evidence["pgs_deep_scrubbing_max"] == 3
@@ -133,7 +133,7 @@ def test_silent_where_no_cluster_was_watched(tmp_path: Path) -> None:
     assert archived(tmp_path, None) == []
 
 
-def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_record_is_reported(tmp_path: Path) -> None:
     (finding,) = archived(tmp_path, b'{"at": "2026')
     assert finding.severity is Severity.INFO
     assert "line 1" in finding.message
@@ -209,8 +209,8 @@ def test_osds_and_quorum_that_change() -> None:
     fewer = status(num_up_osds=5, num_in_osds=5)
     fewer["quorum"] = []
     (finding,) = judged(status(), fewer, fewer)
-    for told in ("OSDs up 6 -> 5", "OSDs in 6 -> 5", "monitors in quorum 1 -> 0"):
-        assert told in finding.message
+    for part in ("OSDs up 6 -> 5", "OSDs in 6 -> 5", "monitors in quorum 1 -> 0"):
+        assert part in finding.message
 
 
 def test_an_osd_that_flapped_between_two_samples() -> None:
@@ -259,7 +259,7 @@ def test_checks_that_touch_performance(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["OSD_FULL", "POOL_FULL", "OBJECT_UNFOUND", "PG_DAMAGED"])
-def test_checks_that_tell_of_unavailable_data(code: str) -> None:
+def test_checks_for_unavailable_data(code: str) -> None:
     (finding,) = judged(status(), status(checks={code: "it"}))
     assert finding.severity is Severity.ERROR
 
@@ -302,7 +302,7 @@ def test_a_watch_without_any_answer() -> None:
     assert finding.evidence["unobserved_s"] == 2.0
 
 
-def test_the_page_tells_of_every_check_what_the_rule_makes_of_it() -> None:
+def test_the_page_lists_the_effect_of_every_check() -> None:
     counts = {
         Weight.UNAVAILABLE: "error",
         Weight.PASSING: "error from",
@@ -311,16 +311,16 @@ def test_the_page_tells_of_every_check_what_the_rule_makes_of_it() -> None:
         Weight.BLIND: "info",
         Weight.BENIGN: "nothing",
     }
-    told: dict[str, str] = {}
+    effects: dict[str, str] = {}
     for row in page(CODE).splitlines():
         cells = [part.strip() for part in row.strip("|").split("|")]
         if row.startswith("|") and len(cells) == 3:
             for code in re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b", cells[0]):
-                told.setdefault(code, cells[1])
-    assert set(CHECKS) - set(told) == set()
+                effects.setdefault(code, cells[1])
+    assert set(CHECKS) - set(effects) == set()
     # OSD_HOST_DOWN stands for a pattern.
-    assert set(told) - set(CHECKS) == {"OSD_HOST_DOWN", "HEALTH_ERR", "HEALTH_WARN"}
+    assert set(effects) - set(CHECKS) == {"OSD_HOST_DOWN", "HEALTH_ERR", "HEALTH_WARN"}
     for code, weight in CHECKS.items():
         # Its flags that stop I/O stand in a row of their own, above.
         expected = "error" if code == "OSDMAP_FLAGS" else counts[weight]
-        assert told[code].startswith(expected), code
+        assert effects[code].startswith(expected), code

@@ -235,4 +235,4 @@ def test_a_dataset_that_compresses_makes_it_sure(
 
 def test_incompressible_buffers_on_a_dataset_that_compresses_are_fine() -> None:
     assert not compressible(evidence(zfs("lz4"), (), op=Op.WRITE, rw="write"))
-    assert compressing_layer(zfs("-")) is None, "a pool too old to tell"
+    assert compressing_layer(zfs("-")) is None, "a pool too old to report it"

@@ -53,9 +53,9 @@ def test_sections_of_a_job_file_are_named_like_their_measurements(tmp_path: Path
     own = cell("own", job_file=True)
     run = build(tmp_path / "run", {"a": (own, [Stored("good-phases"), Stored("good-phases")])})
     measured = {row.workload for row in run.measurements()}
-    told = {finding.workload for finding in audit(run) if finding.op is not None}
-    assert told <= measured | {"own"}
-    assert told & measured
+    workloads = {finding.workload for finding in audit(run) if finding.op is not None}
+    assert workloads <= measured | {"own"}
+    assert workloads & measured
 
 
 def test_evidence_is_numbers_and_messages_are_sentences(judge: Judge) -> None:

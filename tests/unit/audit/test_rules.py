@@ -71,7 +71,7 @@ def test_truncated_result_fires_on_cut_json(judge: Judge) -> None:
     assert [finding.code for finding in found] == ["truncated-result"]
 
 
-def test_truncated_result_fires_when_fio_was_told_to_stop(judge: Judge) -> None:
+def test_truncated_result_fires_after_a_signal(judge: Judge) -> None:
     found = judge(Stored("sigterm"), of=cell(runtime_s=30))
     assert [finding.code for finding in found] == ["truncated-result"]
 
@@ -104,7 +104,7 @@ def test_engine_error_fires_on_a_hang_and_says_how_it_was_stopped(judge: Judge) 
     assert "18.2 s with SIGINT and SIGKILL" in found.message
 
 
-def test_engine_error_fires_on_failure_with_the_problem_told(judge: Judge) -> None:
+def test_engine_error_fires_on_failure_with_its_problem(judge: Judge) -> None:
     problem = Problem(code="target-full", fact="fio failed: No space left on device")
     (found,) = judge(Stored(record={"status": TrialStatus.FAILED, "problem": problem}))
     assert found.code == "engine-error"

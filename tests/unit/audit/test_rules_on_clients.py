@@ -76,7 +76,7 @@ SILENT = replace(SILENT, operations=(replace(SILENT.operations[0], iops=None),))
         pytest.param([*three(99, 99, 99)[:2], client("c", 9, iodepth="1")], id="another job"),
         pytest.param([client(*one, rate_iops="9") for one in RATES], id="offered"),
         pytest.param([replace(one, host="") for one in three(99, 99, 9)], id="no clients"),
-        pytest.param([*three(99, 99, 9), SILENT], id="one tells nothing"),
+        pytest.param([*three(99, 99, 9), SILENT], id="one has no figures"),
     ],
 )
 def test_client_straggles_is_silent(clients: list[JobResult]) -> None:

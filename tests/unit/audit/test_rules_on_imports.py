@@ -14,7 +14,7 @@ from leadline.findings import Severity
 from leadline.formats.result import JobResult, Latency, Note, NoteKind, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Workload
-from tests.unit.audit.published import done, imported, job, of, output, row, told
+from tests.unit.audit.published import audited, done, imported, job, of, output, row
 
 # --- the published tables ------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ def test_the_reference_tables_audit_as_their_readme_says(tmp_path: Path, shared:
         clusters = dict.fromkeys(row.split(",")[0] for row in rows)
         for cluster in clusters:
             mine = [row for row in rows if row.startswith(f"{cluster},")]
-            findings = told(tmp_path / f"{name}-{cluster}", *mine)
+            findings = audited(tmp_path / f"{name}-{cluster}", *mine)
             found += [(name, one) for one in findings if one.severity is not Severity.INFO]
     assert {name for name, _ in found} == {"openebs-and-rook-fio"}
     queue = of("queue-depth-not-reached", [one for _, one in found])
@@ -48,8 +48,8 @@ def test_the_reference_tables_audit_as_their_readme_says(tmp_path: Path, shared:
 ONE_PER_JOB = {"numjobs": 16, "iodepth": 32, "iops": 32000, "lat_mean_ms": 0.5, "runtime_s": 30}
 
 
-def test_queue_depth_not_reached_fires_without_an_engine_told(tmp_path: Path) -> None:
-    (found,) = of("queue-depth-not-reached", told(tmp_path, row(**ONE_PER_JOB)))
+def test_queue_depth_not_reached_fires_without_a_known_engine(tmp_path: Path) -> None:
+    (found,) = of("queue-depth-not-reached", audited(tmp_path, row(**ONE_PER_JOB)))
     assert found.severity is Severity.ERROR
     assert found.evidence["in_flight"] == pytest.approx(16.0)
     assert found.evidence["asked"] == 512
@@ -58,7 +58,7 @@ def test_queue_depth_not_reached_fires_without_an_engine_told(tmp_path: Path) ->
 
 def test_queue_depth_not_reached_fires_as_a_warning_at_another_depth(tmp_path: Path) -> None:
     figures = {**ONE_PER_JOB, "lat_mean_ms": 4.0}
-    (found,) = of("queue-depth-not-reached", told(tmp_path, row(**figures)))
+    (found,) = of("queue-depth-not-reached", audited(tmp_path, row(**figures)))
     assert found.severity is Severity.WARNING
     assert found.evidence["in_flight"] == pytest.approx(128.0)
 
@@ -71,7 +71,7 @@ def test_queue_depth_not_reached_fires_on_fewer_ios_than_the_queue_holds() -> No
 
 
 def test_queue_depth_not_reached_fires_on_the_depths_that_fio_saw() -> None:
-    """No latency (gtod_reduce), the jobs hidden: the depths at submission tell."""
+    """No latency (gtod_reduce), the jobs hidden: the depths at submission are used."""
     made = job(done(), rw="randread", ioengine="psync", iodepth="64", gtod_reduce="1")
     made = replace(made, depth_levels={"1": 1.0, "2": 0.0})
     (found,) = of("queue-depth-not-reached", audit_output(output(made)))
@@ -93,7 +93,7 @@ def test_queue_depth_not_reached_fires_on_the_depths_that_fio_saw() -> None:
 def test_queue_depth_not_reached_is_silent_on_tables(
     tmp_path: Path, figures: dict[str, object]
 ) -> None:
-    assert not of("queue-depth-not-reached", told(tmp_path, row(**{**ONE_PER_JOB, **figures})))
+    assert not of("queue-depth-not-reached", audited(tmp_path, row(**{**ONE_PER_JOB, **figures})))
 
 
 @pytest.mark.parametrize(
@@ -148,25 +148,25 @@ def test_queue_depth_not_reached_is_silent_on_jobs_that_ended_apart() -> None:
 def test_queue_depth_not_reached_is_silent_on_half_of_a_mix(tmp_path: Path) -> None:
     """Only the reads of a mix are published: the writes had their share of the queue."""
     half = row(pattern="randrw", numjobs=1, iodepth=32, iops=7000, lat_mean_ms=2)
-    assert not of("queue-depth-not-reached", told(tmp_path, half))
+    assert not of("queue-depth-not-reached", audited(tmp_path, half))
 
 
 def test_latency_inconsistent_fires_on_a_table(tmp_path: Path) -> None:
     figures = {**ONE_PER_JOB, "iodepth": 1, "lat_mean_ms": 0.83}
-    (found,) = of("latency-inconsistent", told(tmp_path, row(**figures)))
+    (found,) = of("latency-inconsistent", audited(tmp_path, row(**figures)))
     assert found.evidence["ratio"] == pytest.approx(1.66)
 
 
-def test_latency_inconsistent_is_silent_within_the_digits_told(tmp_path: Path) -> None:
+def test_latency_inconsistent_is_silent_within_the_printed_digits(tmp_path: Path) -> None:
     """0.009 ms may be 0.0085: 16 jobs, and 17.1 by the figures as they stand."""
     figures = {"numjobs": 16, "iodepth": 1, "iops": 1_900_000, "lat_mean_ms": 0.009}
-    assert not of("latency-inconsistent", told(tmp_path, row(**figures)))
+    assert not of("latency-inconsistent", audited(tmp_path, row(**figures)))
 
 
-def test_latency_not_measured_is_silent_where_none_is_told(tmp_path: Path) -> None:
+def test_latency_not_measured_is_silent_without_a_latency(tmp_path: Path) -> None:
     made = job(done(), whole=False, rw="randread")
     assert not of("latency-not-measured", audit_output(output(made)))
-    assert not of("latency-not-measured", told(tmp_path, row(iops=1086.6)))
+    assert not of("latency-not-measured", audited(tmp_path, row(iops=1086.6)))
 
 
 def test_short_runtime_fires_on_an_interrupted_job() -> None:
@@ -231,7 +231,7 @@ def test_inconsistent_figures_fires_on_percentiles(latency: Latency, fault: str)
 def test_inconsistent_figures_fires_on_rates_in_other_units(tmp_path: Path) -> None:
     """2,262 MB/s typed in for MiB/s."""
     wrong = row(pattern="read", block_size="1M", iops=2157, bw_mib_s=2262)
-    (found,) = of("inconsistent-figures", told(tmp_path, wrong))
+    (found,) = of("inconsistent-figures", audited(tmp_path, wrong))
     assert "2157 IOPS of 1048576 bytes are 2157 MiB/s, not 2262" in found.message
 
 
@@ -242,13 +242,13 @@ def test_inconsistent_figures_fires_on_rates_in_other_units(tmp_path: Path) -> N
 def test_inconsistent_figures_is_silent_on_rounding(
     tmp_path: Path, block_size: str, iops: float, bandwidth: float
 ) -> None:
-    told_so = row(block_size=block_size, iops=iops, bw_mib_s=bandwidth, runtime_s=30)
-    assert not of("inconsistent-figures", told(tmp_path, told_so))
+    repeated = row(block_size=block_size, iops=iops, bw_mib_s=bandwidth, runtime_s=30)
+    assert not of("inconsistent-figures", audited(tmp_path, repeated))
 
 
 def test_bimodal_latency_fires_on_printed_percentiles(tmp_path: Path) -> None:
     far = row(iops=1369, lat_mean_ms=2.92, lat_p50_ms=0.16, lat_p99_ms=129.5, runtime_s=30)
-    (found,) = of("bimodal-latency", told(tmp_path, far))
+    (found,) = of("bimodal-latency", audited(tmp_path, far))
     assert found.evidence["slow_share"] == pytest.approx(0.01)
 
 
@@ -272,19 +272,19 @@ def test_too_few_samples_fires_on_printed_percentiles_of_counted_ios() -> None:
     assert "p99, which is not shown" in found.message
 
 
-def test_too_few_samples_is_silent_on_percentiles_that_nobody_told() -> None:
+def test_too_few_samples_is_silent_on_missing_percentiles() -> None:
     (rule,) = (rule for rule in RULES if rule.code == "too-few-samples")
     assert not rule.findings(cell_of(few({}), few({0.5: 1e-3})))
 
 
 def test_unstable_repeats_fires_on_bandwidths_alone(tmp_path: Path) -> None:
     rows = [row(workload="seq", bw_mib_s=rate) for rate in (1000, 1020, 1300)]
-    (found,) = of("unstable-repeats", told(tmp_path, *rows))
+    (found,) = of("unstable-repeats", audited(tmp_path, *rows))
     assert found.evidence["median_bandwidth_bps"] == 1020 * 2**20
     assert "MiB/s" in found.message
 
 
-# --- what ran beside what ------------------------------------------------------------------------
+# --- concurrent jobs ------------------------------------------------------------------------------
 
 
 def section(name: str, group: int = 0, elapsed_s: float = 62.0) -> JobResult:
@@ -304,7 +304,7 @@ def test_concurrent_jobs_fires_only_for_the_group_that_ran_together() -> None:
         [section("a", 0, 122.0), section("b", 1, 122.0)],
         [section("a"), section("a")],  # processes of one job
         [replace(section("a"), host=host) for host in ("x", "y", "z")],
-        [section("a", elapsed_s=0.0), section("b", elapsed_s=0.0)],  # nobody tells the time
+        [section("a", elapsed_s=0.0), section("b", elapsed_s=0.0)],  # the time is unknown
     ],
 )
 def test_concurrent_jobs_is_silent(jobs: list[JobResult]) -> None:
@@ -332,12 +332,12 @@ def test_capped_by_limit_fires_on_an_imported_run(
         row("nfs", op, workload=f"w{number}", block_size=block, iops=iops)
         for number, (block, iops, op) in enumerate(rates)
     ]
-    found = of("capped-by-limit", told(tmp_path, *rows))
+    found = of("capped-by-limit", audited(tmp_path, *rows))
     assert len(found) == limits
 
 
 def test_unwritten_reads_is_silent_on_imports(tmp_path: Path) -> None:
-    assert not of("unwritten-reads", told(tmp_path, row(iops=1000)))
+    assert not of("unwritten-reads", audited(tmp_path, row(iops=1000)))
 
 
 def test_empty_result_fires_on_an_empty_import_and_names_its_source(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def submitting(share: float, **more: object) -> JobResult:
     )
     options = {"rw": "randread", "iodepth": "8", "ioengine": "libaio", "direct": "1"}
     given = {key: str(value) for key, value in more.items() if key in ("direct", "ioengine")}
-    told = job(read, **(options | given))
-    return replace(told, user_cpu=float(more.get("cpu", 0.02)), system_cpu=0.0)  # type: ignore[arg-type]
+    result = job(read, **(options | given))
+    return replace(result, user_cpu=float(more.get("cpu", 0.02)), system_cpu=0.0)  # type: ignore[arg-type]
 
 
 def test_a_submission_that_waits_is_a_queue_of_one() -> None:
@@ -92,13 +92,13 @@ def test_files_that_fio_lays_out_are_written(judge: Judge) -> None:
     assert not of("unwritten-reads", judge(extent("ext4")))
 
 
-def test_a_device_that_nobody_wrote_is_unwritten(judge: Judge) -> None:
+def test_a_device_without_writes_is_unwritten(judge: Judge) -> None:
     unwritten = Extent(span_bytes=64 << 20, written_bytes=0, allocated_bytes=None)
     (found,) = of("unwritten-reads", judge(Stored(record={"extent": unwritten})))
     assert found.severity is Severity.ERROR
 
 
-def test_a_summary_without_latencies_is_told_of_only_where_they_were_switched_off() -> None:
+def test_a_summary_without_latencies_is_reported_only_if_they_were_disabled() -> None:
     silent = job(done(), whole=False, rw="randread")
     assert not of("latency-not-measured", audit_output(output(silent)))
     switched = job(done(), whole=False, rw="randread", gtod_reduce="1")

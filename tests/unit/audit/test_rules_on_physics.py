@@ -13,7 +13,7 @@ from leadline.audit.registry import audit_output
 from leadline.findings import Severity
 from leadline.formats.result import DiskUse, JobResult, Latency
 from leadline.metrics import Op
-from tests.unit.audit.published import ask, done, job, of, output, row, told
+from tests.unit.audit.published import ask, audited, done, job, of, output, row
 
 # --- caches and ceilings -------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ FAST = {0.5: 2e-6, 0.99: 1e-4}
 
 @pytest.mark.parametrize("target", ["ceph-rbd", "rook-cephfs", "mayastor-3", "longhorn", "nfs4"])
 def test_cache_served_reads_fires_on_networked_storage(tmp_path: Path, target: str) -> None:
-    (found,) = of("cache-served-reads", told(tmp_path, row(target, iops=1000, lat_p50_ms=0.012)))
+    (found,) = of("cache-served-reads", audited(tmp_path, row(target, iops=1000, lat_p50_ms=0.012)))
     assert found.severity is Severity.ERROR
     assert "the target's name contains" in found.message
 
@@ -33,17 +33,17 @@ def test_cache_served_reads_fires_on_networked_storage(tmp_path: Path, target: s
 def test_cache_served_reads_is_silent_on_names_of_local_storage(
     tmp_path: Path, target: str
 ) -> None:
-    assert not of("cache-served-reads", told(tmp_path, row(target, iops=1000, lat_p50_ms=0.012)))
+    assert not of("cache-served-reads", audited(tmp_path, row(target, iops=1000, lat_p50_ms=0.012)))
 
 
 def test_cache_served_reads_is_silent_on_a_median_rounded_to_few_digits(tmp_path: Path) -> None:
     """0.01 ms may be 0.019."""
-    assert not of("cache-served-reads", told(tmp_path, row("ceph", iops=1000, lat_p50_ms=0.01)))
+    assert not of("cache-served-reads", audited(tmp_path, row("ceph", iops=1000, lat_p50_ms=0.01)))
 
 
 def test_cache_served_reads_warns_where_it_may_be_read_ahead(tmp_path: Path) -> None:
     sequential = row("ceph-rbd", pattern="read", iops=1000, lat_p50_ms=0.012)
-    (found,) = of("cache-served-reads", told(tmp_path, sequential))
+    (found,) = of("cache-served-reads", audited(tmp_path, sequential))
     assert found.severity is Severity.WARNING
 
 
@@ -105,7 +105,7 @@ def test_cache_served_reads_fires_on_a_file_that_memory_held_whole(tmp_path: Pat
     cached = {**held, "iops": 400000, "lat_mean_ms": 0.0095, "lat_p50_ms": 0.0019}
     again = {**held, "iops": 6906, "bw_mib_s": 6906, "lat_mean_ms": 0.58, "lat_p50_ms": 0.18}
     sequential = {"pattern": "read", "block_size": "1M", "workload": "seq"}
-    findings = told(
+    findings = audited(
         tmp_path,
         row("ceph-rbd", **cached),
         row("ceph-rbd", **again, **sequential),
@@ -166,8 +166,8 @@ def mix(
     ]
 
 
-def test_phases_summed_fires_on_a_share_that_nobody_asks_for(tmp_path: Path) -> None:
-    (found,) = of("phases-summed", told(tmp_path, *mix(55841, 7515, 63356)))
+def test_phases_summed_fires_on_an_unusual_share(tmp_path: Path) -> None:
+    (found,) = of("phases-summed", audited(tmp_path, *mix(55841, 7515, 63356)))
     assert (found.severity, found.op) == (Severity.ERROR, Op.TOTAL)
     assert found.evidence["read_share"] == pytest.approx(0.8814, abs=1e-4)
 
@@ -194,7 +194,7 @@ def test_phases_summed_fires_where_other_targets_show_it(tmp_path: Path) -> None
         *mix(54434, 3892, 58326, target="b"),
         *mix(40000, 10000, 50000, target="c"),
     ]
-    found = of("phases-summed", told(tmp_path, *rows))
+    found = of("phases-summed", audited(tmp_path, *rows))
     assert {one.target for one in found} == {"a", "b", "c"}
 
 
@@ -209,7 +209,7 @@ def test_phases_summed_fires_where_other_targets_show_it(tmp_path: Path) -> None
 def test_phases_summed_is_silent_on_mixes_and_on_what_is_no_sum(
     tmp_path: Path, read: float, write: float, total: float
 ) -> None:
-    assert not of("phases-summed", told(tmp_path, *mix(read, write, total)))
+    assert not of("phases-summed", audited(tmp_path, *mix(read, write, total)))
 
 
 def test_phases_summed_is_silent_on_a_share_that_was_asked_for() -> None:
@@ -226,7 +226,7 @@ def test_phases_summed_is_silent_on_a_share_that_was_asked_for() -> None:
         (4.4, 379.6, 192.0, True),
         (4.4, 379.6, 48.9, True),  # weighted by 55,841 and 7,515 IOPS
         (4.4, 379.6, 350.0, False),
-        (6.0, 6.1, 6.05, False),  # too near each other to tell
+        (6.0, 6.1, 6.05, False),  # too near each other
         (4.4, 379.6, "", False),
     ],
 )
@@ -241,6 +241,6 @@ def test_averaged_percentiles_fires_on_a_mean_and_is_silent_on_others(
             ("total", 63356, total),
         )
     ]
-    found = of("averaged-percentiles", told(tmp_path, *rows))
+    found = of("averaged-percentiles", audited(tmp_path, *rows))
     assert bool(found) is fires
     assert all(one.latency_only and one.op is Op.TOTAL for one in found)

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
         (0.5, 8.0, 9.0, False),  # the pipe worked hard, and the receiver was slower
         (8.0, 0.5, 9.0, False),  # nearly all of it was the receiver's end
         (0.5, 1.0, 2.0, False),  # it was no work of the pipe's, but waiting for a processor
-        (None, 1.0, 9.0, False),  # an earlier archive does not tell
+        (None, 1.0, 9.0, False),  # unknown in an earlier archive
     ],
 )
 def test_client_saturated_fires_on_a_pipe_that_held_a_stream_back(

@@ -36,10 +36,10 @@ def judged(
     folder: Path,
     content: bytes | None,
     lab: str | LabDescription | None = None,
-    told: LabDescription | None = None,
+    description: LabDescription | None = None,
 ) -> list[Finding]:
-    """Findings on a trial with that record, on a cluster that is `lab`; `told` is what a lab that
-    was there before says of itself in the inventory."""
+    """Findings on a trial with that record, on a cluster that is `lab`; `description` is that of an
+    existing lab in the inventory."""
     run = build(folder / "run", {"a": (cell(), [Stored()])})
     if content is not None:
         (run.trial_folders[0] / layout.RESOURCES).write_bytes(content)
@@ -49,10 +49,10 @@ def judged(
         clusters = (Cluster(name="c", lab=lab),)
         changed = plan.model_copy(update={"targets": (target,), "clusters": clusters})
         (run.path / layout.PLAN).write_bytes(layout.encode(changed))
-    if told is not None:
+    if description is not None:
         dumps = run.path / layout.system_folder("001", "start", 0)
         dumps.mkdir(parents=True)
-        document = {"name": "mine", "description": told.model_dump(mode="json")}
+        document = {"name": "mine", "description": description.model_dump(mode="json")}
         (dumps / "lab.json").write_text(json.dumps(document))
     return [finding for finding in audit(Run(run.path)) if finding.code == CODE]
 
@@ -81,7 +81,7 @@ def test_throttled_system_is_silent_without_counters_and_without_a_quota(tmp_pat
     assert judged(tmp_path, None, lab=LabDescription()) == []
 
 
-def test_a_quota_that_nobody_told_of_is_a_warning_for_throughput(tmp_path: Path) -> None:
+def test_a_quota_without_a_description_is_a_warning_for_throughput(tmp_path: Path) -> None:
     _, throughput = judged(tmp_path, log("quota-q1"))
     assert throughput.severity is Severity.WARNING
 
@@ -112,12 +112,12 @@ def test_how_often_is_often(of_hundred: int, severity: Severity | None, tmp_path
 def test_a_budget_without_counters_is_a_warning_for_latency(
     content: bytes | None, tmp_path: Path
 ) -> None:
-    (found,) = judged(tmp_path, content, lab="mine", told=BOUNDED)
+    (found,) = judged(tmp_path, content, lab="mine", description=BOUNDED)
     assert (found.severity, found.latency_only) == (Severity.WARNING, True)
     assert "a quota of 0.15 cores" in found.message
     assert ("line 1" in found.message) == (content is not None)
 
 
-def test_a_lab_that_was_there_before_tells_its_budget_in_the_inventory(tmp_path: Path) -> None:
-    _, throughput = judged(tmp_path, log("quota-q1"), lab="mine", told=BOUNDED)
+def test_an_existing_lab_has_its_budget_in_the_inventory(tmp_path: Path) -> None:
+    _, throughput = judged(tmp_path, log("quota-q1"), lab="mine", description=BOUNDED)
     assert throughput.severity is Severity.INFO

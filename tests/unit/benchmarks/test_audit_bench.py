@@ -43,7 +43,7 @@ def test_what_is_labelled_and_said_is_found() -> None:
     assert faults(verdicts, ()) == ()
 
 
-def test_what_is_labelled_and_not_said_is_missed_with_the_labels_reason() -> None:
+def test_a_labelled_finding_that_is_absent_is_missed_with_the_reason_of_the_label() -> None:
     verdicts = judge(subject(label("not-steady")), [])
     (fault,) = faults(verdicts, ())
     assert (fault.kind, fault.code, fault.reason) == (MISS, "not-steady", "by hand")
@@ -133,7 +133,7 @@ def test_a_recorded_run_is_judged_by_the_command_line(tmp_path: Path) -> None:
     assert faults(judge(one, accusations(one.paths)), ()) == ()
 
 
-def test_a_file_that_nobody_takes_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear all,\n")
     assert [one.code for one in accusations([path])] == ["refused"]

@@ -108,7 +108,7 @@ def test_what_a_line_leaves_out_is_as_in_the_line_before() -> None:
     # What did nothing is unknown as zero.
     assert set(rates.disks) == {"sdb"}
     assert rates.interfaces["eth0"].received_bps == 500
-    assert rates.interfaces["eth0"].link_share == 0.5
+    assert rates.interfaces["eth0"].link_bps == 1000
 
 
 def test_the_machines_own_clock_counts() -> None:

@@ -195,7 +195,7 @@ def _missed_zfs(answers: Sequence[ZfsAnswer | MissedZfs]) -> tuple[Fact, ...]:
 
 def _kstat_growth(first: str, last: str) -> dict[str, int]:
     """Growth of the counters of a kstat that did not shrink. Raises FormatError."""
-    before, after = parse_kstat(first).values, parse_kstat(last).values
+    before, after = parse_kstat(first), parse_kstat(last)
     return {
         key: value - earlier
         for key, value in after.items()

@@ -1,4 +1,4 @@
-"""JSON output of `rados bench --format json`: what was done in all, and in each second.
+"""JSON output of `rados bench --format json`: totals, and I/Os of each second.
 
 Every number is a JSON string. Total, not trusting: the figures that the tool gives twice must
 agree, else FormatError. `stddev_iops`, `min_bandwidth` and `max_bandwidth` are never used: the
@@ -70,7 +70,7 @@ class Pass:
 
 
 def read_rados_bench(folder: Path) -> EngineOutput:
-    """What `rados bench` left in a trial's folder. Raises FormatError."""
+    """Read the output of `rados bench` in the folder of a trial. Raises FormatError."""
     request = read_bench_request(folder, TOOL)
     jobs: list[JobResult] = []
     before_s = 0.0
@@ -81,7 +81,7 @@ def read_rados_bench(folder: Path) -> EngineOutput:
 
 
 def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
-    """IOPS of each second and operation. Raises FormatError."""
+    """Read IOPS of each second and operation. Raises FormatError."""
     series: dict[Op, tuple[Window, ...]] = {}
     for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
         series[phase.pattern.ops[0]] = rados_bench_windows([pass_.progress for pass_ in passes])
@@ -89,7 +89,7 @@ def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
 
 
 def rados_bench_windows(passes: Sequence[Progress]) -> tuple[Window, ...]:
-    """IOPS of each whole second, the passes one behind the other.
+    """Compute IOPS of each whole second, one pass after the other.
 
     I/Os between two reported points (the seconds and the end of a pass) are spread evenly: of a
     pass shorter than a second only the total is known.
@@ -118,7 +118,8 @@ def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]
 
 
 def _checked(pass_: Pass, phase: Phase) -> Pass:
-    """The pass, if it is of the phase: another block size or direction is another trial's."""
+    """Return the pass. Raises FormatError if its direction, block size or depth is not that of the
+    phase."""
     if phase.pattern.ops != (pass_.op,):
         raise FormatError(
             "unreadable-result", f"{phase.pattern.value} was asked and {pass_.op.value}s were done"
@@ -136,8 +137,8 @@ def _checked(pass_: Pass, phase: Phase) -> Pass:
 
 
 def parse_pass(content: bytes) -> Pass:
-    """One invocation's output, with or without the line `hints = 1` before it. Raises FormatError,
-    also where figures that the tool gives twice do not agree."""
+    """Parse the output of one invocation, with or without a line `hints = 1`. Raises FormatError,
+    also where two values of one quantity disagree."""
     if not content.strip():
         raise FormatError("empty-result", f"the output of {TOOL} is empty")
     one = read_pass(json_document(content))
@@ -158,14 +159,14 @@ def parse_pass(content: bytes) -> Pass:
 
 
 def _rate(ios: int, ran_s: float) -> tuple[float, float]:
-    """I/Os per second, and how far a figure that the tool printed may be off."""
+    """Compute I/Os per second, and the tolerance for a printed value."""
     rate = ios / ran_s if ran_s else 0.0
     return rate, rate * (_AGREE + (_TIME_STEP_S / ran_s if ran_s else 0.0))
 
 
 def exact_iops(ios: int, ran_s: float, reported_iops: float | None) -> float | None:
-    """I/Os by time, of which the tool prints the whole part only, or nothing (old releases);
-    its own figure where the two contradict each other, for the audit to say so."""
+    """Compute exact IOPS: the tool prints the integer part only, or nothing (old releases). Return
+    the printed value where the two disagree; the audit reports it."""
     if not ran_s:
         return reported_iops
     rate, slack = _rate(ios, ran_s)
@@ -240,7 +241,7 @@ def json_document(content: bytes) -> dict[str, Any]:
 
 
 def _number(mapping: Mapping[str, Any], key: str, where: str = "$") -> float:
-    """Numbers are strings; a release that writes real ones is understood as well."""
+    """Read a number, as text or as a JSON number."""
     if key not in mapping:
         raise FormatError("unreadable-result", f"{where}[{key!r}] is missing")
     given = mapping[key]
@@ -269,7 +270,7 @@ def _integer(mapping: Mapping[str, Any], key: str, where: str = "$") -> int:
 
 
 def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple[int, int], ...]:
-    """The I/Os finished by each whole second, which must grow towards the total."""
+    """Read the I/Os finished by each whole second, which must increase up to the total."""
     entries = document.get("datas")
     if not isinstance(entries, list):
         raise FormatError("unreadable-result", "$['datas'] is missing or not a list")
@@ -328,7 +329,7 @@ def _job(
 
 
 def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
-    """The passes' latencies as one; the deviation only where there is one pass that has it."""
+    """Combine the latencies of the passes; the standard deviation is that of a single pass."""
     if not ios:
         return None
     busy = [pass_ for pass_ in passes if pass_.ios]

@@ -73,7 +73,7 @@ def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
 
 
 def read_results(content: bytes) -> tuple[Result, ...]:
-    """What a file holds, one result for each invocation of the tool. Raises FormatError."""
+    """Read a file: one result per invocation of the tool. Raises FormatError."""
     text = content.decode("utf-8-sig", "replace")
     if not text.strip():
         return (

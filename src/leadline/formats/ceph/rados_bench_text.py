@@ -141,7 +141,7 @@ class _Section:
 
 
 def looks_like_rados_bench(text: str) -> bool:
-    """Whether a line of it is one that only `rados bench` prints."""
+    """Test whether a line of it is one that only `rados bench` prints."""
     return any(_MAINTAINING.fullmatch(line) or _COLUMNS.fullmatch(line) for line in _lines(text))
 
 
@@ -188,7 +188,7 @@ def _sections(text: str) -> list[_Section]:
 
 
 def _begins(line: str, section: _Section | None) -> bool:
-    """Whether an invocation begins here; the column heads are repeated every 20 seconds."""
+    """Test whether an invocation begins here; the column heads are repeated every 20 seconds."""
     first = line == "hints = 1" or _MAINTAINING.fullmatch(line) is not None
     running = _COLUMNS.fullmatch(line) is not None or _TICK.fullmatch(line) is not None
     figure = _figure(line)

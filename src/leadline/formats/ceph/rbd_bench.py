@@ -1,4 +1,4 @@
-"""Text output of `rbd bench`: a line that says what is done, a line a second, and a summary.
+"""Text output of `rbd bench`: a header line, one line per second, and a summary.
 
     bench  type write io_size 4096 io_threads 8 bytes 12582912 pattern random
       SEC       OPS   OPS/SEC   BYTES/SEC
@@ -96,18 +96,18 @@ class Bench:
 
 
 def is_header(line: str) -> bool:
-    """Whether an invocation begins with this line."""
+    """Test whether an invocation begins with this line."""
     return len(line) < _LONGEST_LINE and _HEADER.fullmatch(line.strip()) is not None
 
 
 def is_summary(line: str) -> bool:
-    """Whether a line is of the summary that ends an invocation."""
+    """Test whether a line belongs to the summary at the end of an invocation."""
     text = line.strip() if len(line) < _LONGEST_LINE else ""
     return _SUMMARY.fullmatch(text) is not None or _PART.fullmatch(text) is not None
 
 
 def rbd_bench_output(bench: Bench) -> EngineOutput:
-    """One invocation of which nothing is known but its own output."""
+    """Make the result of one invocation from its output alone."""
     raw = {
         "rw": bench.rw,
         "bs": str(bench.io_size),
@@ -125,7 +125,7 @@ def rbd_bench_output(bench: Bench) -> EngineOutput:
 
 
 def read_rbd_bench(folder: Path) -> EngineOutput:
-    """What `rbd bench` left in a trial's folder. Raises FormatError."""
+    """Read the output of `rbd bench` in the folder of a trial. Raises FormatError."""
     request = read_bench_request(folder, TOOL)
     jobs: list[JobResult] = []
     before_s = 0.0
@@ -136,8 +136,8 @@ def read_rbd_bench(folder: Path) -> EngineOutput:
 
 
 def read_rbd_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
-    """IOPS of each second and operation; of a mix nothing, since the tool counts reads and writes
-    together. Raises FormatError."""
+    """Read IOPS of each second and operation; empty for a mix, in which the tool counts reads and
+    writes together. Raises FormatError."""
     series: dict[Op, tuple[Window, ...]] = {}
     for _, bench in _phases(folder, read_bench_request(folder, TOOL)):
         series.update(rbd_bench_windows(bench))
@@ -145,8 +145,8 @@ def read_rbd_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
 
 
 def rbd_bench_windows(bench: Bench) -> Mapping[Op, tuple[Window, ...]]:
-    """IOPS of each second of one invocation. The tool prints a line only when it starts I/Os, so a
-    line after several seconds gives each of them the same rate."""
+    """Compute IOPS of each second of one invocation. The tool prints a line only when it starts
+    I/Os, so a line after several seconds gives each of them the same rate."""
     if len(bench.done) != 1:
         return {}
     windows: list[Window] = []
@@ -175,8 +175,8 @@ def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, Bench]]:
 
 
 def parse_bench(content: bytes, *, first_line: int = 1) -> Bench:
-    """One invocation's output, which begins in that line of its file. Raises FormatError with the
-    line."""
+    """Parse the output of one invocation, which begins in that line of its file. Raises FormatError
+    with the line."""
     if not content.strip():
         raise FormatError("empty-result", f"the output of {TOOL} is empty")
     # The tool's own words end with a line break; without one the last line may be a part.
@@ -269,7 +269,7 @@ def _bench(
 
 
 def _figures(found: re.Match[str], io_size: int, number: int) -> tuple[int, float]:
-    """I/Os and IOPS of a line of the summary, whose bytes must be those of the I/Os."""
+    """Parse I/Os and IOPS of a line of the summary, and check its bytes against them."""
     ops, rate = int(found["ops"]), float(found["rate"])
     reported = float(found["bytes"]) * _UNITS[found["unit"]]
     step = _UNITS[found["unit"]] * (0.05 if "." in found["bytes"] else 1.0)
@@ -336,7 +336,7 @@ _BEGINS = re.compile(rb"^[ \t]*bench(?: {1,4}type |-write {1,4}io_size )", re.MU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The lines of one invocation: the first one's number, the noise before, what is behind."""
+    """The lines of one invocation, with the noise before it and the line numbers behind it."""
 
     first_line: int
     noise: str
@@ -353,7 +353,7 @@ def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
 
 
 def read_results(content: bytes) -> tuple[Result, ...]:
-    """What a file holds, one result for each invocation of the tool. Raises FormatError."""
+    """Read a file: one result per invocation of the tool. Raises FormatError."""
     text = content.decode("utf-8-sig", "replace")
     if not text.strip():
         error = FormatError("empty-result", f"the file is empty ({len(content)} bytes)")

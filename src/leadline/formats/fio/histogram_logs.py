@@ -71,7 +71,7 @@ _DOWN_S, _UP_S = 1e-6, 1e-3
 
 
 def is_bound(percentile_s: float, version: str) -> bool:
-    """Whether a percentile that fio printed is only known to be at least that: its last bucket
+    """Test whether a percentile that fio printed is only known to be at least that: its last bucket
     holds all that took longer. `version` may be any text that does not begin with `fio-`."""
     if not version.startswith("fio-2.") and percentile_s >= TOP_FIO_3_S - _DOWN_S:
         return True

@@ -1,5 +1,4 @@
-"""fio's JSON and json+ output (fio 2.1 to 3.4x): the results of each job group, with latency
-histograms.
+"""fio's JSON and json+ output (fio 2.1 to 3.4x): results and latency histograms of job groups.
 
 The parser returns results, with notes on what it could not verify, or raises FormatError with the
 position. Differences between versions:

@@ -1,10 +1,9 @@
-"""Logs of fio with one value per I/O or per interval (`write_iops_log`, `write_bw_log`,
-`write_lat_log`, with or without `log_avg_msec`).
+"""Logs of fio with one value per I/O or per interval.
 
-A line is `time ms, value, direction, block size` and, by version and options, an offset, a priority
-and an issue time. The block size is that of an I/O, or 0 in a log of intervals. With
-`per_job_logs=0` one file holds several jobs, one after the other.
-"""
+They are written by `write_iops_log`, `write_bw_log` and `write_lat_log`, with or without
+`log_avg_msec`. A line is `time ms, value, direction, block size` and, by version and options, an
+offset, a priority and an issue time. The block size is that of an I/O, or 0 in a log of intervals.
+With `per_job_logs=0` one file holds several jobs, one after the other."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ class Line(NamedTuple):
 
 
 def read_lines(name: str, content: bytes) -> Iterator[Line]:
-    """The lines of a log, without holding them. Raises FormatError with the line."""
+    """Yield the lines of a log. Raises FormatError with the line."""
     columns = 0
     for number, raw in enumerate(io.BytesIO(content), start=1):
         text = raw.lstrip(b"\xef\xbb\xbf") if number == 1 else raw
@@ -90,7 +89,7 @@ def read_lines(name: str, content: bytes) -> Iterator[Line]:
 
 
 def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window, ...]]:
-    """IOPS per window and direction, the jobs of the log added up.
+    """Compute IOPS per window and direction, summed over the jobs of the log.
 
     For a log whose intervals are windows (`log_avg_msec`). Several jobs write into one file, one
     behind the other, so lines are gathered by window. A last window that is shorter than half of
@@ -121,15 +120,14 @@ def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window
 
 @cache
 def _plain(columns: int) -> re.Pattern[str]:
-    """A whole log as fio writes it by itself, all of whose lines `_LINE` takes."""
+    """Make the pattern of a whole log as fio writes it; `_LINE` matches each of its lines."""
     return re.compile(
         r"(?:[0-9]{1,15}, [0-9]{1,15}, [012]" + ", [0-9]{1,15}" * (columns - 3) + r"\n)+"
     )
 
 
 def _plain_windows(text: str, columns: int, window_s: float) -> Mapping[Op, tuple[Window, ...]]:
-    """What `parse_iops_log` makes of a plain log, several times as fast: a run has a log or two a
-    trial, with a line a second."""
+    """Parse a plain log as `parse_iops_log`, several times as fast."""
     table = np.fromstring(text.rstrip("\n").replace("\n", ","), dtype=np.int64, sep=",")
     table = table.reshape(-1, columns)
     ends_s = table[:, 0] / 1000
@@ -183,7 +181,7 @@ class Log:
 
 @dataclass(slots=True)
 class _Sums:
-    """What adds up of one direction while a log is read; `job_*` of the job at hand."""
+    """Sums of one direction while a log is read; `job_*` are of the current job."""
 
     amounts: dict[int, float]
     last_ms: float = 0.0
@@ -252,7 +250,7 @@ def read_log(name: str, content: bytes) -> Log:
 
 
 def _interval_ms(lines: Iterable[Line], start_ms: int) -> float:
-    """The usual time from one line of a direction to the next; of a log with one line all of it."""
+    """Compute the median time between lines of a direction; the whole time for a single line."""
     before: dict[Op, int] = {}
     gaps: list[int] = []
     only = 0
@@ -266,7 +264,7 @@ def _interval_ms(lines: Iterable[Line], start_ms: int) -> float:
 
 
 class _Reader:
-    """Adds lines up, job by job."""
+    """Sums lines, job by job."""
 
     def __init__(self, start_ms: int, interval_ms: float, window_ms: float, each_io: bool) -> None:
         self.sums: dict[Op, _Sums] = {}
@@ -312,7 +310,7 @@ class _Reader:
         self._spread(sums.amounts, line.value, time_ms - held_ms, time_ms)
 
     def end_job(self) -> None:
-        """What a job did in the time that it ran is its rate; the jobs' rates are added."""
+        """Add the rate of a job, its sums by its runtime, to the rates of the log."""
         if self._last_ms < 0:
             return
         self.jobs += 1

@@ -1,4 +1,5 @@
-"""Imports fio's logs: `X_iops.1.log`, `X_bw.1.log`, `X_clat_hist.1.log` and so on as one result X.
+"""Importer of fio's logs: `X_iops.1.log`, `X_bw.1.log`, `X_clat_hist.1.log` and so on as one result
+X.
 
 Whether a latency is in microseconds (fio 2) or nanoseconds (fio 3) no latency log says. It is
 used where another file proves the unit: the width of a histogram log of the same run, or
@@ -99,7 +100,7 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Logs:
-    """One job's logs. An empty file's is None."""
+    """The logs of one job; None for an empty file."""
 
     files: Mapping[str, _File]
     logs: Mapping[str, Log | None]

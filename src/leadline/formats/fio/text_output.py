@@ -177,7 +177,7 @@ def _open_block(run: Execution, number: int, job: re.Match[str]) -> None:
 
 
 def _take(run: Execution, number: int, text: str) -> bool:
-    """Whether a line is understood, as part of a block or of what surrounds blocks."""
+    """Test whether a line is understood, as part of a block or of what surrounds blocks."""
     bare = text.strip()
     if bare == "...":
         run.cloned.add(len(run.headers) - 1)

@@ -38,7 +38,7 @@ _OPTIONS: Final = {"op_size": "bs", "concurrent_ops": "iodepth", "iodepth": "iod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Output:
-    """One process's output. `extract`: CBT's own, which a rados bench's is of no use from."""
+    """The output of one process. `extract`: CBT's own extract, unusable for a rados bench."""
 
     name: str
     process: int
@@ -48,8 +48,9 @@ class _Output:
 
 
 def read_cbt(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    """The result of one folder. If one process's output is missing its figures, the whole is: a
-    sum of the others would pass for it. Raises FormatError with condition `unreadable-result`."""
+    """Read the result of one folder. It is an error if the output of one process has no numbers:
+    the sum of the others would be too low. Raises FormatError with condition `unreadable-
+    result`."""
     outputs = _outputs(contents)
     if not outputs:
         raise FormatError(
@@ -80,7 +81,7 @@ def read_cbt(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
 
 
 def _outputs(contents: Mapping[str, bytes]) -> list[_Output]:
-    """One per process and host: the extract if it holds fio's JSON, else the output itself."""
+    """Choose one file per process and host: the extract if it holds fio's JSON, else the output."""
     best: dict[tuple[int, str], _Output] = {}
     for name, content in contents.items():
         found = _FILE.fullmatch(name.rpartition("/")[2])
@@ -104,7 +105,7 @@ def _is_fio(output: _Output) -> bool:
 
 
 def _parsed(output: _Output) -> EngineOutput:
-    """By the importer of what the file holds. Raises FormatError."""
+    """Parse an output with the importer of its content. Raises FormatError."""
     # Importers know each other only through the registry, which imports this module.
     from leadline.formats.importer import importer
 
@@ -176,7 +177,7 @@ def _joined(
 
 
 def _options(options: JobOptions, folders: Sequence[str]) -> JobOptions:
-    """Options that the output does not echo, from the names of the folders."""
+    """Add options that the output does not echo, from the names of the folders."""
     if options.whole:
         return options
     raw: dict[str, str] = {}
@@ -222,7 +223,7 @@ def _pool_profile(contents: Mapping[str, bytes], notes: list[Note]) -> str:
 
 
 def _bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Each folder's outputs, with the nearest configuration above them."""
+    """Bundle the outputs of each folder with the nearest configuration above them."""
     folders: dict[str, list[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")

@@ -256,7 +256,8 @@ def is_histogram(words: Sequence[str]) -> bool:
 
 
 def is_scripted_with_blanks(lines: Sequence[str]) -> bool:
-    """Whether all lines but commands and dates are rows of -H, with blanks in place of the tabs."""
+    """Test whether all lines but commands and dates are rows of -H, with blanks in place of the
+    tabs."""
     widths: set[int] = set()
     for line in lines:
         words = line.split() if len(line) <= LONGEST_LINE else []
@@ -270,7 +271,7 @@ def is_scripted_with_blanks(lines: Sequence[str]) -> bool:
 
 
 def _asks_for_blanks(lines: Sequence[str]) -> bool:
-    """Whether the command has -H, and there are neither heads nor tabs."""
+    """Test whether the command has -H, and there are neither heads nor tabs."""
     words = [command_word for line in lines for command_word in _command_words(line)]
     flags = "".join(word for word in words if word.startswith("-"))
     return "H" in flags and not any(

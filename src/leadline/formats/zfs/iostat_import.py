@@ -69,7 +69,7 @@ def _recognises(_name: str, head: bytes) -> bool:
 
 
 def _are_sizes(cells: Sequence[str]) -> bool:
-    """Whether they can be the capacity of a pool, in words or with -p in sectors."""
+    """Test whether they can be the capacity of a pool, in words or with -p in sectors."""
     return all(
         cell[-1:] in "KMGTPE"
         or (cell.isdecimal() and int(cell) >= _LEAST_POOL and int(cell) % 512 == 0)

@@ -5,8 +5,7 @@
     hits                            4    89795
 
 A table has names, types and values (`arcstats`, `zil`, `dmu_tx`, `zfetchstats`, a pool's `iostats`
-and `objset-*`). A pool's `io` (up to 2.0) has a line of names and a line of values, a pool's `txgs`
-one row for each transaction group.
+and `objset-*`). A pool's `txgs` has one row for each transaction group.
 """
 
 from __future__ import annotations
@@ -38,11 +37,6 @@ _HEADER: Final = re.compile(
 )
 _KSTAT_HEADS: Final = ["name", "type", "data"]
 _NAMED: Final = "1"
-_IO: Final = "3"
-_IO_HEADS: Final = (
-    *("nread", "nwritten", "reads", "writes", "wtime", "wlentime", "wupdate"),
-    *("rtime", "rlentime", "rupdate", "wcnt", "rcnt"),
-)
 _NAMED_ROW: Final = re.compile(
     r"(?P<name>\S{1,255})\s+(?P<type>\d)(?:\s+(?P<data>\S.*))?", re.ASCII
 )
@@ -56,16 +50,6 @@ _TXG_HEADS: Final = (
     *("otime", "qtime", "wtime", "stime"),
 )
 _NS: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kstat:
-    """`values` by name, whole numbers or texts, most of them counters since the module was loaded.
-    `created_s` and `taken_s` are seconds of the machine's clock since it booted."""
-
-    created_s: float
-    taken_s: float
-    values: Mapping[str, int | str]
 
 
 class TxgState(StrEnum):
@@ -101,43 +85,15 @@ class Txg:
     sync_s: float
 
 
-def parse_kstat(text: str) -> Kstat:
-    """A table of names and values, or a pool's `io`. Raises FormatError (`empty-result`,
-    `truncated-result` where there are fewer entries than the first line says,
-    `unreadable-result`) with the line."""
+def parse_kstat(text: str) -> Mapping[str, int | str]:
+    """Parse a table of names and values: whole numbers or texts, most of them counters since the
+    module was loaded. Raises FormatError (`empty-result`, `truncated-result` where there are fewer
+    entries than the header states, `unreadable-result`) with the line."""
     lines = tool_lines(text, _KSTAT_TOOL)
     header = _HEADER.fullmatch(lines[0])
-    if header is None or header["type"] not in (_NAMED, _IO):
+    if header is None or header["type"] != _NAMED:
         raise line_refused(1, lines[0], _KSTAT_TOOL, cut=is_cut(text, 1, lines))
-    if header["type"] == _IO:
-        values = _io_values(text, lines)
-    else:
-        values = _named_values(text, lines, int(header["entries"]))
-    return Kstat(
-        created_s=int(header["created"]) * _NS,
-        taken_s=int(header["taken"]) * _NS,
-        values=MappingProxyType(values),
-    )
-
-
-def _io_values(text: str, lines: list[str]) -> dict[str, int | str]:
-    """Of a pool's `io`: bytes and counts, and times in ns."""
-    filled = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if len(filled) < 3:
-        raise ends_early(_KSTAT_TOOL, "its values", lines[-1])
-    (heads_at, heads), (number, line) = filled[1:3]
-    if tuple(heads.split()) != _IO_HEADS:
-        raise line_refused(heads_at, heads, _KSTAT_TOOL)
-    words = line.split()
-    if (
-        len(words) != len(_IO_HEADS)
-        or not all(_KSTAT_NUMBER.fullmatch(word) and 0 <= int(word) < _BEYOND for word in words)
-        or is_cut(text, number, lines)
-    ):
-        raise line_refused(number, line, _KSTAT_TOOL, cut=is_cut(text, number, lines))
-    if len(filled) > 3:
-        raise line_refused(*filled[3], _KSTAT_TOOL)
-    return {head: int(word) for head, word in zip(_IO_HEADS, words, strict=True)}
+    return MappingProxyType(_named_values(text, lines, int(header["entries"])))
 
 
 def _named_values(text: str, lines: list[str], entries: int) -> dict[str, int | str]:

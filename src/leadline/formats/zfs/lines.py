@@ -65,7 +65,7 @@ def uncoloured(text: str) -> str:
 
 
 def is_date(line: str) -> bool:
-    """Whether the line is a date with its time, as -T d prints it."""
+    """Test whether the line is a date with its time, as -T d prints it."""
     return len(line) <= _LONGEST_DATE and bool(_CLOCK.search(line) and _YEAR.search(line))
 
 
@@ -81,7 +81,7 @@ def clock_s(line: str) -> int:
 
 
 def is_prompt(line: str) -> bool:
-    """Whether the line is a shell's prompt, with or without a command behind it."""
+    """Test whether the line is a shell's prompt, with or without a command behind it."""
     stripped = line.strip()
     return bool(stripped) and bool(_PROMPT.fullmatch(stripped[:_LONGEST_PROMPT]))
 

@@ -1,9 +1,4 @@
-"""Pool state and properties: `zpool status`, `zpool get` and `zfs get`.
-
-Error counts of `zpool status` are counts since the import or the last `zpool clear`, with three
-digits and a suffix from 1024 on, unless -p was given (zfs-fuse prints `915K` within seconds of a
-full disk).
-"""
+"""Pool state and properties: `zpool status`, `zpool get` and `zfs get`."""
 
 from __future__ import annotations
 
@@ -51,16 +46,13 @@ _HEADS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VdevStatus:
-    """A row of the tree. `depth` is 0 for the pool itself; errors are None for a spare, which has
-    none. `note` is the text after the counts, such as `cannot open`."""
+    """A row of the tree. `depth` is 0 for the pool itself; `note` is the text after the error
+    counts, such as `cannot open`."""
 
     name: str
     state: str
     depth: int
     group: VdevGroup
-    read_errors: int | None
-    write_errors: int | None
-    checksum_errors: int | None
     note: str
 
 
@@ -167,16 +159,12 @@ def _take_row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
     has_counts = len(counts) == 3 and None not in counts
     if cut and not has_counts:
         raise line_refused(number, line, _TOOL, cut=cut)
-    read, write, checksum = counts if has_counts else (None, None, None)
     reading.vdevs.append(
         VdevStatus(
             name=" ".join(words[:at]),
             state=words[at],
             depth=(indent - reading.margin) // 2,
             group=reading.group,
-            read_errors=read,
-            write_errors=write,
-            checksum_errors=checksum,
             note=" ".join(behind[3:] if has_counts else behind),
         )
     )

@@ -1,6 +1,8 @@
-"""What the zfs stream engine leaves of a trial: what was asked, each stream with its stalls and
-with the proof that it was received whole (`zfs-stream.json`), and samples of the pipe between
-sender and receiver (`zfs-stream.jsonl`)."""
+"""Records of the zfs stream engine for a trial.
+
+`zfs-stream.json` holds the request, and each stream with its stalls and the checksums that prove
+that it was received. `zfs-stream.jsonl` holds samples of the pipe between sender and receiver.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class _Model(BaseModel):
 
 
 class StreamRequest(_Model):
-    """What a trial asks for: whole streams of `size_bytes` of files until they took `runtime_s`,
+    """The request of a trial: whole streams of `size_bytes` of files until they took `runtime_s`,
     behind those of the ramp, through a pipe of `buffer_bytes` that is sampled each `sample_s`."""
 
     name: str
@@ -140,7 +142,7 @@ class StreamRecord(_Model):
     )
 
     def text(self) -> str:
-        """As it is stored."""
+        """Format the record as it is stored."""
         return self.model_dump_json(indent=1, by_alias=True) + "\n"
 
 
@@ -179,7 +181,7 @@ class StreamReport:
 
     @property
     def counted(self) -> tuple[Stream, ...]:
-        """Those behind the ramp, which the figures are of."""
+        """The streams after the ramp, which are measured."""
         return tuple(stream for stream in self.streams if stream.counted)
 
     @property
@@ -271,7 +273,7 @@ def _samples(content: bytes) -> Sequence[StreamSample]:
 
 
 def read_zfs_stream(folder: Path) -> StreamReport | None:
-    """What the engine left in a trial's folder; None where no stream was asked for. Raises
+    """Read the records in the folder of a trial; None for a trial without streams. Raises
     FormatError."""
     try:
         content = read_content(folder / RECORD_FILE)
@@ -286,8 +288,8 @@ def read_zfs_stream(folder: Path) -> StreamReport | None:
 
 
 def read_stream_output(folder: Path) -> EngineOutput:
-    """The same as figures: one write of all counted streams, without I/Os or latencies, which a
-    stream does not have. Raises FormatError."""
+    """Read the records as results: one write of all counted streams, without I/Os or latencies.
+    Raises FormatError."""
     report = read_zfs_stream(folder)
     if report is None:
         raise FormatError("empty-result", f"{TOOL} left no {RECORD_FILE}")

@@ -1,4 +1,4 @@
-"""How far windows beside each other account for a difference, and no further."""
+"""How far different windows account for a difference, and no further."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def over(begin_s: float, end_s: float, late_s: float = 0.0) -> Seconds:
 def test_what_was_counted_in_any_window_in_question_lies_within(
     tenths: list[int], begin: int, length: int, late: int, data: st.DataObject
 ) -> None:
-    """Bursts anywhere, of which samples a second apart do not tell where they were."""
+    """Bursts anywhere, whose place samples a second apart do not show."""
     tenths[20:30], tenths[30:40] = [1000] * 10, [0] * 10  # never an even load
     first = data.draw(st.integers(min_value=begin, max_value=begin + late))
     last = data.draw(st.integers(min_value=begin + length, max_value=begin + length + late))
@@ -60,11 +60,11 @@ def test_a_group_that_is_written_at_an_end_is_all_within_or_all_without() -> Non
     assert at_end == pytest.approx((0, 600 / 3))
     within = rate_bounds(series, over(1, 9))
     assert within == pytest.approx((600 / 8, 600 / 8))
-    beside = rate_bounds(series, over(7, 9))
-    assert beside == pytest.approx((0, 0))
+    outside = rate_bounds(series, over(7, 9))
+    assert outside == pytest.approx((0, 0))
 
 
-def test_a_second_that_nobody_read_may_hold_as_much_as_the_busiest() -> None:
+def test_a_second_without_samples_may_hold_as_much_as_the_busiest() -> None:
     series = sampled([0] * 10 + [60] * 10)
     bounds = rate_bounds(series, over(0, 2, late_s=1.0))
     assert bounds is not None
@@ -72,5 +72,5 @@ def test_a_second_that_nobody_read_may_hold_as_much_as_the_busiest() -> None:
 
 
 @pytest.mark.parametrize("series", [[], [(0.0, 1.0)], [(0.0, 1.0), (1.0, 2.0)]])
-def test_without_samples_in_the_window_nothing_is_told(series: Series) -> None:
+def test_without_samples_in_the_window_there_are_no_bounds(series: Series) -> None:
     assert rate_bounds(series, over(5, 9)) is None

@@ -192,13 +192,13 @@ def test_the_class_that_is_busy_is_the_one_that_is_judged(
 
 def test_a_queue_that_was_hardly_looked_at_is_not_called_free(tmp_path: Path) -> None:
     one = found(tmp_path / "r", text=iostat(active=1, pending=0, seconds=4))
-    assert one.layers[1].unobserved, "of less than half of the seconds nothing is told"
+    assert one.layers[1].unobserved, "less than half of the seconds have no figures"
     settings = judged(one)
     assert settings["zfs_vdev_async_write_max_active"].relevance is Relevance.NOT_KNOWN
     assert settings["number of vdevs"].relevance is not Relevance.CANNOT
 
 
-def test_waits_of_all_requests_tell_more_than_a_look_each_second(tmp_path: Path) -> None:
+def test_waits_of_all_requests_are_more_exact_than_a_sample_each_second(tmp_path: Path) -> None:
     """No request is seen waiting, yet each waited 2 ms for a device that takes 1.3 ms."""
     text = iostat(active=1, pending=0)
     text = text.replace("  asyncq_write\n", "  asyncq_write  asyncq_wait\n")
@@ -241,7 +241,7 @@ def test_dirty_data_matters_where_writers_were_delayed(tmp_path: Path) -> None:
         (200_000, {**DIRTY_MAX, "zfs_dirty_data_sync_percent": "50"}, Relevance.CANNOT),
         (1, {}, Relevance.NOT_KNOWN),
     ],
-    ids=["below the least threshold", "at it", "of another threshold", "limit not told"],
+    ids=["below the least threshold", "at it", "of another threshold", "limit unknown"],
 )
 def test_dirty_data_has_thresholds_below_the_one_that_delays(
     tmp_path: Path, dirty: int, parameters: Mapping[str, str], relevance: Relevance
@@ -350,7 +350,7 @@ def test_every_setting_has_words_and_finite_numbers(tmp_path: Path) -> None:
         assert all(value == value and abs(value) < 1e18 for value in setting.evidence.values())
 
 
-def test_zpool_iostat_and_the_device_tell_the_same(tmp_path: Path) -> None:
+def test_zpool_iostat_and_the_device_agree(tmp_path: Path) -> None:
     one = found(tmp_path / "r", text=iostat(active=3, pending=0))
     step = next(step for step in one.steps if (step.above, step.below) == (1, 2))
     assert step.bytes_ratio == pytest.approx(1, abs=0.001)

@@ -105,7 +105,7 @@ def test_a_program_that_lived_for_a_part_speaks_for_its_own_seconds() -> None:
     ],
     ids=["none", "one", "backwards", "too short"],
 )
-def test_what_cannot_be_told_is_missing_and_never_zero(samples: list[Sample]) -> None:
+def test_unknown_growth_is_missing_and_never_zero(samples: list[Sample]) -> None:
     assert growth(samples, window(Op.WRITE, Pattern.WRITE)) is None
     assert growth(samples, window(Op.WRITE, Pattern.WRITE, ramp_s=3.0)) is None
 

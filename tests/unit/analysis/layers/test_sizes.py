@@ -24,11 +24,11 @@ def test_mean_and_quantiles_of_a_known_distribution() -> None:
     assert sizes.share_from(4 << 20) == 0.0
 
 
-def test_buckets_tell_no_mean() -> None:
+def test_buckets_have_no_mean() -> None:
     assert of({4096: 1}, exact=False).mean_bytes is None
 
 
-def test_without_requests_nothing_is_told() -> None:
+def test_without_requests_there_are_no_figures() -> None:
     for sizes in (of({}), of({4096: 0})):
         assert sizes.mean_bytes is None
         assert sizes.quantile_bytes(0.5) is None

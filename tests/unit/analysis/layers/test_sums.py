@@ -128,7 +128,7 @@ def bursts(device_name: str, per_second: Sequence[float]) -> list[dict[str, obje
         # The engine read 318 MB/s for 4 s behind a ramp of 3.
         ([318e6] * 8, True),
         ([400e6] * 8, False),
-        # A second of 1.27 GB at the end of the window: within it or behind it, nobody knows.
+        # A second of 1.27 GB at the end of the window: within it or after it, unknown.
         ([0, 0, 0, 0, 0, 0, 0, 1.27e9], None),
         # A fifth of what the engine read, wherever the window lies.
         ([10e6, 90e6, 10e6, 90e6, 10e6, 90e6, 10e6, 90e6], False),
@@ -194,7 +194,7 @@ def table(rates: Sequence[tuple[str, float]]) -> str:
 def pool_of(
     folder: Path,
     vdevs: Sequence[str],
-    told: Sequence[str],
+    printed: Sequence[str],
     disk_rates: Sequence[float],
     *,
     ends_s: float = 10.0,
@@ -203,7 +203,7 @@ def pool_of(
     **facts: str,
 ) -> CellLayers:
     """A stream of ten seconds on vdevs of which each writes `disk_rates` in each second, by the
-    disks' counters; `told` is what `zpool iostat` printed."""
+    disks' counters; `printed` is the output of `zpool iostat`."""
     top = zfs(131072, **facts).model_copy(update={"devices": tuple(vdevs)})
     layers = (top, Layer(kind=LayerKind.BLOCK, name=", ".join(vdevs), devices=tuple(vdevs)))
     if image:
@@ -220,7 +220,7 @@ def pool_of(
     ]
     lines(trial, layout.RESOURCES, samples)
     (trial / layout.ZPOOL_IOSTAT).write_text(
-        "# zpool iostat -v -l -q -p -y tank 1\n" + "".join(told)
+        "# zpool iostat -v -l -q -p -y tank 1\n" + "".join(printed)
     )
     entries = [
         {**stamp(at), "pool": "tank", "asked": "kstat zil", "error": "none"}
@@ -265,12 +265,12 @@ def test_a_vdev_that_is_no_device_here_leaves_the_sum_open(tmp_path: Path) -> No
 
 
 def test_a_group_that_zpool_iostat_did_not_see_is_no_contradiction(tmp_path: Path) -> None:
-    """Ten seconds were watched, six whole ones told: the group of 96 MB of the last second came
+    """Ten seconds were watched, six whole ones printed: the group of 96 MB of the last second came
     behind them, the one of 24 MB was seen."""
-    told = [table([("  sda", 24e6 if second == 2 else 0.0)]) for second in range(6)]
+    printed = [table([("  sda", 24e6 if second == 2 else 0.0)]) for second in range(6)]
     disk = [0, 0, 0, 24e6, 0, 0, 0, 0, 0, 96e6]
-    step = to_devices(pool_of(tmp_path / "r", ["sda"], told, disk))
-    assert step.difference == pytest.approx(2, abs=0.01), "three times the rate that was told"
+    step = to_devices(pool_of(tmp_path / "r", ["sda"], printed, disk))
+    assert step.difference == pytest.approx(2, abs=0.01), "three times the printed rate"
     assert (step.adds_up, step.open_for) == (None, "other seconds")
     windows = step.reasons[0].values
     assert (windows["length_s"], windows["late_s"]) == (6, pytest.approx(4))
@@ -278,14 +278,14 @@ def test_a_group_that_zpool_iostat_did_not_see_is_no_contradiction(tmp_path: Pat
 
 def test_seconds_that_took_longer_are_no_contradiction(tmp_path: Path) -> None:
     """A machine so busy that each of its seconds took 1.4: rates are right, the sum is not."""
-    told = [table([("  sda", 12e6)])] * 7
-    step = to_devices(pool_of(tmp_path / "r", ["sda"], told, [12e6] * 10))
+    printed = [table([("  sda", 12e6)])] * 7
+    step = to_devices(pool_of(tmp_path / "r", ["sda"], printed, [12e6] * 10))
     assert step.adds_up is not False
 
 
 def test_what_no_window_accounts_for_is_called_wrong(tmp_path: Path) -> None:
-    told = [table([("  sda", 12e6)])] * 10
-    step = to_devices(pool_of(tmp_path / "r", ["sda"], told, [24e6] * 10))
+    printed = [table([("  sda", 12e6)])] * 10
+    step = to_devices(pool_of(tmp_path / "r", ["sda"], printed, [24e6] * 10))
     assert step.adds_up is False
     assert step.bytes_ratio_least is not None
     assert step.bytes_ratio_least > 1.5
@@ -295,8 +295,8 @@ def test_what_no_window_accounts_for_is_called_wrong(tmp_path: Path) -> None:
 def test_an_even_load_is_judged_though_seconds_are_missing(
     tmp_path: Path, late_s: float, adds_up: bool
 ) -> None:
-    told = [table([("  sda", 12e6)])] * 10
-    step = to_devices(pool_of(tmp_path / "r", ["sda"], told, [12e6] * 14, ends_s=10 + late_s))
+    printed = [table([("  sda", 12e6)])] * 10
+    step = to_devices(pool_of(tmp_path / "r", ["sda"], printed, [12e6] * 14, ends_s=10 + late_s))
     assert step.adds_up is adds_up
 
 

@@ -100,13 +100,11 @@ def test_a_disk_that_is_missing() -> None:
     assert pool.other["see"] == "http://www.sun.com/msg/ZFS-8000-2Q"
     missing = pool.leaves[-1]
     assert (missing.name, missing.state, missing.note) == ("c1t1d0", "UNAVAIL", "cannot open")
-    assert missing.read_errors == 0
 
 
 def test_groups() -> None:
     spares = only((RECORDED / "jc-zpool-status-spares.txt").read_text())
     assert [one.name for one in spares.vdevs if one.group is VdevGroup.SPARE] == ["sdf"]
-    assert spares.vdevs[-1].read_errors is None
     fuse = only((RECORDED / "fuse-zpool-status.txt").read_text())
     assert {one.name: one.group for one in fuse.leaves} == {
         "/tmp/w/B/z/disk": VdevGroup.DATA,
@@ -115,10 +113,9 @@ def test_groups() -> None:
     }
 
 
-def test_errors_are_counted_in_powers_of_1024() -> None:
+def test_errors_of_a_pool_that_lost_data() -> None:
     pool = only((RECORDED / "fuse-zpool-status-errors.txt").read_text())
-    (leaf,) = pool.leaves
-    assert (pool.vdevs[0].write_errors, leaf.write_errors) == (915 << 10, round(1.01 * 2**20))
+    assert len(pool.leaves) == 1
     assert pool.errors.splitlines()[1:] == ["leadline-s:<0x0>", "/tmp/w/B/z/mnt2/f"]
     # It has lost data, and says that it is ONLINE.
     assert (pool.state, pool.suspended) == ("ONLINE", False)
@@ -205,7 +202,6 @@ def test_a_distributed_spare_in_use_behind_a_prompt() -> None:
     assert [(one.name, one.depth) for one in pool.vdevs][3:6] == [
         *(("spare-2", 2), ("/var/tmp/vdev2", 3), ("draid3-0-0", 3)),
     ]
-    assert pool.vdevs[4].checksum_errors == 1925
     assert (pool.vdevs[-1].group, pool.vdevs[-1].state) == (VdevGroup.SPARE, "INUSE")
     assert "2 days 10:05:20" in pool.scan
     assert "92.97% done" in pool.scan

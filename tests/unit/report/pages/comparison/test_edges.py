@@ -23,7 +23,8 @@ from leadline.report.document import Bullets, Document, Section
 from leadline.report.pages.run.page import run_document
 from leadline.report.render import html, markdown, terminal
 from leadline.report.render.rows import render_rows
-from leadline.report.words import listed, visible
+from leadline.report.words import listed
+from leadline.text import visible
 
 HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "<img src=x onerror=alert(1)>"
