@@ -97,15 +97,15 @@ def test_two_folders(leadline: Leadline) -> None:
     out = leadline(*both, "--format", "markdown").out
     assert "differences of" in out.splitlines()[0]
     assert "odf.failure\\_domain" in out
-    assert "the farther apart copies lie, the longer both take" in out
+    assert "take longer the farther apart the copies are" in out
     validator = jsonschema.Draft202012Validator(
         SCHEMAS["inventory"].model_json_schema(by_alias=True)
     )
     answer = json.loads(leadline(*both, "--format", "json").out)
     validator.validate(answer)
-    told = {one["path"]: one for one in answer["against"]["differences"]}
-    assert told["kubernetes.zones"]["baseline"] == "1 zone"
-    assert told["storage_classes.*.read_affinity"]["explains"]
+    differences = {item["path"]: item for item in answer["against"]["differences"]}
+    assert differences["kubernetes.zones"]["baseline"] == "1 zone"
+    assert differences["storage_classes.*.read_affinity"]["explains"]
     assert answer["against"]["baseline"] == str(SINGLE)
 
 
