@@ -1,5 +1,4 @@
-"""What a run shows while it goes on: a live table on a terminal, plain lines on a pipe; of a sweep
-the curve as it grows."""
+"""Progress of a run: a live table on a terminal, lines on a pipe, and the load curve of a sweep."""
 
 from __future__ import annotations
 

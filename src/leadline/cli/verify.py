@@ -1,5 +1,4 @@
-"""`leadline verify`: is an archive still what was sealed, and do its numbers follow from raw? And
-does a page say what its archives give?"""
+"""`leadline verify`: checks an archive and its pages against raw output."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Wait for the execution in folder $1, telling its last lines each second.
+# Wait for the execution in folder $1; print its last lines each second.
 cd "$1" || exit 4
 turn=0
 until [ -e ended ]; do

@@ -1,10 +1,4 @@
-"""Importer of fio's logs: `X_iops.1.log`, `X_bw.1.log`, `X_clat_hist.1.log` and so on as one result
-X.
-
-Whether a latency is in microseconds (fio 2) or nanoseconds (fio 3) no latency log says. It is
-used where another file proves the unit: the width of a histogram log of the same run, or
-columns that only fio 3 writes; otherwise there is a note and no latency.
-"""
+"""Importer of fio's logs: the logs of one prefix (`X_iops.1.log`, `X_clat_hist.1.log`) are one result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """How often growth in exact proportion is called more, and more is found: the table of
-docs/concepts/systems-beside-each-other.md."""
+docs/concepts/systems-of-different-size.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.analysis.scaling.systems import HOSTS
 ROUNDS = 200
 LOADS = np.array([1, 2, 4, 8, 16, 32])
 SMALL = 1000 * LOADS / (1 + 0.1 * (LOADS - 1) + 0.002 * LOADS * (LOADS - 1))
-PAGE = ROOT / "docs" / "concepts" / "systems-beside-each-other.md"
+PAGE = ROOT / "docs" / "concepts" / "systems-of-different-size.md"
 TRIALS, NOISE = (2, 3, 6, 10), (0.05, 0.1)
 
 
