@@ -1,4 +1,4 @@
-"""Importer of fio's logs: the logs of one prefix (`X_iops.1.log`, `X_clat_hist.1.log`) are one result."""
+"""Importer of the logs of fio: logs of one prefix (`X_iops.1.log`) are one result."""
 
 from __future__ import annotations
 
