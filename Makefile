@@ -47,6 +47,7 @@ check:
 	uv run --frozen ruff format --check .
 	uv run --frozen mypy
 	uv run --frozen lint-imports
+	uv run --frozen vulture src scripts/vulture_whitelist.py
 
 test-deep:
 	@scripts/setup.sh test

@@ -95,11 +95,6 @@ CLUSTER_OPTIONS = (
 )
 
 
-def cluster_named(lab: str | None, ceph_conf: Path | None) -> bool:
-    """Whether options, $CEPH_CONF or a file at the usual place name a cluster."""
-    return bool(lab or ceph_conf or os.environ.get("CEPH_CONF") or DEFAULT_CONF.is_file())
-
-
 def cluster_access(
     *, lab: str | None, ceph_conf: Path | None, keyring: Path | None, ceph_id: str | None
 ) -> CephAccess:

@@ -52,13 +52,6 @@ class ZfsPool:
     vdevs: tuple[VdevStatus, ...] = ()
 
     @property
-    def top_level(self) -> tuple[VdevStatus, ...]:
-        """The vdevs that data is striped over."""
-        return tuple(
-            vdev for vdev in self.vdevs if vdev.depth == 1 and vdev.group is VdevGroup.DATA
-        )
-
-    @property
     def data_leaves(self) -> tuple[str, ...]:
         """Names of the devices and files that hold data, without logs, caches and spares."""
         ends = [*self.vdevs[1:], None]

@@ -134,10 +134,6 @@ class Step:
     def splits(self) -> bool:
         return self.operations_ratio is not None and self.operations_ratio > 1 + _OTHER_COUNT
 
-    @property
-    def merges(self) -> bool:
-        return self.operations_ratio is not None and self.operations_ratio < 1 - _OTHER_COUNT
-
 
 def find_steps(layers: Sequence[LayerFlow], evidence: Evidence) -> tuple[Step, ...]:
     """Return the steps between neighbours with known operations or bytes, both directions."""

@@ -117,11 +117,6 @@ class PoolAdvice:
     acts: bool
     reason: Reason
 
-    @property
-    def ideal(self) -> int:
-        """`pg_num_ideal` as the manager shows it: `raw` without its fraction."""
-        return int(self.raw)
-
 
 def find_rule(version: tuple[int, ...]) -> Rule:
     """Return the rule of a release by its version number (`(16, 2, 15)`)."""

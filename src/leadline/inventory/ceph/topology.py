@@ -228,15 +228,6 @@ class Tree:
     children: Mapping[int, tuple[int, ...]]
     osds: Mapping[int, OsdPlace]
 
-    def osds_below(self, root: str, device_class: str | None = None) -> frozenset[int]:
-        """OSDs below the bucket of a name, of a class."""
-        return frozenset(
-            osd
-            for osd, placed in self.osds.items()
-            if any(place.name == root for place in placed.location)
-            and device_class in (None, placed.device_class)
-        )
-
 
 def read_tree(tree: Node) -> Tree:
     """Read `osd tree`: OSDs have ids from 0, buckets negative ids."""
