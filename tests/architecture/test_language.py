@@ -54,6 +54,14 @@ def texts() -> Iterator[Path]:
                     yield path
 
 
+def read(path: Path) -> str:
+    """The text of a file; the changelog without its quotes, which are old names."""
+    text = path.read_text("utf-8")
+    if path.name == "CHANGELOG.md":
+        return re.sub(r'"[^"]*"', lambda quote: "\n" * quote[0].count("\n"), text)
+    return text
+
+
 def found_in(text: str) -> Iterator[tuple[int, str]]:
     """Line number and word of each word that is not used."""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -65,7 +73,7 @@ def test_no_text_uses_a_word_of_the_list() -> None:
     lines = [
         f"{path.relative_to(ROOT)}:{number}: {word}"
         for path in texts()
-        for number, word in found_in(path.read_text("utf-8"))
+        for number, word in found_in(read(path))
     ]
     assert not lines, f"{len(lines)} words of the list:\n" + "\n".join(lines[:40])
 
