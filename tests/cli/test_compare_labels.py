@@ -87,8 +87,8 @@ def test_words_after_by_that_say_nothing(leadline: Leadline, as_run: str) -> Non
     ("label", "said"),
     [
         ("mayastor-2replica=cores=1", "which no file has"),
-        ("cores", "is no label"),
-        ("cores=1,2", "is no label"),
+        ("cores", "is not a label"),
+        ("cores=1,2", "is not a label"),
         ("mayastor-3replica=3", "is no KEY=VALUE"),
     ],
 )
@@ -133,7 +133,7 @@ def test_labels_of_a_plan_and_of_the_command_line(
         f"targets: [{{target: 'dir:{target}', name: a, labels: {{replicas: 3}}}}]\nprofile: quick\n"
     )
     assert leadline("check", plan, "--label", "cores=2").status == 0
-    assert "is no label" in refused(leadline("check", plan, "--label", "cores"), 2, "usage")
+    assert "is not a label" in refused(leadline("check", plan, "--label", "cores"), 2, "usage")
     said = leadline("check", plan, "--label", "replicas=1")
     assert said.status == 2
     assert "'a' has the labels replicas=3" in said.err

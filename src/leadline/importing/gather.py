@@ -177,7 +177,7 @@ def parse_label(text: str) -> GivenLabel:
     if not is_label_word(key) or not is_label_word(value) or target == [""]:
         raise LeadlineError(
             errors.USAGE,
-            f"{text!r} is no label",
+            f"{text!r} is not a label",
             hint="write it as KEY=VALUE or TARGET=KEY=VALUE, like 'cores=2'; key and value hold "
             "no comma",
         )

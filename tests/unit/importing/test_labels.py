@@ -28,7 +28,7 @@ def test_a_label_is_of_one_target_or_of_all(text: str, label: GivenLabel) -> Non
     ["", "cores", "=2", "cores=", "=cores=2", "rep3==2", "cores=1,2", "a\n=1", "k=" + "x" * 101],
 )
 def test_what_is_no_label_is_refused(text: str) -> None:
-    with pytest.raises(LeadlineError, match="is no label"):
+    with pytest.raises(LeadlineError, match="is not a label"):
         parse_label(text)
 
 
