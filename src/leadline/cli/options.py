@@ -11,7 +11,6 @@ import click
 
 from leadline import errors
 from leadline.connect.ceph import CephAccess
-from leadline.connect.kubernetes.client import KubernetesAccess
 from leadline.errors import LeadlineError
 from leadline.text import visible
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
     from leadline.api import Judge
     from leadline.archive.reader import Run
+    from leadline.connect.kubernetes.client import KubernetesAccess
 
 
 def echo_line(text: str, *, err: bool = False) -> None:
@@ -53,6 +53,8 @@ def kubernetes_options(function: Command) -> Command:
 
 def kubernetes_access(*, kubeconfig: Path | None, context: str | None) -> KubernetesAccess:
     """The way to the cluster that the options name. Nothing is contacted."""
+    from leadline.connect.kubernetes.client import KubernetesAccess
+
     return KubernetesAccess(
         kubeconfig=kubeconfig.expanduser() if kubeconfig else None, context=context
     )

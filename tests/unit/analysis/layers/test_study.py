@@ -61,7 +61,7 @@ def test_fio_on_ext4_on_a_loop_device_adds_up_in_every_trial(tmp_path: Path) -> 
     assert step.reasons == ()
     assert [part.adds_up for part in one.sums] == [True] * 3
     assert not step.splits
-    assert not step.merges
+    assert step.operations_ratio >= 0.95
     assert step.in_flight_ratio == pytest.approx(0.5, rel=0.01)  # fio had 16 in flight
 
 
@@ -80,7 +80,7 @@ def test_requests_that_are_split_or_merged(tmp_path: Path) -> None:
     for number, (ratio, splits, merges) in enumerate(((4.0, True, False), (0.25, False, True))):
         run = disk_run(tmp_path / f"r{number}", as_read(requests_ratio=ratio))
         (step,) = layer_study(run).cells[0].median.steps
-        assert (step.splits, step.merges) == (splits, merges)
+        assert (step.splits, step.operations_ratio < 0.95) == (splits, merges)
         assert step.operations_ratio == pytest.approx(ratio, rel=1e-3)
         assert step.size_ratio == pytest.approx(1 / ratio, rel=1e-3)
         assert step.adds_up
