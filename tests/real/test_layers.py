@@ -60,7 +60,7 @@ def test_bytes_of_fio_and_of_its_loop_device_agree_within_5_percent(
         assert "page cache" in buffered["reasons"][0]
 
     text = process("layers", "@latest", "--workload", "direct-write").out
-    assert f"the device {loop_device.name} gets writes of 16" in " ".join(text.split())
+    assert f"Writes at {loop_device.name}: 16" in " ".join(text.split())
 
 
 def first_step(cell: dict[str, Any], op: str) -> dict[str, Any]:
