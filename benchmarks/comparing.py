@@ -79,15 +79,14 @@ import sys, time
 clock = time.process_time
 began = clock()
 from pathlib import Path
-from leadline.analysis.cells import figures
-from leadline.analysis.comparing import compare
-from leadline.analysis.comparison import By
-from leadline.analysis.sides import two_runs
+from leadline.analysis.figures import figures
+from leadline.analysis.compare import compare
+from leadline.analysis.comparison import By, two_runs
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.audit.registry import audit
-from leadline.report.comparison.page import comparison_document
-from leadline.report.html import render
+from leadline.report.pages.comparison.page import comparison_document
+from leadline.report.render.html import render
 marks = [("imports", began)]
 def over(name):
     marks.append((name, clock()))

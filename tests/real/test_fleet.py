@@ -358,7 +358,7 @@ import sys
 from pathlib import Path
 from leadline.engines.fio.fleet import FleetEngine
 from leadline.runner.ports import Folder, Job
-from leadline.runner.stop import StopRequest
+from leadline.runner.events import StopRequest
 text, data, trial = map(Path, sys.argv[1:])
 job = Job(text=text.read_text(), location=Folder(path=data), bound_s=240, clients=3)
 FleetEngine().execute(job, trial, StopRequest(), lambda progress: None)
