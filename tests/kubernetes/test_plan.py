@@ -235,7 +235,7 @@ def test_the_quota_of_the_namespace_bounds_the_volumes(plan: Plan) -> None:
     assert "namespace: plan-quota" in told["plan"]
     refused = plan("--class", "block", "--namespace", SPACE, "--volumes", "13Gi")
     assert refused.status == 3
-    assert "of requests.storage beside the others; 13 GiB are needed" in refused.err
+    assert "of requests.storage next to the other targets; 13 GiB are needed" in refused.err
 
 
 @pytest.fixture

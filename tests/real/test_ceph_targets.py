@@ -395,7 +395,7 @@ def test_a_run_brings_its_labs_up_and_down_and_puts_them_side_by_side(
     assert run.complete
     assert run.left_behind == ()
     assert process("verify", "@latest").status == 0
-    assert "far beside near" in ended.out
+    assert "far vs near" in ended.out
     findings = audit(run)
     (found,) = comparisons_of(run, figures(run, findings), findings)
     assert key_finding(found) in " ".join(ended.out.split())
