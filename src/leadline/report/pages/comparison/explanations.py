@@ -70,7 +70,7 @@ def effect_texts(difference: Difference) -> list[str]:
 
 @singledispatch
 def _sentences(explanation: Explanation, name: Name) -> list[str]:
-    raise NotImplementedError(type(explanation).__name__)
+    raise TypeError(f"no words for {type(explanation).__name__}")
 
 
 @_sentences.register
