@@ -1,7 +1,7 @@
 # The two main commands are `make demo` and `make test`. Both include the set-up.
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 
-.PHONY: help demo test test-thorough test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz clean
+.PHONY: help demo test test-code test-quick-real test-thorough test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz clean
 
 help:
 	@echo "make demo       two real Ceph clusters, single-zone and multi-zone, in five minutes"
@@ -25,8 +25,12 @@ demo:
 
 test:
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory check
+	@scripts/in-parallel.sh '$(MAKE) --no-print-directory check test-code' '$(MAKE) --no-print-directory test-quick-real'
+
+test-code:
 	uv run --frozen pytest -m "not slow and not thorough" -n 2 tests/docs tests/browser tests/contract tests/unit tests/cli tests/golden tests/architecture
+
+test-quick-real:
 	scripts/test-real.sh -m "not slow" tests/real
 
 test-thorough:

@@ -14,19 +14,35 @@ import pytest
 
 from leadline.archive.runs import list_runs
 from tests.cli.conftest import QUICK, Leadline
-from tests.conftest import Said
+from tests.conftest import RECORDED, Said
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*\b(?:3[0-7]|9[0-7]|38;)[0-9;]*m")
 
 
-@pytest.fixture
-def two_targets(leadline: Leadline, tmp_path: Path, recorded: Path) -> None:
+@pytest.fixture(scope="module")
+def runs_of_two_targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two targets and three repeats, whose table has a target column."""
+    folder = tmp_path_factory.mktemp("two-targets")
     targets = []
     for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        targets += ["--target", f"pool-{name}=dir:{tmp_path / name}"]
-    leadline("run", *targets, *QUICK, "--repeats", "3", "--replay", recorded, "--quiet")
+        (folder / name).mkdir()
+        targets += ["--target", f"pool-{name}=dir:{folder / name}"]
+    program = (sys.executable, "-m", "leadline", "run", *targets)
+    subprocess.run(
+        [*program, *QUICK, "--repeats", "3", "--replay", RECORDED, "--quiet"],
+        env=os.environ | {"LEADLINE_RUNS": str(folder / "runs")},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    return folder / "runs"
+
+
+@pytest.fixture
+def two_targets(
+    leadline: Leadline, runs_of_two_targets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read the run of two targets, which no test changes."""
+    monkeypatch.setenv("LEADLINE_RUNS", str(runs_of_two_targets))
 
 
 def tables(text: str) -> list[list[str]]:
