@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
 # Directional formatting characters could make a name read as another one.
 _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+# Letters and marks without a shape, with which two names look the same, and code points that no
+# text may hold (XML cannot).
+_SHAPELESS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufdd0-\ufdef\ufe00-\ufe0f\uffa0"
+    "\ufff0-\ufff8\ufffe\uffff\U000e0000-\U000e0fff]"
+)
+
+
+def is_hidden(character: str) -> bool:
+    """Whether a character controls a terminal or the direction of text, or has no shape."""
+    return unicodedata.category(character) in _HIDDEN or _SHAPELESS.fullmatch(character) is not None
 
 
 def visible(text: str) -> str:
-    """Spell out control and direction characters (`\\x1b`) and leave the rest as it is.
+    """Spell out hidden characters (`\\x1b`, `\\u202e`) and leave the rest as it is.
 
     Only renderers call it: of the terminal, of files, and of errors. Applied twice it changes
     nothing more.
     """
-    if text.isprintable():  # none of the hidden categories is
+    # No printable character is in a hidden category.
+    if text.isprintable() and (text.isascii() or not _SHAPELESS.search(text)):
         return text
     return "".join(
-        character.encode("unicode_escape").decode()
-        if unicodedata.category(character) in _HIDDEN
-        else character
+        character.encode("unicode_escape").decode() if is_hidden(character) else character
         for character in text
     )
 

@@ -84,7 +84,7 @@ def test_1_an_archive_that_cannot_be_read(quick: Quick, leadline: Leadline, tmp_
         (["sho"], "usage", "did you mean `leadline show`?"),
         (["frobnicate"], "usage", "verbs: plan, check, run, "),
         (["--frobnicate"], "usage", "leadline --help"),
-        (["show", "--format", "xml"], "usage", "'text', 'json', 'csv', 'markdown'"),
+        (["show", "--format", "xml"], "usage", "'text', 'json', 'csv', 'csv-raw', 'markdown'"),
         (["show", "--formt", "json"], "usage", "--format"),
         (["show", "one", "two"], "usage", "(two)"),
         (["run", "--resume"], "usage", "leadline run --help"),

@@ -58,7 +58,7 @@ def of_markdown(text: str) -> list[list[str]]:
 def test_show_as_csv_holds_the_exact_names_and_full_precision(
     hostile_run: Said, leadline: Leadline, options: list[str], columns: tuple[str, ...]
 ) -> None:
-    rows = of_csv(leadline("show", *options, "--format", "csv").out)
+    rows = of_csv(leadline("show", *options, "--format", "csv-raw").out)
     assert tuple(rows[0]) == columns
     assert list(dict.fromkeys(row["target"] for row in rows)) == HOSTILE
     shown = json.loads(leadline("show", "--format", "json").out)["measurements"]

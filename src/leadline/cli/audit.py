@@ -12,7 +12,7 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
 from leadline.audit.registry import audit, trusted
-from leadline.cli.options import format_option, runs_option
+from leadline.cli.options import echo_rendered, format_option, runs_option
 from leadline.errors import Exit
 from leadline.findings import Finding
 
@@ -46,7 +46,7 @@ def command(what: tuple[str, ...], runs: Path | None, kind: str, output: str) ->
     if output == "json":
         from leadline.report.answers.run import audit_output
 
-        click.echo(audit_output(found, findings).model_dump_json(by_alias=True, indent=2))
+        echo_rendered(audit_output(found, findings).to_json())
     else:
         _print([(found, findings)], output)
     return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
@@ -79,7 +79,7 @@ def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
             from leadline.report.answers.run import audit_output
 
             answer = audit_output(None, findings, imported.refused)
-            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+            echo_rendered(answer.to_json())
         else:
             _print(audited, output)
         tell_refused(imported.refused)
@@ -91,7 +91,7 @@ def _print(audited: Sequence[tuple[Run, tuple[Finding, ...]]], output: str) -> N
     if output == "junit":
         from leadline.report.render.junit import junit
 
-        click.echo(junit(audited))
+        echo_rendered(junit(audited))
         return
     from leadline.analysis.figures import figures
     from leadline.report.pages.run.page import findings_document
@@ -101,7 +101,7 @@ def _print(audited: Sequence[tuple[Run, tuple[Finding, ...]]], output: str) -> N
         if output == "markdown":
             from leadline.report.render.markdown import render as markdown
 
-            click.echo(markdown(document).rstrip())
+            echo_rendered(markdown(document).rstrip())
         else:
             from leadline.report.render.terminal import render, standard_output
 

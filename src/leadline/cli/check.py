@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from leadline.cli.options import format_option, plan_options
+from leadline.cli.options import echo_rendered, format_option, plan_options
 from leadline.errors import Exit
 from leadline.plan.expand import follow_up_bound
 from leadline.plan.footprint import shared_layouts, target_footprint
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
 from leadline.plan.target_url import TargetKind
+from leadline.text import count_text, visible
 from leadline.units import format_block_size, format_duration, format_size
 
 
@@ -36,20 +37,20 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
         if output == "json":
             from leadline.report.answers.run import faulty_output
 
-            click.echo(faulty_output(error.faults).model_dump_json(by_alias=True, indent=2))
+            echo_rendered(faulty_output(error.faults).to_json())
         raise
     if output == "json":
         from leadline.report.answers.run import check_output
 
-        click.echo(check_output(checked).model_dump_json(by_alias=True, indent=2))
+        echo_rendered(check_output(checked).to_json())
     else:
-        click.echo(describe(checked))
+        echo_rendered(describe(checked))
     return Exit.ANSWERED
 
 
 def describe(plan: Plan) -> str:
     """The plan for people: the matrix, then what it costs."""
-    rows = [("target", "workload", "level", "what", "time a trial")]
+    rows: list[tuple[str, ...]] = [("target", "workload", "level", "what", "time a trial")]
     for cell in plan.cells:
         phases = [
             f"{phase.pattern.value} {format_block_size(phase.block_size)}"
@@ -60,7 +61,8 @@ def describe(plan: Plan) -> str:
         if cell.workload.streams:
             what = f"zfs send | receive {format_size(cell.workload.phases[0].size)}"
         duration = format_duration(cell.workload.duration_s)
-        rows.append((cell.target, cell.workload.name, cell.level, what, duration))
+        texts = (cell.target, cell.workload.name, cell.level, what, duration)
+        rows.append(tuple(map(visible, texts)))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = [
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -70,8 +72,6 @@ def describe(plan: Plan) -> str:
         lines.insert(1, "  ".join("-" * width for width in widths))
     else:
         lines = ["nothing at first: what is measured decides what comes next"]
-    from leadline.text import count_text
-
     trials, cells = count_text(len(plan.trials), "trial"), count_text(len(plan.cells), "cell")
     repeats = count_text(plan.repeats, "repeat")
     io_time = format_duration(plan.duration_s)
@@ -110,7 +110,7 @@ def describe(plan: Plan) -> str:
                 f"{target.name}: what is in the image is destroyed "
                 f"(needs --destroy-data rbd:{url.location})"
             )
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def _later(plan: Plan, asked: FollowUp) -> str:

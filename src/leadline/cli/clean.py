@@ -88,7 +88,7 @@ def command(
             echo_line(f"{one.id}: {sentence}")
         stays += [f"{one.id}: {sentence}" for sentence in problems]
     if not left:
-        click.echo("nothing was left behind")
+        echo_line("nothing was left behind")
     _raise_if_any(stays)
     return Exit.ANSWERED
 

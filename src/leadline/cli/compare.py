@@ -9,6 +9,9 @@ import click
 
 from leadline.cli.options import (
     compare_options,
+    echo_error,
+    echo_line,
+    echo_rendered,
     find_sides,
     format_option,
     of_kind,
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     metavar="LIMIT",
     help="Exit status 1 if a change exceeds it, 5 if that is inconclusive: 'write p99 > +20%'.",
 )
-@format_option("text", "json", "csv", "markdown")
+@format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     baseline: str,
     candidate: str | None,
@@ -120,7 +123,7 @@ def _tell_why_not(comparison: Comparison) -> None:
         hint="`leadline audit` says what is wrong with numbers; --by target names partners that "
         "are called differently",
     )
-    click.echo(str(problem), err=True)
+    echo_error(problem)
 
 
 def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
@@ -134,7 +137,7 @@ def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
         ratio = cell.judgement.ratio
         change = "the change is unknown" if ratio is None else change_text(ratio)
         where = place(cell.target, cell.workload, cell.level, op_text(cell.op))
-        click.echo(f"{result.outcome.value}: {result.limit.text}: {where}: {change}", err=True)
+        echo_line(f"{result.outcome.value}: {result.limit.text}: {where}: {change}", err=True)
     outcomes = {result.outcome for result in results}
     if Outcome.EXCEEDED in outcomes:
         return Exit.NEGATIVE
@@ -145,19 +148,19 @@ def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str
     from leadline.report.pages.comparison.page import comparison_document, comparison_summary
 
     summary = comparison_summary(comparison)
-    if output in ("json", "csv"):
+    if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.comparison import compare_csv, compare_output
 
         headline = summary.summary[0] if summary.summary else ""
         answer = compare_output(comparison, headline, results)
         if output == "json":
-            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+            echo_rendered(answer.to_json())
         else:
-            click.echo(compare_csv(answer).rstrip("\n"))
+            echo_rendered(compare_csv(answer, output))
     elif output == "markdown":
         from leadline.report.render.markdown import render as markdown
 
-        click.echo(markdown(comparison_document(comparison)).rstrip())
+        echo_rendered(markdown(comparison_document(comparison)).rstrip())
     else:
         from leadline.report.render.terminal import render, standard_output
 

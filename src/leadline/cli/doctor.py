@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from leadline.cli.options import echo_line
 from leadline.engines.fio.choice import OLDEST
 from leadline.engines.fio.local import FioEngine
 from leadline.errors import Exit, LeadlineError
@@ -45,9 +46,9 @@ def command() -> Exit:
     width = max(len(check.what) for check in checks)
     for check in checks:
         mark = "ok     " if check.ok else "missing" if check.needed else "lacking"
-        click.echo(f"{mark}  {check.what:<{width}}  {check.found}")
+        echo_line(f"{mark}  {check.what:<{width}}  {check.found}")
         if not check.ok:
-            click.echo(f"{'':9}hint: {check.hint}")
+            echo_line(f"{'':9}hint: {check.hint}")
     missing = any(not check.ok and check.needed for check in checks)
     return Exit.NOT_READY if missing else Exit.ANSWERED
 

@@ -9,6 +9,7 @@ import click
 from leadline import errors
 from leadline.analysis.scaling.curves import FOUND_BY_SCALE
 from leadline.audit.registry import RULES, page
+from leadline.cli.options import echo_line, echo_rendered
 from leadline.errors import Exit, LeadlineError
 
 
@@ -32,7 +33,7 @@ def command(code: str | None) -> Exit:
         summaries = {rule.code: rule.summary for rule in RULES} | FOUND_BY_SCALE
         width = max(map(len, summaries))
         for name, summary in summaries.items():
-            click.echo(f"{name:<{width}}  {summary}")
+            echo_line(f"{name:<{width}}  {summary}")
     else:
-        click.echo(page(code.lower(), FOUND_BY_SCALE).rstrip())
+        echo_rendered(page(code.lower(), FOUND_BY_SCALE).rstrip())
     return Exit.ANSWERED

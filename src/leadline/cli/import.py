@@ -13,7 +13,7 @@ from leadline.archive.reader import Run
 from leadline.archive.runs import runs_folder
 from leadline.audit.registry import audit
 from leadline.cli.archives import tell_refused, this_session
-from leadline.cli.options import format_option, runs_option
+from leadline.cli.options import echo_line, echo_rendered, format_option, runs_option
 from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.findings import Finding
@@ -91,9 +91,7 @@ def command(
     if output == "json":
         from leadline.report.answers.run import import_output
 
-        click.echo(
-            import_output(audited, imported.refused).model_dump_json(by_alias=True, indent=2)
-        )
+        echo_rendered(import_output(audited, imported.refused).to_json())
     else:
         _print(audited)
     tell_refused(imported.refused)
@@ -115,4 +113,4 @@ def _print(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> None:
 
     render(standard_output(), import_document(audited))
     for run, _ in audited:
-        click.echo(f"archive: {run.path}", err=True)
+        echo_line(f"archive: {run.path}", err=True)

@@ -12,6 +12,7 @@ from leadline.cli.options import (
     cluster_access,
     cluster_options,
     echo_line,
+    echo_rendered,
     format_option,
     kubernetes_access,
     kubernetes_options,
@@ -108,13 +109,13 @@ def command(
         baseline = system_of(_saved(against, "--against"))
     if output == "json":
         answer = _output(system, source, baseline, against)
-        click.echo(answer.model_dump_json(by_alias=True, indent=2))
+        echo_rendered(answer.to_json())
         return Exit.ANSWERED
     document = _document(system, source, baseline, against)
     if output == "markdown":
         from leadline.report.render.markdown import render as render_markdown
 
-        click.echo(render_markdown(document), nl=False)
+        echo_rendered(render_markdown(document).rstrip())
         return Exit.ANSWERED
     from leadline.report.render.terminal import render, standard_output
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from leadline import errors
-from leadline.cli.options import format_option
+from leadline.cli.options import echo_line, echo_rendered, format_option
 from leadline.cli.progress import steps, stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.lab import LabOverrides, Store, Topology
@@ -23,6 +23,7 @@ from leadline.report.answers.systems import (
     LabZoneOutput,
     OneLabOutput,
 )
+from leadline.text import visible
 from leadline.units import format_duration, format_latency, format_size
 
 # A lab as text.
@@ -54,7 +55,7 @@ def describe(lab: OneLabOutput) -> str:
     rows += _process_rows(lab)
     lines = [f"lab {lab.name}: {lab.condition}"]
     lines += [f"  {key:<11}{text}" for key, text in rows]
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def _network_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
@@ -197,7 +198,7 @@ def up(
     ):
         lab = bring_up(name, wanted, folder, observe, keep=keep)
     for note in _notes(lab.network_note, lab.cephfs_note):
-        click.echo(f"note: {note}", err=True)
+        echo_line(f"note: {note}", err=True)
     _print(_described(lab.folder), output)
     return Exit.ANSWERED
 
@@ -243,10 +244,10 @@ def list_labs(labs: Path | None, output: str) -> Exit:
     where = labs_folder(labs)
     found = LabOutput(labs=[_described(one.folder) for one in survey(where)])
     if output == "json":
-        click.echo(found.model_dump_json(by_alias=True, indent=2))
+        echo_rendered(found.to_json())
         return Exit.ANSWERED
     if not found.labs:
-        click.echo(f"no labs in {where}", err=True)
+        echo_line(f"no labs in {where}", err=True)
     from leadline.report.render.rows import render_rows
 
     columns = ("lab", "condition", "topology", "OSDs", "store", "memory", "since")
@@ -262,7 +263,7 @@ def list_labs(labs: Path | None, output: str) -> Exit:
         )
         for one in found.labs
     ]
-    click.echo(render_rows(columns, rows, "text"))
+    echo_rendered(render_rows(columns, rows, "text"))
     return Exit.ANSWERED
 
 
@@ -294,7 +295,7 @@ def down(names: tuple[str, ...], every: bool, labs: Path | None) -> Exit:
     for folder in folders:
         if not take_down(folder) and not every:
             raise not_found(folder.name, where)
-        click.echo(f"lab {folder.name}: down", err=True)
+        echo_line(f"lab {folder.name}: down", err=True)
     return Exit.ANSWERED
 
 
@@ -321,7 +322,7 @@ def shell(name: str, labs: Path | None, words: tuple[str, ...]) -> None:
         os.environ.get("SHELL") or "/bin/sh"
     ]
     if not words:
-        click.echo(f"lab {name}: CEPH_CONF is set; leave with `exit`", err=True)
+        echo_line(f"lab {name}: CEPH_CONF is set; leave with `exit`", err=True)
     environment = {key: value for key, value in os.environ.items() if key != "CEPH_ARGS"}
     environment["CEPH_CONF"] = str(lab.access.conf)
     sys.stdout.flush()
@@ -345,9 +346,9 @@ def _notes(network: str, cephfs: str) -> list[str]:
 
 def _print(answer: OneLabOutput, output: str) -> None:
     if output == "json":
-        click.echo(LabOutput(labs=[answer]).model_dump_json(by_alias=True, indent=2))
+        echo_rendered(LabOutput(labs=[answer]).to_json())
     else:
-        click.echo(describe(answer))
+        echo_rendered(describe(answer))
 
 
 def _described(folder: Path, *, ask: bool = False) -> OneLabOutput:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import format_option, runs_option
+from leadline.cli.options import echo_rendered, format_option, runs_option
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="NAME", help="Only cells on this target.")
 @click.option("--workload", metavar="NAME", help="Only cells of this workload.")
 @click.option("--level", metavar="LEVEL", help="Only cells at this load level.")
-@format_option("text", "json", "csv", "markdown")
+@format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     name: str,
     runs: Path | None,
@@ -53,15 +53,15 @@ def command(
 
 
 def _print(study: LayerStudy, output: str) -> None:
-    if output in ("json", "csv"):
+    if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows, layers_output
         from leadline.report.render.rows import render_rows
 
         answer = layers_output(study)
         if output == "json":
-            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+            echo_rendered(answer.to_json())
         else:
-            click.echo(render_rows(LAYER_COLUMNS, layer_rows(answer), output))
+            echo_rendered(render_rows(LAYER_COLUMNS, layer_rows(answer), output))
         return
     from leadline.report.pages.layers import layers_document
 
@@ -69,7 +69,7 @@ def _print(study: LayerStudy, output: str) -> None:
     if output == "markdown":
         from leadline.report.render.markdown import render as markdown
 
-        click.echo(markdown(document).rstrip())
+        echo_rendered(markdown(document).rstrip())
     else:
         from leadline.report.render.terminal import render, standard_output
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from leadline.archive.runs import list_runs, runs_folder
-from leadline.cli.options import format_option, runs_option
+from leadline.cli.options import echo_line, echo_rendered, format_option, runs_option
 from leadline.errors import Exit
 
 _NAMES_SHOWN = 4
@@ -16,7 +16,7 @@ _NAMES_SHOWN = 4
 
 @click.command()
 @runs_option
-@format_option("text", "json", "csv", "markdown")
+@format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(runs: Path | None, output: str) -> Exit:
     """List the runs, oldest first.
 
@@ -30,9 +30,9 @@ def command(runs: Path | None, output: str) -> Exit:
     folder = runs_folder(runs)
     found = list_output(list_runs(folder))
     if not found.runs:
-        click.echo(f"no runs in {folder}", err=True)
+        echo_line(f"no runs in {folder}", err=True)
     if output == "json":
-        click.echo(found.model_dump_json(by_alias=True, indent=2))
+        echo_rendered(found.to_json())
         return Exit.ANSWERED
     from leadline.report.render.rows import render_rows
 
@@ -47,7 +47,7 @@ def command(runs: Path | None, output: str) -> Exit:
         )
         for one in found.runs
     ]
-    click.echo(render_rows(columns, rows, output))
+    echo_rendered(render_rows(columns, rows, output))
     return Exit.ANSWERED
 
 

@@ -16,6 +16,7 @@ import click
 
 from leadline import __version__
 from leadline.errors import BUG, INTERRUPTED, OUTPUT_UNWRITABLE, USAGE, Exit, LeadlineError
+from leadline.text import visible_lines
 
 # Verb -> what `leadline --help` says of it. Its code is in leadline/cli/VERB.py, as `command`.
 VERBS = {
@@ -159,7 +160,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -
             )
             _forget_stdout()
         else:
-            click.echo(traceback.format_exc(), err=True)
+            click.echo(visible_lines(traceback.format_exc()), err=True)
             problem = LeadlineError(
                 BUG,
                 f"Leadline failed: {type(error).__name__}: {error}",

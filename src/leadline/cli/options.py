@@ -26,6 +26,15 @@ def echo_line(text: str, *, err: bool = False) -> None:
     click.echo(visible(text), err=err)
 
 
+def echo_error(error: LeadlineError) -> None:
+    click.echo(str(error), err=True)
+
+
+def echo_rendered(text: str) -> None:
+    """Print what a renderer returned: it has escaped its texts."""
+    click.echo(text)
+
+
 # Which Kubernetes cluster a verb talks to: options that every verb with one takes.
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -176,13 +185,14 @@ run_argument = click.argument("run", metavar="[RUN]", default="@latest")
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
     """`--format`, with the first of `formats` as its default."""
+    raw = "; csv-raw does not put ' before texts that spreadsheets take for formulas"
     return click.option(
         "--format",
         "output",
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
-        help="How to print the answer.",
+        help=f"How to print the answer{raw if 'csv-raw' in formats else ''}.",
     )
 
 

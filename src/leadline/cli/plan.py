@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline import errors
-from leadline.cli.options import KUBERNETES_OPTIONS, Command, echo_line, format_option
+from leadline.cli.options import (
+    KUBERNETES_OPTIONS,
+    Command,
+    echo_line,
+    echo_rendered,
+    format_option,
+)
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
 from leadline.planning.draft import DraftRequest
@@ -153,9 +159,9 @@ def command(from_cluster: bool, path: Path | None, force: bool, output: str, **g
         answer = plan_output(
             draft, load, context=context, path=str(path) if path else None, text=text
         )
-        click.echo(answer.model_dump_json(by_alias=True, indent=2))
+        echo_rendered(answer.to_json())
     elif path is None:
-        click.echo(text, nl=False)
+        echo_rendered(text.rstrip("\n"))
     return Exit.ANSWERED
 
 

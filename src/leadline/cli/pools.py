@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline import errors
-from leadline.cli.options import cluster_access, cluster_options, format_option
+from leadline.cli.options import cluster_access, cluster_options, echo_line, format_option
 from leadline.cli.pools_kube import (
     create_kube,
     described,
@@ -294,7 +294,7 @@ def _named_by(plan: Plan) -> list[str]:
             if is_pool_name(name):
                 found[name] = None
             else:
-                click.echo(
+                echo_line(
                     f"note: the pool {name!r} of the target {target.name!r} is left alone: its "
                     "name does not say what it is",
                     err=True,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from leadline import errors
-from leadline.cli.options import KUBERNETES_OPTIONS
+from leadline.cli.options import KUBERNETES_OPTIONS, echo_line, echo_rendered
 from leadline.cli.progress import steps, stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.report.answers.systems import OnePoolOutput, PoolsOutput
@@ -64,7 +64,7 @@ def tell_steps(answer: Answer) -> None:
 
     for recipe in answer.recipes:
         for step in steps(recipe, "TOKEN"):
-            click.echo(f"would do: {step}", err=True)
+            echo_line(f"would do: {step}", err=True)
 
 
 def print_answer(
@@ -80,12 +80,12 @@ def print_answer(
         answer = PoolsOutput(
             action=action, cluster=source, dry_run=dry_run, pools=pools, notes=list(notes)
         )
-        click.echo(answer.model_dump_json(by_alias=True, indent=2))
+        echo_rendered(answer.to_json())
         return
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        echo_line(f"note: {note}", err=True)
     if not pools:
-        click.echo("there are no such pools", err=True)
+        echo_line("there are no such pools", err=True)
         return
     from leadline.report.render.rows import render_rows
 
@@ -101,11 +101,11 @@ def print_answer(
         )
         for one in pools
     ]
-    click.echo(render_rows(columns, rows, output))
+    echo_rendered(render_rows(columns, rows, output))
 
 
 def warn(what: str) -> None:
-    click.echo(f"note: {what}", err=True)
+    echo_line(f"note: {what}", err=True)
 
 
 # The options by which `leadline pools` goes through Rook in a Kubernetes cluster.
@@ -212,7 +212,7 @@ def create_kube(
             RookPools(connection, note=_silent).try_out(makes)
             if not quiet and output == "text":
                 for one in makes:
-                    click.echo(f"would make: {json.dumps(one, sort_keys=True)}", err=True)
+                    echo_line(f"would make: {json.dumps(one, sort_keys=True)}", err=True)
         elif makes or awaits:
             with stopping("what it had made is undone"), steps("pools", quiet=quiet) as note:
                 RookPools(connection, note=note, wait_s=wait_s).create(makes, awaits, warn)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from types import FrameType
 
-import click
-
 from leadline import errors
 from leadline.archive.records import Derived, TrialRecord, TrialStatus
+from leadline.cli.options import echo_line
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Plan
@@ -216,7 +215,7 @@ def _plain() -> Observer:
         watched.see(event)
         for line in (describe(event), watched.level_line(event)):
             if line:
-                click.echo(line, err=True)
+                echo_line(line, err=True)
 
     return observe
 
@@ -319,14 +318,14 @@ def _live() -> Iterator[Observer]:
     def table() -> Table:
         grid = Table.grid(padding=(0, 2))
         if started is None:
-            grid.add_row(filling)
+            grid.add_row(Text(visible(filling)))
             return grid
         elapsed = time.monotonic() - began
         left = max(0.0, started.asked_s - elapsed)
         depth = _in_flight(started.cell)
         # In a closed loop latency is what is in flight over what comes back: N = X R (Little).
         latency = f"≈ {format_latency(depth / rate)}" if depth and rate else "…"
-        grid.add_row("cell", started.cell.label)
+        grid.add_row("cell", Text(visible(started.cell.label)))
         grid.add_row(
             "trial", f"{started.number} of {started.count}, repeat {started.trial.block + 1}"
         )
@@ -355,15 +354,14 @@ def _live() -> Iterator[Observer]:
             elif isinstance(event, TrialProgress):
                 rate = event.iops
             else:
-                line = describe(event)
+                lines = [describe(event)]
                 if isinstance(event, TrialEnded) and started is not None:
-                    line = f"[{started.number}/{started.count}] {started.cell.label}\n{line}"
-                    level = watched.level_line(event)
-                    line += f"\n{level}" if level else ""
+                    lines.insert(0, f"[{started.number}/{started.count}] {started.cell.label}")
+                    lines.append(watched.level_line(event))
                 if isinstance(event, PrefillStarted):
-                    filling = line + " …"
-                elif line:
-                    live.console.print(line, markup=False, highlight=False)
+                    filling = f"{lines.pop()} …"
+                for line in filter(None, lines):
+                    live.console.print(visible(line), markup=False, highlight=False)
 
         yield observe
 
@@ -406,7 +404,7 @@ def steps(title: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
         from rich.console import Console
         from rich.markup import escape
 
-        with Console(stderr=True).status(title) as waiting:
-            yield lambda what: waiting.update(escape(what))
+        with Console(stderr=True).status(escape(visible(title))) as waiting:
+            yield lambda what: waiting.update(escape(visible(what)))
     else:
-        yield lambda what: click.echo(f"{title}: {what}", err=True)
+        yield lambda what: echo_line(f"{title}: {what}", err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.cli.options import format_option, parse_band, run_argument, runs_option
+from leadline.cli.options import echo_rendered, format_option, parse_band, run_argument, runs_option
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
     show_default=True,
     help="Values within it count as equal; a measured noise floor widens it.",
 )
-@format_option("text", "json", "csv", "markdown")
+@format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     run: str,
     runs: Path | None,
@@ -102,15 +102,15 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
 
 
 def _print(run: Run, ranking: Ranking, output: str) -> None:
-    if output in ("json", "csv"):
+    if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.ranking import rank_output, rank_rows
         from leadline.report.render.rows import render_rows
 
         answer = rank_output(run, ranking)
         if output == "json":
-            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+            echo_rendered(answer.to_json())
         else:
-            click.echo(render_rows(*rank_rows(answer), output))
+            echo_rendered(render_rows(*rank_rows(answer), output))
         return
     from leadline.analysis.recommend import protections
     from leadline.report.pages.ranking import ranking_document
@@ -119,7 +119,7 @@ def _print(run: Run, ranking: Ranking, output: str) -> None:
     if output == "markdown":
         from leadline.report.render.markdown import render as markdown
 
-        click.echo(markdown(document).rstrip())
+        echo_rendered(markdown(document).rstrip())
     else:
         from leadline.report.render.terminal import render, standard_output
 

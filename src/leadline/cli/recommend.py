@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.cli.options import echo_rendered, format_option, run_argument, runs_option
 from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked
 from leadline.errors import Exit
 
@@ -86,7 +86,7 @@ def _print(run: Run, found: Recommendation, output: str) -> None:
     if output == "json":
         from leadline.report.answers.ranking import recommend_output
 
-        click.echo(recommend_output(run, found).model_dump_json(by_alias=True, indent=2))
+        echo_rendered(recommend_output(run, found).to_json())
         return
     from leadline.report.pages.recommendation import recommendation_document
 
@@ -94,7 +94,7 @@ def _print(run: Run, found: Recommendation, output: str) -> None:
     if output == "markdown":
         from leadline.report.render.markdown import render as markdown
 
-        click.echo(markdown(document).rstrip())
+        echo_rendered(markdown(document).rstrip())
     else:
         from leadline.report.render.terminal import render, standard_output
 

@@ -15,6 +15,7 @@ import click
 from leadline import errors
 from leadline.cli.options import (
     compare_options,
+    echo_line,
     find_sides,
     of_kind,
     parse_band,
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 
 # The page as it would be on paper; a name may end in `.pdf-ready.html`, so that browsers know it.
 PAPER = ".pdf-ready"
+# CSV with texts that a spreadsheet takes for formulas.
+RAW = ".raw.csv"
 # Forms that are data for programs rather than a document; they do not say what was verified.
-DATA = (".json", ".csv")
+DATA = (".json", ".csv", RAW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +66,13 @@ def of_run(run: Run, form: str, judge: Judge, verified: Verified) -> Written:
     cells, findings = judge(run)
     shown = show_output(run, cells, findings, trials=True)
     if form == ".json":
-        return Written(text=shown.model_dump_json(by_alias=True, indent=2))
-    if form == ".csv":
-        return Written(text=show_table(shown, "csv"))
+        return Written(text=shown.to_json())
+    if form in (".csv", RAW):
+        return Written(text=show_table(shown, "csv-raw" if form == RAW else "csv"))
     from leadline.report.pages.run.page import run_document
     from leadline.report.render.html import Download
 
-    whole = shown.model_dump_json(by_alias=True, indent=2) + "\n"
+    whole = shown.to_json() + "\n"
     return Written(
         document=run_document(run, cells, findings, verified()[0]),
         downloads=tuple(
@@ -103,23 +106,23 @@ def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: V
         document = comparison_document(comparison, (found[0], found[-1]))
     answer = compare_output(comparison, document.summary[0] if document.summary else "")
     if form == ".json":
-        return Written(text=answer.model_dump_json(by_alias=True, indent=2))
-    if form == ".csv":
-        return Written(text=compare_csv(answer))
+        return Written(text=answer.to_json())
+    if form in (".csv", RAW):
+        return Written(text=compare_csv(answer, "csv-raw" if form == RAW else "csv"))
     from leadline.report.render.html import Download
 
     name = f"{theirs.name}-against-{ours.name}"
-    whole = answer.without_folders().model_dump_json(by_alias=True, indent=2)
+    whole = answer.without_folders().to_json()
     return Written(
         document=document,
         downloads=(
             Download(name=f"{name}.json", media_type="application/json", text=whole + "\n"),
-            Download(name=f"{name}.csv", media_type="text/csv", text=compare_csv(answer)),
+            Download(name=f"{name}.csv", media_type="text/csv", text=compare_csv(answer) + "\n"),
         ),
     )
 
 
-SUFFIXES = (".html", ".md", ".json", ".csv", PAPER)
+SUFFIXES = (".html", ".md", ".json", ".csv", RAW, PAPER)
 
 
 @click.command()
@@ -148,6 +151,7 @@ def command(
 ) -> Exit:
     """Write a run, or a comparison of two, as one self-contained page (HTML), as Markdown with its
     charts in a folder next to it, as JSON or CSV, or as a page laid out for paper (.pdf-ready).
+    In .csv, not in .raw.csv, texts that spreadsheets take for formulas have a ' in front.
 
     Archives are verified on the way, and the page says with what result.
 
@@ -167,7 +171,7 @@ def command(
     _write(path, content)
     for name, text in companions.items():
         _write(path.parent / name, text, companion=True)
-    click.echo(str(path))
+    echo_line(str(path))
     return Exit.ANSWERED
 
 
@@ -187,6 +191,8 @@ def _kind(path: Path) -> str:
     name = path.name.lower()
     if name.endswith((PAPER, PAPER + ".html")):
         return PAPER
+    if name.endswith(RAW):
+        return RAW
     suffix = path.suffix.lower()
     if suffix in SUFFIXES:
         return suffix

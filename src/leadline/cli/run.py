@@ -17,7 +17,14 @@ from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.writer import RunWriter
 from leadline.cli.archives import this_session
-from leadline.cli.options import echo_line, format_option, plan_options, runs_option
+from leadline.cli.options import (
+    echo_error,
+    echo_line,
+    echo_rendered,
+    format_option,
+    plan_options,
+    runs_option,
+)
 from leadline.cli.progress import progress
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
@@ -39,7 +46,7 @@ from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.targets.ceph_cluster import open_clusters, used_clusters
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.preview import preview_location
-from leadline.text import count_text
+from leadline.text import count_text, visible
 
 if TYPE_CHECKING:
     from leadline.targets.kubernetes_cluster import OpenKubernetes
@@ -132,7 +139,7 @@ def command(
         trials = loaded.trials
         if resume is not None:
             trials = _to_do(find_run(resume, folder), retry_failed=retry_failed)
-        click.echo(_commands(loaded, trials, engines))
+        echo_rendered(_commands(loaded, trials, engines))
         return Exit.ANSWERED
 
     session = this_session()
@@ -288,7 +295,8 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
         text = engine.job_text(engine.likely(cell.workload, location), location, trial.seed)
         job = Job(text=text, location=location, bound_s=cell.workload.duration_s)
         line = shlex.join(engine.command(job, Path("TRIAL")))
-        parts.append(f"# {trial.id} {cell.label}, repeat {trial.block + 1}\n{line}\n{text}")
+        parts.append(visible(f"# {trial.id} {cell.label}, repeat {trial.block + 1}"))
+        parts += map(visible, f"{line}\n{text}".expandtabs(4).split("\n"))
     return "\n".join(parts)
 
 
@@ -302,7 +310,7 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
     if output == "json":
         from leadline.report.answers.run import run_output
 
-        click.echo(run_output(run, findings).model_dump_json(by_alias=True, indent=2))
+        echo_rendered(run_output(run, findings).to_json())
     elif run.attempts:
         from leadline.cli.show import print_run
 
@@ -312,7 +320,7 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
     problem = _stopped(run, outcome.problem) if outcome.problem else _unfinished(run, outcome)
     problems = [one for one in (problem, _left_behind(run, outcome)) if one is not None]
     for one in problems:
-        click.echo(str(one), err=True)
+        echo_error(one)
     if problems:
         return problems[0].kind.exit
     return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE

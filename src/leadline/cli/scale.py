@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import format_option, parse_band, runs_option
+from leadline.cli.options import echo_rendered, format_option, parse_band, runs_option
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Equivalence margin: smaller differences count as none.",
 )
-@format_option("text", "json", "csv", "markdown")
+@format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     names: tuple[str, ...],
     runs: Path | None,
@@ -80,15 +80,15 @@ def command(
 
 
 def _print(studied: ScalingStudy, output: str) -> None:
-    if output in ("json", "csv"):
+    if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.scaling import SCALE_COLUMNS, scale_output, scale_rows
         from leadline.report.render.rows import render_rows
 
         answer = scale_output(studied)
         if output == "json":
-            click.echo(answer.model_dump_json(by_alias=True, indent=2))
+            echo_rendered(answer.to_json())
         else:
-            click.echo(render_rows(SCALE_COLUMNS, scale_rows(answer), output))
+            echo_rendered(render_rows(SCALE_COLUMNS, scale_rows(answer), output))
         return
     from leadline.report.pages.scaling.page import scaling_document
 
@@ -96,7 +96,7 @@ def _print(studied: ScalingStudy, output: str) -> None:
     if output == "markdown":
         from leadline.report.render.markdown import render as markdown
 
-        click.echo(markdown(document).rstrip())
+        echo_rendered(markdown(document).rstrip())
     else:
         from leadline.report.render.terminal import render, standard_output
 

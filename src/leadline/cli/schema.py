@@ -9,6 +9,7 @@ import click
 from pydantic import TypeAdapter
 
 from leadline import errors
+from leadline.cli.options import echo_rendered
 from leadline.errors import Exit, LeadlineError
 from leadline.report.answers.run import SCHEMAS
 
@@ -23,7 +24,7 @@ def command(verb: str | None) -> Exit:
         leadline schema show
     """
     if verb is None:
-        click.echo("\n".join(SCHEMAS))
+        echo_rendered("\n".join(SCHEMAS))
         return Exit.ANSWERED
     if verb not in SCHEMAS:
         near = difflib.get_close_matches(verb, SCHEMAS, n=1)
@@ -33,7 +34,7 @@ def command(verb: str | None) -> Exit:
             context=[f"verbs: {', '.join(SCHEMAS)}"],
             hint=f"did you mean {near[0]!r}?" if near else None,
         )
-    click.echo(
+    echo_rendered(
         json.dumps(
             TypeAdapter(SCHEMAS[verb]).json_schema(by_alias=True, mode="serialization"), indent=2
         )

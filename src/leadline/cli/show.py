@@ -11,7 +11,7 @@ from leadline.analysis.figures import CellFigure, figures
 from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
 from leadline.audit.registry import audit
-from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.cli.options import echo_rendered, format_option, run_argument, runs_option
 from leadline.errors import Exit
 from leadline.findings import Finding
 
@@ -20,7 +20,7 @@ from leadline.findings import Finding
 @run_argument
 @runs_option
 @click.option("--trials", is_flag=True, help="Every trial's value, not only the cell's.")
-@format_option("text", "json", "csv", "markdown")
+@format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
     """Show what a run measured: one row for each cell and operation, each number with its findings.
 
@@ -39,9 +39,9 @@ def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
 
     shown = show_output(found, cells, findings, trials=trials)
     if output == "json":
-        click.echo(shown.model_dump_json(by_alias=True, indent=2))
+        echo_rendered(shown.to_json())
     else:
-        click.echo(show_table(shown, output, trials=trials))
+        echo_rendered(show_table(shown, output, trials=trials))
     return Exit.ANSWERED
 
 

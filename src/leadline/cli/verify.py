@@ -10,7 +10,7 @@ import click
 from leadline import errors
 from leadline.archive.runs import find_run, runs_folder
 from leadline.archive.verify import Verification, verify
-from leadline.cli.options import echo_line, format_option, runs_option
+from leadline.cli.options import echo_line, echo_rendered, format_option, runs_option
 from leadline.errors import Exit, LeadlineError
 from leadline.files import read_content
 
@@ -48,7 +48,7 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
     if output == "json":
         from leadline.report.answers.run import verify_output
 
-        click.echo(verify_output(verification).model_dump_json(by_alias=True, indent=2))
+        echo_rendered(verify_output(verification).to_json())
         return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
     for name, one in found:
         files = f"{one.files} files, " if one.files else ""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
+
+from leadline.text import is_hidden
+
+# JSON itself escapes the control characters below DEL.
+_ABOVE_ASCII = re.compile("[\x7f-\U0010ffff]")
 
 
 class Output(BaseModel):
@@ -27,3 +34,13 @@ class Output(BaseModel):
             if holder is not None:
                 fields[name] = getattr(holder, name)
         return cls(**fields)
+
+    def to_json(self) -> str:
+        """Return the answer as JSON, with hidden characters as `\\u202e`: the same text to a
+        program, harmless to a terminal."""
+        text = self.model_dump_json(by_alias=True, indent=2)
+        return _ABOVE_ASCII.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if is_hidden(found[0]) else found[0]

@@ -189,12 +189,12 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def compare_csv(answer: CompareOutput) -> str:
-    """Render a row for each compared number; empty where there is none."""
+def compare_csv(answer: CompareOutput, output: str = "csv") -> str:
+    """Render a row for each compared number as `csv` or `csv-raw`, without a final line break."""
     rows = []
     for cell in answer.cells:
         low, high = cell.interval or (None, None)
         ends = {"interval_low": low, "interval_high": high, "reasons": " ".join(cell.reasons)}
         values = cell.model_dump() | ends
         rows.append([values[column] for column in _COLUMNS])
-    return render_rows(_COLUMNS, rows, "csv") + "\n"
+    return render_rows(_COLUMNS, rows, output)

@@ -45,19 +45,31 @@ from leadline.report.render.terminal_charts import plot_lines
 _PLOT_WIDTH = 80
 Drawn = BarChart | LineChart | DeltaChart | HeatMap | DotPlot
 
-# Characters with which text turns into markup anywhere in a line; `<`, `>` and `&` as HTML.
-_MARKUP = re.compile(r"([\\`*_{}\[\]|~#!$])")
+# Characters with which text turns into markup anywhere in a line, and what they are written as.
+_MARKUP = {character: f"\\{character}" for character in "\\`*_{}[]|~#!"} | {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+}
+_IN_PICTURES = str.maketrans(_MARKUP)
+# A backslash does not keep `$` from being mathematics on GitHub.
+_IN_TEXT = str.maketrans({**_MARKUP, "$": "<span>$</span>", "\0": "<!-- -->"})
+# What GitHub makes links and pictures of after the markup is read, so that no escape helps: an
+# empty comment inside ends it. Mentions and addresses, issues, URLs, commits, emoji.
+_LINKED = re.compile(
+    r"@(?=[\w.-]*\.\w)|(?<![A-Za-z0-9_])@(?=\w)|#(?=\d)|\bGH-(?=\d)"
+    r"|:(?=//)|www(?=\.)|\b[0-9a-f]{7}(?=[0-9a-f]{33}\b)"
+    r"|:(?=(?:100|1234|[0-9]*[a-z_+-][a-z0-9_+-]*):)",
+    re.IGNORECASE,
+)
 # A digit cannot be escaped; the mark behind it makes a list where a space follows.
 _LEADING = re.compile(r"^(\s*)(?=[-+=])|^(\s*\d+)(?=[.)](?:\s|$))")
 
 
 def escape(text: str) -> str:
-    """Escape Markdown and HTML in text of a paragraph or a table cell."""
-    if set(text) == {"-"}:
-        return text
-    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    plain = _MARKUP.sub(r"\\\1", plain)
-    return re.sub(r"\s+", " ", plain)
+    """Escape text of a paragraph or a table cell, which then reads as it is: no Markdown, no HTML,
+    no link of GitHub's. Control characters are spelled out before (`printable`)."""
+    return _LINKED.sub("\\g<0>\0", " ".join(text.split())).translate(_IN_TEXT)
 
 
 def _line(text: str) -> str:
@@ -79,7 +91,7 @@ class _Pictures:
         while path in self.files:
             path, number = f"{self.folder}/{stem}-{number}.svg", number + 1
         self.files[path] = draw(chart)
-        return f"![{escape(chart.title)}]({quote(path)})"
+        return f"![{chart.title.translate(_IN_PICTURES)}]({quote(path)})"
 
 
 def render(document: Document) -> str:
@@ -140,7 +152,7 @@ def _block(block: Block) -> Iterable[str]:
         case Bullets():
             yield from (f"- {_line(item)}" for item in block.items)
         case KeyValues():
-            yield from _grid(("", ""), (False, False), block.pairs)
+            yield from grid(("", ""), (False, False), block.pairs)
         case Code():
             yield from _code(block)
         case Table():
@@ -171,10 +183,10 @@ def _block(block: Block) -> Iterable[str]:
             yield from _code(Code(text="\n".join(lines), caption=block.caption))
 
 
-def _grid(
+def grid(
     titles: Iterable[str], right: Iterable[bool], rows: Iterable[Iterable[str]]
 ) -> Iterable[str]:
-    """Format rows of texts, which are escaped here."""
+    """Format a table of texts, which are escaped here; `right` aligns its columns."""
     yield f"| {' | '.join(escape(title) for title in titles)} |"
     yield f"| {' | '.join('---:' if number else '---' for number in right)} |"
     for row in rows:
@@ -191,7 +203,7 @@ def _table(table: Table) -> Iterable[str]:
     ]
     right = [column.kind is Kind.NUMBER for column in table.columns]
     rows = with_symbols(table).rows
-    yield from _grid(titles, right, ([_cell(cell) for cell in row] for row in rows))
+    yield from grid(titles, right, ([_cell(cell) for cell in row] for row in rows))
 
 
 def _cell(cell: Cell) -> str:
@@ -227,7 +239,7 @@ def _group(group: FindingGroup) -> Iterable[str]:
     for item in group.items:
         evidence = ", ".join(f"{name} {value}" for name, value in item.evidence)
         numbers = f" ({escape(evidence)})" if evidence else ""
-        yield f"  - {escape(item.where)}: {escape(item.message)}{numbers}"
+        yield f"  - {_line(item.where)}: {escape(item.message)}{numbers}"
     for remedy in group.remedies:
         yield f"  - To do: {escape(remedy)}"
 
