@@ -361,7 +361,7 @@ def _live() -> Iterator[Observer]:
                 if isinstance(event, PrefillStarted):
                     filling = f"{lines.pop()} …"
                 for line in filter(None, lines):
-                    live.console.print(visible(line), markup=False, highlight=False)
+                    live.console.print(Text(visible(line)))
 
         yield observe
 
@@ -402,9 +402,9 @@ def steps(title: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda what: None
     elif sys.stderr.isatty():
         from rich.console import Console
-        from rich.markup import escape
+        from rich.text import Text
 
-        with Console(stderr=True).status(escape(visible(title))) as waiting:
-            yield lambda what: waiting.update(escape(visible(what)))
+        with Console(stderr=True).status(Text(visible(title))) as waiting:
+            yield lambda what: waiting.update(Text(visible(what)))
     else:
         yield lambda what: echo_line(f"{title}: {what}", err=True)

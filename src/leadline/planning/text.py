@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -157,4 +156,5 @@ def _scalar(text: str) -> str:
     """Return text as a YAML scalar."""
     if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED and not text.endswith(":"):
         return text
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    # `visible` spells hidden characters out as YAML does between double quotes.
+    return '"{}"'.format(visible(text.replace("\\", r"\\").replace('"', r"\"")))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from leadline.archive import layout
 from leadline.archive.raw import derive
@@ -80,7 +81,7 @@ def build(folder: Path, cells: Mapping[str, tuple[Cell, list[Stored | None]]]) -
                 _store(trials / f"{name}-1", name, block, one, trial)
     plan = Plan(
         targets=tuple(
-            Target(name=name, url=f"dir:/mnt/{name}")
+            Target(name=name, url=f"dir:/mnt/{quote(name)}")
             for name in dict.fromkeys(one.target for one, _ in cells.values())
         ),
         cells=tuple(one for one, _ in cells.values()),

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
 from leadline.report.words import evidence_text, place
-from leadline.text import visible_lines
-
-# What XML 1.0 cannot hold, not even escaped.
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from leadline.text import visible
 
 
 def junit(audited: Iterable[tuple[Run, Sequence[Finding]]]) -> str:
     """Render a suite for each run; a finding of a whole cell or run is its own test case."""
     root = Element("testsuites", name="leadline audit")
     for run, findings in audited:
-        suite = SubElement(root, "testsuite", name=_text(run.id))
+        suite = SubElement(root, "testsuite", name=visible(run.id))
         cases = failures = 0
         by_trial: dict[str, list[Finding]] = {}
         for finding in findings:
@@ -42,17 +38,15 @@ def junit(audited: Iterable[tuple[Run, Sequence[Finding]]]) -> str:
 
 def _case(suite: Element, where: str, name: str, findings: Sequence[Finding]) -> int:
     """Add a test case; return 1 if it failed."""
-    case = SubElement(suite, "testcase", classname=_text(where), name=_text(name))
+    case = SubElement(suite, "testcase", classname=visible(where), name=visible(name))
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
         codes = ", ".join(dict.fromkeys(finding.code for finding in errors))
-        failure = SubElement(case, "failure", type=codes, message=_text(errors[0].message))
-        failure.text = _text("\n".join(map(_finding_text, errors)))
+        failure = SubElement(case, "failure", type=codes, message=visible(errors[0].message))
+        failure.text = "\n".join(map(_finding_text, errors))
     others = [finding for finding in findings if finding.severity is not Severity.ERROR]
     if others:
-        SubElement(case, "system-out").text = _text(
-            "\n".join(_finding_text(finding) for finding in others)
-        )
+        SubElement(case, "system-out").text = "\n".join(map(_finding_text, others))
     return int(bool(errors))
 
 
@@ -61,10 +55,5 @@ def _finding_text(finding: Finding) -> str:
         f"{name} {evidence_text(name, value)}" for name, value in finding.evidence.items()
     )
     op = f" ({finding.op.value})" if finding.op else ""
-    return f"{finding.severity.value} {finding.code}{op}: {finding.message} {finding.remedy}" + (
-        f" [{numbers}]" if numbers else ""
-    )
-
-
-def _text(text: str) -> str:
-    return _NOT_XML.sub("?", visible_lines(text))
+    text = f"{finding.severity.value} {finding.code}{op}: {finding.message} {finding.remedy}"
+    return visible(text + (f" [{numbers}]" if numbers else ""))

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
 from leadline.text import visible
-
-# What XML cannot hold even xml_text, and `visible` lets through.
-_NOT_XML = re.compile("[\ufffe\uffff]")
 
 SHAPES = ("circle", "square", "triangle", "diamond")
 _HATCHES = 4
@@ -63,8 +59,9 @@ DEFINITIONS = (
 
 
 def xml_text(text: str) -> str:
-    """Escape text for an element or an attribute of HTML or XML."""
-    return html.escape(_NOT_XML.sub("\ufffd", visible(text)))
+    """Escape text for an element or an attribute of HTML or XML, which cannot hold what `visible`
+    spells out."""
+    return html.escape(visible(text))
 
 
 def titled(text: str) -> str:

@@ -25,6 +25,7 @@ from leadline.report.render import html, markdown, terminal
 from leadline.report.render.rows import render_rows
 from leadline.report.words import listed
 from leadline.text import visible
+from tests.hostile_texts import TEXTS, on_github
 
 HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -121,11 +122,12 @@ def test_shortened_fits(text: str, width: int) -> None:
     assert cell_len(terminal.shortened(shown, width)) <= width
 
 
-@given(st.text(alphabet=st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp", "Zs"))))
-def test_markdown_has_no_bare_markup(text: str) -> None:
-    escaped = markdown.escape(text)
-    assert "<" not in escaped.replace("<!-- -->", "").replace("<span>$</span>", "")
-    assert not re.search(r"(?<!\\)(?:\\\\)*[|`*\[\]]", escaped)
+@given(st.text() | st.text("@#:/$w.ahtp-_*`[]<>&|~0123 ") | st.sampled_from(TEXTS))
+def test_markdown_shows_any_text_literally_on_github(text: str) -> None:
+    shown = " ".join(visible(text).split())
+    page = on_github(f"x {markdown.escape(visible(text))}\n\n| {markdown.escape(shown)} |\n|---|\n")
+    assert page.cells == [shown]
+    assert page.text.split() == ["x", *shown.split(), *shown.split()]
 
 
 @given(st.text())
