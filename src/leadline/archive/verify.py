@@ -55,6 +55,9 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     checked = 0
     if manifest.status is RunStatus.COMPLETE or manifest.files:
         checked += _check_files(run.path, manifest.files, problems)
+        if run.cleaning_unsealed:
+            message = "leftovers were being removed; `leadline clean` finishes that"
+            problems.append(Discrepancy(path=layout.CREATED, message=message))
         for extra in sorted(set(layout.content_files(run.path)) - set(manifest.files)):
             problems.append(Discrepancy(path=extra, message="is not in the manifest"))
     if manifest.status is not RunStatus.COMPLETE:
