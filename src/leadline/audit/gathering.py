@@ -220,8 +220,7 @@ def _size_in_memory(evidence: JobEvidence) -> int | None:
     size = options.size("size")
     if size is None or evidence.pattern != "randread" or evidence.merged_sections:
         return None
-    reads = (part for part in evidence.job.operations if part.op is Op.READ)
-    read = next(reads, None)
+    read = evidence.operation(Op.READ)
     mean = mean_s(read, options) if read else None
     limit = fastest_read(evidence)
     if not mean or limit is None or mean * (1 + evidence.rounding(mean)) >= limit.seconds:

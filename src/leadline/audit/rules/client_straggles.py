@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.units import format_duration, format_iops
 
@@ -34,6 +34,11 @@ class _Client:
     runtime_s: float
 
 
+@rule(
+    "client-straggles",
+    "One of several load generators did far less than the others, or ran longer.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     groups: dict[tuple[str, ...], dict[str, list[JobEvidence]]] = {}
     for entry in trial.jobs:
@@ -114,11 +119,3 @@ def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[
 
 def _others(found: Sequence[_Client]) -> str:
     return f" ({len(found) - 1} more differ as much)" if len(found) > 1 else ""
-
-
-RULE = Rule(
-    code="client-straggles",
-    summary="One of several load generators did far less than the others, or ran longer.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.ceph.status import ClusterSample, ClusterStatus, Health, HealthCheck
 from leadline.formats.result import FormatError
@@ -109,6 +109,11 @@ def weight(check: HealthCheck) -> Weight | None:
     return known
 
 
+@rule(
+    "cluster-not-healthy",
+    "The Ceph cluster recovered, scrubbed, changed or could not serve all data.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if isinstance(trial.cluster, FormatError):
         yield _unobserved(f"The cluster record is unreadable ({trial.cluster.fact})", {})
@@ -397,11 +402,3 @@ def _unobserved(fact: str, numbers: dict[str, float]) -> RuleFinding:
         message=f"{fact}. Disturbances in that time are unknown.",
         remedy="Check whether monitors and managers were reachable from this machine.",
     )
-
-
-RULE = Rule(
-    code="cluster-not-healthy",
-    summary="The Ceph cluster recovered, scrubbed, changed or could not serve all data.",
-    looks_at=TrialEvidence,
-    check=check,
-)

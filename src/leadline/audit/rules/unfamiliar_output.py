@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import EngineOutput, NoteKind
 
@@ -38,6 +38,11 @@ _KINDS: Mapping[NoteKind, tuple[Severity, str, str]] = {
 }
 
 
+@rule(
+    "unfamiliar-output",
+    "The output has fields, a version or parts that the parser does not know.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     notes = trial.output.notes if isinstance(trial.output, EngineOutput) else ()
     for kind, (severity, fact, remedy) in _KINDS.items() if notes else ():
@@ -51,11 +56,3 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
                 message=f"{fact}: {shown}{more}.",
                 remedy=remedy,
             )
-
-
-RULE = Rule(
-    code="unfamiliar-output",
-    summary="The output has fields, a version or parts that the parser does not know.",
-    looks_at=TrialEvidence,
-    check=check,
-)
