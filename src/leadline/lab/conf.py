@@ -318,6 +318,7 @@ def _store(description: LabDescription) -> dict[str, str]:
 _AES = 1
 _KEY_BYTES = 16
 _ALL = {"mon": "allow *", "osd": "allow *", "mds": "allow *", "mgr": "allow *"}
+_OSD_CAPABILITIES = {"mon": "allow profile osd", "osd": "allow *", "mgr": "allow profile osd"}
 
 
 def capabilities(osds: int) -> dict[str, dict[str, str]]:
@@ -332,20 +333,8 @@ def capabilities(osds: int) -> dict[str, dict[str, str]]:
             "mds": "allow",
             "mgr": "allow profile mds",
         },
-        **{
-            f"osd.{number}": {
-                "mon": "allow profile osd",
-                "osd": "allow *",
-                "mgr": "allow profile osd",
-            }
-            for number in range(osds)
-        },
+        **{f"osd.{number}": _OSD_CAPABILITIES for number in range(osds)},
     }
-
-
-def entity(name: str) -> str:
-    """Return the name in a keyring: all monitors share one key."""
-    return "mon." if name == MON else name
 
 
 def new_key() -> str:
@@ -360,6 +349,7 @@ def render_keyring(keys: Mapping[str, str], allowed: Mapping[str, Mapping[str, s
     """Render a keyring of the names in `keys`."""
     lines = []
     for name, key in keys.items():
-        lines += [f"[{entity(name)}]", f"\tkey = {key}"]
+        # All monitors share one key.
+        lines += [f"[{'mon.' if name == MON else name}]", f"\tkey = {key}"]
         lines += [f'\tcaps {service} = "{what}"' for service, what in allowed[name].items()]
     return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.lab.conf import CLIENT, CONF, SOCKET_PATH_BYTES, Paths, sites
-from leadline.lab.network import ZoneNetwork
+from leadline.lab.network import RoundTrip, ZoneNetwork, write_durably
 from leadline.plan.lab import LabDescription
 
 STATE = "leadline-lab.json"
@@ -44,19 +44,6 @@ class ProcessRecord(_Model):
     start_ticks: int
 
 
-class RoundTripRecord(_Model):
-    """The result of ping between two zones, in seconds. `raw` is its output."""
-
-    source: str
-    destination: str
-    sent: int
-    received: int
-    min_s: float
-    median_s: float
-    max_s: float
-    raw: str
-
-
 class Step(_Model):
     """A step of `lab up`, and its end in seconds from the start."""
 
@@ -82,7 +69,7 @@ class LabState(_Model):
     cephfs_note: str = ""
     cpu_groups: dict[str, Path] = Field(default_factory=dict)
     processes: tuple[ProcessRecord, ...] = ()
-    round_trips: tuple[RoundTripRecord, ...] = ()
+    round_trips: tuple[RoundTrip, ...] = ()
     steps: tuple[Step, ...] = ()
 
     @property
@@ -101,19 +88,7 @@ def paths_of(folder: Path, token: str) -> Paths:
 
 
 def write_state(folder: Path, state: LabState) -> None:
-    """Write the state durably: a new file, fsync, rename."""
-    path = folder / STATE
-    fresh = folder / f".{STATE}.new"
-    with fresh.open("wb") as stream:
-        stream.write(state.model_dump_json(indent=2).encode() + b"\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.replace(path)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_durably(folder / STATE, state.model_dump_json(indent=2) + "\n")
 
 
 def read_state(folder: Path) -> LabState | None:
