@@ -115,11 +115,7 @@ class ZfsStreamEngine:
         return (*_send(f"{dataset.name}@leadline-TOKEN", None), "|", *_receive(dataset))
 
     def execute(
-        self,
-        job: Job,
-        folder: Path,
-        stop: StopRequest,
-        progress: Callable[[Progress], None],
+        self, job: Job, folder: Path, stop: StopRequest, progress: Callable[[Progress], None]
     ) -> Execution:
         invocations = Invocations(job=job, folder=folder, stop=stop, tool=self.name)
         try:

@@ -190,10 +190,7 @@ _MON = {
     "mon_tick_interval": "1",
     "mon_mgr_digest_period": "1",
 }
-_MGR = {
-    "mgr_stats_period": "1",
-    "mgr_tick_period": "1",
-}
+_MGR = {"mgr_stats_period": "1", "mgr_tick_period": "1"}
 _OSD = {
     "osd_crush_update_on_start": "true",
     "osd_class_update_on_start": "true",
@@ -272,11 +269,7 @@ def render(
         },
         **{f"osd.{place.osd}": _osd(place, description, paths, addresses) for place in places},
         # A client would create its log and socket in its working folder.
-        "client": {
-            "log_file": "",
-            "admin_socket": "",
-            "keyring": str(paths.keyring("$name")),
-        },
+        "client": {"log_file": "", "admin_socket": "", "keyring": str(paths.keyring("$name"))},
     }
     return "\n".join(
         f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())

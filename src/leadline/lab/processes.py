@@ -63,13 +63,7 @@ def start(
         dict(environment),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (
-                os.POSIX_SPAWN_OPEN,
-                1,
-                str(output),
-                os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-                0o600,
-            ),
+            (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,

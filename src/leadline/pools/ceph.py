@@ -167,12 +167,7 @@ def create_pools(
 
 
 def remove_pools(
-    commands: Commands,
-    pools: Sequence[OwnedPool],
-    stray: Iterable[str],
-    *,
-    note: Note,
-    warn: Note,
+    commands: Commands, pools: Sequence[OwnedPool], stray: Iterable[str], *, note: Note, warn: Note
 ) -> None:
     """Remove pools that Leadline created, with their rules and profiles, and those named by
     `stray`. Rules and profiles that other pools use stay, with a warning. Raises LeadlineError:

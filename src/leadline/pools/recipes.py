@@ -359,6 +359,10 @@ def decide(
     return _Decisions(inventory, marks, filesystem).answer(names)
 
 
+class _Impossible(Exception):
+    """A pool cannot be created, for this reason."""
+
+
 class _Decisions:
     def __init__(self, inventory: CephInventory, marks: Marks, filesystem: str | None) -> None:
         self._inventory = inventory
@@ -390,9 +394,10 @@ class _Decisions:
             return Decision(name=name.text, act=Act.EXISTS, reason=_describe(there))
         if there is not None and name.text not in self._marks.unfinished:
             return Decision(name=name.text, act=Act.FOREIGN, reason=_describe(there))
-        made = self._recipe(name)
-        if isinstance(made, str):
-            return Decision(name=name.text, act=Act.SKIP, reason=made)
+        try:
+            made = self._recipe(name)
+        except _Impossible as impossible:
+            return Decision(name=name.text, act=Act.SKIP, reason=str(impossible))
         where = (
             f"{made.name.redundancy}, over {counted(made.placement.buckets, made.placement.domain)}"
         )
@@ -400,30 +405,21 @@ class _Decisions:
             where += f", for the file system {made.filesystem}"
         return Decision(name=name.text, act=Act.CREATE, reason=where, recipe=made)
 
-    def _recipe(self, name: PoolName) -> PoolRecipe | str:
-        """Return the recipe of a pool, or the reason why it is impossible."""
-        placement, filesystem = self._placement, None
+    def _recipe(self, name: PoolName) -> PoolRecipe:
+        """Return the recipe of a pool. Raises _Impossible."""
+        placement = self._placement
         if placement is None:
-            return "the cluster has no OSD that is up, in and placed in CRUSH"
+            raise _Impossible("the cluster has no OSD that is up, in and placed in CRUSH")
         if name.kind is Kind.ENCRYPTED:
-            encrypted = self._encrypted(placement)
-            if isinstance(encrypted, str):
-                return encrypted
-            placement = encrypted
-        if name.kind is Kind.CEPHFS:
-            chosen = self._chosen_filesystem()
-            if not chosen[0]:
-                return chosen[1]
-            filesystem = chosen[1]
+            placement = self._encrypted(placement)
+        filesystem = self._chosen_filesystem() if name.kind is Kind.CEPHFS else None
         erasure = name.kind is Kind.ERASURE
         if placement.buckets < name.size or (erasure and placement.domain == OSD):
             whose = "encrypted OSDs are in" if name.kind is Kind.ENCRYPTED else "the cluster has"
             buckets = placement.describe_buckets(osds=placement.domain == OSD and not erasure)
-            return f"{name.text} needs {name.size} failure domains; {whose} {buckets}"
+            raise _Impossible(f"{name.text} needs {name.size} failure domains; {whose} {buckets}")
         if erasure:
-            unfit = self._without_overwrites(placement)
-            if unfit:
-                return unfit
+            self._require_overwrites(placement)
         return PoolRecipe(name=name, placement=placement, pg_num=None, filesystem=filesystem)
 
     def _require_filesystem(self) -> None:
@@ -435,27 +431,26 @@ class _Decisions:
                 context=[f"its file systems: {', '.join(known) or 'none'}"],
             )
 
-    def _chosen_filesystem(self) -> tuple[bool, str]:
-        """Return (True, the name) or (False, the reason)."""
+    def _chosen_filesystem(self) -> str:
         known = [filesystem.name for filesystem in self._inventory.filesystems or ()]
         if self._filesystem is not None:
-            return True, self._filesystem
+            return self._filesystem
         if self._inventory.filesystems is None:
-            return False, "it is unknown whether the cluster has a CephFS"
+            raise _Impossible("it is unknown whether the cluster has a CephFS")
         if not known:
-            return False, "the cluster has no CephFS"
+            raise _Impossible("the cluster has no CephFS")
         if len(known) > 1:
-            several = ", ".join(known)
-            return False, f"the cluster has {len(known)} file systems ({several}): --filesystem"
-        return True, known[0]
+            several = f"{len(known)} file systems ({', '.join(known)})"
+            raise _Impossible(f"the cluster has {several}: --filesystem")
+        return known[0]
 
-    def _encrypted(self, main: Placement) -> Placement | str:
+    def _encrypted(self, main: Placement) -> Placement:
         """Return a placement whose OSDs, also those that are down, are all on dm-crypt. A CRUSH
         rule selects OSDs by root and class only."""
         osds = self._inventory.osds
         safe = [osd for osd in osds if osd.dm_crypt is Crypt.YES]
         if not safe:
-            return (
+            raise _Impossible(
                 "no OSD is known to be on dm-crypt: the monitors keep no such keys and no device "
                 "has such a name (an operator such as Rook may keep keys elsewhere)"
             )
@@ -469,19 +464,18 @@ class _Decisions:
                 if here and all(osd.dm_crypt is Crypt.YES for osd in here):
                     counts = bucket_counts(self._inventory, root, here)
                     return replace(main, root=root, device_class=device_class, counts=counts)
-        return (
+        raise _Impossible(
             f"{len(safe)} of {len(osds)} OSDs are on dm-crypt, but no root and no device class has "
             "only these, so no CRUSH rule can select them"
         )
 
-    def _without_overwrites(self, placement: Placement) -> str | None:
-        """Return why erasure coding with overwrites is impossible, or None."""
+    def _require_overwrites(self, placement: Placement) -> None:
         on = osds_on(self._inventory, placement)
         other = [osd for osd in on if osd.store not in (None, "bluestore")]
         lifted = setting(self._inventory, "mon_debug_no_require_bluestore_for_ec_overwrites")
-        if not other or lifted == "true":
-            return None
-        return f"overwrites need BlueStore, and osd.{other[0].id} has {other[0].store}"
+        if other and lifted != "true":
+            first = other[0]
+            raise _Impossible(f"overwrites need BlueStore, and osd.{first.id} has {first.store}")
 
     def _add_metadata_pool(self, found: dict[str, Decision]) -> None:
         """Give erasure-coded pools a pool for the metadata of images: the first replicated RBD pool

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.client import Connection, if_allowed
 from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label, list_kind
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind
@@ -35,8 +35,6 @@ _KINDS = (
     ObjectKind.STORAGE_CLASS,
     ObjectKind.NODE,
 )
-# A failure domain can be found without these.
-_OPTIONAL = (ObjectKind.STORAGE_CLUSTER,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +50,11 @@ def read_rook(connection: Connection) -> RookState:
     """Read Rook's resources. Raises LeadlineError: `cluster-unknown`, `kubernetes-unreachable`,
     `kubernetes-denied`."""
     listed = {kind: list_kind(connection, kind) for kind in _KINDS}
-    for kind in _OPTIONAL:
-        try:
-            listed[kind] = list_kind(connection, kind)
-        except LeadlineError as error:
-            if error.kind is not errors.KUBERNETES_DENIED:
-                raise
+    # A failure domain can be found without these.
+    optional = ObjectKind.STORAGE_CLUSTER
+    found = if_allowed(lambda: list_kind(connection, optional))
+    if found is not None:
+        listed[optional] = found
     return RookState(
         inventory=kubernetes_inventory(
             {kind.dump: dump_of(items) for kind, items in listed.items()}

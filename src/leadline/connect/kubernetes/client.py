@@ -298,6 +298,16 @@ def _message_of(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+def if_allowed(ask: Callable[[], Answer]) -> Answer | None:
+    """Return what `ask` returns; None where this user may not ask."""
+    try:
+        return ask()
+    except LeadlineError as error:
+        if error.kind is errors.KUBERNETES_DENIED:
+            return None
+        raise
+
+
 _POLL_PAUSE_S = 0.5
 
 

@@ -182,14 +182,8 @@ def _instance(
 def _data_disk(settings: VmSettings) -> dict[str, Any]:
     """Return the data disk, without the host's page cache."""
     thread = {"dedicatedIOThread": True} if settings.io_threads else {}
-    return {
-        "name": "volume",
-        "disk": {"bus": "virtio"},
-        "cache": "none",
-        "io": "native",
-        "serial": SERIAL,
-        **thread,
-    }
+    disk = {"name": "volume", "disk": {"bus": "virtio"}, "cache": "none", "io": "native"}
+    return {**disk, "serial": SERIAL, **thread}
 
 
 def _boot(runner: RunnerMachine, cluster: KubernetesCluster, boot: BootImage) -> dict[str, Any]:
@@ -325,7 +319,7 @@ def find_loss(instance: Object, before: Placement | None = None) -> Problem | No
         hint = f"keep live migrations away from the run; {_AGAIN}"
     if not fact:
         return None
-    return Problem(kind=errors.RUNNER_FAILED, fact=fact, final=True, hint=hint)
+    return Problem(fact, hint=hint)
 
 
 def find_machine_problem(machine: Object) -> Problem | None:
@@ -335,15 +329,12 @@ def find_machine_problem(machine: Object) -> Problem | None:
     name = f"the virtual machine {name_of(machine)!r}"
     if printable in _FINAL:
         return Problem(
-            kind=errors.RUNNER_FAILED,
-            fact=f"{name} cannot run: {_FINAL[printable]}",
-            final=True,
+            f"{name} cannot run: {_FINAL[printable]}",
             hint="look at its boot image; the messages below are from KubeVirt",
         )
     if printable in _IMAGE:
         return Problem(
-            kind=errors.RUNNER_FAILED,
-            fact=f"{name} gets no image for its boot disk",
+            f"{name} gets no image for its boot disk",
             final=printable == "ImagePullBackOff",
             hint="name a container disk that the nodes can pull (`--vm-image`), or give "
             "`pull_secrets`",
@@ -351,8 +342,8 @@ def find_machine_problem(machine: Object) -> Problem | None:
     failure = _condition(machine, "Failure")
     if failure is not None and failure.get("status") == "True":
         return Problem(
+            f"{name} cannot be started: {_message_of(failure)}",
             kind=errors.KUBERNETES_FAILED,
-            fact=f"{name} cannot be started: {_message_of(failure)}",
             final=False,
             hint="the message is from KubeVirt or a webhook",
         )
@@ -373,12 +364,7 @@ def find_wait(instance: Object) -> Problem | None:
     ):
         condition = _condition(instance, kind)
         if condition is not None and condition.get("status") == "False":
-            return Problem(
-                kind=errors.RUNNER_FAILED,
-                fact=f"{name} {fact}: {_message_of(condition)}",
-                final=False,
-                hint=hint,
-            )
+            return Problem(f"{name} {fact}: {_message_of(condition)}", hint=hint, final=False)
     return None
 
 
@@ -395,8 +381,7 @@ def find_import_problem(volume: Object) -> Problem | None:
         return None
     reason = "; ".join(dict.fromkeys(messages)) or str(phase)
     return Problem(
-        kind=errors.RUNNER_FAILED,
-        fact=f"the boot disk {name_of(volume)!r} is not ready: {reason}",
+        f"the boot disk {name_of(volume)!r} is not ready: {reason}",
         final=phase == "Failed",
         hint="look at the URL or the claim that the plan's `vm: {boot: ...}` names",
     )
@@ -503,6 +488,8 @@ def await_machines(group: RunnerGroup) -> tuple[Object, ...]:
 class _Machines:
     """The virtual machines of a target while they start."""
 
+    is_running = staticmethod(is_running)
+
     def __init__(self, group: RunnerGroup) -> None:
         self._group = group
         self._scope = (group.connection, group.namespace, group.token)
@@ -510,13 +497,10 @@ class _Machines:
     def list_runners(self) -> list[Object]:
         return instances_of(*self._scope)
 
-    def is_running(self, instance: Object) -> bool:
-        return is_running(instance)
-
     def check(self, instances: Sequence[Object]) -> None:
         for problem in self._problems(instances):
             if problem.final:
-                raise self._error(problem, instances)
+                raise problem.with_context(self._context(instances))
 
     def timeout_error(self, instances: Sequence[Object]) -> LeadlineError:
         """Return the pending volume, else the surest problem."""
@@ -525,7 +509,7 @@ class _Machines:
         if pending is not None:
             return pending
         if problems:
-            return self._error(problems[0], instances)
+            return problems[0].with_context(self._context(instances))
         names = [name_of(machine) for machine in machines_of(*self._scope)]
         first = names[0] if names else "NAME"
         return LeadlineError(
@@ -557,11 +541,6 @@ class _Machines:
         connection, namespace, _ = self._scope
         found = [get_object(connection, DataVolume, _IMPORTS, name, namespace) for name in names]
         return [volume.to_dict() for volume in found if volume is not None]
-
-    def _error(self, problem: Problem, instances: Sequence[Object]) -> LeadlineError:
-        return LeadlineError(
-            problem.kind, problem.fact, context=self._context(instances), hint=problem.hint
-        )
 
     def _context(self, instances: Sequence[Object]) -> list[str]:
         """Return conditions and events of up to two machines that do not run."""

@@ -40,8 +40,7 @@ class Variable:
 
 
 FILES = Variable(
-    name=job_file.FILES,
-    comment=f"# {job_file.FILES} of client k = ck. (nothing for client 1)",
+    name=job_file.FILES, comment=f"# {job_file.FILES} of client k = ck. (nothing for client 1)"
 )
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from leadline.engines.process import ending_with_parent
@@ -27,7 +26,6 @@ class Start:
     `local`: the process is the server itself."""
 
     name: str
-    host: str
     command: tuple[str, ...]
     cwd: Path | None
     local: bool
@@ -124,12 +122,7 @@ class Servers:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.end()
 
     def silent(self) -> tuple[str, ...]:
