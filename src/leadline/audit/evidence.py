@@ -132,7 +132,6 @@ def median_s(operation: Operation, options: JobOptions) -> float | None:
 
 
 def latencies(operation: Operation) -> tuple[tuple[str, Latency], ...]:
-    """Return the recorded latencies by name."""
     parts = (
         ("submission", operation.submission),
         ("completion", operation.completion),
@@ -288,7 +287,6 @@ class TrialEvidence:
 
     @cached_property
     def jobs(self) -> tuple[JobEvidence, ...]:
-        """The entries of a sound trial's output."""
         if not self.sound or not isinstance(self.output, EngineOutput):
             return ()
         names = {job.name for job in self.output.jobs}
@@ -584,7 +582,6 @@ def walk(run: RunEvidence) -> Iterator[Evidence]:
 
 
 def walk_trials(trials: Iterable[TrialEvidence]) -> Iterator[Evidence]:
-    """Yield trials and their jobs."""
     for trial in trials:
         yield trial
         yield from trial.jobs

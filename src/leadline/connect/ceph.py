@@ -117,7 +117,6 @@ class Connection:
         return self._command(_library().rados_osd_command, prefix, b"", arguments, number)
 
     def mon_json(self, prefix: str, /, **arguments: object) -> Any:
-        """Return a monitor's answer with `format=json`, decoded."""
         return json.loads(self.mon(prefix, format="json", **arguments))
 
     def close(self) -> None:
@@ -183,20 +182,11 @@ class Connection:
 
         def task() -> tuple[int, bytes, str]:
             words = (ctypes.c_char_p * 1)(request)
+            sent = (words, ctypes.c_size_t(1), data, ctypes.c_size_t(len(data)))
             out, message = ctypes.c_void_p(), ctypes.c_void_p()
             out_size, message_size = ctypes.c_size_t(), ctypes.c_size_t()
-            status = call(
-                self._handle,
-                *target,
-                words,
-                ctypes.c_size_t(1),
-                data,
-                ctypes.c_size_t(len(data)),
-                ctypes.byref(out),
-                ctypes.byref(out_size),
-                ctypes.byref(message),
-                ctypes.byref(message_size),
-            )
+            buffers = map(ctypes.byref, (out, out_size, message, message_size))
+            status = call(self._handle, *target, *sent, *buffers)
             answer, text = _take(out, out_size), _take(message, message_size)
             return status, answer, text.decode("utf-8", "replace").strip()
 
@@ -257,7 +247,6 @@ def _take(buffer: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
 
 
 def _connect_error(number: int, access: CephAccess) -> LeadlineError:
-    """Return the error for a failed connection."""
     context = [f"configuration {access.conf}", f"name client.{access.name}"]
     if access.keyring:
         context.append(f"keyring {access.keyring}")

@@ -22,7 +22,6 @@ _CHECK_S = 5.0
 
 
 def find(program: str) -> str | None:
-    """Return the path of a program, or None."""
     return shutil.which(program, path=_SEARCHED)
 
 
@@ -92,12 +91,10 @@ def suspended_pools() -> tuple[str, ...]:
 
 
 def is_suspended(pool: str) -> bool:
-    """Return whether a pool's I/O is suspended, without a program."""
     return pool in suspended_pools()
 
 
 def suspended_error(pool: str, context: Sequence[str] = ()) -> LeadlineError:
-    """Return the error for a suspended pool."""
     return LeadlineError(
         errors.ZPOOL_UNFIT,
         f"the pool {pool!r} is SUSPENDED: its disks failed, and all of its I/O waits",

@@ -101,7 +101,6 @@ class Unreachable(Exception):
         self.final = self._failure.final
 
     def error(self, kind: ErrorKind) -> LeadlineError:
-        """Return the error for the user."""
         return LeadlineError(
             kind,
             f"the host {self._host!r} {self._failure.fact}",
@@ -210,7 +209,6 @@ class Connection:
         return str(folder / f"turn-{secrets.randbelow(_AT_ONCE)}") if folder.name else ""
 
     def close(self) -> None:
-        """End the connection."""
         with self._lock:
             self._close()
 
@@ -321,7 +319,6 @@ class SshShell:
         return self._connection.lock_file()
 
     def close(self) -> None:
-        """End the connection; a later command opens another."""
         self._connection.close()
 
     def run(

@@ -121,8 +121,6 @@ _SECOND = re.compile(rb" *\d+ +\d+ +([\d.]+(?:e[+-]?\d+)?) ")
 
 
 class RbdBenchEngine(CephBenchEngine):
-    """`rbd bench` on an image; `rbd` from PATH."""
-
     name = "rbd bench"
     choice = EngineChoice.RBD_BENCH
     program = "rbd"
@@ -217,8 +215,6 @@ _PATTERNS = {Pattern.WRITE: "write", Pattern.READ: "seq", Pattern.RANDREAD: "ran
 
 
 class RadosBenchEngine(CephBenchEngine):
-    """`rados bench` on objects of a pool; `rados` from PATH."""
-
     name = "rados bench"
     choice = EngineChoice.RADOS_BENCH
     program = "rados"

@@ -66,8 +66,6 @@ _MEANINGS = (
 
 
 class ZfsStreamEngine:
-    """`zfs` on this machine."""
-
     name = "zfs stream"
 
     @cached_property

@@ -71,7 +71,6 @@ def survey(labs: Path) -> list[LabStatus]:
 
 
 def probe_lab(folder: Path, found: list[LabProcess] | None = None) -> LabStatus:
-    """Return the status of one lab."""
     if found is None:
         found = processes.find(folder)
     state = None
@@ -155,7 +154,6 @@ class Lab:
 
     @property
     def cephfs_note(self) -> str:
-        """Why the file system is not mounted."""
         return self.state.cephfs_note
 
     def metadata_pool(self, pool: str) -> str | None:

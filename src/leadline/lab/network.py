@@ -174,7 +174,6 @@ class ZoneNetwork:
         return ("nsenter", f"--net={self.zone(name).namespace}", "--")
 
     def alive(self) -> bool:
-        """Return whether the forwarder runs."""
         return _start_ticks(self.pid) == self.start_ticks
 
     def delays_ns(self) -> dict[tuple[str, str], int]:
@@ -189,7 +188,6 @@ class ZoneNetwork:
         self._set([(a, b)], rtt_s)
 
     def set_rtt_between_all(self, rtt_s: float) -> None:
-        """Set the delay of every pair of zones."""
         self._set(list(combinations([zone.name for zone in self.zones], 2)), rtt_s)
 
     def measure_rtt(self, a: str, b: str, count: int = 100, interval_s: float = 0.005) -> RoundTrip:
@@ -255,7 +253,6 @@ def one_way_ns(rtt_s: float) -> int:
 
 
 def render_delays(delays_ns: Mapping[tuple[str, str], int]) -> str:
-    """Render the file of delays for zonelink."""
     return "".join(f"{a} {b} {delay}\n" for (a, b), delay in sorted(delays_ns.items()))
 
 

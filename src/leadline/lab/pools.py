@@ -66,7 +66,9 @@ def pool_commands(description: LabDescription) -> Iterator[Command]:
             yield _application(pool)
     if description.filesystem:
         yield from _replicated(METADATA_POOL, 3, description)
-    data = _data_pools(description)
+    data = [pool for pool in description.pools if pool.in_filesystem]
+    # The default data pool first.
+    data.sort(key=lambda pool: pool is not LabPool.CEPHFS_REP3)
     for pool in data:
         yield from _replicated(pool.value, _COPIES[pool], description)
     if data:
@@ -91,7 +93,6 @@ def placement_groups(pool: LabPool | None, description: LabDescription) -> int:
 
 
 def placement_groups_of_all(description: LabDescription) -> int:
-    """Return the placement groups of all pools."""
     pools: tuple[LabPool | None, ...] = description.pools
     if description.filesystem:
         pools = (*pools, None)
@@ -133,12 +134,6 @@ def _erasure_coded(pool: LabPool, description: LabDescription) -> Iterator[Comma
     # k: otherwise the loss of one zone of three would stop the pool.
     yield _set(pool.value, "min_size", "2")
     yield _application(pool)
-
-
-def _data_pools(description: LabDescription) -> list[LabPool]:
-    """Return the data pools of the file system, the default one first."""
-    data = [pool for pool in description.pools if pool.in_filesystem]
-    return sorted(data, key=lambda pool: pool is not LabPool.CEPHFS_REP3)
 
 
 def _set(pool: str, key: str, value: str) -> Command:
@@ -189,7 +184,6 @@ def mounts_below(folder: Path) -> list[tuple[Path, str]]:
 
 
 def is_mounted(point: Path) -> bool:
-    """Return whether the lab's CephFS is mounted at a point."""
     return any(where == point and kind == FSTYPE for where, kind in mounts_below(point))
 
 

@@ -24,8 +24,6 @@ MEMORY = Path("/dev/shm")
 
 
 class Phase(StrEnum):
-    """The progress of `lab up` or `lab down`."""
-
     COMING_UP = "coming up"
     UP = "up"
     GOING_DOWN = "going down"
@@ -83,7 +81,6 @@ class LabState(_Model):
 
 
 def paths_of(folder: Path, token: str) -> Paths:
-    """Return the paths of a lab."""
     return Paths(folder=folder, memory=MEMORY / f"leadline-lab-{token}")
 
 

@@ -402,7 +402,6 @@ class _LabStart:
         holds: Callable[[Any], bool],
         describe: Callable[[Any], str],
     ) -> None:
-        """Wait until the cluster's status holds, and report the progress."""
         before = ""
         while True:
             status = cluster.mon_json("status")
@@ -494,7 +493,6 @@ class _LabStart:
 
 
 def _free_port() -> int:
-    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind((_LOOPBACK, 0))
         port: int = probe.getsockname()[1]

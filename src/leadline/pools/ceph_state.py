@@ -27,8 +27,6 @@ from leadline.pools.recipes import (
 
 
 class Effect(StrEnum):
-    """What a step changes in the cluster."""
-
     PROFILE = "erasure-code profile"
     RULE = "CRUSH rule"
     POOL = "pool"
@@ -170,7 +168,6 @@ class PoolState:
         return bool(self.pools[pool]["type"] == _ERASURE)
 
     def place_of(self, pool: str) -> CrushRule | None:
-        """Return what a pool's rule selects."""
         rule = self.rules.get(self.rule_of(pool))
         return _place(rule) if rule else None
 
@@ -204,7 +201,6 @@ class PoolState:
                 return step.name in self.pools
 
     def shows(self, step: Step) -> bool:
-        """Return whether the effect of a step is visible."""
         if not self.exists(step):
             return False
         given = step.arguments

@@ -86,7 +86,6 @@ def pool_name(text: str) -> PoolName:
 
 
 def is_pool_name(text: str) -> bool:
-    """Return whether a text is the name of a pool of the study."""
     return _parse_name(text) is not None
 
 
@@ -150,7 +149,6 @@ def _is_below(osd: Osd, root: str) -> bool:
 
 
 def _size(osds: Iterable[Osd]) -> float:
-    """Return the CRUSH weight, by convention the capacity in TiB."""
     return sum(osd.weight or 0.0 for osd in osds)
 
 
@@ -159,7 +157,6 @@ def _serving(osds: Iterable[Osd]) -> list[Osd]:
 
 
 def osds_on(inventory: CephInventory, placement: Placement) -> list[Osd]:
-    """Return the serving OSDs of a placement."""
     here = [osd for osd in _serving(inventory.osds) if _is_below(osd, placement.root)]
     return [osd for osd in here if placement.device_class in (None, osd.device_class)]
 
@@ -173,12 +170,13 @@ def bucket_counts(inventory: CephInventory, root: str, osds: Collection[Osd]) ->
     return {level: count for level, count in found.items() if count} | {OSD: len(serving)}
 
 
-def _domain(counts: Mapping[str, int]) -> str:
+def highest_level(counts: Mapping[str, int], otherwise: str) -> str:
+    """Return the first level of `counts` with three buckets, else with two."""
     for least in (3, 2):
         for level, count in counts.items():
             if level != OSD and count >= least:
                 return level
-    return OSD
+    return otherwise
 
 
 def choose_placement(inventory: CephInventory) -> tuple[Placement | None, tuple[str, ...]]:
@@ -215,7 +213,8 @@ def choose_placement(inventory: CephInventory) -> tuple[Placement | None, tuple[
         )
     kept = [osd for osd in here if chosen in (None, osd.device_class)]
     counts = bucket_counts(inventory, root, kept)
-    placement = Placement(root=root, device_class=chosen, domain=_domain(counts), counts=counts)
+    domain = highest_level(counts, OSD)
+    placement = Placement(root=root, device_class=chosen, domain=domain, counts=counts)
     return placement, tuple(notes)
 
 
@@ -342,7 +341,6 @@ def read_marks(pools: Iterable[Mapping[str, Any]], rules: Iterable[Mapping[str, 
 
 
 def owner_of(pool: Mapping[str, Any]) -> str | None:
-    """Return the owner label of a pool of `osd dump`."""
     labels = pool.get("application_metadata", {}).values()
     return next((str(keys[OWNER_KEY]) for keys in labels if OWNER_KEY in keys), None)
 
@@ -359,7 +357,7 @@ def decide(
     return _Decisions(inventory, marks, filesystem).answer(names)
 
 
-class _Impossible(Exception):
+class Impossible(Exception):
     """A pool cannot be created, for this reason."""
 
 
@@ -396,7 +394,7 @@ class _Decisions:
             return Decision(name=name.text, act=Act.FOREIGN, reason=_describe(there))
         try:
             made = self._recipe(name)
-        except _Impossible as impossible:
+        except Impossible as impossible:
             return Decision(name=name.text, act=Act.SKIP, reason=str(impossible))
         where = (
             f"{made.name.redundancy}, over {counted(made.placement.buckets, made.placement.domain)}"
@@ -406,10 +404,10 @@ class _Decisions:
         return Decision(name=name.text, act=Act.CREATE, reason=where, recipe=made)
 
     def _recipe(self, name: PoolName) -> PoolRecipe:
-        """Return the recipe of a pool. Raises _Impossible."""
+        """Return the recipe of a pool. Raises Impossible."""
         placement = self._placement
         if placement is None:
-            raise _Impossible("the cluster has no OSD that is up, in and placed in CRUSH")
+            raise Impossible("the cluster has no OSD that is up, in and placed in CRUSH")
         if name.kind is Kind.ENCRYPTED:
             placement = self._encrypted(placement)
         filesystem = self._chosen_filesystem() if name.kind is Kind.CEPHFS else None
@@ -417,7 +415,7 @@ class _Decisions:
         if placement.buckets < name.size or (erasure and placement.domain == OSD):
             whose = "encrypted OSDs are in" if name.kind is Kind.ENCRYPTED else "the cluster has"
             buckets = placement.describe_buckets(osds=placement.domain == OSD and not erasure)
-            raise _Impossible(f"{name.text} needs {name.size} failure domains; {whose} {buckets}")
+            raise Impossible(f"{name.text} needs {name.size} failure domains; {whose} {buckets}")
         if erasure:
             self._require_overwrites(placement)
         return PoolRecipe(name=name, placement=placement, pg_num=None, filesystem=filesystem)
@@ -436,12 +434,12 @@ class _Decisions:
         if self._filesystem is not None:
             return self._filesystem
         if self._inventory.filesystems is None:
-            raise _Impossible("it is unknown whether the cluster has a CephFS")
+            raise Impossible("it is unknown whether the cluster has a CephFS")
         if not known:
-            raise _Impossible("the cluster has no CephFS")
+            raise Impossible("the cluster has no CephFS")
         if len(known) > 1:
             several = f"{len(known)} file systems ({', '.join(known)})"
-            raise _Impossible(f"the cluster has {several}: --filesystem")
+            raise Impossible(f"the cluster has {several}: --filesystem")
         return known[0]
 
     def _encrypted(self, main: Placement) -> Placement:
@@ -450,7 +448,7 @@ class _Decisions:
         osds = self._inventory.osds
         safe = [osd for osd in osds if osd.dm_crypt is Crypt.YES]
         if not safe:
-            raise _Impossible(
+            raise Impossible(
                 "no OSD is known to be on dm-crypt: the monitors keep no such keys and no device "
                 "has such a name (an operator such as Rook may keep keys elsewhere)"
             )
@@ -464,7 +462,7 @@ class _Decisions:
                 if here and all(osd.dm_crypt is Crypt.YES for osd in here):
                     counts = bucket_counts(self._inventory, root, here)
                     return replace(main, root=root, device_class=device_class, counts=counts)
-        raise _Impossible(
+        raise Impossible(
             f"{len(safe)} of {len(osds)} OSDs are on dm-crypt, but no root and no device class has "
             "only these, so no CRUSH rule can select them"
         )
@@ -475,7 +473,7 @@ class _Decisions:
         lifted = setting(self._inventory, "mon_debug_no_require_bluestore_for_ec_overwrites")
         if other and lifted != "true":
             first = other[0]
-            raise _Impossible(f"overwrites need BlueStore, and osd.{first.id} has {first.store}")
+            raise Impossible(f"overwrites need BlueStore, and osd.{first.id} has {first.store}")
 
     def _add_metadata_pool(self, found: dict[str, Decision]) -> None:
         """Give erasure-coded pools a pool for the metadata of images: the first replicated RBD pool
@@ -527,7 +525,6 @@ class _Decisions:
 
 
 def _describe(pool: Pool) -> str:
-    """Describe an existing pool."""
     if pool.erasure is not None:
         kind = f"erasure-coded {pool.erasure.k}+{pool.erasure.m}"
     else:

@@ -71,10 +71,8 @@ def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:
 
 def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[RuleFinding]:
     """Yield a finding for slow clients and one for other runtimes: the worst one, and a count."""
-    iops, runtime_s = (
-        median(client.iops for client in clients),
-        median(client.runtime_s for client in clients),
-    )
+    iops = median(client.iops for client in clients)
+    runtime_s = median(client.runtime_s for client in clients)
     slow = [client for client in clients if client.iops < SLOW * iops]
     if slow and median(client.ios for client in clients) >= FEWEST_IOS:
         worst = min(slow, key=lambda client: client.iops)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence, latencies
 from leadline.audit.rule import RuleFinding, rule
+from leadline.audit.rules.unfamiliar_output import format_notes
 from leadline.findings import Severity
 from leadline.formats.result import EngineOutput, Latency, NoteKind, Operation
 
@@ -21,7 +22,6 @@ BIN = 1 / 64
 LATENCY_STEP_S = 1e-6
 # A run of unknown length counts as the shortest that is published.
 SHORT_RUN_S = 10.0
-SHOWN = 5
 
 
 @rule(
@@ -64,12 +64,10 @@ def _impossible(trial: TrialEvidence) -> Iterator[RuleFinding]:
     notes = output.notes if isinstance(output, EngineOutput) else ()
     found = [note for note in notes if note.kind is NoteKind.IMPOSSIBLE_VALUE]
     if found:
-        listed = "; ".join(f"{note.where}: {note.fact}" for note in found[:SHOWN])
-        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"values": len(found)},
-            message=f"The output has impossible values: {listed}{more}.",
+            message=f"The output has impossible values: {format_notes(found)}.",
             remedy="Take the result from the tool's raw output again. This one is damaged or "
             "edited, or the tool is broken.",
         )

@@ -52,8 +52,13 @@ class Removal:
     go_on: Callable[[], None] = field(default=lambda: None)
 
     def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove a Job with its pods, claims and volumes. A Job with another token stays."""
-        return self.owner(Job, "jobs.batch", namespace, name, token)
+        """Remove a Job, and everything with its token: pods, claims and their volumes. A Job with
+        another token stays."""
+        volumes = self._volumes(namespace, token)
+        found = get_object(self.connection, Job, "jobs.batch", name, namespace)
+        if found is not None and _label(found, TOKEN) == token:
+            self._delete(Job, "jobs.batch", name, namespace)
+        return self._wait_until_gone(namespace, token, volumes)
 
     def machine(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
         """Remove the virtual machines of a token, whose names begin with `name`, with everything
@@ -71,16 +76,6 @@ class Removal:
                 return self._wait_until_gone(namespace, token, volumes)
         lines = [line for machine in left[:2] for line in format_conditions(machine, 2)]
         return (f"the virtual machines {name}-* still exist: {'; '.join(lines)}",)
-
-    def owner(
-        self, kind: type[Any], resource: str, namespace: str, name: str, token: str
-    ) -> tuple[str, ...]:
-        """Remove an object and everything with its token: pods, claims and their volumes."""
-        volumes = self._volumes(namespace, token)
-        found = get_object(self.connection, kind, resource, name, namespace)
-        if found is not None and _label(found, TOKEN) == token:
-            self._delete(kind, resource, name, namespace)
-        return self._wait_until_gone(namespace, token, volumes)
 
     def namespace(self, name: str, token: str) -> tuple[str, ...]:
         """Remove a namespace that Leadline created, with everything in it."""

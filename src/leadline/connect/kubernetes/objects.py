@@ -54,7 +54,6 @@ def dns_label(text: str, most: int = 63) -> str:
 
 
 def new_token() -> str:
-    """Return a random token for the label TOKEN."""
     return secrets.token_hex(8)
 
 
@@ -146,7 +145,6 @@ def await_running(group: RunnerGroup, kind: RunnerKind[Runner]) -> tuple[Runner,
 def list_labelled(
     connection: Connection, kind: Any, resource: str, namespace: str, token: str
 ) -> list[Any]:
-    """List the objects of a kind that carry a token."""
 
     def call(client: Client) -> list[Any]:
         return list(client.list(kind, namespace=namespace, labels={TOKEN: token}))
@@ -166,7 +164,6 @@ def list_kind(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
 
 
 def claims_of(connection: Connection, namespace: str, token: str) -> list[PersistentVolumeClaim]:
-    """List the volume claims that carry a token."""
     return list_labelled(
         connection, PersistentVolumeClaim, "persistentvolumeclaims", namespace, token
     )

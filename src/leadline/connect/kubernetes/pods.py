@@ -19,7 +19,7 @@ from lightkube.models.core_v1 import (
     Affinity,
     Capabilities,
     Container,
-    ContainerStatus,
+    ContainerStateTerminated,
     EmptyDirVolumeSource,
     EphemeralVolumeSource,
     LocalObjectReference,
@@ -99,8 +99,6 @@ class RunnerJob:
 
 
 class PodSecurity(StrEnum):
-    """Pod security standards, strictest first."""
-
     RESTRICTED = "restricted"
     BASELINE = "baseline"
     PRIVILEGED = "privileged"
@@ -202,7 +200,6 @@ def _container(runner: RunnerJob, cluster: KubernetesCluster) -> Container:
 def claim_spec(
     request: VolumeRequest, storage_class: str, size_bytes: int, mode: VolumeMode
 ) -> PersistentVolumeClaimSpec:
-    """Return the claim of one volume."""
     return PersistentVolumeClaimSpec(
         accessModes=[request.access.kubernetes],
         storageClassName=storage_class,
@@ -212,7 +209,6 @@ def claim_spec(
 
 
 def node_selector(request: VolumeRequest, cluster: KubernetesCluster) -> dict[str, str]:
-    """Return the labels that a node needs."""
     zone = {"topology.kubernetes.io/zone": request.zone} if request.zone else {}
     return {**cluster.node_selector, **zone}
 
@@ -249,11 +245,7 @@ def find_loss(pod: Pod) -> Problem | None:
             f"{name} is being deleted{_disruption(pod)}",
             hint="a user deleted it, or its node is drained",
         )
-    ended = any(
-        container.state and container.state.terminated
-        for container in status.containerStatuses or ()
-    )
-    if status.phase in ("Failed", "Succeeded") or ended:
+    if status.phase in ("Failed", "Succeeded") or _ends(pod):
         end = f"{_format_end(pod)}{_disruption(pod)}"
         return Problem(f"{name} ended: {end}", hint=_end_hint(pod))
     return None
@@ -265,13 +257,14 @@ def states_reason(pod: Pod) -> bool:
     status = pod.status
     if status is None or (pod.metadata and pod.metadata.deletionTimestamp):
         return True
-    ends = [
-        container.state.terminated
-        for container in status.containerStatuses or ()
-        if container.state
-    ]
-    own = [end.reason for end in ends if end and end.reason not in ("Completed", "Error")]
+    own = [end.reason for end in _ends(pod) if end.reason not in ("Completed", "Error")]
     return bool(status.reason or _disruption(pod) or own)
+
+
+def _ends(pod: Pod) -> list[ContainerStateTerminated]:
+    statuses = (pod.status.containerStatuses if pod.status else None) or ()
+    states = (container.state.terminated for container in statuses if container.state)
+    return [end for end in states if end is not None]
 
 
 def _disruption(pod: Pod) -> str:
@@ -286,10 +279,8 @@ def _format_end(pod: Pod) -> str:
     status = pod.status
     assert status is not None
     parts = [status.reason, status.message]
-    for container in status.containerStatuses or ():
-        ended = container.state.terminated if container.state else None
-        if ended:
-            parts += [ended.reason, f"exit status {ended.exitCode}", ended.message]
+    for end in _ends(pod):
+        parts += [end.reason, f"exit status {end.exitCode}", end.message]
     return ", ".join(dict.fromkeys(part for part in parts if part)) or str(status.phase)
 
 
@@ -311,8 +302,7 @@ def _end_hint(pod: Pod) -> str:
 def _waiting(pod: Pod) -> Problem | None:
     name = f"the pod {pod.metadata.name!r}" if pod.metadata else "the pod"
     status = pod.status
-    statuses: Sequence[ContainerStatus] = (status.containerStatuses if status else None) or ()
-    for container in statuses:
+    for container in (status.containerStatuses if status else None) or ():
         waiting = container.state.waiting if container.state else None
         if waiting is None:
             continue
@@ -381,8 +371,6 @@ def await_pods(group: RunnerGroup, job: str) -> tuple[Pod, ...]:
 
 
 class _Pods:
-    """The pods of a Job while they start."""
-
     is_running = staticmethod(is_running)
 
     def __init__(self, group: RunnerGroup, job: str) -> None:
@@ -435,7 +423,6 @@ class _Pods:
         return problem.with_context(format_events(events))
 
     def _is_scaling_up(self, pod: Pod) -> bool:
-        """Return whether an autoscaler adds a node for the pod."""
         name = str(pod.metadata.name) if pod.metadata else ""
         return any(event.reason == "TriggeredScaleUp" for event in self._group.events(name))
 

@@ -124,23 +124,16 @@ FOLDERS_ONLY = (
 )
 
 
-def list_classes(connection: Connection) -> list[StorageClass]:
-    return connection.ask(
-        "list", "storageclasses.storage.k8s.io", lambda client: list(client.list(StorageClass))
-    )
-
-
 def find_class(connection: Connection, name: str, where: list[str]) -> StorageClass:
     """Return a StorageClass. Raises LeadlineError(`class-unsuitable`) where it does not exist."""
+    resource = "storageclasses.storage.k8s.io"
     try:
         return connection.ask(
-            "get",
-            "storageclasses.storage.k8s.io",
-            lambda client: client.get(StorageClass, name),
-            name=name,
+            "get", resource, lambda client: client.get(StorageClass, name), name=name
         )
     except ApiError as error:
-        known = [name_of(known_class) for known_class in list_classes(connection)]
+        classes = connection.ask("list", resource, lambda client: list(client.list(StorageClass)))
+        known = [name_of(known_class) for known_class in classes]
         near = difflib.get_close_matches(name, known, n=1)
         raise LeadlineError(
             errors.CLASS_UNSUITABLE,
@@ -154,16 +147,10 @@ def name_of(found: StorageClass | Node) -> str:
     return str(found.metadata.name) if found.metadata else ""
 
 
-def is_folders_only(found: StorageClass) -> bool:
-    """Return whether the class is known to give no raw block devices."""
-    provisioner = found.provisioner
-    return any(provisioner == known or provisioner.endswith(f".{known}") for known in FOLDERS_ONLY)
-
-
 def mode_for(found: StorageClass, requested: VolumeMode | None, where: list[str]) -> VolumeMode:
     """Return the requested mode, else raw block where the class supports it: a file system hides
     the volume. Raises LeadlineError(`class-unsuitable`) for raw block of an unsuitable class."""
-    if is_folders_only(found):
+    if any(f".{found.provisioner}".endswith(f".{known}") for known in FOLDERS_ONLY):
         if requested is VolumeMode.BLOCK:
             raise LeadlineError(
                 errors.CLASS_UNSUITABLE,
@@ -176,7 +163,6 @@ def mode_for(found: StorageClass, requested: VolumeMode | None, where: list[str]
 
 
 def keeps_volumes(found: StorageClass) -> bool:
-    """Return whether volumes of the class outlive their claims."""
     return found.reclaimPolicy == "Retain"
 
 

@@ -49,7 +49,6 @@ def candidates(workload: Workload, engines: Collection[str]) -> list[EngineChoic
 
 
 def prefill_choice(engines: Collection[str]) -> EngineChoice:
-    """The engine that writes the prefill."""
     return EngineChoice.LIBAIO if EngineChoice.LIBAIO.value in engines else EngineChoice.PSYNC
 
 

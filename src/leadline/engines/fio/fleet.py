@@ -159,7 +159,6 @@ class FleetWatch(LinkedStop):
         self.problem: Problem | None = None
 
     def begin(self) -> None:
-        """Start the clock: the client starts now."""
         self._began = time.monotonic()
 
     def is_due(self) -> bool:

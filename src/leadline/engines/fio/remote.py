@@ -287,8 +287,6 @@ _EACH_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fio:
-    """A remote fio: its version, its I/O engines, and whether it runs as root."""
-
     version: str
     engines: frozenset[str]
     root: bool

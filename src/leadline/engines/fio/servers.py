@@ -72,12 +72,8 @@ def _children(pid: int) -> tuple[int, ...]:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return ()
-    return tuple(int(child) for child in children if _is_alive(int(child)))
-
-
-def _is_alive(pid: int) -> bool:
-    fields = _stat(pid)
-    return bool(fields) and fields[0] not in "ZX"
+    states = {int(child): _stat(int(child))[:1] for child in children}
+    return tuple(child for child, state in states.items() if state and state[0] not in "ZX")
 
 
 def _cpu_s(pid: int) -> float:
@@ -126,7 +122,6 @@ class Servers:
         self.end()
 
     def silent(self) -> tuple[str, ...]:
-        """The servers that do not answer yet."""
         names = (server.start.name for server in self._servers)
         return tuple(name for name in names if not (self._folder / name).exists())
 
