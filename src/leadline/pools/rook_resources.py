@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from leadline import errors
@@ -44,6 +45,8 @@ _KINDS = (
     ObjectKind.STORAGE_CLASS,
     ObjectKind.NODE,
 )
+# A failure domain can be found without these. deploy/rbac grants the same kinds.
+_OPTIONAL = (ObjectKind.STORAGE_CLUSTER,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +62,10 @@ def read_rook(connection: Connection) -> RookState:
     """Read Rook's resources. Raises LeadlineError: `cluster-unknown`, `kubernetes-unreachable`,
     `kubernetes-denied`."""
     listed = {kind: list_kind(connection, kind) for kind in _KINDS}
-    # A failure domain can be found without these.
-    optional = ObjectKind.STORAGE_CLUSTER
-    found = if_allowed(lambda: list_kind(connection, optional))
-    if found is not None:
-        listed[optional] = found
+    for kind in _OPTIONAL:
+        found = if_allowed(partial(list_kind, connection, kind))
+        if found is not None:
+            listed[kind] = found
     return RookState(
         inventory=kubernetes_inventory(
             {kind.dump: dump_of(items) for kind, items in listed.items()}
