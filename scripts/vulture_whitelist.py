@@ -34,8 +34,6 @@ exception  # argument of __exit__
 # Written into archives, state files and JSON answers; their readers are users and later versions.
 resident_before_bytes  # archive: page cache before a drop
 clock_offset_s  # archive: clock of a remote client
-to_json  # state file of a lab's network, read by the tests of another process
-from_json  # state file of a lab's network, read by the tests of another process
 logical_sector_bytes  # inventory of a block device
 firmware  # inventory of an NVMe controller
 taken_at  # inventory: time of the snapshot

@@ -400,7 +400,7 @@ def test_five_hosts_with_a_budget_are_held_to_it_and_go_without_a_trace(
 
     assert list(lab.cpu_groups) == ["h1", "h2", "h3", "h4", "h5"]
     for number, group in enumerate(lab.cpu_groups.values()):
-        assert cpu_groups.read_members(group) == {lab.osd_pids[f"osd.{number}"]}
+        assert cpu_groups.read_members(group) == {lab.state.osd_pids[f"osd.{number}"]}
         assert cpu_groups.read_quota(group) == (1500, 10000)
     write = ("bench", "4", "write", "-b", "4096", "-t", "32", "-p", "rep3", "--no-cleanup")
     used = cpu_s(lab)
@@ -418,7 +418,7 @@ def test_five_hosts_with_a_budget_are_held_to_it_and_go_without_a_trace(
 
     # A daemon that got out is not measured as if it were still held.
     group = lab.cpu_groups["h1"]
-    (group.parents[1] / "cgroup.procs").write_text(str(lab.osd_pids["osd.0"]))
+    (group.parents[1] / "cgroup.procs").write_text(str(lab.state.osd_pids["osd.0"]))
     with pytest.raises(LeadlineError, match=r"are lost: osd\.0") as refused:
         open_lab("hosts", labs)
     assert refused.value.kind is errors.LAB_NOT_READY
@@ -449,7 +449,7 @@ def _refuses_latencies(process: Process, folder: Path) -> None:
 def cpu_s(lab: Lab) -> float:
     """Processor time of a lab's OSDs."""
     ticks = 0
-    for pid in lab.osd_pids.values():
+    for pid in lab.state.osd_pids.values():
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")

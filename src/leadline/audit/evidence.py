@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from math import isfinite
 
 from leadline import errors
-from leadline.archive.records import TrialRecord, TrialStatus
+from leadline.archive.records import Extent, TrialRecord, TrialStatus
 from leadline.formats.ceph.status import ClusterSample, MissedSample
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import (
@@ -98,9 +98,12 @@ def _one_to_one(job: JobResult) -> bool:
     options = job.options
     if job.host or options.engine not in FILE_ENGINES:
         return False
-    known = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
     ahead = not options.direct and options.pattern in _SEQUENTIAL
-    return known and not ahead
+    return _knows_pattern(options) and not ahead
+
+
+def _knows_pattern(options: JobOptions) -> bool:
+    return options.whole or bool({"rw", "readwrite"} & options.raw.keys())
 
 
 # Submission to these engines can take most of an I/O's time (on blocking file systems), so that a
@@ -129,7 +132,6 @@ def median_s(operation: Operation, options: JobOptions) -> float | None:
 
 
 def latencies(operation: Operation) -> tuple[tuple[str, Latency], ...]:
-    """Return the recorded latencies by name."""
     parts = (
         ("submission", operation.submission),
         ("completion", operation.completion),
@@ -249,6 +251,10 @@ class TrialEvidence:
         return self.cell is None or (not self.generated and self.cell.workload.job_file is None)
 
     @property
+    def extent(self) -> Extent | None:
+        return self.record.extent if self.record else None
+
+    @property
     def engine_ended(self) -> bool:
         """Whether the engine ended by itself; a trial with an unreadable output is failed as
         well."""
@@ -281,7 +287,6 @@ class TrialEvidence:
 
     @cached_property
     def jobs(self) -> tuple[JobEvidence, ...]:
-        """The entries of a sound trial's output."""
         if not self.sound or not isinstance(self.output, EngineOutput):
             return ()
         names = {job.name for job in self.output.jobs}
@@ -289,14 +294,9 @@ class TrialEvidence:
         return tuple(
             JobEvidence(
                 # The measurements table splits a user's job file the same way.
-                place=Place(
-                    target=self.place.target,
-                    workload=f"{self.place.workload}/{job.name}"
-                    if own_file and len(names) > 1
-                    else self.place.workload,
-                    level=self.place.level,
-                    trial=self.place.trial,
-                ),
+                place=replace(self.place, workload=f"{self.place.workload}/{job.name}")
+                if own_file and len(names) > 1
+                else self.place,
                 job=job,
                 trial=self,
             )
@@ -316,8 +316,10 @@ class JobEvidence:
     def pattern(self) -> str | None:
         """fio's `rw`; None if unknown."""
         options = self.job.options
-        known = options.whole or bool({"rw", "readwrite"} & options.raw.keys())
-        return options.pattern if known else None
+        return options.pattern if _knows_pattern(options) else None
+
+    def operation(self, op: Op) -> Operation | None:
+        return next((found for found in self.job.operations if found.op is op), None)
 
     @property
     def sequential(self) -> bool:
@@ -408,12 +410,8 @@ class JobEvidence:
     @cached_property
     def longest_s(self) -> float | None:
         """Seconds of the longest operation without its ramp; None if unknown."""
-        ran = [
-            operation.runtime_s
-            for operation in self.job.operations
-            if operation.runtime_s is not None
-        ]
-        return max(ran, default=None)
+        ran = (operation.runtime_s for operation in self.job.operations)
+        return max((seconds for seconds in ran if seconds is not None), default=None)
 
     @cached_property
     def throttled(self) -> bool:
@@ -427,13 +425,8 @@ class JobEvidence:
         # fio cuts long names, at 127 characters in 3.40.
         renamed = bool(named) and not named.startswith(self.job.name)
         allowed = _DIRECTIONS.get(self.pattern or "")
-        return renamed or (
-            allowed is not None
-            and any(
-                operation.op not in allowed and operation.op is not Op.TOTAL
-                for operation in self.parts
-            )
-        )
+        done = {operation.op for operation in self.parts} - {Op.TOTAL}
+        return renamed or (allowed is not None and not done <= allowed)
 
     @cached_property
     def edges_matter(self) -> bool:
@@ -537,13 +530,12 @@ def _series(workload: str, op: Op, trials: list[list[Operation]]) -> Series:
     quantiles = frozenset(q for metric in PERCENTILES if (q := metric.quantile) is not None)
     counted: int | None
     if histograms:
-        counted = sum(operation.count for operation in histograms)
+        counted = sum(histogram.count for histogram in histograms)
     else:
         # Printed percentiles cannot be merged: each is based on its own I/Os.
         known = [part.count or operation.total_ios for part, operation in latencies if part]
         counted = min((number for number in known if number is not None), default=None)
-        printed = {q for part, operation in latencies for q in _printed(operation)}
-        quantiles &= printed
+        quantiles &= {q for _, operation in latencies for q in _printed(operation)}
     return Series(
         workload=workload,
         op=op,
@@ -590,7 +582,6 @@ def walk(run: RunEvidence) -> Iterator[Evidence]:
 
 
 def walk_trials(trials: Iterable[TrialEvidence]) -> Iterator[Evidence]:
-    """Yield trials and their jobs."""
     for trial in trials:
         yield trial
         yield from trial.jobs

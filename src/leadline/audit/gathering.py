@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
@@ -23,8 +24,8 @@ from leadline.errors import LeadlineError
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory, find_pool
-from leadline.inventory.layer import Layer
 from leadline.metrics import Op
+from leadline.plan.lab import LabDescription
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetUrl
 
@@ -46,7 +47,7 @@ def run_evidence(run: Run) -> RunEvidence:
     labs = {cluster.name for cluster in run.plan.clusters if cluster.lab is not None}
     clusters = _clusters(run)
     budgets = _cpu_budgets(run)
-    stacks = _stacks(run)
+    stacks = _if_readable(lambda: run.stacks) or {}
     executions: dict[int, Execution] = {}
     cells = []
     by_cell = sorted(run.plan.trials, key=lambda trial: (trial.cell, trial.position))
@@ -77,39 +78,33 @@ def run_evidence(run: Run) -> RunEvidence:
 
 def _clusters(run: Run) -> Mapping[str, CephInventory]:
     """The inventories of the plan's clusters without labs, whose disks are files in memory."""
-    found = {}
-    for cluster in run.plan.clusters:
-        if cluster.lab is not None:
-            continue
-        try:
-            inventory = run.cluster("start", cluster.name)
-        except LeadlineError:
-            continue  # the inventory's own page reports unreadable dumps
-        if inventory is not None:
-            found[cluster.name] = inventory
-    return found
+    names = [cluster.name for cluster in run.plan.clusters if cluster.lab is None]
+    found = {name: _if_readable(partial(run.cluster, "start", name)) for name in names}
+    return {name: inventory for name, inventory in found.items() if inventory is not None}
 
 
 def _cpu_budgets(run: Run) -> Mapping[str, float]:
     """Cores of each host of the plan's labs, if they are limited."""
+
+    def lab_of(name: str) -> LabDescription | None:
+        return read_lab(run.system_dumps("start", name))
+
     found = {}
     for cluster in run.plan.clusters:
         lab = cluster.lab
         if isinstance(lab, str):
-            try:
-                lab = read_lab(run.system_dumps("start", cluster.name))
-            except LeadlineError:
-                continue  # as above
+            lab = _if_readable(partial(lab_of, cluster.name))
         if lab is not None and lab.cpu_per_host is not None:
             found[cluster.name] = lab.cpu_per_host
     return found
 
 
-def _stacks(run: Run) -> Mapping[str, tuple[Layer, ...]]:
+def _if_readable(ask: Callable[[], Record]) -> Record | None:
+    """Return what `ask` reads; None where it cannot be read, which the inventory's page reports."""
     try:
-        return run.stacks
+        return ask()
     except LeadlineError:
-        return {}  # as above
+        return None
 
 
 def _pool(target: Target | None, clusters: Mapping[str, CephInventory]) -> PoolMedia | None:
@@ -220,8 +215,7 @@ def _size_in_memory(evidence: JobEvidence) -> int | None:
     size = options.size("size")
     if size is None or evidence.pattern != "randread" or evidence.merged_sections:
         return None
-    reads = (part for part in evidence.job.operations if part.op is Op.READ)
-    read = next(reads, None)
+    read = evidence.operation(Op.READ)
     mean = mean_s(read, options) if read else None
     limit = fastest_read(evidence)
     if not mean or limit is None or mean * (1 + evidence.rounding(mean)) >= limit.seconds:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from leadline import errors
@@ -50,24 +49,18 @@ class CephAccess:
 
     def require_conf(self) -> None:
         """Raise LeadlineError(`ceph-unreachable`, `ceph-denied`) for unreadable files."""
-        try:
-            self.conf.read_bytes()
-        except OSError as error:
-            raise LeadlineError(
-                errors.CEPH_UNREACHABLE,
-                f"the configuration {str(self.conf)!r} cannot be read: {error.strerror}",
-                hint="name the cluster's ceph.conf with --ceph-conf, or a lab with --lab",
-            ) from error
-        if self.keyring is None:
-            return
-        try:
-            self.keyring.read_bytes()
-        except OSError as error:
-            raise LeadlineError(
-                errors.CEPH_DENIED,
-                f"the keyring {str(self.keyring)!r} cannot be read: {error.strerror}",
-                hint="name the keyring of the user that --id names with --keyring",
-            ) from error
+        name_conf = "name the cluster's ceph.conf with --ceph-conf, or a lab with --lab"
+        name_keyring = "name the keyring of the user that --id names with --keyring"
+        for kind, what, path, hint in (
+            (errors.CEPH_UNREACHABLE, "configuration", self.conf, name_conf),
+            (errors.CEPH_DENIED, "keyring", self.keyring, name_keyring),
+        ):
+            try:
+                if path is not None:
+                    path.read_bytes()
+            except OSError as error:
+                fact = f"the {what} {str(path)!r} cannot be read: {error.strerror}"
+                raise LeadlineError(kind, fact, hint=hint) from error
 
 
 _CLONE_NEWNET = 0x40000000
@@ -107,41 +100,23 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
         """Return the output of `ceph PREFIX ARGUMENTS`. Raises CommandFailed, or LeadlineError
         (`ceph-unreachable`) without an answer."""
-        library = _library()
-        return self._command(
-            lambda *rest: library.rados_mon_command(self._handle, *rest), prefix, data, arguments
-        )
+        return self._command(_library().rados_mon_command, prefix, data, arguments)
 
     def mgr(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
         """Send a command to the manager and its modules; as `mon`."""
-        library = _library()
-        return self._command(
-            lambda *rest: library.rados_mgr_command(self._handle, *rest), prefix, data, arguments
-        )
+        return self._command(_library().rados_mgr_command, prefix, data, arguments)
 
     def osd(self, number: int, prefix: str, /, **arguments: object) -> bytes:
         """Send a command to one OSD; as `mon`."""
-        library = _library()
-        return self._command(
-            lambda *rest: library.rados_osd_command(self._handle, number, *rest),
-            prefix,
-            b"",
-            arguments,
-        )
+        return self._command(_library().rados_osd_command, prefix, b"", arguments, number)
 
     def mon_json(self, prefix: str, /, **arguments: object) -> Any:
-        """Return a monitor's answer with `format=json`, decoded."""
         return json.loads(self.mon(prefix, format="json", **arguments))
 
     def close(self) -> None:
@@ -200,24 +175,18 @@ class Connection:
         prefix: str,
         data: bytes,
         arguments: Mapping[str, object],
+        *target: int,
     ) -> bytes:
         given = {key: value for key, value in arguments.items() if value is not None}
         request = json.dumps({"prefix": prefix, **given}).encode()
 
         def task() -> tuple[int, bytes, str]:
             words = (ctypes.c_char_p * 1)(request)
+            sent = (words, ctypes.c_size_t(1), data, ctypes.c_size_t(len(data)))
             out, message = ctypes.c_void_p(), ctypes.c_void_p()
             out_size, message_size = ctypes.c_size_t(), ctypes.c_size_t()
-            status = call(
-                words,
-                ctypes.c_size_t(1),
-                data,
-                ctypes.c_size_t(len(data)),
-                ctypes.byref(out),
-                ctypes.byref(out_size),
-                ctypes.byref(message),
-                ctypes.byref(message_size),
-            )
+            buffers = map(ctypes.byref, (out, out_size, message, message_size))
+            status = call(self._handle, *target, *sent, *buffers)
             answer, text = _take(out, out_size), _take(message, message_size)
             return status, answer, text.decode("utf-8", "replace").strip()
 
@@ -278,7 +247,6 @@ def _take(buffer: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
 
 
 def _connect_error(number: int, access: CephAccess) -> LeadlineError:
-    """Return the error for a failed connection."""
     context = [f"configuration {access.conf}", f"name client.{access.name}"]
     if access.keyring:
         context.append(f"keyring {access.keyring}")

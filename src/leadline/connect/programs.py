@@ -22,7 +22,6 @@ _CHECK_S = 5.0
 
 
 def find(program: str) -> str | None:
-    """Return the path of a program, or None."""
     return shutil.which(program, path=_SEARCHED)
 
 
@@ -92,12 +91,10 @@ def suspended_pools() -> tuple[str, ...]:
 
 
 def is_suspended(pool: str) -> bool:
-    """Return whether a pool's I/O is suspended, without a program."""
     return pool in suspended_pools()
 
 
 def suspended_error(pool: str, context: Sequence[str] = ()) -> LeadlineError:
-    """Return the error for a suspended pool."""
     return LeadlineError(
         errors.ZPOOL_UNFIT,
         f"the pool {pool!r} is SUSPENDED: its disks failed, and all of its I/O waits",
@@ -156,21 +153,17 @@ def pool_of(name: str) -> str:
 
 def properties(dataset: str) -> Mapping[str, str]:
     """Return all properties of a dataset, sizes in bytes. Raises as `ask`."""
-    return _pairs(
-        ask(
-            "looking at a dataset", "zfs",
-            "get", "-Hp", "-o", "property,value", "all", dataset,
-        )
-    )  # fmt: skip
+    arguments = ("get", "-Hp", "-o", "property,value", "all", dataset)
+    lines = ask("looking at a dataset", "zfs", *arguments).splitlines()
+    rows = (line.split("\t") for line in lines)
+    return {row[0]: row[1] for row in rows if len(row) >= 2}
 
 
 def local_property(name: str, dataset: str) -> str:
     """Return a user property set on the dataset itself; empty where unset or inherited. Raises as
     `ask`."""
-    answer = ask(
-        "looking at a dataset", "zfs", "get", "-Hp", "-o", "value,source", name, dataset
-    ).strip()
-    value, _, source = answer.partition("\t")
+    arguments = ("get", "-Hp", "-o", "value,source", name, dataset)
+    value, _, source = ask("looking at a dataset", "zfs", *arguments).strip().partition("\t")
     return value if source == "local" else ""
 
 
@@ -201,8 +194,3 @@ def pools() -> tuple[str, ...]:
     listed = ask("listing pools", "zpool", "list", "-H", "-o", "name").splitlines()
     # zfs-fuse writes "no pools available" to stdout.
     return tuple(line.strip() for line in listed if line.strip() and " " not in line.strip())
-
-
-def _pairs(text: str) -> Mapping[str, str]:
-    rows = (line.split("\t") for line in text.splitlines())
-    return {row[0]: row[1] for row in rows if len(row) >= 2}

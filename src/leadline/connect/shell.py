@@ -23,7 +23,6 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """stdout as text."""
         return self.stdout.decode("utf-8", "replace").strip()
 
     @property

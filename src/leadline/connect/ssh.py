@@ -19,7 +19,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -100,7 +101,6 @@ class Unreachable(Exception):
         self.final = self._failure.final
 
     def error(self, kind: ErrorKind) -> LeadlineError:
-        """Return the error for the user."""
         return LeadlineError(
             kind,
             f"the host {self._host!r} {self._failure.fact}",
@@ -122,22 +122,6 @@ def _missing_shell(host: str, error_line: str) -> LeadlineError:
         errors.HOST_UNREACHABLE,
         f"the host {host!r} accepts this user, but runs no commands: {error_line}",
         hint="it needs a login shell, sh and base64, and a key without a forced command",
-    )
-
-
-def _lost_connection(host: str, reason: str) -> LeadlineError:
-    return LeadlineError(
-        errors.SHELL_LOST,
-        f"the connection to the host {host!r} was lost: {reason}",
-        hint="look at the host and the network between; " + _BY_HAND.format(host=host),
-    )
-
-
-def _timeout(host: str, bound_s: float) -> LeadlineError:
-    return LeadlineError(
-        errors.SHELL_LOST,
-        f"the host {host!r} gave no answer within {bound_s:.0f} s",
-        hint="look at the host: its storage may hang",
     )
 
 
@@ -225,7 +209,6 @@ class Connection:
         return str(folder / f"turn-{secrets.randbelow(_AT_ONCE)}") if folder.name else ""
 
     def close(self) -> None:
-        """End the connection."""
         with self._lock:
             self._close()
 
@@ -274,16 +257,22 @@ class Connection:
 def _wait_for_word(stdout: IO[bytes], word: bytes, end: float) -> bool:
     """Return whether the word arrives before the end of the stream and before `end`."""
     received = b""
+    for chunk in _chunks(stdout, end):
+        received += chunk
+        if word in received:
+            return True
+    return False
+
+
+def _chunks(stdout: IO[bytes], end: float) -> Iterator[bytes]:
+    """Yield what arrives before `end`; at the end of the stream an empty chunk, as the last one."""
     with selectors.DefaultSelector() as selector:
         selector.register(stdout, selectors.EVENT_READ)
-        while word not in received:
-            if not selector.select(timeout=max(0.0, end - time.monotonic())):
-                return False
+        while selector.select(timeout=max(0.0, end - time.monotonic())):
             chunk = os.read(stdout.fileno(), 1 << 16)
+            yield chunk
             if not chunk:
-                return False
-            received += chunk
-    return True
+                return
 
 
 def _end(master: subprocess.Popen[bytes], folder: str) -> None:
@@ -330,7 +319,6 @@ class SshShell:
         return self._connection.lock_file()
 
     def close(self) -> None:
-        """End the connection; a later command opens another."""
         self._connection.close()
 
     def run(
@@ -350,7 +338,11 @@ class SshShell:
                 self._connection.require(end)
                 result = self._run(script, arguments, given, end, output)
                 if result is None:
-                    raise _timeout(host, bound_s)
+                    raise LeadlineError(
+                        errors.SHELL_LOST,
+                        f"the host {host!r} gave no answer within {bound_s:.0f} s",
+                        hint="look at the host: its storage may hang",
+                    )
                 return result
             except Unreachable as error:
                 if not self._connection.reached:
@@ -389,12 +381,10 @@ class SshShell:
             in_time = False
             assert process.stdout is not None
             try:
-                with process.stdout as stdout:
+                with process.stdout as stdout, suppress(subprocess.TimeoutExpired):
                     if _read(stdout, streams, end):
                         process.wait(timeout=max(0.1, end - time.monotonic()))
                         in_time = True
-            except subprocess.TimeoutExpired:
-                pass
             finally:
                 if not in_time:
                     process.kill()
@@ -409,7 +399,11 @@ class SshShell:
             text = error_output.decode("utf-8", "replace")
             if streams:
                 last = text.strip().splitlines()[-1:] or ["the host closed it"]
-                raise _lost_connection(host, last[0])
+                raise LeadlineError(
+                    errors.SHELL_LOST,
+                    f"the connection to the host {host!r} was lost: {last[0]}",
+                    hint="look at the host and the network between; " + _BY_HAND.format(host=host),
+                )
             raise Unreachable(host, text)
         result = CommandResult(stdout=bytes(streams.stdout), stderr=error_output, status=status)
         if not streams:
@@ -441,13 +435,10 @@ class _MarkedOutput:
 
 def _read(stdout: IO[bytes], streams: _MarkedOutput, end: float) -> bool:
     """Return whether stdout ended in time."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(stdout, selectors.EVENT_READ)
-        while selector.select(timeout=max(0.0, end - time.monotonic())):
-            chunk = os.read(stdout.fileno(), 1 << 16)
-            if not chunk:
-                return True
-            streams.take(chunk)
+    for chunk in _chunks(stdout, end):
+        if not chunk:
+            return True
+        streams.take(chunk)
     return False
 
 

@@ -201,7 +201,6 @@ class Relay:
         }
 
     def waits(self) -> dict[str, float]:
-        """Seconds of each kind of waiting until now."""
         return {
             "waited_for_sender_s": _rounded(self.for_sender.seconds),
             "held_sender_s": _rounded(self.holding_sender.seconds),
@@ -218,7 +217,6 @@ class Stream:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """A signal came."""
         self.stopped = True
         self.end()
 

@@ -79,11 +79,7 @@ class CephBenchEngine(ABC):
     def command(self, job: Job, folder: Path) -> tuple[str, ...]: ...
 
     def execute(
-        self,
-        job: Job,
-        folder: Path,
-        stop: StopRequest,
-        progress: Callable[[Progress], None],
+        self, job: Job, folder: Path, stop: StopRequest, progress: Callable[[Progress], None]
     ) -> Execution:
         (folder / REQUEST_FILE).write_text(job.text, encoding="utf-8")
         invocations = Invocations(job=job, folder=folder, stop=stop, tool=self.name)
@@ -125,8 +121,6 @@ _SECOND = re.compile(rb" *\d+ +\d+ +([\d.]+(?:e[+-]?\d+)?) ")
 
 
 class RbdBenchEngine(CephBenchEngine):
-    """`rbd bench` on an image; `rbd` from PATH."""
-
     name = "rbd bench"
     choice = EngineChoice.RBD_BENCH
     program = "rbd"
@@ -221,8 +215,6 @@ _PATTERNS = {Pattern.WRITE: "write", Pattern.READ: "seq", Pattern.RANDREAD: "ran
 
 
 class RadosBenchEngine(CephBenchEngine):
-    """`rados bench` on objects of a pool; `rados` from PATH."""
-
     name = "rados bench"
     choice = EngineChoice.RADOS_BENCH
     program = "rados"
@@ -321,11 +313,7 @@ def _rados_bench(
 
 
 def _run_phase(
-    invocations: Invocations,
-    location: RadosPool,
-    request: BenchRequest,
-    phase: Phase,
-    number: int,
+    invocations: Invocations, location: RadosPool, request: BenchRequest, phase: Phase, number: int
 ) -> None:
     """Run a phase: its metadata, its ramp, and as many passes as fill its runtime."""
     if phase.pattern.reads and not _write_metadata(invocations, location, phase, number):

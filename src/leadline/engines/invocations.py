@@ -27,11 +27,7 @@ from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, problem_from
 
 _CAUSES = Causes(
-    kinds={
-        **COMMON_KINDS,
-        errno.EACCES: errors.CEPH_DENIED,
-        errno.EPERM: errors.CEPH_DENIED,
-    },
+    kinds={**COMMON_KINDS, errno.EACCES: errors.CEPH_DENIED, errno.EPERM: errors.CEPH_DENIED},
     hints={
         errors.TARGET_FULL: "free space in the pool, then `leadline run --resume --retry-failed`",
         errors.TARGET_GONE: "reads need the data of the plan's prefill: leave `prefill: true`, and "
@@ -131,7 +127,10 @@ class Invocations:
         finally:
             if output is not None:
                 output.write_bytes(stdout)
-            self._keep_stderr(stderr)
+            if stderr.exists():
+                with (self.folder / layout.STDERR).open("ab") as stream:
+                    stream.write(stderr.read_bytes())
+                stderr.unlink()
         if not counts:
             return self.going
         self.cpu_s += ended.cpu_s
@@ -163,12 +162,6 @@ class Invocations:
             problem=self.problem,
         )
 
-    def _keep_stderr(self, stderr: Path) -> None:
-        if stderr.exists():
-            with (self.folder / layout.STDERR).open("ab") as stream:
-                stream.write(stderr.read_bytes())
-            stderr.unlink()
-
     def _end(self, status: TrialStatus, problem: Problem) -> None:
         self.status, self.problem = status, problem
 
@@ -193,9 +186,8 @@ class Invocations:
     def _error_lines(self, stdout: bytes) -> tuple[str, ...]:
         """The last lines on stderr, and those on stdout that report an error."""
         lines = last_lines((self.folder / layout.STDERR).read_bytes()[-65536:])
-        for line in stdout[-4096:].decode("utf-8", "replace").splitlines():
-            if "error" in line:
-                lines.append(line.strip())
+        printed = stdout[-4096:].decode("utf-8", "replace").splitlines()
+        lines += [line.strip() for line in printed if "error" in line]
         return tuple(dict.fromkeys(lines))
 
 

@@ -64,7 +64,7 @@ def supervise(
     stderr: Path,
     bound_s: float,
     stop: StopRequest,
-    on_output: Callable[[bytes], None],
+    on_output: Callable[[bytes], object],
     ladder: Sequence[tuple[signal.Signals, float]] = LADDER,
 ) -> Ended:
     """Run `command` until it ends, is asked to stop, or has taken `bound_s` seconds.
@@ -132,7 +132,7 @@ class _Waiting:
     """Waits for a process's end and its output together, without a busy loop."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], on_output: Callable[[bytes], None]
+        self, process: subprocess.Popen[bytes], on_output: Callable[[bytes], object]
     ) -> None:
         self.process = process
         self.on_output = on_output

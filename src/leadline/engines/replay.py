@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from leadline import errors
@@ -68,23 +69,14 @@ class ReplayEngine:
         return ("replay", str(job.location))
 
     def execute(
-        self,
-        job: Job,
-        folder: Path,
-        stop: StopRequest,
-        progress: Callable[[Progress], None],
+        self, job: Job, folder: Path, stop: StopRequest, progress: Callable[[Progress], None]
     ) -> Execution:
         (folder / layout.JOB_FILE).write_text(job.text, encoding="utf-8")
         (folder / layout.STDERR).write_bytes(b"")
         command = self.command(job, folder)
+        ended = partial(Execution, command=command, wall_s=0.0)
         if stop.requested:
-            return Execution(
-                status=TrialStatus.INTERRUPTED,
-                command=command,
-                exit_status=None,
-                wall_s=0.0,
-                problem=INTERRUPTED,
-            )
+            return ended(status=TrialStatus.INTERRUPTED, exit_status=None, problem=INTERRUPTED)
         names = tuple(
             line[1:-1]
             for line in job.text.splitlines()
@@ -93,18 +85,11 @@ class ReplayEngine:
         recorded = self._recordings.get(names)
         if recorded is None:
             (folder / layout.FIO_OUTPUT).write_bytes(b"")
-            return Execution(
-                status=TrialStatus.FAILED,
-                command=command,
-                exit_status=1,
-                wall_s=0.0,
-                problem=Problem(
-                    code=errors.ENGINE_FAILED.code,
-                    fact=f"the recording holds no output of {', '.join(names)}",
-                ),
-            )
+            fact = f"the recording holds no output of {', '.join(names)}"
+            problem = Problem(code=errors.ENGINE_FAILED.code, fact=fact)
+            return ended(status=TrialStatus.FAILED, exit_status=1, problem=problem)
         for path in recorded.iterdir():
             if path.name == layout.FIO_OUTPUT or path.suffix == ".log":
                 shutil.copyfile(path, folder / path.name)
         progress(Progress(iops=0.0))
-        return Execution(status=TrialStatus.COMPLETED, command=command, exit_status=0, wall_s=0.0)
+        return ended(status=TrialStatus.COMPLETED, exit_status=0)

@@ -66,8 +66,6 @@ _MEANINGS = (
 
 
 class ZfsStreamEngine:
-    """`zfs` on this machine."""
-
     name = "zfs stream"
 
     @cached_property
@@ -115,11 +113,7 @@ class ZfsStreamEngine:
         return (*_send(f"{dataset.name}@leadline-TOKEN", None), "|", *_receive(dataset))
 
     def execute(
-        self,
-        job: Job,
-        folder: Path,
-        stop: StopRequest,
-        progress: Callable[[Progress], None],
+        self, job: Job, folder: Path, stop: StopRequest, progress: Callable[[Progress], None]
     ) -> Execution:
         invocations = Invocations(job=job, folder=folder, stop=stop, tool=self.name)
         try:

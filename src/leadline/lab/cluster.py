@@ -14,15 +14,14 @@ from leadline.errors import LeadlineError
 from leadline.lab import cpu_groups, processes, up
 from leadline.lab.conf import client_location
 from leadline.lab.down import take_down
-from leadline.lab.network import ZoneNetwork
-from leadline.lab.pools import metadata_pool, mounts_below, pool_names
+from leadline.lab.network import RoundTrip, ZoneNetwork
+from leadline.lab.pools import metadata_pool, mounts_below
 from leadline.lab.processes import LabProcess
 from leadline.lab.state import (
     STATE,
     LabState,
     Phase,
     ProcessRecord,
-    RoundTripRecord,
     access_of,
     is_remnant,
     lab_folder,
@@ -72,25 +71,24 @@ def survey(labs: Path) -> list[LabStatus]:
 
 
 def probe_lab(folder: Path, found: list[LabProcess] | None = None) -> LabStatus:
-    """Return the status of one lab."""
     if found is None:
         found = processes.find(folder)
-    state, damaged = None, False
+    state = None
     try:
         state = read_state(folder)
+        condition = _condition(folder, state)
     except LeadlineError:
-        damaged = True
+        condition = Condition.DAMAGED
     running = [process for process in found if process.folder == folder]
     if state is not None:
         running = [process for process in running if process.token == state.token]
-    dead = dead_processes(state) if state is not None else ()
     return LabStatus(
         name=folder.name,
         folder=folder,
-        condition=_condition(folder, state, damaged, dead),
+        condition=condition,
         state=state,
         running=tuple(running),
-        dead=dead,
+        dead=dead_processes(state) if state is not None else (),
         mounts=tuple(point for point, _ in mounts_below(folder)),
     )
 
@@ -107,18 +105,14 @@ def is_alive(record: ProcessRecord) -> bool:
     return processes.start_ticks(record.pid) == record.start_ticks
 
 
-def _condition(
-    folder: Path, state: LabState | None, damaged: bool, dead: tuple[str, ...]
-) -> Condition:
-    if damaged:
-        return Condition.DAMAGED
+def _condition(folder: Path, state: LabState | None) -> Condition:
     if state is None:
         return Condition.HALF_UP if is_remnant(folder) else Condition.ORPHAN
     if state.phase is Phase.GOING_DOWN:
         return Condition.HALF_DOWN
     if state.phase is Phase.COMING_UP:
         return Condition.COMING_UP if is_alive(state.owner) else Condition.HALF_UP
-    return Condition.BROKEN if dead else Condition.UP
+    return Condition.BROKEN if dead_processes(state) else Condition.UP
 
 
 Observe = Callable[[str], None]
@@ -160,18 +154,11 @@ class Lab:
 
     @property
     def cephfs_note(self) -> str:
-        """Why the file system is not mounted."""
         return self.state.cephfs_note
-
-    @property
-    def pools(self) -> tuple[str, ...]:
-        """All pools, also the metadata pool of CephFS."""
-        return pool_names(self.description)
 
     def metadata_pool(self, pool: str) -> str | None:
         """Return the pool for the metadata of `pool`; None if it is the same."""
-        known = {lab_pool.value: lab_pool for lab_pool in LabPool}
-        return metadata_pool(known[pool]) if pool in known else None
+        return metadata_pool(LabPool(pool)) if pool in {*LabPool} else None
 
     @property
     def client_location(self) -> str:
@@ -179,7 +166,7 @@ class Lab:
         return client_location(self.description)
 
     @property
-    def round_trips(self) -> tuple[RoundTripRecord, ...]:
+    def round_trips(self) -> tuple[RoundTrip, ...]:
         """The last measured round trips between all pairs of zones (racks)."""
         return self.state.round_trips
 
@@ -187,11 +174,6 @@ class Lab:
     def cpu_groups(self) -> Mapping[str, Path]:
         """The control group that limits the CPU of each OSD host; empty without a limit."""
         return self.state.cpu_groups
-
-    @property
-    def osd_pids(self) -> Mapping[str, int]:
-        """The pids of the OSD daemons by name (`osd.0`)."""
-        return self.state.osd_pids
 
     def set_inter_zone_rtt(self, rtt_s: float) -> Lab:
         """Set the round-trip time between the zones, measure and record it; return the lab. Raises

@@ -7,7 +7,9 @@ import os
 import struct
 import time
 from collections.abc import Mapping
+from configparser import ConfigParser
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from leadline.plan.lab import LabDescription, Store, Topology
@@ -38,7 +40,6 @@ _STEMS = {Topology.MULTI_ZONE: "az", Topology.SINGLE_ZONE: "r", Topology.HOSTS: 
 
 
 def domains(description: LabDescription) -> tuple[str, ...]:
-    """Return the names of the failure domains."""
     stem = _STEMS[description.topology]
     return tuple(f"{stem}{number}" for number in range(1, description.domains + 1))
 
@@ -159,71 +160,6 @@ class Addresses:
         return f"[v2:{self.mon}:{self.mon_port}]"
 
 
-# Settings of an ephemeral cluster on one small machine. docs/internals/lab.md lists the settings
-# that could change a measurement.
-_GLOBAL = {
-    "ms_bind_msgr1": "false",
-    "ms_bind_msgr2": "true",
-    "ms_bind_ipv6": "false",
-    "ms_async_op_threads": "2",
-    "osd_pool_default_pg_autoscale_mode": "off",
-    "osd_crush_chooseleaf_type": "0",
-    "mon_max_pg_per_osd": "1000",
-    "err_to_stderr": "true",
-    "log_to_stderr": "false",
-}
-_MON = {
-    "mon_allow_pool_delete": "true",
-    "mon_allow_pool_size_one": "true",
-    "mon_data_avail_warn": "2",
-    "mon_data_avail_crit": "1",
-    "mon_warn_on_insecure_global_id_reclaim": "false",
-    "mon_warn_on_insecure_global_id_reclaim_allowed": "false",
-    "auth_allow_insecure_global_id_reclaim": "false",
-    "mon_debug_no_require_bluestore_for_ec_overwrites": "true",
-    "mon_osd_crush_smoke_test": "false",
-    "mon_cluster_log_to_syslog": "false",
-    "mgr_initial_modules": "",
-    # A small cluster can propose quickly; the default suits thousands of daemons.
-    "paxos_propose_interval": "0.05",
-    "paxos_min_wait": "0.01",
-    "mon_tick_interval": "1",
-    "mon_mgr_digest_period": "1",
-}
-_MGR = {
-    "mgr_stats_period": "1",
-    "mgr_tick_period": "1",
-}
-_OSD = {
-    "osd_crush_update_on_start": "true",
-    "osd_class_update_on_start": "true",
-    "osd_op_num_shards": "2",
-    "osd_op_num_threads_per_shard": "1",
-    # The kernel of a virtual machine sees files as rotating disks; the pauses for such disks
-    # would only lengthen recovery and deletion.
-    "osd_recovery_sleep_hdd": "0",
-    "osd_delete_sleep_hdd": "0",
-    "osd_snap_trim_sleep_hdd": "0",
-    "osd_scrub_begin_hour": "0",
-    "osd_scrub_load_threshold": "0.01",
-    # Debian's ceph-osd has no tcmalloc, so osd_memory_target has no effect: bound the cache.
-    "bluestore_cache_autotune": "false",
-    "bluestore_cache_size": str(64 << 20),
-    "bluestore_fsck_on_mkfs": "false",
-    "bluestore_block_create": "true",
-    "bluestore_block_preallocate_file": "false",
-    "bluestore_rocksdb_options": (
-        "compression=kNoCompression,max_write_buffer_number=4,"
-        "min_write_buffer_number_to_merge=1,recycle_log_file_num=4,"
-        "write_buffer_size=16777216,writable_file_max_buffer_size=0,"
-        "compaction_readahead_size=2097152,max_background_compactions=2,"
-        # Otherwise the log of a small store grows until the store is full.
-        "max_total_wal_size=67108864"
-    ),
-}
-_MDS = {"mds_beacon_interval": "1", "mds_cache_memory_limit": str(128 << 20)}
-
-
 def render(
     *,
     fsid: str,
@@ -233,50 +169,48 @@ def render(
     places: tuple[Place, ...],
 ) -> str:
     """Render the ceph.conf of the lab for its daemons and clients."""
+    fixed = ConfigParser(interpolation=None)
+    fixed.read_string(resources.files("leadline.lab").joinpath("settings.conf").read_text("utf-8"))
     sections = {
         "global": {
             "fsid": fsid,
             "mon_host": addresses.mon_host,
             "mon_initial_members": MON.partition(".")[2],
             **_authentication(description),
-            **_GLOBAL,
+            **fixed["global"],
             "run_dir": str(paths.folder / "run"),
             "crash_dir": str(paths.folder / "crash"),
             "admin_socket": str(paths.socket("$name")),
             "log_file": str(paths.log("$name")),
         },
         "mon": {
-            **_MON,
+            **fixed["mon"],
             "mon_data": str(paths.data(MON)),
             "mon_cluster_log_file": str(paths.log("cluster")),
             "keyring": str(paths.keyring(MON)),
         },
         "mgr": {
-            **_MGR,
+            **fixed["mgr"],
             "mgr_data": str(paths.data(MGR)),
             "mgr_module_path": str(paths.modules),
             "public_addr": addresses.mon,
             "keyring": str(paths.keyring(MGR)),
         },
         "mds": {
-            **_MDS,
+            **fixed["mds"],
             "mds_data": str(paths.data(MDS)),
             "public_addr": addresses.mon,
             "keyring": str(paths.keyring(MDS)),
         },
         "osd": {
-            **_OSD,
+            **fixed["osd"],
             "osd_data": str(paths.data("osd.$id")),
             "keyring": str(paths.keyring("$name")),
             **_store(description),
         },
         **{f"osd.{place.osd}": _osd(place, description, paths, addresses) for place in places},
         # A client would create its log and socket in its working folder.
-        "client": {
-            "log_file": "",
-            "admin_socket": "",
-            "keyring": str(paths.keyring("$name")),
-        },
+        "client": {"log_file": "", "admin_socket": "", "keyring": str(paths.keyring("$name"))},
     }
     return "\n".join(
         f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
@@ -318,10 +252,10 @@ def _store(description: LabDescription) -> dict[str, str]:
 _AES = 1
 _KEY_BYTES = 16
 _ALL = {"mon": "allow *", "osd": "allow *", "mds": "allow *", "mgr": "allow *"}
+_OSD_CAPABILITIES = {"mon": "allow profile osd", "osd": "allow *", "mgr": "allow profile osd"}
 
 
 def capabilities(osds: int) -> dict[str, dict[str, str]]:
-    """Return the capabilities of the daemons and the client by name."""
     return {
         MON: {"mon": "allow *"},
         CLIENT: _ALL,
@@ -332,20 +266,8 @@ def capabilities(osds: int) -> dict[str, dict[str, str]]:
             "mds": "allow",
             "mgr": "allow profile mds",
         },
-        **{
-            f"osd.{number}": {
-                "mon": "allow profile osd",
-                "osd": "allow *",
-                "mgr": "allow profile osd",
-            }
-            for number in range(osds)
-        },
+        **{f"osd.{number}": _OSD_CAPABILITIES for number in range(osds)},
     }
-
-
-def entity(name: str) -> str:
-    """Return the name in a keyring: all monitors share one key."""
-    return "mon." if name == MON else name
 
 
 def new_key() -> str:
@@ -357,9 +279,9 @@ def new_key() -> str:
 
 
 def render_keyring(keys: Mapping[str, str], allowed: Mapping[str, Mapping[str, str]]) -> str:
-    """Render a keyring of the names in `keys`."""
     lines = []
     for name, key in keys.items():
-        lines += [f"[{entity(name)}]", f"\tkey = {key}"]
+        # All monitors share one key.
+        lines += [f"[{'mon.' if name == MON else name}]", f"\tkey = {key}"]
         lines += [f'\tcaps {service} = "{what}"' for service, what in allowed[name].items()]
     return "\n".join(lines) + "\n"

@@ -83,7 +83,6 @@ def make(groups: Mapping[str, Path], cores: float) -> None:
 
 
 def _make(folder: Path, quota: int, period: int) -> None:
-    """Create a group below the lab's group, which has no quota."""
     lab = folder.parent
     unified = (lab.parent / _V2_SWITCH).exists()
     lab.mkdir(exist_ok=True)

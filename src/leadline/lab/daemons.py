@@ -139,7 +139,6 @@ class Daemons:
 
 
 def ask(path: Path, prefix: str) -> Any:
-    """Return the decoded answer of a daemon on its admin socket, or None."""
     try:
         return json.loads(ask_admin_socket(path, prefix, _ANSWER_S))
     except (OSError, ValueError):
@@ -255,7 +254,6 @@ def available_memory_bytes() -> int | None:
 
 
 def find_mount_obstacle() -> str | None:
-    """Return why CephFS cannot be mounted here, or None."""
     if shutil.which("ceph-fuse") is None:
         return "there is no ceph-fuse (Debian: ceph-fuse)"
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):

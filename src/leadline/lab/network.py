@@ -13,7 +13,6 @@ import errno
 import fcntl
 import hashlib
 import json
-import math
 import os
 import platform
 import re
@@ -26,8 +25,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
 
 from leadline.lab import processes
 
@@ -68,9 +70,10 @@ def build() -> Path:
             errors="replace",
         )
         if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["no message"]
             raise NetworkUnavailable(
                 f"{compiler[0]} cannot compile {SOURCE.name} (Debian: gcc libc6-dev): "
-                f"{_first_error(done.stderr)}"
+                f"{next((line for line in lines if 'error' in line), lines[0])}"
             )
         fresh.chmod(0o755)
         # A process that compiles at the same time writes the same program: the last one stays.
@@ -80,12 +83,6 @@ def build() -> Path:
     finally:
         fresh.unlink(missing_ok=True)
     return binary
-
-
-def _find_build_obstacle() -> str | None:
-    """Return why no forwarder can be compiled, or None."""
-    missing = _usable(_binary()) is None and _compiler() is None
-    return _NO_COMPILER if missing else None
 
 
 def _binary() -> Path:
@@ -111,11 +108,6 @@ def _compiler() -> list[str] | None:
     return words if shutil.which(words[0]) else None
 
 
-def _first_error(output: str) -> str:
-    lines = output.strip().splitlines() or ["no message"]
-    return next((line for line in lines if "error" in line), lines[0])
-
-
 ZONES_MAX = 64
 RTT_MAX_S = 20.0
 READY = "zonelink.json"
@@ -123,7 +115,7 @@ DELAYS = "zonelink.delays"
 LOG = "zonelink.log"
 
 _NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]{0,62}")
-_REPLY = re.compile(r"icmp_seq=(\d+) .*time=([0-9.]+) ms")
+_REPLY = re.compile(r"icmp_seq=\d+ .*time=([0-9.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TUN = Path("/dev/net/tun")
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
@@ -142,37 +134,20 @@ class Zone:
     namespace: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTrip:
-    """The result of `ping` from one zone to another. `replies_s` are in order of sending; ping
-    prints three digits, so the error is at most 0.5 %. `raw` is ping's output."""
+class RoundTrip(BaseModel):
+    """The result of `ping` from one zone to another, in seconds: ping prints three digits, so the
+    error is at most 0.5 %. `raw` is its output."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str
     destination: str
     sent: int
-    replies_s: tuple[float, ...]
+    received: int
+    min_s: float
+    median_s: float
+    max_s: float
     raw: str
-
-    @property
-    def received(self) -> int:
-        return len(self.replies_s)
-
-    @property
-    def min_s(self) -> float:
-        return min(self.replies_s)
-
-    @property
-    def median_s(self) -> float:
-        return statistics.median(self.replies_s)
-
-    @property
-    def max_s(self) -> float:
-        return max(self.replies_s)
-
-    def percentile_s(self, percent: float) -> float:
-        """Return the nearest-rank percentile, 0 < percent <= 100: a measured round trip."""
-        rank = math.ceil(percent / 100 * self.received)
-        return sorted(self.replies_s)[max(rank, 1) - 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,12 +174,11 @@ class ZoneNetwork:
         return ("nsenter", f"--net={self.zone(name).namespace}", "--")
 
     def alive(self) -> bool:
-        """Return whether the forwarder runs."""
         return _start_ticks(self.pid) == self.start_ticks
 
     def delays_ns(self) -> dict[tuple[str, str], int]:
         """Return the one-way delays that the forwarder reports; a pair without delay is absent."""
-        return _read_ready(self.folder / READY).delays_ns
+        return _read_ready(self.folder / READY)[1]
 
     def set_rtt(self, a: str, b: str, rtt_s: float) -> None:
         """Delay packets between two zones by half of `rtt_s` in each direction, in
@@ -214,9 +188,7 @@ class ZoneNetwork:
         self._set([(a, b)], rtt_s)
 
     def set_rtt_between_all(self, rtt_s: float) -> None:
-        """Set the delay of every pair of zones."""
-        names = [zone.name for zone in self.zones]
-        self._set([(a, b) for at, a in enumerate(names) for b in names[at + 1 :]], rtt_s)
+        self._set(list(combinations([zone.name for zone in self.zones], 2)), rtt_s)
 
     def measure_rtt(self, a: str, b: str, count: int = 100, interval_s: float = 0.005) -> RoundTrip:
         """Ping zone `b` from inside zone `a`. Raises NetworkUnavailable if there is no ping or no
@@ -252,22 +224,6 @@ class ZoneNetwork:
         processes.end(self.pid, self.start_ticks, _END_S)
         _start_ticks(self.pid)  # waits for a child
 
-    def to_json(self) -> dict[str, object]:
-        """Return the network for a state file; `from_json` reads it."""
-        plain = asdict(self)
-        plain["folder"] = str(self.folder)
-        for zone in plain["zones"]:
-            zone["namespace"] = str(zone["namespace"])
-        plain["zones"] = list(plain["zones"])
-        return plain
-
-    @classmethod
-    def from_json(cls, raw: object) -> ZoneNetwork:
-        """Read what `to_json` returned. Raises ValueError (pydantic's) for anything else."""
-        from pydantic import TypeAdapter
-
-        return TypeAdapter(cls).validate_python(raw)
-
     def _set(self, pairs: Sequence[tuple[str, str]], rtt_s: float) -> None:
         delay_ns = one_way_ns(rtt_s)
         for a, b in pairs:
@@ -280,7 +236,7 @@ class ZoneNetwork:
             for a, b in pairs:
                 wanted[a, b] = wanted[b, a] = delay_ns
             wanted = {pair: delay for pair, delay in wanted.items() if delay}
-            _write_durably(self.folder / DELAYS, render_delays(wanted))
+            write_durably(self.folder / DELAYS, render_delays(wanted))
             _send(self.pid, self.start_ticks, signal.SIGHUP)
             if not _wait_for(lambda: self.delays_ns() == wanted or not self.alive(), _APPLY_S):
                 reason = _last_message(self.folder)
@@ -297,7 +253,6 @@ def one_way_ns(rtt_s: float) -> int:
 
 
 def render_delays(delays_ns: Mapping[tuple[str, str], int]) -> str:
-    """Render the file of delays for zonelink."""
     return "".join(f"{a} {b} {delay}\n" for (a, b), delay in sorted(delays_ns.items()))
 
 
@@ -308,21 +263,24 @@ def parse_ping(text: str, *, source: str, destination: str) -> RoundTrip:
     if summary is None:
         raise ValueError("not the output of ping: no line with the number of transmitted packets")
     # ping marks a duplicate reply and counts it apart; its time is not a round trip.
-    replies = [
-        (int(found[1]), float(found[2]) / 1000)
+    replies_s = [
+        float(found[1]) / 1000
         for line in text.splitlines()
         if "(DUP!)" not in line and (found := _REPLY.search(line))
     ]
     sent, received = int(summary[1]), int(summary[2])
-    if len(replies) != received:
-        raise ValueError(f"ping shows {len(replies)} replies and counts {received}")
-    if not replies:
+    if len(replies_s) != received:
+        raise ValueError(f"ping shows {len(replies_s)} replies and counts {received}")
+    if not replies_s:
         raise NetworkUnavailable(f"no reply came from zone {destination} to zone {source}")
     return RoundTrip(
         source=source,
         destination=destination,
         sent=sent,
-        replies_s=tuple(time_s for _, time_s in sorted(replies)),
+        received=received,
+        min_s=min(replies_s),
+        median_s=statistics.median(replies_s),
+        max_s=max(replies_s),
         raw=text,
     )
 
@@ -337,7 +295,7 @@ def find_obstacle() -> str | None:
         return f"there is no {_TUN} (kernel module tun)"
     if shutil.which("nsenter") is None:
         return "there is no nsenter (Debian: util-linux)"
-    return _find_build_obstacle()
+    return _NO_COMPILER if _usable(_binary()) is None and _compiler() is None else None
 
 
 def start(folder: Path, zones: Sequence[str], environment: Mapping[str, str]) -> ZoneNetwork:
@@ -358,10 +316,11 @@ def start(folder: Path, zones: Sequence[str], environment: Mapping[str, str]) ->
     ready = folder / READY
     try:
         ready.unlink(missing_ok=True)
-        _write_durably(folder / DELAYS, "")
-        pid = _spawn(
+        write_durably(folder / DELAYS, "")
+        pid = processes.start(
             [str(binary), "--ready", str(ready), "--delays", str(folder / DELAYS), *zones],
-            log=folder / LOG,
+            folder=folder,
+            output=folder / LOG,
             environment=environment,
         )
     except OSError as error:
@@ -373,8 +332,8 @@ def start(folder: Path, zones: Sequence[str], environment: Mapping[str, str]) ->
             raise NetworkUnavailable(f"the forwarder of the zones was not ready in {_START_S:g} s")
         if started is None or _start_ticks(pid) is None:
             raise NetworkUnavailable(f"network namespaces are unavailable{_last_message(folder)}")
-        zones_ready = _read_ready(ready).zones
-        return ZoneNetwork(pid=pid, start_ticks=started, folder=folder, zones=zones_ready)
+        found, _ = _read_ready(ready)
+        return ZoneNetwork(pid=pid, start_ticks=started, folder=folder, zones=found)
     except BaseException:
         # The child is not reaped yet, so the pid is still its own.
         with suppress(ProcessLookupError):
@@ -384,47 +343,21 @@ def start(folder: Path, zones: Sequence[str], environment: Mapping[str, str]) ->
         raise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ready:
-    zones: tuple[Zone, ...]
-    delays_ns: dict[tuple[str, str], int]
-
-
-def _read_ready(path: Path) -> _Ready:
+def _read_ready(path: Path) -> tuple[tuple[Zone, ...], dict[tuple[str, str], int]]:
+    """Return the zones, and the one-way delays in nanoseconds."""
     try:
         raw = json.loads(path.read_text())
-        return _Ready(
-            zones=tuple(
-                Zone(
-                    name=zone["name"],
-                    address=zone["address"],
-                    namespace=Path(f"/proc/{int(raw['pid'])}/fd/{int(zone['namespace_fd'])}"),
-                )
-                for zone in raw["zones"]
-            ),
-            delays_ns={(a, b): int(delay) for a, b, delay in raw["delays"]},
+        zones = tuple(
+            Zone(
+                name=zone["name"],
+                address=zone["address"],
+                namespace=Path(f"/proc/{int(raw['pid'])}/fd/{int(zone['namespace_fd'])}"),
+            )
+            for zone in raw["zones"]
         )
+        return zones, {(a, b): int(delay) for a, b, delay in raw["delays"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NetworkUnavailable(f"{path} is not valid: {error}") from error
-
-
-def _spawn(command: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> int:
-    """Start in its own session; not with subprocess, whose objects wait for the end."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    defaults = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1]
-    return os.posix_spawn(
-        command[0],
-        list(command),
-        dict(environment),
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, str(log), flags, 0o644),
-        ],
-        setsid=True,
-        setsigmask=[],
-        setsigdef=defaults,
-    )
 
 
 def _start_ticks(pid: int) -> int | None:
@@ -467,8 +400,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write_durably(path: Path, text: str) -> None:
-    fresh = path.with_name(f"{path.name}.new")
+def write_durably(path: Path, text: str) -> None:
+    """Write a file: a new one, fsync, rename."""
+    fresh = path.with_name(f".{path.name}.new")
     with fresh.open("w") as file:
         file.write(text)
         file.flush()

@@ -27,6 +27,10 @@ class Command:
     arguments: Mapping[str, object] = field(default_factory=dict)
 
 
+def _command(prefix: str, /, **arguments: object) -> Command:
+    return Command(prefix=prefix, arguments=arguments)
+
+
 def rule_name(description: LabDescription) -> str:
     """Return the rule of the replicated pools: `rep_zone`, `rep_rack`, `rep_host`."""
     return f"rep_{description.topology.failure_domain}"
@@ -44,25 +48,16 @@ def tree_commands(places: tuple[Place, ...], weight: float) -> Iterator[Command]
     """Yield the commands that place each OSD with its ancestors, and remove Ceph's empty `default`
     root with its rule."""
     for place in places:
-        yield Command(
-            prefix="osd crush add",
-            arguments={
-                "id": place.osd,
-                "weight": weight,
-                "args": [f"{kind}={name}" for kind, name in place.ancestors],
-            },
-        )
-    yield Command(prefix="osd crush rule rm", arguments={"name": "replicated_rule"})
-    yield Command(prefix="osd crush remove", arguments={"name": "default"})
+        ancestors = [f"{kind}={name}" for kind, name in place.ancestors]
+        yield _command("osd crush add", id=place.osd, weight=weight, args=ancestors)
+    yield _command("osd crush rule rm", name="replicated_rule")
+    yield _command("osd crush remove", name="default")
 
 
 def pool_commands(description: LabDescription) -> Iterator[Command]:
     """Yield the commands for rules, pools and the file system, in order of dependency."""
-    domain = description.topology.failure_domain
-    yield Command(
-        prefix="osd crush rule create-replicated",
-        arguments={"name": rule_name(description), "root": ROOT, "type": domain},
-    )
+    domain, rule = description.topology.failure_domain, rule_name(description)
+    yield _command("osd crush rule create-replicated", name=rule, root=ROOT, type=domain)
     for pool in description.pools:
         if pool is LabPool.EC_2_1:
             yield from _erasure_coded(pool, description)
@@ -71,7 +66,9 @@ def pool_commands(description: LabDescription) -> Iterator[Command]:
             yield _application(pool)
     if description.filesystem:
         yield from _replicated(METADATA_POOL, 3, description)
-    data = _data_pools(description)
+    data = [pool for pool in description.pools if pool.in_filesystem]
+    # The default data pool first.
+    data.sort(key=lambda pool: pool is not LabPool.CEPHFS_REP3)
     for pool in data:
         yield from _replicated(pool.value, _COPIES[pool], description)
     if data:
@@ -79,18 +76,10 @@ def pool_commands(description: LabDescription) -> Iterator[Command]:
 
 
 def _filesystem(data: Sequence[LabPool]) -> Iterator[Command]:
-    yield Command(
-        prefix="fs new",
-        arguments={"fs_name": FILESYSTEM, "metadata": METADATA_POOL, "data": data[0].value},
-    )
+    yield _command("fs new", fs_name=FILESYSTEM, metadata=METADATA_POOL, data=data[0].value)
     for pool in data[1:]:
-        yield Command(
-            prefix="fs add_data_pool", arguments={"fs_name": FILESYSTEM, "pool": pool.value}
-        )
-    yield Command(
-        prefix="fs set",
-        arguments={"fs_name": FILESYSTEM, "var": "standby_count_wanted", "val": "0"},
-    )
+        yield _command("fs add_data_pool", fs_name=FILESYSTEM, pool=pool.value)
+    yield _command("fs set", fs_name=FILESYSTEM, var="standby_count_wanted", val="0")
 
 
 def placement_groups(pool: LabPool | None, description: LabDescription) -> int:
@@ -103,14 +92,7 @@ def placement_groups(pool: LabPool | None, description: LabDescription) -> int:
     return wide * (16 if pool is None or pool.in_filesystem else 32)
 
 
-def pool_names(description: LabDescription) -> tuple[str, ...]:
-    """Return the names of all pools, also the metadata pool of CephFS."""
-    names = tuple(pool.value for pool in description.pools)
-    return (*names, METADATA_POOL) if description.filesystem else names
-
-
 def placement_groups_of_all(description: LabDescription) -> int:
-    """Return the placement groups of all pools."""
     pools: tuple[LabPool | None, ...] = description.pools
     if description.filesystem:
         pools = (*pools, None)
@@ -120,46 +102,33 @@ def placement_groups_of_all(description: LabDescription) -> int:
 def _replicated(name: str, copies: int, description: LabDescription) -> Iterator[Command]:
     known = {pool.value: pool for pool in LabPool}
     groups = placement_groups(known.get(name), description)
-    yield Command(
-        prefix="osd pool create",
-        arguments={
-            "pool": name,
-            "pg_num": groups,
-            "pgp_num": groups,
-            "pool_type": "replicated",
-            "rule": rule_name(description),
-            "size": copies,
-        },
+    yield _command(
+        "osd pool create",
+        pool=name,
+        pg_num=groups,
+        pgp_num=groups,
+        pool_type="replicated",
+        rule=rule_name(description),
+        size=copies,
     )
     # One of two copies suffices: otherwise the loss of a zone would stop the pool.
     yield _set(name, "min_size", "2" if copies > 2 else "1")
 
 
 def _erasure_coded(pool: LabPool, description: LabDescription) -> Iterator[Command]:
-    yield Command(
-        prefix="osd erasure-code-profile set",
-        arguments={
-            "name": EC_PROFILE,
-            "profile": [
-                "plugin=jerasure",
-                "technique=reed_sol_van",
-                "k=2",
-                "m=1",
-                f"crush-root={ROOT}",
-                f"crush-failure-domain={description.topology.failure_domain}",
-            ],
-        },
-    )
+    profile = [
+        *("plugin=jerasure", "technique=reed_sol_van", "k=2", "m=1", f"crush-root={ROOT}"),
+        f"crush-failure-domain={description.topology.failure_domain}",
+    ]
+    yield _command("osd erasure-code-profile set", name=EC_PROFILE, profile=profile)
     groups = placement_groups(pool, description)
-    yield Command(
-        prefix="osd pool create",
-        arguments={
-            "pool": pool.value,
-            "pg_num": groups,
-            "pgp_num": groups,
-            "pool_type": "erasure",
-            "erasure_code_profile": EC_PROFILE,
-        },
+    yield _command(
+        "osd pool create",
+        pool=pool.value,
+        pg_num=groups,
+        pgp_num=groups,
+        pool_type="erasure",
+        erasure_code_profile=EC_PROFILE,
     )
     yield _set(pool.value, "allow_ec_overwrites", "true")
     # k: otherwise the loss of one zone of three would stop the pool.
@@ -167,20 +136,12 @@ def _erasure_coded(pool: LabPool, description: LabDescription) -> Iterator[Comma
     yield _application(pool)
 
 
-def _data_pools(description: LabDescription) -> list[LabPool]:
-    """Return the data pools of the file system, the default one first."""
-    data = [pool for pool in description.pools if pool.in_filesystem]
-    return sorted(data, key=lambda pool: pool is not LabPool.CEPHFS_REP3)
-
-
 def _set(pool: str, key: str, value: str) -> Command:
-    return Command(prefix="osd pool set", arguments={"pool": pool, "var": key, "val": value})
+    return _command("osd pool set", pool=pool, var=key, val=value)
 
 
 def _application(pool: LabPool) -> Command:
-    return Command(
-        prefix="osd pool application enable", arguments={"pool": pool.value, "app": "rbd"}
-    )
+    return _command("osd pool application enable", pool=pool.value, app="rbd")
 
 
 MOUNT_NAME = "ceph-fuse"
@@ -193,12 +154,8 @@ def mount_command(paths: Paths) -> list[str]:
     return [
         *("ceph-fuse", "-f", "-c", str(paths.conf), "--id", CLIENT.partition(".")[2]),
         *("--client_fs", FILESYSTEM, "--client_mountpoint", "/"),
-        *(
-            "--log-file",
-            str(paths.log(MOUNT_NAME)),
-            "--admin-socket",
-            str(paths.socket(MOUNT_NAME)),
-        ),
+        *("--log-file", str(paths.log(MOUNT_NAME))),
+        *("--admin-socket", str(paths.socket(MOUNT_NAME))),
         str(paths.cephfs),
     ]
 
@@ -227,7 +184,6 @@ def mounts_below(folder: Path) -> list[tuple[Path, str]]:
 
 
 def is_mounted(point: Path) -> bool:
-    """Return whether the lab's CephFS is mounted at a point."""
     return any(where == point and kind == FSTYPE for where, kind in mounts_below(point))
 
 

@@ -63,13 +63,7 @@ def start(
         dict(environment),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (
-                os.POSIX_SPAWN_OPEN,
-                1,
-                str(output),
-                os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-                0o600,
-            ),
+            (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,
@@ -116,14 +110,9 @@ def find(folder: Path | None = None, token: str | None = None) -> list[LabProces
             for word in variables.split(b"\0")
         )
         where, owner = known.get(FOLDER_VARIABLE, ""), known.get(TOKEN_VARIABLE, "")
-        if not where.startswith("/") or not owner:
-            continue
-        if folder is not None and Path(where) != folder:
-            continue
-        if token is not None and owner != token:
-            continue
+        wanted = folder in (None, Path(where)) and token in (None, owner)
         began = start_ticks(int(entry.name))
-        if began is None:
+        if not where.startswith("/") or not owner or not wanted or began is None:
             continue
         found.append(
             LabProcess(

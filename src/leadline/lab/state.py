@@ -15,7 +15,7 @@ from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.lab.conf import CLIENT, CONF, SOCKET_PATH_BYTES, Paths, sites
-from leadline.lab.network import ZoneNetwork
+from leadline.lab.network import RoundTrip, ZoneNetwork, write_durably
 from leadline.plan.lab import LabDescription
 
 STATE = "leadline-lab.json"
@@ -24,8 +24,6 @@ MEMORY = Path("/dev/shm")
 
 
 class Phase(StrEnum):
-    """The progress of `lab up` or `lab down`."""
-
     COMING_UP = "coming up"
     UP = "up"
     GOING_DOWN = "going down"
@@ -42,19 +40,6 @@ class ProcessRecord(_Model):
     name: str
     pid: int
     start_ticks: int
-
-
-class RoundTripRecord(_Model):
-    """The result of ping between two zones, in seconds. `raw` is its output."""
-
-    source: str
-    destination: str
-    sent: int
-    received: int
-    min_s: float
-    median_s: float
-    max_s: float
-    raw: str
 
 
 class Step(_Model):
@@ -82,7 +67,7 @@ class LabState(_Model):
     cephfs_note: str = ""
     cpu_groups: dict[str, Path] = Field(default_factory=dict)
     processes: tuple[ProcessRecord, ...] = ()
-    round_trips: tuple[RoundTripRecord, ...] = ()
+    round_trips: tuple[RoundTrip, ...] = ()
     steps: tuple[Step, ...] = ()
 
     @property
@@ -96,24 +81,11 @@ class LabState(_Model):
 
 
 def paths_of(folder: Path, token: str) -> Paths:
-    """Return the paths of a lab."""
     return Paths(folder=folder, memory=MEMORY / f"leadline-lab-{token}")
 
 
 def write_state(folder: Path, state: LabState) -> None:
-    """Write the state durably: a new file, fsync, rename."""
-    path = folder / STATE
-    fresh = folder / f".{STATE}.new"
-    with fresh.open("wb") as stream:
-        stream.write(state.model_dump_json(indent=2).encode() + b"\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.replace(path)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_durably(folder / STATE, state.model_dump_json(indent=2) + "\n")
 
 
 def read_state(folder: Path) -> LabState | None:

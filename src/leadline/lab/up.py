@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
@@ -40,12 +39,11 @@ from leadline.lab.conf import (
 )
 from leadline.lab.daemons import Daemons, ask, failed
 from leadline.lab.down import mark_memory, take_down
-from leadline.lab.network import NetworkUnavailable, ZoneNetwork
+from leadline.lab.network import NetworkUnavailable, RoundTrip, ZoneNetwork
 from leadline.lab.state import (
     LabState,
     Phase,
     ProcessRecord,
-    RoundTripRecord,
     Step,
     access_of,
     paths_of,
@@ -54,31 +52,22 @@ from leadline.lab.state import (
 from leadline.plan.lab import LabDescription, Store
 
 PINGS = 50
-_INTERVAL_S = 0.005
 
 
-def measure_round_trips(network: ZoneNetwork, count: int = PINGS) -> tuple[RoundTripRecord, ...]:
+def measure_round_trips(network: ZoneNetwork) -> tuple[RoundTrip, ...]:
     """Measure all pairs of zones in parallel. Raises LeadlineError(`lab-failed`)."""
     pairs = list(combinations([zone.name for zone in network.zones], 2))
     if not pairs:
         return ()
     try:
         with ThreadPoolExecutor(max_workers=len(pairs)) as pool:
-            measured = list(
-                pool.map(
-                    lambda pair: network.measure_rtt(pair[0], pair[1], count, _INTERVAL_S),
-                    pairs,
-                )
-            )
+            return tuple(pool.map(lambda pair: network.measure_rtt(pair[0], pair[1], PINGS), pairs))
     except (NetworkUnavailable, ValueError) as error:
         raise LeadlineError(
             errors.LAB_FAILED,
             f"the round trips between the zones cannot be measured: {error}",
             context=[str(network.folder)],
         ) from error
-    return tuple(
-        RoundTripRecord.model_validate(round_trip, from_attributes=True) for round_trip in measured
-    )
 
 
 def set_rtt(network: ZoneNetwork, rtt_s: float) -> None:
@@ -93,7 +82,7 @@ def set_rtt(network: ZoneNetwork, rtt_s: float) -> None:
         ) from error
 
 
-def require_delay(round_trips: tuple[RoundTripRecord, ...], rtt_s: float) -> None:
+def require_delay(round_trips: tuple[RoundTrip, ...], rtt_s: float) -> None:
     """Raise LeadlineError(`lab-failed`) where a round trip is shorter than the delay. (ping rounds
     to three digits.)"""
     for round_trip in round_trips:
@@ -184,16 +173,11 @@ def _remove(folder: Path, token: str) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SiteNetwork:
-    """The network of the daemons: prefixes of commands by site, and addresses."""
-
-    prefixes: dict[str, tuple[str, ...]]
-    addresses: Addresses
-
-
 class _LabStart:
-    """The start of one lab."""
+    """The start of one lab. `prefixes` are those of commands by site."""
+
+    addresses: Addresses
+    prefixes: dict[str, tuple[str, ...]]
 
     def __init__(
         self,
@@ -234,27 +218,27 @@ class _LabStart:
                 path.mkdir(mode=0o700)
             if self.description.store is Store.BLUESTORE_IN_MEMORY:
                 mark_memory(self.paths.memory, self.folder)
-            net = self._network()
-            self._configuration(net)
+            self._network()
+            self._configuration()
         except OSError as error:
             raise failed(f"the lab's files cannot be written: {error}") from error
-        stores = self._stores(net)
+        stores = self._stores()
         self.observe("monitor")
-        self._monitor(net)
+        self._monitor()
         with Connection(access_of(self.folder, self.state), timeout_s=_ANSWER_S) as cluster:
             self._osd_numbers(cluster)
-            self._start(MGR, "ceph-mgr", self.sites[0], net)
+            self._start(MGR, self.sites[0])
             if self.description.filesystem:
-                self._start(MDS, "ceph-mds", self.sites[0], net)
+                self._start(MDS, self.sites[0])
             self.observe("stores of the OSDs")
-            self._osds(stores, net)
+            self._osds(stores)
             self.observe("OSDs")
             self._until_up(cluster)
             # After all OSDs: placement groups on fewer OSDs would wait ten seconds and more for the
             # leases of that time to expire.
             self._commands(cluster, pools.pool_commands(self.description))
             self._step("pools")
-            self._mount(cluster, net)
+            self._mount(cluster)
             self._until_healthy(cluster)
         self._measure()
         self._limit_cpu()
@@ -270,40 +254,30 @@ class _LabStart:
         step = Step(name=name, done_s=round(time.monotonic() - self.began, 3))
         self.state = self.state.model_copy(update={"steps": (*self.state.steps, step)})
 
-    def _network(self) -> _SiteNetwork:
+    def _network(self) -> None:
         """Create the zones, or use the loopback device where they are unavailable."""
         self.observe("network of the zones")
         try:
             zones = network.start(self.paths.network, self.sites, self.environment)
         except NetworkUnavailable as unavailable:
             self._save(network_note=unavailable.reason)
-            self._step("network")
-            return _SiteNetwork(
-                prefixes=dict.fromkeys(self.sites, ()),
-                addresses=Addresses(
-                    mon=_LOOPBACK,
-                    mon_port=_free_port(),
-                    sites=dict.fromkeys(self.sites, _LOOPBACK),
-                ),
-            )
-        self._save(network=zones)
+            port, addresses = _free_port(), dict.fromkeys(self.sites, _LOOPBACK)
+            self.prefixes = dict.fromkeys(self.sites, ())
+        else:
+            self._save(network=zones)
+            port = _MON_PORT
+            addresses = {name: zones.zone(name).address for name in self.sites}
+            self.prefixes = {name: zones.prefix(name) for name in self.sites}
+        self.addresses = Addresses(mon=addresses[self.sites[0]], mon_port=port, sites=addresses)
         self._step("network")
-        return _SiteNetwork(
-            prefixes={name: zones.prefix(name) for name in self.sites},
-            addresses=Addresses(
-                mon=zones.zone(self.sites[0]).address,
-                mon_port=_MON_PORT,
-                sites={name: zones.zone(name).address for name in self.sites},
-            ),
-        )
 
-    def _configuration(self, net: _SiteNetwork) -> None:
+    def _configuration(self) -> None:
         self.fsid = str(uuid.uuid4())
         text = render(
             fsid=self.fsid,
             description=self.description,
             paths=self.paths,
-            addresses=net.addresses,
+            addresses=self.addresses,
             places=self.places,
         )
         self.paths.conf.write_text(text)
@@ -327,11 +301,11 @@ class _LabStart:
         with os.fdopen(handle, "w") as stream:
             stream.write(text)
 
-    def _stores(self, net: _SiteNetwork) -> dict[str, Sequence[str]]:
+    def _stores(self) -> dict[str, Sequence[str]]:
         """Create the monitor's store; return the commands that create the stores of the OSDs."""
         conf, monmap = str(self.paths.conf), str(self.paths.monmap)
         name = MON.partition(".")[2]
-        host = net.addresses.mon_host
+        host = self.addresses.mon_host
         create = ["monmaptool", "--create", "--fsid", self.fsid, "--addv", name, host, monmap]
         self.daemons.finish({"monmaptool": create}, at_once=1)
         make = ["ceph-mon", "-c", conf, "--mkfs", "-i", name, "--monmap", monmap]
@@ -347,14 +321,13 @@ class _LabStart:
             for place in self.places
         }
 
-    def _start(self, name: str, program: str, site: str, net: _SiteNetwork) -> None:
-        number = name.partition(".")[2]
-        prefix = net.prefixes[site]
-        command = [*prefix, program, "-c", str(self.paths.conf), "-i", number, "-f"]
-        self.daemons.start(name, command)
+    def _start(self, name: str, site: str) -> None:
+        kind, _, number = name.partition(".")
+        command = (f"ceph-{kind}", "-c", str(self.paths.conf), "-i", number, "-f")
+        self.daemons.start(name, [*self.prefixes[site], *command])
 
-    def _monitor(self, net: _SiteNetwork) -> None:
-        self._start(MON, "ceph-mon", self.sites[0], net)
+    def _monitor(self) -> None:
+        self._start(MON, self.sites[0])
 
         def is_leader() -> bool:
             answer = ask(self.paths.socket(MON), "mon_status")
@@ -379,11 +352,11 @@ class _LabStart:
             self.daemons.check()
             cluster.mon(command.prefix, **command.arguments)
 
-    def _osds(self, stores: dict[str, Sequence[str]], net: _SiteNetwork) -> None:
+    def _osds(self, stores: dict[str, Sequence[str]]) -> None:
         self.daemons.finish(stores, at_once=_STORES_AT_ONCE)
         self._step("stores")
         for place in self.places:
-            self._start(f"osd.{place.osd}", "ceph-osd", place.site, net)
+            self._start(f"osd.{place.osd}", place.site)
         self._step("osds started")
 
     def _until_up(self, cluster: Connection) -> None:
@@ -429,7 +402,6 @@ class _LabStart:
         holds: Callable[[Any], bool],
         describe: Callable[[Any], str],
     ) -> None:
-        """Wait until the cluster's status holds, and report the progress."""
         before = ""
         while True:
             status = cluster.mon_json("status")
@@ -442,7 +414,7 @@ class _LabStart:
             self.daemons.pause(f"{what} ({now})")
             time.sleep(_POLL_S)
 
-    def _mount(self, cluster: Connection, net: _SiteNetwork) -> None:
+    def _mount(self, cluster: Connection) -> None:
         """Mount the file system, once its MDS is active."""
         if not self.description.filesystem:
             return
@@ -461,7 +433,7 @@ class _LabStart:
             return
         self.observe("mount of CephFS")
         self.paths.cephfs.mkdir()
-        prefix = net.prefixes[self.sites[0]]
+        prefix = self.prefixes[self.sites[0]]
         self.daemons.start(pools.MOUNT_NAME, [*prefix, *pools.mount_command(self.paths)])
         try:
             self.daemons.until(lambda: pools.is_mounted(self.paths.cephfs), "the mount of CephFS")
@@ -521,7 +493,6 @@ class _LabStart:
 
 
 def _free_port() -> int:
-    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind((_LOOPBACK, 0))
         port: int = probe.getsockname()[1]

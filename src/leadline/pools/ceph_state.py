@@ -6,7 +6,7 @@ The state is read again for every test: an effect counts once it is read back.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -27,8 +27,6 @@ from leadline.pools.recipes import (
 
 
 class Effect(StrEnum):
-    """What a step changes in the cluster."""
-
     PROFILE = "erasure-code profile"
     RULE = "CRUSH rule"
     POOL = "pool"
@@ -55,83 +53,43 @@ class Step:
         return " ".join(words)
 
 
-def steps(recipe: PoolRecipe, token: str) -> tuple[Step, ...]:
-    """Return the commands that create a pool, in order. The label with `token` comes last: a pool
+def steps(recipe: PoolRecipe, token: str) -> Iterator[Step]:
+    """Yield the commands that create a pool, in order. The label with `token` comes last: a pool
     with it is finished."""
     name, mark, placement = recipe.name.text, recipe.mark, recipe.placement
-    found = []
+    pool: dict[str, object] = {"pool": name}
+    if recipe.pg_num is not None:
+        pool |= {"pg_num": recipe.pg_num, "pgp_num": recipe.pg_num}
+    settings = {"min_size": str(recipe.name.min_size)}
     if recipe.name.kind is Kind.ERASURE:
         profile = [
-            "plugin=jerasure",
-            "technique=reed_sol_van",
-            f"k={recipe.name.k}",
-            f"m={recipe.name.m}",
-            f"crush-root={placement.root}",
+            *("plugin=jerasure", "technique=reed_sol_van"),
+            *(f"k={recipe.name.k}", f"m={recipe.name.m}", f"crush-root={placement.root}"),
             f"crush-failure-domain={placement.domain}",
         ]
         if placement.device_class:
             profile.append(f"crush-device-class={placement.device_class}")
-        found.append(
-            _step(Effect.PROFILE, mark, "osd erasure-code-profile set", name=mark, profile=profile)
-        )
-        found.append(
-            _step(Effect.RULE, mark, "osd crush rule create-erasure", name=mark, profile=mark)
-        )
-    else:
-        found.append(
-            _step(
-                Effect.RULE,
-                mark,
-                "osd crush rule create-replicated",
-                **{"name": mark, "root": placement.root, "type": placement.domain}
-                | ({"class": placement.device_class} if placement.device_class else {}),
-            )
-        )
-    found.append(_step(Effect.POOL, name, "osd pool create", **_pool(recipe)))
-    settings = {"min_size": str(recipe.name.min_size)}
-    if recipe.name.kind is Kind.ERASURE:
+        prefix = "osd erasure-code-profile set"
+        yield _step(Effect.PROFILE, mark, prefix, name=mark, profile=profile)
+        yield _step(Effect.RULE, mark, "osd crush rule create-erasure", name=mark, profile=mark)
+        pool |= {"pool_type": "erasure", "erasure_code_profile": mark, "rule": mark}
         settings["allow_ec_overwrites"] = "true"
-    for key, value in settings.items():
-        found.append(_step(Effect.SETTING, name, "osd pool set", pool=name, var=key, val=value))
-    if recipe.filesystem:
-        found.append(
-            _step(
-                Effect.DATA_POOL,
-                name,
-                "fs add_data_pool",
-                fs_name=recipe.filesystem,
-                pool=name,
-            )
-        )
     else:
-        found.append(
-            _step(Effect.APPLICATION, name, "osd pool application enable", pool=name, app=RBD)
-        )
-    found.append(
-        _step(
-            Effect.LABEL,
-            name,
-            "osd pool application set",
-            pool=name,
-            app=recipe.application,
-            key=OWNER_KEY,
-            value=token,
-        )
-    )
-    return tuple(found)
-
-
-def _pool(recipe: PoolRecipe) -> dict[str, object]:
-    arguments: dict[str, object] = {"pool": recipe.name.text}
-    if recipe.pg_num is not None:
-        arguments |= {"pg_num": recipe.pg_num, "pgp_num": recipe.pg_num}
-    if recipe.name.kind is Kind.ERASURE:
-        return arguments | {
-            "pool_type": "erasure",
-            "erasure_code_profile": recipe.mark,
-            "rule": recipe.mark,
-        }
-    return arguments | {"pool_type": "replicated", "rule": recipe.mark, "size": recipe.name.size}
+        where = {"root": placement.root, "type": placement.domain}
+        where |= {"class": placement.device_class} if placement.device_class else {}
+        yield _step(Effect.RULE, mark, "osd crush rule create-replicated", name=mark, **where)
+        pool |= {"pool_type": "replicated", "rule": mark, "size": recipe.name.size}
+    yield _step(Effect.POOL, name, "osd pool create", **pool)
+    for key, value in settings.items():
+        yield _step(Effect.SETTING, name, "osd pool set", pool=name, var=key, val=value)
+    if recipe.filesystem:
+        prefix = "fs add_data_pool"
+        yield _step(Effect.DATA_POOL, name, prefix, fs_name=recipe.filesystem, pool=name)
+    else:
+        prefix = "osd pool application enable"
+        yield _step(Effect.APPLICATION, name, prefix, pool=name, app=RBD)
+    label = {"app": recipe.application, "key": OWNER_KEY, "value": token}
+    yield _step(Effect.LABEL, name, "osd pool application set", pool=name, **label)
 
 
 def _step(effect: Effect, what: str, prefix: str, /, **arguments: object) -> Step:
@@ -210,7 +168,6 @@ class PoolState:
         return bool(self.pools[pool]["type"] == _ERASURE)
 
     def place_of(self, pool: str) -> CrushRule | None:
-        """Return what a pool's rule selects."""
         rule = self.rules.get(self.rule_of(pool))
         return _place(rule) if rule else None
 
@@ -244,7 +201,6 @@ class PoolState:
                 return step.name in self.pools
 
     def shows(self, step: Step) -> bool:
-        """Return whether the effect of a step is visible."""
         if not self.exists(step):
             return False
         given = step.arguments
@@ -261,9 +217,12 @@ class PoolState:
                 fits = self.pools[step.name]["size"] == sized
                 return fits and self.rule_of(step.name) == given["rule"]
             case Effect.SETTING:
-                return self._set_to(step.name, str(given["var"]), str(given["val"]))
+                if given["var"] == "allow_ec_overwrites":
+                    flags = str(self.pools[step.name]["flags_names"]).split(",")
+                    return "ec_overwrites" in flags
+                return str(self.pools[step.name][str(given["var"])]) == given["val"]
             case Effect.APPLICATION:
-                return given["app"] in self._labels(step.name)
+                return given["app"] in self.pools[step.name].get("application_metadata", {})
             case Effect.DATA_POOL:
                 return True
             case Effect.LABEL:
@@ -282,16 +241,6 @@ class PoolState:
         place = _place(self.rules[step.name])
         found = (place.root, place.failure_domain, place.device_class)
         return found == (given["root"], given["type"], given.get("class"))
-
-    def _set_to(self, pool: str, name: str, value: str) -> bool:
-        if name == "allow_ec_overwrites":
-            return "ec_overwrites" in str(self.pools[pool]["flags_names"]).split(",")
-        return str(self.pools[pool][name]) == value
-
-    def _labels(self, pool: str) -> Mapping[str, Any]:
-        found = self.pools[pool].get("application_metadata", {})
-        assert isinstance(found, dict)
-        return found
 
 
 def read_state(commands: Commands) -> PoolState:

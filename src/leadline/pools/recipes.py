@@ -86,7 +86,6 @@ def pool_name(text: str) -> PoolName:
 
 
 def is_pool_name(text: str) -> bool:
-    """Return whether a text is the name of a pool of the study."""
     return _parse_name(text) is not None
 
 
@@ -150,7 +149,6 @@ def _is_below(osd: Osd, root: str) -> bool:
 
 
 def _size(osds: Iterable[Osd]) -> float:
-    """Return the CRUSH weight, by convention the capacity in TiB."""
     return sum(osd.weight or 0.0 for osd in osds)
 
 
@@ -159,7 +157,6 @@ def _serving(osds: Iterable[Osd]) -> list[Osd]:
 
 
 def osds_on(inventory: CephInventory, placement: Placement) -> list[Osd]:
-    """Return the serving OSDs of a placement."""
     here = [osd for osd in _serving(inventory.osds) if _is_below(osd, placement.root)]
     return [osd for osd in here if placement.device_class in (None, osd.device_class)]
 
@@ -173,12 +170,13 @@ def bucket_counts(inventory: CephInventory, root: str, osds: Collection[Osd]) ->
     return {level: count for level, count in found.items() if count} | {OSD: len(serving)}
 
 
-def _domain(counts: Mapping[str, int]) -> str:
+def highest_level(counts: Mapping[str, int], otherwise: str) -> str:
+    """Return the first level of `counts` with three buckets, else with two."""
     for least in (3, 2):
         for level, count in counts.items():
             if level != OSD and count >= least:
                 return level
-    return OSD
+    return otherwise
 
 
 def choose_placement(inventory: CephInventory) -> tuple[Placement | None, tuple[str, ...]]:
@@ -215,7 +213,8 @@ def choose_placement(inventory: CephInventory) -> tuple[Placement | None, tuple[
         )
     kept = [osd for osd in here if chosen in (None, osd.device_class)]
     counts = bucket_counts(inventory, root, kept)
-    placement = Placement(root=root, device_class=chosen, domain=_domain(counts), counts=counts)
+    domain = highest_level(counts, OSD)
+    placement = Placement(root=root, device_class=chosen, domain=domain, counts=counts)
     return placement, tuple(notes)
 
 
@@ -342,7 +341,6 @@ def read_marks(pools: Iterable[Mapping[str, Any]], rules: Iterable[Mapping[str, 
 
 
 def owner_of(pool: Mapping[str, Any]) -> str | None:
-    """Return the owner label of a pool of `osd dump`."""
     labels = pool.get("application_metadata", {}).values()
     return next((str(keys[OWNER_KEY]) for keys in labels if OWNER_KEY in keys), None)
 
@@ -357,6 +355,10 @@ def decide(
     """Decide what to do with each name on a cluster. Raises LeadlineError(`usage`) for a file
     system that the cluster does not have."""
     return _Decisions(inventory, marks, filesystem).answer(names)
+
+
+class Impossible(Exception):
+    """A pool cannot be created, for this reason."""
 
 
 class _Decisions:
@@ -390,9 +392,10 @@ class _Decisions:
             return Decision(name=name.text, act=Act.EXISTS, reason=_describe(there))
         if there is not None and name.text not in self._marks.unfinished:
             return Decision(name=name.text, act=Act.FOREIGN, reason=_describe(there))
-        made = self._recipe(name)
-        if isinstance(made, str):
-            return Decision(name=name.text, act=Act.SKIP, reason=made)
+        try:
+            made = self._recipe(name)
+        except Impossible as impossible:
+            return Decision(name=name.text, act=Act.SKIP, reason=str(impossible))
         where = (
             f"{made.name.redundancy}, over {counted(made.placement.buckets, made.placement.domain)}"
         )
@@ -400,30 +403,21 @@ class _Decisions:
             where += f", for the file system {made.filesystem}"
         return Decision(name=name.text, act=Act.CREATE, reason=where, recipe=made)
 
-    def _recipe(self, name: PoolName) -> PoolRecipe | str:
-        """Return the recipe of a pool, or the reason why it is impossible."""
-        placement, filesystem = self._placement, None
+    def _recipe(self, name: PoolName) -> PoolRecipe:
+        """Return the recipe of a pool. Raises Impossible."""
+        placement = self._placement
         if placement is None:
-            return "the cluster has no OSD that is up, in and placed in CRUSH"
+            raise Impossible("the cluster has no OSD that is up, in and placed in CRUSH")
         if name.kind is Kind.ENCRYPTED:
-            encrypted = self._encrypted(placement)
-            if isinstance(encrypted, str):
-                return encrypted
-            placement = encrypted
-        if name.kind is Kind.CEPHFS:
-            chosen = self._chosen_filesystem()
-            if not chosen[0]:
-                return chosen[1]
-            filesystem = chosen[1]
+            placement = self._encrypted(placement)
+        filesystem = self._chosen_filesystem() if name.kind is Kind.CEPHFS else None
         erasure = name.kind is Kind.ERASURE
         if placement.buckets < name.size or (erasure and placement.domain == OSD):
             whose = "encrypted OSDs are in" if name.kind is Kind.ENCRYPTED else "the cluster has"
             buckets = placement.describe_buckets(osds=placement.domain == OSD and not erasure)
-            return f"{name.text} needs {name.size} failure domains; {whose} {buckets}"
+            raise Impossible(f"{name.text} needs {name.size} failure domains; {whose} {buckets}")
         if erasure:
-            unfit = self._without_overwrites(placement)
-            if unfit:
-                return unfit
+            self._require_overwrites(placement)
         return PoolRecipe(name=name, placement=placement, pg_num=None, filesystem=filesystem)
 
     def _require_filesystem(self) -> None:
@@ -435,27 +429,26 @@ class _Decisions:
                 context=[f"its file systems: {', '.join(known) or 'none'}"],
             )
 
-    def _chosen_filesystem(self) -> tuple[bool, str]:
-        """Return (True, the name) or (False, the reason)."""
+    def _chosen_filesystem(self) -> str:
         known = [filesystem.name for filesystem in self._inventory.filesystems or ()]
         if self._filesystem is not None:
-            return True, self._filesystem
+            return self._filesystem
         if self._inventory.filesystems is None:
-            return False, "it is unknown whether the cluster has a CephFS"
+            raise Impossible("it is unknown whether the cluster has a CephFS")
         if not known:
-            return False, "the cluster has no CephFS"
+            raise Impossible("the cluster has no CephFS")
         if len(known) > 1:
-            several = ", ".join(known)
-            return False, f"the cluster has {len(known)} file systems ({several}): --filesystem"
-        return True, known[0]
+            several = f"{len(known)} file systems ({', '.join(known)})"
+            raise Impossible(f"the cluster has {several}: --filesystem")
+        return known[0]
 
-    def _encrypted(self, main: Placement) -> Placement | str:
+    def _encrypted(self, main: Placement) -> Placement:
         """Return a placement whose OSDs, also those that are down, are all on dm-crypt. A CRUSH
         rule selects OSDs by root and class only."""
         osds = self._inventory.osds
         safe = [osd for osd in osds if osd.dm_crypt is Crypt.YES]
         if not safe:
-            return (
+            raise Impossible(
                 "no OSD is known to be on dm-crypt: the monitors keep no such keys and no device "
                 "has such a name (an operator such as Rook may keep keys elsewhere)"
             )
@@ -469,19 +462,18 @@ class _Decisions:
                 if here and all(osd.dm_crypt is Crypt.YES for osd in here):
                     counts = bucket_counts(self._inventory, root, here)
                     return replace(main, root=root, device_class=device_class, counts=counts)
-        return (
+        raise Impossible(
             f"{len(safe)} of {len(osds)} OSDs are on dm-crypt, but no root and no device class has "
             "only these, so no CRUSH rule can select them"
         )
 
-    def _without_overwrites(self, placement: Placement) -> str | None:
-        """Return why erasure coding with overwrites is impossible, or None."""
+    def _require_overwrites(self, placement: Placement) -> None:
         on = osds_on(self._inventory, placement)
         other = [osd for osd in on if osd.store not in (None, "bluestore")]
         lifted = setting(self._inventory, "mon_debug_no_require_bluestore_for_ec_overwrites")
-        if not other or lifted == "true":
-            return None
-        return f"overwrites need BlueStore, and osd.{other[0].id} has {other[0].store}"
+        if other and lifted != "true":
+            first = other[0]
+            raise Impossible(f"overwrites need BlueStore, and osd.{first.id} has {first.store}")
 
     def _add_metadata_pool(self, found: dict[str, Decision]) -> None:
         """Give erasure-coded pools a pool for the metadata of images: the first replicated RBD pool
@@ -533,7 +525,6 @@ class _Decisions:
 
 
 def _describe(pool: Pool) -> str:
-    """Describe an existing pool."""
     if pool.erasure is not None:
         kind = f"erasure-coded {pool.erasure.k}+{pool.erasure.m}"
     else:

@@ -18,6 +18,7 @@ from leadline.connect.kubernetes.objects import (
     TOKEN,
     events_of,
     format_events,
+    get_object,
     labels_of,
     new_token,
 )
@@ -40,13 +41,7 @@ _RESOURCES = {
 class RookPools:
     """Changes pools of one cluster. `note` gets progress; `wait_s` limits each wait."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        note: Note,
-        wait_s: float | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, *, note: Note, wait_s: float | None = None) -> None:
         self._connection = connection
         self._note = note
         self._wait_s = WAIT_S if wait_s is None else wait_s
@@ -88,12 +83,12 @@ class RookPools:
         After the classes are gone, `check` gets the name of each pool and raises where the pool
         must stay. Raises LeadlineError as `create`."""
         for storage_class in classes:
-            self._note(f"removing the StorageClass {storage_class['metadata']['name']}")
+            self._note(f"removing the StorageClass {_name(storage_class)}")
             self._delete(storage_class)
         for pool in pools:
-            check(str(pool["metadata"]["name"]))
+            check(_name(pool))
         for pool in pools:
-            self._note(f"removing the pool {pool['metadata']['name']}")
+            self._note(f"removing the pool {_name(pool)}")
             self._delete(pool)
         for pool in pools:
             self._await_gone(pool)
@@ -111,7 +106,7 @@ class RookPools:
             where = {"namespace": namespace} if namespace else {}
             return client.create(kind(dict(wanted)), dry_run=dry_run, **where)
 
-        resource, name = _RESOURCES[wanted["kind"]], wanted["metadata"]["name"]
+        resource, name = _RESOURCES[wanted["kind"]], _name(wanted)
         try:
             self._connection.ask("create", resource, call, namespace=namespace, name=name)
         except ApiError as error:
@@ -188,36 +183,23 @@ class RookPools:
         return [*lines, *format_events(events)] or ["it reports no reason"]
 
     def _found(self, wanted: Manifest) -> Manifest | None:
-        kind, namespace, name = _resource(wanted), _namespace(wanted), wanted["metadata"]["name"]
-
-        def call(client: Client) -> Any:
-            return client.get(kind, name, **({"namespace": namespace} if namespace else {}))
-
-        resource = _RESOURCES[wanted["kind"]]
-        try:
-            answer = self._connection.ask("get", resource, call, namespace=namespace, name=name)
-        except ApiError as error:
-            if error.status.code == 404:
-                return None
-            raise
-        return {**answer, "kind": wanted["kind"]}
+        kind, resource, name = _resource(wanted), _RESOURCES[wanted["kind"]], _name(wanted)
+        found = get_object(self._connection, kind, resource, name, _namespace(wanted))
+        return None if found is None else {**found, "kind": wanted["kind"]}
 
     def _delete(self, gone: Manifest) -> None:
         found = self._found(gone)
-        if (
-            found is None
-            or not is_owned(found)
-            or _token(found) != _token(gone)
-            or is_being_deleted(found)
-        ):
+        if found is None or not is_owned(found) or is_being_deleted(found):
             return
-        kind, namespace, name = _resource(gone), _namespace(gone), gone["metadata"]["name"]
+        if _token(found) != _token(gone):
+            return
+        kind, namespace, name = _resource(gone), _namespace(gone), _name(gone)
 
         def call(client: Client) -> None:
             client.delete(kind, name, namespace=namespace or None)
 
+        resource = _RESOURCES[gone["kind"]]
         try:
-            resource = _RESOURCES[gone["kind"]]
             self._connection.ask("delete", resource, call, namespace=namespace, name=name)
         except ApiError as error:
             if error.status.code != 404:
@@ -252,6 +234,10 @@ def _labelled(wanted: Manifest, token: str) -> Manifest:
 
 def _resource(wanted: Manifest) -> Any:
     return _POOLS if wanted["kind"] == POOL[1] else _CLASSES
+
+
+def _name(wanted: Manifest) -> str:
+    return str(wanted["metadata"]["name"])
 
 
 def _namespace(wanted: Manifest) -> str:

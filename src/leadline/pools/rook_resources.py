@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.client import Connection, if_allowed
 from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label, list_kind
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind
@@ -25,7 +26,16 @@ from leadline.inventory.kubernetes.models import (
 )
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.pools.recipes import Act, Kind, PoolName, counted, pool_name
+from leadline.pools.recipes import (
+    Act,
+    Decision,
+    Impossible,
+    Kind,
+    PoolName,
+    counted,
+    highest_level,
+    pool_name,
+)
 
 Manifest = Mapping[str, Any]
 _KINDS = (
@@ -35,7 +45,7 @@ _KINDS = (
     ObjectKind.STORAGE_CLASS,
     ObjectKind.NODE,
 )
-# A failure domain can be found without these.
+# A failure domain can be found without these. deploy/rbac grants the same kinds.
 _OPTIONAL = (ObjectKind.STORAGE_CLUSTER,)
 
 
@@ -53,11 +63,9 @@ def read_rook(connection: Connection) -> RookState:
     `kubernetes-denied`."""
     listed = {kind: list_kind(connection, kind) for kind in _KINDS}
     for kind in _OPTIONAL:
-        try:
-            listed[kind] = list_kind(connection, kind)
-        except LeadlineError as error:
-            if error.kind is not errors.KUBERNETES_DENIED:
-                raise
+        found = if_allowed(partial(list_kind, connection, kind))
+        if found is not None:
+            listed[kind] = found
     return RookState(
         inventory=kubernetes_inventory(
             {kind.dump: dump_of(items) for kind, items in listed.items()}
@@ -79,7 +87,6 @@ def is_owned(found: Manifest) -> bool:
 
 
 def is_being_deleted(found: Manifest) -> bool:
-    """Return whether an object is being deleted."""
     return bool(found["metadata"].get("deletionTimestamp"))
 
 
@@ -178,7 +185,7 @@ def find_prerequisites(
             }
             failure_domain = failure_domain or storage_cluster.failure_domain
     if failure_domain is None:
-        failure_domain = _highest(counts)
+        failure_domain = highest_level(counts, "host")
         notes.append(
             f"failure domain {failure_domain}: counted over the nodes, since Rook does not report "
             "where its OSDs are (--failure-domain selects another)"
@@ -195,7 +202,7 @@ def find_prerequisites(
 
 
 def _counts(inventory: KubernetesInventory) -> dict[str, int]:
-    """Count the values of each level among the nodes that may have OSDs."""
+    """Count the values of each level among the nodes that may have OSDs, highest first."""
     nodes = [node for node in inventory.nodes if not set(_LEADERS) & set(node.roles)]
     nodes = nodes or list(inventory.nodes)
     found: Mapping[str, set[str]] = {
@@ -207,14 +214,6 @@ def _counts(inventory: KubernetesInventory) -> dict[str, int]:
         "host": {node.name for node in nodes},
     }
     return {level: len(values - {""}) for level, values in found.items()}
-
-
-def _highest(counts: Mapping[str, int]) -> str:
-    for least in (3, 2):
-        for level in ("zone", "rack", "host"):
-            if counts.get(level, 0) >= least:
-                return level
-    return "host"
 
 
 def _device_class(inventory: KubernetesInventory, cluster: CephCluster, given: str | None) -> str:
@@ -290,13 +289,9 @@ _SECRETS = "-secret-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RookDecision:
-    """The act for a name and its reason. `makes` are objects without labels, the pool before its
-    class."""
+class RookDecision(Decision):
+    """`makes` are objects without labels, the pool before its class."""
 
-    name: str
-    act: Act
-    reason: str
     storage_class: str | None = None
     makes: tuple[Manifest, ...] = ()
 
@@ -317,7 +312,11 @@ def decide(
         wanted.setdefault(name.text, name)
     found: dict[str, RookDecision] = {}
     for name in sorted(wanted.values(), key=lambda name: name.kind is Kind.ERASURE):
-        found[name.text] = _decision(name, state, prerequisites, found)
+        try:
+            found[name.text] = _decision(name, state, prerequisites, found)
+        except Impossible as impossible:
+            reason = str(impossible)
+            found[name.text] = RookDecision(name=name.text, act=Act.SKIP, reason=reason)
     return tuple(found[text] for text in wanted)
 
 
@@ -332,7 +331,7 @@ def _decision(
     if name.kind is Kind.VIRTUAL:
         base = found[name.base]
         if base.act is Act.SKIP:
-            return RookDecision(name=name.text, act=Act.SKIP, reason=base.reason)
+            raise Impossible(base.reason)
         parameters = _parameters(prerequisites, state, name.base)
         parameters |= {
             "imageFeatures": VIRTUAL_FEATURES,
@@ -343,17 +342,12 @@ def _decision(
         return _with_class(name, state, prerequisites, text, pool=None, parameters=parameters)
     device_class = prerequisites.device_class
     if name.kind is Kind.ENCRYPTED:
-        encrypted = _encrypted_class(prerequisites)
-        if encrypted is None:
-            reason = "Rook does not configure all OSDs, or all of a device class, on dm-crypt"
-            return RookDecision(name=name.text, act=Act.SKIP, reason=reason)
-        device_class = encrypted
+        device_class = _encrypted_class(prerequisites)
     if prerequisites.buckets is not None and prerequisites.buckets < name.size:
-        reason = (
+        raise Impossible(
             f"{name.text} needs {name.size} failure domains; the cluster has "
             f"{counted(prerequisites.buckets, prerequisites.domain)}"
         )
-        return RookDecision(name=name.text, act=Act.SKIP, reason=reason)
     parameters = _parameters(prerequisites, state, name.text)
     if name.kind is Kind.ERASURE:
         metadata = _metadata_pool(found, prerequisites)
@@ -393,8 +387,7 @@ def _with_class(
     )
     deleted = [item for item in existing if item is not None and is_being_deleted(item)]
     if deleted:
-        reason = f"its {deleted[0]['kind']} is being removed: wait until it is gone"
-        return RookDecision(name=name.text, act=Act.SKIP, reason=reason)
+        raise Impossible(f"its {deleted[0]['kind']} is being removed: wait until it is gone")
     act = Act.CREATE
     if not makes:
         owned = all(is_owned(item) for item in existing if item is not None)
@@ -448,8 +441,8 @@ def _metadata_pool(found: Mapping[str, RookDecision], prerequisites: Prerequisit
     return _parameters_of(prerequisites.template).get("pool", "")
 
 
-def _encrypted_class(prerequisites: Prerequisites) -> str | None:
-    """Return a device class with all OSDs on dm-crypt; empty where every OSD is, else None."""
+def _encrypted_class(prerequisites: Prerequisites) -> str:
+    """Return a device class with all OSDs on dm-crypt. Raises Impossible."""
     if prerequisites.cluster.encrypted:
         return prerequisites.device_class
     sets = prerequisites.cluster.device_sets
@@ -459,7 +452,7 @@ def _encrypted_class(prerequisites: Prerequisites) -> str | None:
         here = [devices for devices in sets if devices.device_class == device_class]
         if device_class and all(devices.encrypted for devices in here):
             return device_class
-    return None
+    raise Impossible("Rook does not configure all OSDs, or all of a device class, on dm-crypt")
 
 
 def _cephfs(name: PoolName, state: RookState, cluster: CephCluster) -> RookDecision:
@@ -480,17 +473,12 @@ def _cephfs(name: PoolName, state: RookState, cluster: CephCluster) -> RookDecis
                     and parameters.get("fsName") == filesystem.name
                     and placed == pool.name
                 ):
-                    reason = (
-                        f"the data pool {pool.name} exists: use storageclass:{storage_class.name}"
-                    )
+                    used = storage_class.name
+                    reason = f"the data pool {pool.name} exists: use storageclass:{used}"
                     return RookDecision(
-                        name=name.text,
-                        act=Act.SAME,
-                        reason=reason,
-                        storage_class=storage_class.name,
+                        name=name.text, act=Act.SAME, reason=reason, storage_class=used
                     )
-    reason = (
+    raise Impossible(
         "Rook adds data pools to a CephFilesystem but never removes one; "
         "`leadline pools create --ceph-conf` can"
     )
-    return RookDecision(name=name.text, act=Act.SKIP, reason=reason)

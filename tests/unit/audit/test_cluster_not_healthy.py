@@ -26,7 +26,9 @@ CODE = "cluster-not-healthy"
 
 def recorded(name: str) -> list[RuleFinding]:
     log = (RECORDED / name / layout.CLUSTER).read_bytes()
-    return list(check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(log))))
+    return list(
+        check.check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(log)))
+    )
 
 
 def status(
@@ -60,7 +62,9 @@ def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[RuleFindi
         for number, one in enumerate(seen)
     ]
     content = b"\n".join(json.dumps(line).encode() for line in lines)
-    return list(check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(content))))
+    return list(
+        check.check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(content)))
+    )
 
 
 # --- recorded ------------------------------------------------------------------------------------

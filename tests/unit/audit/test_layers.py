@@ -175,7 +175,7 @@ def evidence(
 
 def of_layers(trial: TrialEvidence) -> list[Finding]:
     """Findings that the counters of layers made."""
-    found = [one for job in trial.jobs for one in cache_served_reads.RULE.findings(job)]
+    found = [one for job in trial.jobs for one in cache_served_reads.check.findings(job)]
     return [one for one in found if "device_read_bytes" in one.evidence]
 
 
@@ -212,7 +212,7 @@ def test_holes_and_compressed_blocks_are_no_cache() -> None:
 
 
 def compressible(trial: TrialEvidence) -> list[Finding]:
-    return [one for job in trial.jobs for one in compressible_data.RULE.findings(job)]
+    return [one for job in trial.jobs for one in compressible_data.check.findings(job)]
 
 
 @pytest.mark.parametrize(

@@ -36,4 +36,4 @@ def test_client_saturated_fires_on_a_pipe_that_held_a_stream_back(
     content = json.dumps({**record, "streams": [stream]}).encode()
     report = parse_zfs_stream(content)
     trial = TrialEvidence(place=Place(), output=stream_output(report), windows={}, stream=report)
-    assert len(list(client_saturated.check(trial))) == fires
+    assert len(list(client_saturated.check.check(trial))) == fires

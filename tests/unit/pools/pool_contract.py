@@ -130,7 +130,7 @@ class PoolContract:
     ) -> None:
         """Killed after the pool, before its application and label; and once after the profile."""
         before = seen(commands)
-        rep2, erasure = (steps(recipe, "token") for recipe in recipes)
+        rep2, erasure = (list(steps(recipe, "token")) for recipe in recipes)
         for step in [*rep2[:2], erasure[0]]:
             commands.mon(step.prefix, **step.arguments)
         state = read_state(commands)
@@ -145,7 +145,7 @@ class PoolContract:
         self, commands: Commands, recipes: tuple[PoolRecipe, ...]
     ) -> None:
         before = seen(commands)
-        for step in steps(recipes[1], "token")[:2]:
+        for step in [*steps(recipes[1], "token")][:2]:
             commands.mon(step.prefix, **step.arguments)
         remove_pools(commands, (), read_state(commands).stray, note=quiet, warn=quiet)
         assert seen(commands) == before

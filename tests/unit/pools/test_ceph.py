@@ -213,7 +213,7 @@ def test_want_of_rights_is_reported_with_the_rights_that_are_needed() -> None:
 
 def test_the_label_comes_last() -> None:
     for recipe in recipes("rep2", "ec-2-1", "cephfs-rep2"):
-        assert steps(recipe, "token")[-1].prefix == "osd pool application set"
+        assert [*steps(recipe, "token")][-1].prefix == "osd pool application set"
 
 
 def test_the_double_begins_as_recorded() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence, rounding
 from leadline.audit.physics import Split, read_write_split
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
@@ -18,6 +18,11 @@ APART = 10.0
 MARGIN = 0.001
 
 
+@rule(
+    "averaged-percentiles",
+    "An imported total's percentile is the mean of its parts' percentiles.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     split = read_write_split(trial)
     if split is None or split.total is None:
@@ -81,11 +86,3 @@ def _printed(operation: Operation) -> Mapping[float, float]:
 
 def _digits(q: float) -> str:
     return f"{q * 100:.6g}".replace(".", "")
-
-
-RULE = Rule(
-    code="averaged-percentiles",
-    summary="An imported total's percentile is the mean of its parts' percentiles.",
-    looks_at=TrialEvidence,
-    check=check,
-)

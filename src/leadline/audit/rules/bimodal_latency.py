@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.stats.histogram import LatencyHistogram
@@ -22,6 +22,7 @@ _REMEDY = (
 )
 
 
+@rule("bimodal-latency", "The median latency is far below the mean: two kinds of I/O.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     for operation in evidence.job.operations:
         histogram = operation.total.histogram if operation.total else None
@@ -93,11 +94,3 @@ def _modes(histogram: LatencyHistogram, mean_s: float) -> tuple[float, float]:
     above = np.where(np.arange(len(time)) >= np.floor(np.log2(mean_s * 1e9)), time, 0)
     low, high = int(np.argmax(counts)), int(np.argmax(above))
     return time[low] / counts[low] / 1e9, time[high] / counts[high] / 1e9
-
-
-RULE = Rule(
-    code="bimodal-latency",
-    summary="The median latency is far below the mean: two kinds of I/O.",
-    looks_at=JobEvidence,
-    check=check,
-)

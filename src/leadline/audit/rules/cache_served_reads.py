@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from leadline.audit.evidence import FILE_ENGINES, JobEvidence, mean_s, median_s
 from leadline.audit.physics import (
@@ -11,7 +12,7 @@ from leadline.audit.physics import (
     may_read_ahead,
     read_below,
 )
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import FormatError, Operation
 from leadline.inventory.layer import Layer
@@ -45,30 +46,22 @@ _LARGER = (
 )
 
 
+@rule("cache-served-reads", "Memory answered reads instead of the storage.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
-    read = next(
-        (operation for operation in evidence.job.operations if operation.op is Op.READ), None
-    )
+    read = evidence.operation(Op.READ)
     if read is None or evidence.merged_sections:
         return
     # The most certain test first: one finding is enough.
     tests = (
         *(_on_memory, _resident, _too_fast, _disks_spared, _layers_spared, _held, _hard_disks),
-        _warm_start,
+        *(_warm_start, _reread),
     )
-    for test in tests:
-        finding = test(evidence, read)
-        if finding is not None:
-            yield finding
-            return
-    finding = _reread(evidence, read)
-    if finding is not None:
-        yield finding
+    findings = (test(evidence, read) for test in tests)
+    yield from islice((finding for finding in findings if finding is not None), 1)
 
 
 def _on_memory(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
-    record = evidence.trial.record
-    extent = record.extent if record else None
+    extent = evidence.trial.extent
     if extent is None or extent.filesystem not in MEMORY_FILESYSTEMS:
         return None
     return RuleFinding(
@@ -83,21 +76,17 @@ def _on_memory(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
 def _too_fast(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Test whether half of the reads were faster than storage."""
     half, limit = median_s(read, evidence.job.options), fastest_read(evidence)
-    record = evidence.trial.record
-    extent = record.extent if record else None
+    extent = evidence.trial.extent
     if extent is not None and extent.filesystem in MEMORY_FILESYSTEMS:
         return None
     if not half or limit is None or half * (1 + evidence.rounding(half)) >= limit.seconds:
         return None
     ahead = may_read_ahead(evidence)
-    numbers = {"latency_p50_s": half, "limit_s": limit.seconds}
     mean = mean_s(read, evidence.job.options)
-    if mean is not None:
-        numbers["latency_mean_s"] = mean
     return RuleFinding(
         severity=Severity.WARNING if ahead else Severity.ERROR,
         op=Op.READ,
-        evidence=numbers,
+        evidence={"latency_p50_s": half, "limit_s": limit.seconds, "latency_mean_s": mean},
         message=f"Half of the reads took at most {format_latency(half)}, less than the "
         f"{format_latency(limit.seconds)} that {limit.reason}. "
         + ("A cache or read-ahead answered them." if ahead else "Memory answered them."),
@@ -107,18 +96,16 @@ def _too_fast(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
 
 def _disks_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Test whether the disks below did far fewer reads than the jobs."""
-    counted = evidence.trial.whole.disk_reads if evidence.trial.whole else None
-    ran = evidence.longest_s
+    whole, ran = evidence.trial.whole, evidence.longest_s
+    counted = whole.disk_reads if whole else None
     # fio takes the last counts up to a quarter of a second before the end.
     seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
-    if counted is None or counted[1] >= SPARED * counted[0] * seen:
+    if whole is None or counted is None or counted[1] >= SPARED * counted[0] * seen:
         return None
     requested, done = counted
-    whole = evidence.trial.whole
     # The disks count all jobs together: which of several were cached is unknown.
-    several = whole is not None and len(whole.runtimes) > 1
     return RuleFinding(
-        severity=Severity.WARNING if several else Severity.ERROR,
+        severity=Severity.WARNING if len(whole.runtimes) > 1 else Severity.ERROR,
         op=Op.READ,
         evidence={"reads": requested, "disk_reads": done, "disk_share": done / requested},
         message=f"The jobs did {requested:,} reads, the disks below {done:,} "
@@ -144,10 +131,9 @@ def _layers_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None
     below = read_below(trial.stack, trial.machines, ran)
     if below is None or below.read_bytes >= SPARED * requested:
         return None
-    several = len(whole.runtimes) > 1
     share = below.read_bytes / requested
     return RuleFinding(
-        severity=Severity.WARNING if several else Severity.ERROR,
+        severity=Severity.WARNING if len(whole.runtimes) > 1 else Severity.ERROR,
         op=Op.READ,
         evidence={
             "read_bytes": requested,
@@ -165,7 +151,7 @@ def _all_written(evidence: JobEvidence) -> bool:
     """Whether the span was written completely and is not compressed: reads of holes, and a part of
     the reads of compressed blocks, need no device."""
     trial = evidence.trial
-    extent = trial.record.extent if trial.record else None
+    extent = trial.extent
     if extent is None:
         # A user's job file: fio lays out its files itself, with unknown data.
         return not trial.generated and not _compresses(trial.stack)
@@ -183,12 +169,8 @@ def _compresses(stack: Sequence[Layer]) -> bool:
 
 def _held(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Test whether memory held a file of this size, as another result of the target proves."""
-    held, span, size = (
-        evidence.trial.held_bytes,
-        evidence.span_bytes,
-        evidence.job.options.size("size"),
-    )
-    moved = _bytes(evidence, read)
+    held, span = evidence.trial.held_bytes, evidence.span_bytes
+    size, moved = evidence.job.options.size("size"), _bytes(evidence, read)
     if held is None or span is None or size is None or moved is None:
         return None
     if size > held or moved < READ_OVER * span:
@@ -250,12 +232,11 @@ def _cached_start(evidence: JobEvidence, resident: int | None) -> RuleFinding | 
     held = span is None or memory is None or span <= memory
     # Without a verified drop, fio's own (`invalidate`, on by default) may have worked.
     maybe_cold = resident is None and evidence.job.options.text("invalidate", "1") != "0"
-    numbers = {"span_bytes": span, "memory_bytes": memory, "resident_after_bytes": resident}
     known = f"{format_size(resident)} of it" if resident is not None else "an unknown part of it"
     return RuleFinding(
         severity=Severity.ERROR if held and not maybe_cold else Severity.WARNING,
         op=Op.READ,
-        evidence={key: value for key, value in numbers.items() if value is not None},
+        evidence={"span_bytes": span, "memory_bytes": memory, "resident_after_bytes": resident},
         message="The reads used the page cache"
         + (f", {format_size(span)} of data" if span else "")
         + f". {known[:1].upper()}{known[1:]} was in memory at the start.",
@@ -277,13 +258,15 @@ def _reread(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     if _from_disks(evidence) or (half is not None and half > slow and not evidence.sequential):
         return None
     again = 1 - span / moved
-    numbers: dict[str, float] = {"read_bytes": moved, "span_bytes": span, "reread_share": again}
-    if half is not None:
-        numbers["latency_p50_s"] = half
     return RuleFinding(
         severity=Severity.WARNING,
         op=Op.READ,
-        evidence=numbers,
+        evidence={
+            "read_bytes": moved,
+            "span_bytes": span,
+            "reread_share": again,
+            "latency_p50_s": half,
+        },
         message=f"{format_size(moved)} were read through the page cache from "
         f"{format_size(span)}. At least {again:.0%} were repeated reads, perhaps from memory.",
         remedy=_DIRECT,
@@ -303,8 +286,7 @@ def _from_disks(evidence: JobEvidence) -> bool:
 
 
 def _laid_out(evidence: JobEvidence) -> int | None:
-    record = evidence.trial.record
-    extent = record.extent if record else None
+    extent = evidence.trial.extent
     return extent.span_bytes if extent and extent.span_bytes else evidence.span_bytes
 
 
@@ -314,11 +296,3 @@ def _bytes(evidence: JobEvidence, read: Operation) -> float | None:
         return read.io_bytes
     ran = read.runtime_s or evidence.job.options.seconds("runtime")
     return read.bandwidth_bps * ran if read.bandwidth_bps is not None and ran else None
-
-
-RULE = Rule(
-    code="cache-served-reads",
-    summary="Memory answered reads instead of the storage.",
-    looks_at=JobEvidence,
-    check=check,
-)

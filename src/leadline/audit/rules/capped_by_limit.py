@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
@@ -30,6 +30,11 @@ class _Rate:
     cell: int
 
 
+@rule(
+    "capped-by-limit",
+    "The same rate for any block size and direction: a limit was measured.",
+    RunEvidence,
+)
 def check(run: RunEvidence) -> Iterator[RuleFinding]:
     targets: dict[str, list[CellEvidence]] = {}
     for cell in run.cells:
@@ -145,11 +150,3 @@ def _equal(rates: Sequence[_Rate]) -> Iterator[Sequence[_Rate]]:
 def _apart(group: Sequence[_Rate], ratio: float) -> bool:
     blocks = [rate.block_bytes for rate in group]
     return max(blocks) >= ratio * min(blocks)
-
-
-RULE = Rule(
-    code="capped-by-limit",
-    summary="The same rate for any block size and direction: a limit was measured.",
-    looks_at=RunEvidence,
-    check=check,
-)

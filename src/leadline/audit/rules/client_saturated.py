@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from leadline.archive.records import Processor
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.zfs.stream import StreamReport
 
@@ -30,6 +30,7 @@ _LAB = (
 )
 
 
+@rule("client-saturated", "The load generator's processor was the bottleneck.", TrialEvidence)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     jobs = trial.jobs
     if not jobs:
@@ -131,11 +132,3 @@ def _machine(
             if on_lab
             else "Stop other work on this machine and measure the latency again.",
         )
-
-
-RULE = Rule(
-    code="client-saturated",
-    summary="The load generator's processor was the bottleneck.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.units import format_duration, format_iops
 
@@ -34,6 +34,11 @@ class _Client:
     runtime_s: float
 
 
+@rule(
+    "client-straggles",
+    "One of several load generators did far less than the others, or ran longer.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     groups: dict[tuple[str, ...], dict[str, list[JobEvidence]]] = {}
     for entry in trial.jobs:
@@ -66,10 +71,8 @@ def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:
 
 def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[RuleFinding]:
     """Yield a finding for slow clients and one for other runtimes: the worst one, and a count."""
-    iops, runtime_s = (
-        median(client.iops for client in clients),
-        median(client.runtime_s for client in clients),
-    )
+    iops = median(client.iops for client in clients)
+    runtime_s = median(client.runtime_s for client in clients)
     slow = [client for client in clients if client.iops < SLOW * iops]
     if slow and median(client.ios for client in clients) >= FEWEST_IOS:
         worst = min(slow, key=lambda client: client.iops)
@@ -114,11 +117,3 @@ def _straggler(workload: str, job: str, clients: Sequence[_Client]) -> Iterator[
 
 def _others(found: Sequence[_Client]) -> str:
     return f" ({len(found) - 1} more differ as much)" if len(found) > 1 else ""
-
-
-RULE = Rule(
-    code="client-straggles",
-    summary="One of several load generators did far less than the others, or ran longer.",
-    looks_at=TrialEvidence,
-    check=check,
-)

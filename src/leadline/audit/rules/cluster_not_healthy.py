@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.ceph.status import ClusterSample, ClusterStatus, Health, HealthCheck
 from leadline.formats.result import FormatError
@@ -109,6 +109,11 @@ def weight(check: HealthCheck) -> Weight | None:
     return known
 
 
+@rule(
+    "cluster-not-healthy",
+    "The Ceph cluster recovered, scrubbed, changed or could not serve all data.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if isinstance(trial.cluster, FormatError):
         yield _unobserved(f"The cluster record is unreadable ({trial.cluster.fact})", {})
@@ -199,7 +204,12 @@ def _availability(samples: list[ClusterSample]) -> Iterator[_Problem]:
     if unfound:
         most = max(samples[index].status.unfound_objects for index in unfound)
         yield _Problem("objects not found", unfound, str(most), True)
-    for stretch in _stretches(_where(samples, _paused)):
+    # PGs serve no I/O temporarily, or Ceph reports so.
+    paused = _where(
+        samples,
+        lambda status: Weight.PASSING in _weights(status) or _inactive(status, BLOCKED) > 0,
+    )
+    for stretch in _stretches(paused):
         states = [samples[index].status for index in stretch]
         lasted = samples[stretch[-1]].elapsed_s - samples[stretch[0]].elapsed_s
         if lasted < REPORT_AGE_S and all(_inactive(status, UNREPORTED) == 0 for status in states):
@@ -247,7 +257,6 @@ def _work(samples: list[ClusterSample]) -> Iterator[_Problem]:
 
 
 def _changes(samples: list[ClusterSample]) -> Iterator[_Problem]:
-    """Yield changes from one sample to the next."""
     states = [sample.status for sample in samples]
     for name, values in (
         ("OSDs up", [status.osds_up for status in states]),
@@ -333,11 +342,6 @@ def _inactive(status: ClusterStatus, besides: frozenset[str] = frozenset()) -> i
     return total
 
 
-def _paused(status: ClusterStatus) -> bool:
-    """Whether PGs serve no I/O temporarily, or Ceph reports so."""
-    return Weight.PASSING in _weights(status) or _inactive(status, BLOCKED) > 0
-
-
 def _settling(states: list[ClusterStatus]) -> bool:
     """Whether the only problem is PGs that were not yet reported active."""
     first = states[0]
@@ -363,7 +367,6 @@ def _where(samples: list[ClusterSample], holds: Callable[[ClusterStatus], bool])
 
 
 def _stretches(indices: Iterable[int]) -> Iterator[list[int]]:
-    """Yield runs of consecutive indices."""
     run: list[int] = []
     for index in sorted(indices):
         if run and index != run[-1] + 1:
@@ -397,11 +400,3 @@ def _unobserved(fact: str, numbers: dict[str, float]) -> RuleFinding:
         message=f"{fact}. Disturbances in that time are unknown.",
         remedy="Check whether monitors and managers were reachable from this machine.",
     )
-
-
-RULE = Rule(
-    code="cluster-not-healthy",
-    summary="The Ceph cluster recovered, scrubbed, changed or could not serve all data.",
-    looks_at=TrialEvidence,
-    check=check,
-)

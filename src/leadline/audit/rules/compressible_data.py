@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
 from leadline.audit.physics import compressing_layer
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
 
@@ -16,11 +16,9 @@ _ALIKE = ("all zeros", "one repeated")
 _CEPH_TOOLS = ("rados-bench", "rbd-bench")
 
 
+@rule("compressible-data", "Zero, repeated or compressible buffers were written.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
-    written = next(
-        (operation for operation in evidence.job.operations if operation.op is Op.WRITE), None
-    )
-    what = _what(evidence)
+    written, what = evidence.operation(Op.WRITE), _what(evidence)
     if written is None or what is None:
         return
     dataset = compressing_layer(evidence.trial.stack)
@@ -34,7 +32,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     yield RuleFinding(
         severity=Severity.WARNING if dataset is None or not same else Severity.ERROR,
         op=Op.WRITE,
-        evidence={} if written.io_bytes is None else {"io_bytes": written.io_bytes},
+        evidence={"io_bytes": written.io_bytes},
         message=f"The written buffers were {what}. {means}",
         remedy="Use fio, which writes incompressible buffers."
         if evidence.job.options.engine in _CEPH_TOOLS
@@ -56,11 +54,3 @@ def _what(evidence: JobEvidence) -> str | None:
     if alike > 0:
         return f"to {alike} % duplicates (dedupe_percentage)"
     return None
-
-
-RULE = Rule(
-    code="compressible-data",
-    summary="Zero, repeated or compressible buffers were written.",
-    looks_at=JobEvidence,
-    check=check,
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 
 # fio reports elapsed time in whole seconds, rounded up or down by version.
@@ -13,6 +13,7 @@ ELAPSED_STEP_S = 1.0
 SHOWN = 6
 
 
+@rule("concurrent-jobs", "Separately reported jobs ran at the same time.", TrialEvidence)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     whole, mine = trial.whole, {evidence.job.name for evidence in trial.jobs}
     if whole is None or not mine or not whole.elapsed_s:
@@ -39,11 +40,3 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) <= SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[: SHOWN - 1])} and {len(names) - SHOWN + 1} more"
-
-
-RULE = Rule(
-    code="concurrent-jobs",
-    summary="Separately reported jobs ran at the same time.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
@@ -14,6 +14,11 @@ _AGAIN = "Complete the run with `leadline run --resume` before comparing this ce
 _SOURCE = "Get the result from its source again, or measure the cell again."
 
 
+@rule(
+    "empty-result",
+    "A trial that the plan lists is missing, or its result holds no I/O.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if trial.output is None:
         yield RuleFinding(
@@ -54,11 +59,3 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
                     message=f"The workload has {op.value}s, the result has none.",
                     remedy="Run longer, so that every phase and direction gets I/Os.",
                 )
-
-
-RULE = Rule(
-    code="empty-result",
-    summary="A trial that the plan lists is missing, or its result holds no I/O.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 
 from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.audit.rules.rate_not_reached import behind
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
 
+@rule(
+    "engine-error", "The engine failed, hung, or left output that is not a result.", TrialEvidence
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     record, output = trial.record, trial.output
     if record is not None and not trial.engine_ended:
@@ -42,9 +45,6 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 
 def _ended_badly(record: TrialRecord) -> RuleFinding:
-    evidence = {"wall_s": record.wall_s, "bound_s": record.bound_s}
-    if record.exit_status is not None:
-        evidence["exit_status"] = record.exit_status
     why = f": {record.problem.fact}" if record.problem else ""
     if record.status is TrialStatus.HUNG:
         signals = " and ".join(record.signals) or "no effective signal"
@@ -58,7 +58,11 @@ def _ended_badly(record: TrialRecord) -> RuleFinding:
     remedy = hint or "read the trial's stderr.txt, then `leadline run --resume --retry-failed`"
     return RuleFinding(
         severity=Severity.ERROR,
-        evidence=evidence,
+        evidence={
+            "wall_s": record.wall_s,
+            "bound_s": record.bound_s,
+            "exit_status": record.exit_status,
+        },
         message=message,
         remedy=f"{remedy[0].upper()}{remedy[1:]}.",
     )
@@ -66,11 +70,3 @@ def _ended_badly(record: TrialRecord) -> RuleFinding:
 
 def _meaning(number: int) -> str:
     return os.strerror(number) if number in errno.errorcode else "not an errno"
-
-
-RULE = Rule(
-    code="engine-error",
-    summary="The engine failed, hung, or left output that is not a result.",
-    looks_at=TrialEvidence,
-    check=check,
-)

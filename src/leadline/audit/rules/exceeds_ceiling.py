@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import PoolMedia, TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
 
@@ -19,6 +19,7 @@ FLASH_READ_IOPS = 2 * FLASH_WRITE_IOPS
 _RANDOM = frozenset({"randread", "randwrite", "randrw"})
 
 
+@rule("exceeds-ceiling", "More I/Os than the disks below can do, by the inventory.", TrialEvidence)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     pool = trial.pool
     if pool is None or trial.on_lab:
@@ -67,11 +68,3 @@ def _ceiling(pool: PoolMedia, op: Op) -> float:
 def _osds(pool: PoolMedia) -> str:
     parts = ((pool.flash, "flash"), (pool.hard_disks, "hard disk"))
     return " and ".join(f"{number} {name}" for number, name in parts if number)
-
-
-RULE = Rule(
-    code="exceeds-ceiling",
-    summary="More I/Os than the disks below can do, by the inventory.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from leadline.audit.evidence import JobEvidence, TrialEvidence, latencies
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
+from leadline.audit.rules.unfamiliar_output import format_notes
 from leadline.findings import Severity
 from leadline.formats.result import EngineOutput, Latency, NoteKind, Operation
 
@@ -21,9 +22,13 @@ BIN = 1 / 64
 LATENCY_STEP_S = 1e-6
 # A run of unknown length counts as the shortest that is published.
 SHORT_RUN_S = 10.0
-SHOWN = 5
 
 
+@rule(
+    "inconsistent-figures",
+    "Rates, counts, bytes and latencies of one result contradict each other.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     yield from _impossible(trial)
     for evidence in trial.jobs:
@@ -36,18 +41,17 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 
 def _contradiction(evidence: JobEvidence, operation: Operation, faults: list[str]) -> RuleFinding:
-    numbers = {
-        "iops": operation.iops,
-        "runtime_s": operation.runtime_s,
-        "total_ios": operation.total_ios,
-        "bandwidth_bps": operation.bandwidth_bps,
-        "io_bytes": operation.io_bytes,
-    }
     return RuleFinding(
         severity=Severity.ERROR,
         op=operation.op,
         workload=evidence.place.workload,
-        evidence={key: value for key, value in numbers.items() if value is not None},
+        evidence={
+            "iops": operation.iops,
+            "runtime_s": operation.runtime_s,
+            "total_ios": operation.total_ios,
+            "bandwidth_bps": operation.bandwidth_bps,
+            "io_bytes": operation.io_bytes,
+        },
         message=f"The figures contradict each other: {'; '.join(faults)}.",
         remedy="Take the result from the tool's raw output again. Do not use it before its origin "
         "(edited, added, other units) is known.",
@@ -60,12 +64,10 @@ def _impossible(trial: TrialEvidence) -> Iterator[RuleFinding]:
     notes = output.notes if isinstance(output, EngineOutput) else ()
     found = [note for note in notes if note.kind is NoteKind.IMPOSSIBLE_VALUE]
     if found:
-        listed = "; ".join(f"{note.where}: {note.fact}" for note in found[:SHOWN])
-        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"values": len(found)},
-            message=f"The output has impossible values: {listed}{more}.",
+            message=f"The output has impossible values: {format_notes(found)}.",
             remedy="Take the result from the tool's raw output again. This one is damaged or "
             "edited, or the tool is broken.",
         )
@@ -194,11 +196,3 @@ def _least_mean_s(printed: list[tuple[float, float]]) -> float:
 
 def _microseconds(seconds: float | None) -> str:
     return "?" if seconds is None else f"{seconds * 1e6:.3f}"
-
-
-RULE = Rule(
-    code="inconsistent-figures",
-    summary="Rates, counts, bytes and latencies of one result contradict each other.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 
 # Real results end at 1.004 (99th percentile, methodology): an entry cannot exceed its queue.
@@ -15,6 +15,11 @@ WHOLE = 0.02
 MOST_HIDDEN_JOBS = 64
 
 
+@rule(
+    "latency-inconsistent",
+    "IOPS x latency exceeds the queue depth, which is impossible.",
+    JobEvidence,
+)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     reached, asked = evidence.in_flight, evidence.requested_depth
     # mmap counts the time of page faults differently: 1.24 was measured.
@@ -45,11 +50,3 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
 def _whole(ratio: float) -> bool:
     whole = round(ratio)
     return 2 <= whole <= MOST_HIDDEN_JOBS and abs(ratio / whole - 1) <= WHOLE
-
-
-RULE = Rule(
-    code="latency-inconsistent",
-    summary="IOPS x latency exceeds the queue depth, which is impossible.",
-    looks_at=JobEvidence,
-    check=check,
-)

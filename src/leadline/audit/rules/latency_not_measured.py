@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence, latencies
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 
 _SWITCHES = ("gtod_reduce", "disable_lat", "disable_clat")
@@ -14,6 +14,7 @@ _WITHOUT = {"rbd-bench": "rbd bench"}
 _STREAM = "zfs-stream"
 
 
+@rule("latency-not-measured", "The engine measured no latency.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     options = evidence.job.options
     if options.engine == _STREAM:
@@ -23,7 +24,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             severity=Severity.INFO,
             latency_only=True,
-            evidence=_counted(evidence.total_ios),
+            evidence={"total_ios": evidence.total_ios},
             message=f"{tool} measures no latency. IOPS and bandwidth are valid.",
             remedy="Use fio on the same image to measure latency (`engine: auto`).",
         )
@@ -40,20 +41,8 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
                 severity=Severity.ERROR if options.whole else Severity.INFO,
                 op=operation.op,
                 latency_only=True,
-                evidence=_counted(operation.total_ios),
+                evidence={"total_ios": operation.total_ios},
                 message=f"The latency of {ios}{operation.op.value}s was not measured: {why}. "
                 "IOPS and bandwidth are valid.",
                 remedy="Remove gtod_reduce and disable_lat from the job to measure latency.",
             )
-
-
-def _counted(ios: int | None) -> dict[str, float]:
-    return {} if ios is None else {"total_ios": ios}
-
-
-RULE = Rule(
-    code="latency-not-measured",
-    summary="The engine measured no latency.",
-    looks_at=JobEvidence,
-    check=check,
-)

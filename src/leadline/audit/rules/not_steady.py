@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import FormatError
@@ -24,6 +24,7 @@ FEWEST_WINDOWS = 10
 JUMP = 0.20
 
 
+@rule("not-steady", "The rate drifted or jumped while it was measured.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     windows = evidence.trial.windows
     if isinstance(windows, FormatError) or evidence.throttled:
@@ -91,11 +92,3 @@ def _finding(steady: Steadiness, jump: ChangePoint | None, op: Op) -> RuleFindin
         message=f"{what}. One mean does not describe this trial.",
         remedy="Run longer, with a ramp that covers the change. Check the rate over time.",
     )
-
-
-RULE = Rule(
-    code="not-steady",
-    summary="The rate drifted or jumped while it was measured.",
-    looks_at=JobEvidence,
-    check=check,
-)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from leadline.audit.evidence import TrialEvidence, rounding
 from leadline.audit.physics import Split, read_share, read_write_split, share_is_impossible
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import Operation
 from leadline.metrics import Op
@@ -16,6 +16,7 @@ SAME = 0.01
 ELAPSED_STEP_S = 1.0
 
 
+@rule("phases-summed", "A total adds reads and writes that ran one after the other.", TrialEvidence)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     split = read_write_split(trial)
     if split is None or split.total is None or not _is_sum(split, split.total):
@@ -23,20 +24,19 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     why = _apart(trial, split, split.total)
     if why is None:
         return
-    numbers = {
-        "read_iops": split.read.iops,
-        "write_iops": split.write.iops,
-        "total_iops": split.total.iops,
-        "read_bandwidth_bps": split.read.bandwidth_bps,
-        "write_bandwidth_bps": split.write.bandwidth_bps,
-        "total_bandwidth_bps": split.total.bandwidth_bps,
-    }
     share = read_share(split)
     yield RuleFinding(
         severity=Severity.ERROR,
         op=Op.TOTAL,
-        evidence={key: value for key, value in numbers.items() if value is not None}
-        | ({"read_share": share[0] / 100} if share else {}),
+        evidence={
+            "read_iops": split.read.iops,
+            "write_iops": split.write.iops,
+            "total_iops": split.total.iops,
+            "read_bandwidth_bps": split.read.bandwidth_bps,
+            "write_bandwidth_bps": split.write.bandwidth_bps,
+            "total_bandwidth_bps": split.total.bandwidth_bps,
+            "read_share": share[0] / 100 if share else None,
+        },
         message=f"The total adds reads and writes that ran one after the other: {why}. The storage "
         "never had this rate.",
         remedy="Use the figures of reads and of writes. Measure a mix (rw=randrw) for both "
@@ -46,14 +46,10 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 def _is_sum(split: Split, total: Operation) -> bool:
     """Whether the total is the sum of its reported figures, at least one of them."""
+    read, write = split.read, split.write
     found = [
-        _same(split.read.iops, split.write.iops, total.iops, of_bytes=False),
-        _same(
-            split.read.bandwidth_bps,
-            split.write.bandwidth_bps,
-            total.bandwidth_bps,
-            of_bytes=True,
-        ),
+        _same(read.iops, write.iops, total.iops, of_bytes=False),
+        _same(read.bandwidth_bps, write.bandwidth_bps, total.bandwidth_bps, of_bytes=True),
     ]
     return False not in found and True in found
 
@@ -84,11 +80,3 @@ def _apart(trial: TrialEvidence, split: Split, total: Operation) -> str | None:
     if trial.phases_apart:
         return "the workload has other shares of reads on other targets, unlike a mixed job"
     return None
-
-
-RULE = Rule(
-    code="phases-summed",
-    summary="A total adds reads and writes that ran one after the other.",
-    looks_at=TrialEvidence,
-    check=check,
-)

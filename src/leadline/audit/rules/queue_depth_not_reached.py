@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import SYNCHRONOUS_ENGINES, JobEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 
 # 99.8 % of 4,000 published jobs reach more (methodology). The lowest measured run had 0.903, with a
@@ -29,6 +29,11 @@ _UNCOUNTED_WAITS = ("fsync", "fdatasync", "sync_file_range", "fsync_on_close", "
 _UNCOUNTED_READS = ("verify", "do_verify")
 
 
+@rule(
+    "queue-depth-not-reached",
+    "Fewer I/Os were in flight than requested (Little's law).",
+    JobEvidence,
+)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     options = evidence.job.options
     if evidence.throttled or evidence.merged_sections:
@@ -41,11 +46,8 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
 
 
 def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
-    reached, asked, depth = (
-        evidence.in_flight,
-        evidence.requested_depth,
-        evidence.job.options.iodepth,
-    )
+    reached, asked = evidence.in_flight, evidence.requested_depth
+    depth = evidence.job.options.iodepth
     iops = sum(operation.iops or 0.0 for operation in evidence.parts)
     if reached is None or asked is None or depth is None or not iops:
         return None
@@ -56,16 +58,14 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
     if depth == 1 and mean_s * (asked / reached - 1) < GAP_S:
         return None
     ignored = depth > 1 and reached < IGNORED * asked and _one_per_job(evidence, reached)
-    alone = _alone(evidence)
     numbers = {
         "in_flight": reached,
         "asked": asked,
         "ratio": reached / asked,
         "latency_mean_s": mean_s,
         "jobs": evidence.processes or 1,
+        "depth_1_share": _alone(evidence),
     }
-    if alone is not None:
-        numbers["depth_1_share"] = alone
     return _finding(
         evidence,
         numbers,
@@ -90,11 +90,8 @@ def _by_depths_seen(evidence: JobEvidence) -> RuleFinding | None:
 def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
     """Test for an asynchronous engine whose submission waits (buffered files, FUSE). It does one
     I/O after the other, and queued I/Os count as latency: by Little's law the queue is full."""
-    depth, processes, used = (
-        evidence.job.options.iodepth,
-        evidence.processes,
-        evidence.job.core_share,
-    )
+    depth, used = evidence.job.options.iodepth, evidence.job.core_share
+    processes = evidence.processes
     if depth is None or depth <= 1 or not processes or used is None or used > WAITING:
         return None
     whole = evidence.trial.whole
@@ -102,13 +99,10 @@ def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
         return None  # direct I/O waits for a place in the disk's own queue
     busy = 0.0
     for operation in evidence.parts:
-        if (
-            operation.iops is None
-            or operation.submission is None
-            or operation.submission.mean_s is None
-        ):
+        mean_s = operation.submission.mean_s if operation.submission else None
+        if operation.iops is None or mean_s is None:
             return None
-        busy += operation.iops * operation.submission.mean_s
+        busy += operation.iops * mean_s
     share = busy / processes
     if evidence.job.options.engine in SYNCHRONOUS_ENGINES or not SUBMITTING <= share <= 1.05:
         return None
@@ -123,7 +117,7 @@ def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
 
 def _finding(
     evidence: JobEvidence,
-    numbers: dict[str, float],
+    numbers: Mapping[str, float | None],
     fact: str,
     *,
     ignored: bool,
@@ -193,11 +187,3 @@ def _cause(evidence: JobEvidence) -> str:
     if alone is not None and alone > 0.5:
         return f"{alone:.0%} of the I/Os were submitted with nothing else in flight"
     return "The queue was not kept full"
-
-
-RULE = Rule(
-    code="queue-depth-not-reached",
-    summary="Fewer I/Os were in flight than requested (Little's law).",
-    looks_at=JobEvidence,
-    check=check,
-)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from leadline import errors
 from leadline.archive.records import TrialRecord
 from leadline.audit.evidence import JobEvidence, TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import Op
@@ -20,6 +20,7 @@ def behind(record: TrialRecord) -> bool:
     return record.problem is not None and record.problem.code == errors.RATE_NOT_REACHED.code
 
 
+@rule("rate-not-reached", "An open loop with fewer completed than offered I/Os.", TrialEvidence)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if trial.record is not None and behind(trial.record):
         yield _stopped(trial.record)
@@ -115,11 +116,3 @@ def _rate(options: JobOptions, op: Op) -> float | None:
     except ValueError:
         return None
     return float(rate) if rate > 0 else None
-
-
-RULE = Rule(
-    code="rate-not-reached",
-    summary="An open loop with fewer completed than offered I/Os.",
-    looks_at=TrialEvidence,
-    check=check,
-)

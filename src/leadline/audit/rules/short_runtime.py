@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 
 # Defaults of the methodology.
@@ -19,6 +19,7 @@ _OTHER_ENDS = (
 )
 
 
+@rule("short-runtime", "The job ran for less than its runtime.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     asked, ran = _asked_s(evidence), evidence.longest_s
     ramp_s = _only_ramped_s(evidence)
@@ -76,11 +77,3 @@ def _asked_s(evidence: JobEvidence) -> float | None:
         return None
     to_do = size * processes * max(1, options.integer("loops", 1))
     return asked if sum(moved) < ENOUGH * to_do else None
-
-
-RULE = Rule(
-    code="short-runtime",
-    summary="The job ran for less than its runtime.",
-    looks_at=JobEvidence,
-    check=check,
-)

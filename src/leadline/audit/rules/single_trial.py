@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 
 
+@rule("single-trial", "One trial only: no run-to-run uncertainty.", CellEvidence)
 def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     if len(evidence.sound) == 1:
         planned = len(evidence.trials)
@@ -20,11 +21,3 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
             + ". Its run-to-run uncertainty is unknown.",
             remedy="Repeat the cell. A 95 % interval of a median needs six trials.",
         )
-
-
-RULE = Rule(
-    code="single-trial",
-    summary="One trial only: no run-to-run uncertainty.",
-    looks_at=CellEvidence,
-    check=check,
-)

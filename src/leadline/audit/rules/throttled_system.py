@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.host_rates import GroupRates, machine_rates
 from leadline.formats.result import FormatError
@@ -21,10 +21,15 @@ _REMEDY = (
 )
 
 
+@rule(
+    "throttled-system",
+    "A processor quota stopped the daemons of the storage while it was measured.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if not trial.jobs:
         return
-    groups = {} if isinstance(trial.machines, FormatError) else _groups(trial)
+    groups = _groups(trial)
     shares = {
         name: rates.throttled_share
         for name, rates in groups.items()
@@ -37,8 +42,11 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     if shares[worst] <= SEEN:
         return
     quota = groups[worst].quota_cores
-    numbers = {"throttled_share": shares[worst], "groups": len(shares)}
-    numbers |= {} if quota is None else {"quota_cores": quota}
+    numbers = {
+        "throttled_share": shares[worst],
+        "groups": len(shares),
+        "quota_cores": quota,
+    }
     its = "processor quota" if quota is None else f"processor quota of {quota:.3g} cores"
     grave = shares[worst] > RULES_LATENCY
     yield RuleFinding(
@@ -67,8 +75,9 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 
 def _groups(trial: TrialEvidence) -> Mapping[str, GroupRates]:
-    """Return the control groups of storage machines by name."""
-    assert not isinstance(trial.machines, FormatError)
+    """Return the control groups of storage machines by name; none of an unreadable record."""
+    if isinstance(trial.machines, FormatError):
+        return {}
     return {
         name: rates
         for machine in machine_rates(trial.machines)
@@ -94,11 +103,3 @@ def _uncounted(trial: TrialEvidence) -> Iterator[RuleFinding]:
         f"is unknown: {why}. The latency may be that of the quota.",
         remedy=_REMEDY,
     )
-
-
-RULE = Rule(
-    code="throttled-system",
-    summary="A processor quota stopped the daemons of the storage while it was measured.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import PERCENTILES, Metric
 from leadline.stats.histogram import samples_needed
 
 
+@rule("too-few-samples", "A percentile lacks the ten I/Os beyond it that it needs.", CellEvidence)
 def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     for series in evidence.series:
         counted = series.latencies
@@ -26,7 +27,7 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
             op=series.op,
             workload=series.workload,
             latency_only=True,
-            evidence={"latencies": counted, "trials": len(series.rates)} | needed,
+            evidence={"latencies": counted, "trials": len(series.rates), **needed},
             message=f"{counted:,} {series.op.value}s are too few for "
             f"{' and '.join(_short(metric) for metric in hidden)}, which "
             f"{'is' if len(hidden) == 1 else 'are'} not shown. A percentile needs ten I/Os beyond "
@@ -49,11 +50,3 @@ def _short(metric: Metric) -> str:
     """`p99.9` of latency_p999."""
     assert metric.quantile is not None
     return f"p{metric.quantile * 100:.6g}"
-
-
-RULE = Rule(
-    code="too-few-samples",
-    summary="A percentile lacks the ten I/Os beyond it that it needs.",
-    looks_at=CellEvidence,
-    check=check,
-)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from leadline.archive.records import TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
@@ -14,6 +14,7 @@ _AGAIN = "Run the trial again and let it end (`leadline run --resume`)."
 _SOURCE = "Get the complete file from its source, or repeat the run."
 
 
+@rule("truncated-result", "The trial was cut short, or its output was.", TrialEvidence)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     record, output = trial.record, trial.output
     if record is not None and record.status is TrialStatus.INTERRUPTED:
@@ -54,11 +55,3 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 def _where(error: FormatError) -> str:
     return f" ({error.context[0]})" if error.context else ""
-
-
-RULE = Rule(
-    code="truncated-result",
-    summary="The trial was cut short, or its output was.",
-    looks_at=TrialEvidence,
-    check=check,
-)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
-from leadline.formats.result import EngineOutput, NoteKind
+from leadline.formats.result import EngineOutput, Note, NoteKind
 
 SHOWN = 5
 # inconsistent-figures reports impossible values (NoteKind.IMPOSSIBLE_VALUE).
@@ -38,24 +38,24 @@ _KINDS: Mapping[NoteKind, tuple[Severity, str, str]] = {
 }
 
 
+@rule(
+    "unfamiliar-output",
+    "The output has fields, a version or parts that the parser does not know.",
+    TrialEvidence,
+)
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     notes = trial.output.notes if isinstance(trial.output, EngineOutput) else ()
     for kind, (severity, fact, remedy) in _KINDS.items() if notes else ():
         found = [note for note in notes if note.kind is kind]
         if found:
-            shown = "; ".join(f"{note.where}: {note.fact}" for note in found[:SHOWN])
-            more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             yield RuleFinding(
                 severity=severity,
                 evidence={"notes": len(found)},
-                message=f"{fact}: {shown}{more}.",
+                message=f"{fact}: {format_notes(found)}.",
                 remedy=remedy,
             )
 
 
-RULE = Rule(
-    code="unfamiliar-output",
-    summary="The output has fields, a version or parts that the parser does not know.",
-    looks_at=TrialEvidence,
-    check=check,
-)
+def format_notes(notes: Sequence[Note]) -> str:
+    shown = "; ".join(f"{note.where}: {note.fact}" for note in notes[:SHOWN])
+    return shown + (f"; and {len(notes) - SHOWN} more" if len(notes) > SHOWN else "")

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.units import format_bandwidth
 
@@ -17,6 +17,7 @@ EXTREME = 0.50
 PAIR_RANGE = 0.20
 
 
+@rule("unstable-repeats", "Trials of one cell differ too much from each other.", CellEvidence)
 def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     for series in evidence.series:
         rates, name = series.rates, "bandwidth_bps" if series.in_bytes else "iops"
@@ -61,11 +62,3 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
                 remedy="Repeat more often, and find what changes between trials: other load, "
                 "caches, burst credits.",
             )
-
-
-RULE = Rule(
-    code="unstable-repeats",
-    summary="Trials of one cell differ too much from each other.",
-    looks_at=CellEvidence,
-    check=check,
-)

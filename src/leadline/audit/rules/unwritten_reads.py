@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.audit.evidence import CellEvidence
-from leadline.audit.rule import Rule, RuleFinding
+from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
 from leadline.units import format_size
@@ -15,15 +15,15 @@ from leadline.units import format_size
 ALLOCATED = 0.95
 
 
+@rule("unwritten-reads", "Reads of unwritten storage need no I/O.", CellEvidence)
 def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     unknown = 0
     for trial in evidence.sound:
-        operations = [operation for job in trial.jobs for operation in job.job.operations]
         if trial.record is None or trial.imported:
             continue  # earlier writes of an imported run are unknown
-        if not any(operation.op is Op.READ for operation in operations):
+        if not any(job.operation(Op.READ) for job in trial.jobs):
             continue
-        extent = trial.record.extent
+        extent = trial.extent
         if extent is None:
             unknown += 1
         elif extent.written_bytes < extent.span_bytes:
@@ -33,10 +33,7 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
                 severity=Severity.ERROR,
                 op=Op.READ,
                 trial=trial.place.trial,
-                evidence={
-                    "written_bytes": extent.written_bytes,
-                    "span_bytes": extent.span_bytes,
-                },
+                evidence={"written_bytes": extent.written_bytes, "span_bytes": extent.span_bytes},
                 message=f"Reads cover {format_size(extent.span_bytes)}, of which only "
                 f"{format_size(extent.written_bytes)} were certainly written. Reads of unwritten "
                 "blocks need no I/O.",
@@ -68,11 +65,3 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
             "lays out its own files.",
             remedy="Use a generated workload, or write the span in the job file first.",
         )
-
-
-RULE = Rule(
-    code="unwritten-reads",
-    summary="Reads of unwritten storage need no I/O.",
-    looks_at=CellEvidence,
-    check=check,
-)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lightkube import ApiError, Client
@@ -15,8 +16,7 @@ from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Namespace, PersistentVolume, PersistentVolumeClaim
 from lightkube.types import CascadeType
 
-from leadline import errors
-from leadline.connect.kubernetes.client import Connection, poll, raw_kind
+from leadline.connect.kubernetes.client import Connection, if_allowed, poll
 from leadline.connect.kubernetes.machines import (
     MACHINES,
     VirtualMachine,
@@ -52,8 +52,13 @@ class Removal:
     go_on: Callable[[], None] = field(default=lambda: None)
 
     def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove a Job with its pods, claims and volumes. A Job with another token stays."""
-        return self.owner(Job, "jobs.batch", namespace, name, token)
+        """Remove a Job, and everything with its token: pods, claims and their volumes. A Job with
+        another token stays."""
+        volumes = self._volumes(namespace, token)
+        found = get_object(self.connection, Job, "jobs.batch", name, namespace)
+        if found is not None and _label(found, TOKEN) == token:
+            self._delete(Job, "jobs.batch", name, namespace)
+        return self._wait_until_gone(namespace, token, volumes)
 
     def machine(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
         """Remove the virtual machines of a token, whose names begin with `name`, with everything
@@ -72,16 +77,6 @@ class Removal:
         lines = [line for machine in left[:2] for line in format_conditions(machine, 2)]
         return (f"the virtual machines {name}-* still exist: {'; '.join(lines)}",)
 
-    def owner(
-        self, kind: type[Any], resource: str, namespace: str, name: str, token: str
-    ) -> tuple[str, ...]:
-        """Remove an object and everything with its token: pods, claims and their volumes."""
-        volumes = self._volumes(namespace, token)
-        found = get_object(self.connection, kind, resource, name, namespace)
-        if found is not None and _label(found, TOKEN) == token:
-            self._delete(kind, resource, name, namespace)
-        return self._wait_until_gone(namespace, token, volumes)
-
     def namespace(self, name: str, token: str) -> tuple[str, ...]:
         """Remove a namespace that Leadline created, with everything in it."""
         if self._owned_namespace(name, token) is None:
@@ -90,9 +85,8 @@ class Removal:
         def call(client: Client) -> list[PersistentVolumeClaim]:
             return list(client.list(PersistentVolumeClaim, namespace=name, labels={**selector()}))
 
-        volumes = _bound_volumes(
-            self.connection.ask("list", "persistentvolumeclaims", call, namespace=name)
-        )
+        claims = self.connection.ask("list", "persistentvolumeclaims", call, namespace=name)
+        volumes = _bound_volumes(claims)
         self._delete(Namespace, "namespaces", name)
         found: Any = None
         for _ in poll(self.bound_s, self.go_on):
@@ -100,12 +94,8 @@ class Removal:
             if found is None:
                 return self._wait_for_volumes(volumes)
         conditions = (found.status.conditions if found and found.status else None) or ()
-        messages = [
-            condition.message
-            for condition in conditions
-            if condition.status == "True" and condition.message
-        ]
-        reported = "; ".join(messages) or "nothing"
+        messages = (condition.message for condition in conditions if condition.status == "True")
+        reported = "; ".join(message for message in messages if message) or "nothing"
         return (f"the namespace {name!r} still exists; it reports: {reported}",)
 
     def _owned_namespace(self, name: str, token: str) -> Any | None:
@@ -141,17 +131,14 @@ class Removal:
         """Wait for the volumes. Where this user may not read them, gone claims suffice."""
         waiting = list(volumes)
         kind = (PersistentVolume, "persistentvolumes")
-        try:
-            for _ in poll(self.bound_s, self.go_on):
-                waiting = [
-                    name for name in waiting if get_object(self.connection, *kind, name) is not None
-                ]
-                if not waiting:
-                    return ()
-        except LeadlineError as error:
-            if error.kind is errors.KUBERNETES_DENIED:
+        for _ in poll(self.bound_s, self.go_on):
+            waiting = [
+                name
+                for name in waiting
+                if if_allowed(partial(get_object, self.connection, *kind, name)) is not None
+            ]
+            if not waiting:
                 return ()
-            raise
         lines = [
             line
             for name in waiting
@@ -228,13 +215,8 @@ def leftovers(
     if not namespace:
         add(Namespace, "namespaces", "namespace")
     add(Job, "jobs.batch", "job")
-    machines = raw_kind("kubevirt.io", "v1", "virtualmachines", "VirtualMachine", namespaced=True)
-    try:
-        add(machines, MACHINES, "virtual machine")
-    except LeadlineError as error:
-        # A user who may not list virtual machines has no run that created one.
-        if error.kind is not errors.KUBERNETES_DENIED:
-            raise
+    # A user who may not list virtual machines has no run that created one.
+    if_allowed(lambda: add(VirtualMachine, MACHINES, "virtual machine"))
     return tuple(found)
 
 
@@ -262,10 +244,9 @@ def remove(found: Iterable[Leftover], removal: Removal) -> tuple[list[str], list
             if leftover.kind == "namespace":
                 left = removal.namespace(leftover.name, leftover.token)
                 gone.add(leftover.name)
-            elif leftover.kind == "job":
-                left = removal.job(leftover.namespace, leftover.name, leftover.token)
             else:
-                left = removal.machine(leftover.namespace, leftover.name, leftover.token)
+                remove_one = removal.job if leftover.kind == "job" else removal.machine
+                left = remove_one(leftover.namespace, leftover.name, leftover.token)
         except LeadlineError as error:
             left = (f"{leftover} could not be removed: {error.fact}",)
         problems += left

@@ -97,7 +97,6 @@ class Connection:
 
     @property
     def context(self) -> str:
-        """The name of the context in use."""
         return str(self.client.config.context_name)
 
     def ask(
@@ -240,7 +239,6 @@ def raw_kind(group: str, version: str, plural: str, kind: str, *, namespaced: bo
 def refusal_error(
     error: ApiError, verb: str, resource: str, namespace: str, name: str = ""
 ) -> LeadlineError:
-    """Return the error for a refusal of the API server."""
     message = str(error.status.message or error)
     what = " ".join(part for part in (verb, resource, name and repr(name)) if part)
     where = [f"namespace {namespace!r}"] if namespace else []
@@ -296,6 +294,16 @@ def _format_access(access: KubernetesAccess) -> list[str]:
 
 def _message_of(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+def if_allowed(ask: Callable[[], Answer]) -> Answer | None:
+    """Return what `ask` returns; None where this user may not ask."""
+    try:
+        return ask()
+    except LeadlineError as error:
+        if error.kind is errors.KUBERNETES_DENIED:
+            return None
+        raise
 
 
 _POLL_PAUSE_S = 0.5

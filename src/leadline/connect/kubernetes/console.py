@@ -17,7 +17,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
@@ -47,7 +47,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
 class Request:
     """A request to the agent; `nonce` identifies its answer."""
 
-    nonce: str
+    nonce: str = field(default_factory=lambda: secrets.token_hex(6))
     verb: str
     task: str = NOTHING
     part: str = NOTHING
@@ -78,7 +78,6 @@ class Beacon:
 
 
 def encode_payload(piece: bytes) -> str:
-    """Encode bytes as the payload of a request."""
     return base64.b64encode(piece).decode("ascii") or NOTHING
 
 
@@ -370,7 +369,7 @@ class ConsoleShell:
                     hint="the boot image needs cloud-init, a shell, coreutils and a console on "
                     "its first serial port; `ready:` of the cluster sets how long to wait",
                 )
-        self._boot = self._ask(Request(nonce=secrets.token_hex(6), verb="hello")).status
+        self._boot = self._ask(Request(verb="hello")).status
 
     def run(
         self,
@@ -386,11 +385,11 @@ class ConsoleShell:
         try:
             self._put(task, "command", command)
             self._put(task, "given", given)
-            self._request(task, "run")
+            self._request(Request(verb="run", task=task))
             stdout: list[bytes] = []
             status = self._follow(task, began + bound_s, output or stdout.append)
             stderr = b"".join(self._rest(task, "err", 0))
-            self._request(task, "drop")
+            self._request(Request(verb="drop", task=task))
         finally:
             if time.monotonic() - began > _LONG_S:
                 self._require()
@@ -399,7 +398,8 @@ class ConsoleShell:
     def _put(self, task: str, part: str, whole: bytes) -> None:
         for number, start in enumerate(range(0, len(whole), PIECE_BYTES)):
             piece = encode_payload(whole[start : start + PIECE_BYTES])
-            self._request(task, "put", part, number, piece)
+            request = Request(verb="put", task=task, part=part, number=number, payload=piece)
+            self._request(request)
 
     def _follow(self, task: str, end: float, output: Callable[[bytes], None]) -> int:
         """Pass the command's output on until it ends; return its exit status."""
@@ -412,7 +412,7 @@ class ConsoleShell:
             elif answer.status != NOTHING:
                 return int(answer.status)
             if time.monotonic() > end:
-                self._request(task, "kill")
+                self._request(Request(verb="kill", task=task))
                 raise self._lost("gave no answer in time", [])
             if len(answer.payload) < self._piece_bytes and answer.status == NOTHING:
                 time.sleep(max(0.0, min(pause_s, end - time.monotonic())))
@@ -424,24 +424,13 @@ class ConsoleShell:
             yield piece
 
     def _get(self, task: str, stream: str, offset: int) -> Answer:
-        return self._request(task, "get", stream, offset)
+        return self._request(Request(verb="get", task=task, part=stream, number=offset))
 
-    def _request(
-        self, task: str, verb: str, part: str = NOTHING, number: int = 0, payload: str = NOTHING
-    ) -> Answer:
-        answer = self._ask(
-            Request(
-                nonce=secrets.token_hex(6),
-                verb=verb,
-                task=task,
-                part=part,
-                number=number,
-                payload=payload,
-            )
-        )
+    def _request(self, request: Request) -> Answer:
+        answer = self._ask(request)
         if answer.status == _LOST:
             raise self._lost("no longer has the command", ["its guest may have rebooted"])
-        if verb == "put" and answer.status != "ok":
+        if request.verb == "put" and answer.status != "ok":
             raise self._lost("could not store the command", ["/run of the guest may be full"])
         return answer
 
@@ -482,7 +471,6 @@ class ConsoleShell:
         )
 
     def _console_lines(self) -> list[str]:
-        """Return the last output of the guest on its console."""
         reason = self._link.unavailable_reason
         lines = self._link.last_lines()
         unavailable = [f"its console cannot be reached: {reason}"] if reason else []

@@ -141,7 +141,6 @@ def _prepare_login(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_login(config: SingleConfig) -> None:
-    """Raise ConfigError where the login program is missing."""
     login = config.user.exec if config.user else None
     if login and shutil.which(login.command) is None:
         hint = f"; {login.installHint.strip()}" if login.installHint else ""

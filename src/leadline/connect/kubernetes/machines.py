@@ -76,7 +76,6 @@ def user_data(settings: VmSettings) -> str:
 
 
 def script(name: str) -> str:
-    """Return a script of the guest."""
     return resources.files("leadline.connect.kubernetes").joinpath(name).read_text("utf-8")
 
 
@@ -149,6 +148,15 @@ def _instance(
         ],
         "priorityClassName": cluster.priority_class,
     }
+    # Without the host's page cache.
+    data_disk = {
+        "name": "volume",
+        "disk": {"bus": "virtio"},
+        "cache": "none",
+        "io": "native",
+        "serial": SERIAL,
+        **({"dedicatedIOThread": True} if settings.io_threads else {}),
+    }
     return {
         **{key: value for key, value in placed.items() if value},
         # A drained node ends it and the trial: a migrated one would measure two nodes.
@@ -164,7 +172,7 @@ def _instance(
                 "rng": {},
                 "disks": [
                     {"name": "boot", "bootOrder": 1, "disk": {"bus": "virtio"}},
-                    _data_disk(settings),
+                    data_disk,
                     {"name": "seed", "disk": {"bus": "virtio"}},
                 ],
                 "interfaces": [{"name": "default", "masquerade": {}}],
@@ -176,19 +184,6 @@ def _instance(
             {"name": "volume", "persistentVolumeClaim": {"claimName": runner.claim}},
             {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": runner.seed}}},
         ],
-    }
-
-
-def _data_disk(settings: VmSettings) -> dict[str, Any]:
-    """Return the data disk, without the host's page cache."""
-    thread = {"dedicatedIOThread": True} if settings.io_threads else {}
-    return {
-        "name": "volume",
-        "disk": {"bus": "virtio"},
-        "cache": "none",
-        "io": "native",
-        "serial": SERIAL,
-        **thread,
     }
 
 
@@ -221,24 +216,6 @@ def _data_volumes(runner: RunnerMachine, boot: BootImage) -> list[dict[str, Any]
             },
         }
     ]
-
-
-def build_claim(runner: RunnerMachine, owner: str) -> PersistentVolumeClaim:
-    """Return the claim of the data disk; `owner` is the uid of the VirtualMachine."""
-    return PersistentVolumeClaim(
-        metadata=_metadata(runner, runner.claim, owner),
-        spec=claim_spec(runner.request, runner.storage_class, runner.size_bytes, VolumeMode.BLOCK),
-    )
-
-
-def build_seed(runner: RunnerMachine, settings: VmSettings, owner: str) -> Secret:
-    """Return cloud-init's input for the first boot. A Secret: KubeVirt allows at most 2 KiB of it
-    in the VirtualMachine."""
-    return Secret(
-        metadata=_metadata(runner, runner.seed, owner),
-        stringData={"userdata": user_data(settings)},
-        type="Opaque",
-    )
 
 
 def _metadata(runner: RunnerMachine, name: str, owner: str = "") -> ObjectMeta:
@@ -294,38 +271,32 @@ def find_loss(instance: Object, before: Placement | None = None) -> Problem | No
     """Return why an instance is lost; None while it may work. `before` is its placement at the
     start."""
     name = f"the virtual machine {name_of(instance)!r}"
-    status = _status(instance)
-    fact = hint = ""
+    status, now = _status(instance), read_placement(instance)
     paused = _condition(instance, "Paused")
     migration = status.get("migrationState") or {}
     if status.get("phase") in _ENDED:
-        fact = f"{name} ended: {_format_end(instance)}"
         hint = f"look at its node and at the guest's console; {_AGAIN}"
-    elif instance.get("metadata", {}).get("deletionTimestamp"):
-        fact = f"{name} is being deleted"
+        return Problem(f"{name} ended: {_format_end(instance)}", hint=hint)
+    if instance.get("metadata", {}).get("deletionTimestamp"):
         hint = "a user deleted it, or its node is drained"
-    elif paused is not None and paused.get("status") == "True":
-        fact = f"{name} is paused: {_message_of(paused)}"
+        return Problem(f"{name} is being deleted", hint=hint)
+    if paused is not None and paused.get("status") == "True":
         hint = (
             "an I/O error of its disk pauses a virtual machine; look at the health of the volume"
             if "IOError" in str(paused.get("reason"))
             else "a user paused it; `virtctl unpause` resumes it"
         )
-    elif before is not None and before.uid != read_placement(instance).uid:
-        fact = f"{name} was replaced by another of its name"
-        hint = _AGAIN
-    elif before is not None and before.node != read_placement(instance).node:
-        fact = (
-            f"{name} was moved from the node {before.node!r} to {read_placement(instance).node!r}: "
-            "two nodes were measured"
-        )
-        hint = f"keep live migrations away from the run; {_AGAIN}"
-    elif migration and not migration.get("completed") and not migration.get("failed"):
-        fact = f"{name} is being moved to the node {migration.get('targetNode', '')!r}"
-        hint = f"keep live migrations away from the run; {_AGAIN}"
-    if not fact:
-        return None
-    return Problem(kind=errors.RUNNER_FAILED, fact=fact, final=True, hint=hint)
+        return Problem(f"{name} is paused: {_message_of(paused)}", hint=hint)
+    if before is not None and before.uid != now.uid:
+        return Problem(f"{name} was replaced by another of its name", hint=_AGAIN)
+    hint = f"keep live migrations away from the run; {_AGAIN}"
+    if before is not None and before.node != now.node:
+        moved = f"{name} was moved from the node {before.node!r} to {now.node!r}"
+        return Problem(f"{moved}: two nodes were measured", hint=hint)
+    if migration and not migration.get("completed") and not migration.get("failed"):
+        target = migration.get("targetNode", "")
+        return Problem(f"{name} is being moved to the node {target!r}", hint=hint)
+    return None
 
 
 def find_machine_problem(machine: Object) -> Problem | None:
@@ -335,15 +306,12 @@ def find_machine_problem(machine: Object) -> Problem | None:
     name = f"the virtual machine {name_of(machine)!r}"
     if printable in _FINAL:
         return Problem(
-            kind=errors.RUNNER_FAILED,
-            fact=f"{name} cannot run: {_FINAL[printable]}",
-            final=True,
+            f"{name} cannot run: {_FINAL[printable]}",
             hint="look at its boot image; the messages below are from KubeVirt",
         )
     if printable in _IMAGE:
         return Problem(
-            kind=errors.RUNNER_FAILED,
-            fact=f"{name} gets no image for its boot disk",
+            f"{name} gets no image for its boot disk",
             final=printable == "ImagePullBackOff",
             hint="name a container disk that the nodes can pull (`--vm-image`), or give "
             "`pull_secrets`",
@@ -351,8 +319,8 @@ def find_machine_problem(machine: Object) -> Problem | None:
     failure = _condition(machine, "Failure")
     if failure is not None and failure.get("status") == "True":
         return Problem(
+            f"{name} cannot be started: {_message_of(failure)}",
             kind=errors.KUBERNETES_FAILED,
-            fact=f"{name} cannot be started: {_message_of(failure)}",
             final=False,
             hint="the message is from KubeVirt or a webhook",
         )
@@ -373,12 +341,7 @@ def find_wait(instance: Object) -> Problem | None:
     ):
         condition = _condition(instance, kind)
         if condition is not None and condition.get("status") == "False":
-            return Problem(
-                kind=errors.RUNNER_FAILED,
-                fact=f"{name} {fact}: {_message_of(condition)}",
-                final=False,
-                hint=hint,
-            )
+            return Problem(f"{name} {fact}: {_message_of(condition)}", hint=hint, final=False)
     return None
 
 
@@ -395,8 +358,7 @@ def find_import_problem(volume: Object) -> Problem | None:
         return None
     reason = "; ".join(dict.fromkeys(messages)) or str(phase)
     return Problem(
-        kind=errors.RUNNER_FAILED,
-        fact=f"the boot disk {name_of(volume)!r} is not ready: {reason}",
+        f"the boot disk {name_of(volume)!r} is not ready: {reason}",
         final=phase == "Failed",
         hint="look at the URL or the claim that the plan's `vm: {boot: ...}` names",
     )
@@ -467,7 +429,6 @@ def _list_objects(
 
 
 def instance_of(connection: Connection, namespace: str, name: str) -> Object | None:
-    """Return a VirtualMachineInstance; None where it does not exist."""
     found = get_object(connection, VirtualMachineInstance, _INSTANCES, name, namespace)
     return None if found is None else dict(found.to_dict())
 
@@ -489,9 +450,19 @@ def create_machine(
         ) from error
     found = created or get_object(connection, VirtualMachine, MACHINES, runner.name, namespace)
     owner = str(found.metadata.uid) if found else ""
+    # cloud-init's input for the first boot: KubeVirt allows at most 2 KiB in the VirtualMachine.
+    seed = Secret(
+        metadata=_metadata(runner, runner.seed, owner),
+        stringData={"userdata": user_data(settings)},
+        type="Opaque",
+    )
+    create_object(connection, "secrets", seed, namespace)
     # The claim last: KubeVirt then creates the machine's pod, which needs the Secret.
-    create_object(connection, "secrets", build_seed(runner, settings, owner), namespace)
-    create_object(connection, "persistentvolumeclaims", build_claim(runner, owner), namespace)
+    claim = PersistentVolumeClaim(
+        metadata=_metadata(runner, runner.claim, owner),
+        spec=claim_spec(runner.request, runner.storage_class, runner.size_bytes, VolumeMode.BLOCK),
+    )
+    create_object(connection, "persistentvolumeclaims", claim, namespace)
 
 
 def await_machines(group: RunnerGroup) -> tuple[Object, ...]:
@@ -501,7 +472,7 @@ def await_machines(group: RunnerGroup) -> tuple[Object, ...]:
 
 
 class _Machines:
-    """The virtual machines of a target while they start."""
+    is_running = staticmethod(is_running)
 
     def __init__(self, group: RunnerGroup) -> None:
         self._group = group
@@ -510,13 +481,10 @@ class _Machines:
     def list_runners(self) -> list[Object]:
         return instances_of(*self._scope)
 
-    def is_running(self, instance: Object) -> bool:
-        return is_running(instance)
-
     def check(self, instances: Sequence[Object]) -> None:
         for problem in self._problems(instances):
             if problem.final:
-                raise self._error(problem, instances)
+                raise problem.with_context(self._context(instances))
 
     def timeout_error(self, instances: Sequence[Object]) -> LeadlineError:
         """Return the pending volume, else the surest problem."""
@@ -525,7 +493,7 @@ class _Machines:
         if pending is not None:
             return pending
         if problems:
-            return self._error(problems[0], instances)
+            return problems[0].with_context(self._context(instances))
         names = [name_of(machine) for machine in machines_of(*self._scope)]
         first = names[0] if names else "NAME"
         return LeadlineError(
@@ -557,11 +525,6 @@ class _Machines:
         connection, namespace, _ = self._scope
         found = [get_object(connection, DataVolume, _IMPORTS, name, namespace) for name in names]
         return [volume.to_dict() for volume in found if volume is not None]
-
-    def _error(self, problem: Problem, instances: Sequence[Object]) -> LeadlineError:
-        return LeadlineError(
-            problem.kind, problem.fact, context=self._context(instances), hint=problem.hint
-        )
 
     def _context(self, instances: Sequence[Object]) -> list[str]:
         """Return conditions and events of up to two machines that do not run."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from lightkube import ApiError, Client
 from lightkube.resources.core_v1 import Event, PersistentVolumeClaim
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection, poll
+from leadline.connect.kubernetes.client import Connection, if_allowed, poll
 from leadline.errors import ErrorKind, LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind
 
@@ -54,22 +54,31 @@ def dns_label(text: str, most: int = 63) -> str:
 
 
 def new_token() -> str:
-    """Return a random token for the label TOKEN."""
     return secrets.token_hex(8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(LeadlineError):
     """Why a pod or a virtual machine does not run.
 
     `final`: waiting does not help. `unschedulable`: no node takes it unless the cluster grows.
     """
 
-    kind: ErrorKind
-    fact: str
-    final: bool
-    hint: str
-    unschedulable: bool = False
+    def __init__(
+        self,
+        fact: str,
+        *,
+        kind: ErrorKind = errors.RUNNER_FAILED,
+        context: Iterable[str] = (),
+        hint: str,
+        final: bool = True,
+        unschedulable: bool = False,
+    ) -> None:
+        super().__init__(kind, fact, context=context, hint=hint)
+        self.final = final
+        self.unschedulable = unschedulable
+
+    def with_context(self, context: Iterable[str]) -> LeadlineError:
+        return LeadlineError(self.kind, self.fact, context=context, hint=self.hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +95,12 @@ class RunnerGroup:
     bound_s: float
     go_on: Callable[[], None]
 
-    def claims(self) -> list[PersistentVolumeClaim]:
-        return claims_of(self.connection, self.namespace, self.token)
-
     def events(self, name: str) -> list[Event]:
         return events_of(self.connection, self.namespace, name)
 
     def pending_claim_error(self, facts: Sequence[str] = ()) -> LeadlineError | None:
         """Return the error for the first claim that is not bound, or None."""
-        for claim in self.claims():
+        for claim in claims_of(self.connection, self.namespace, self.token):
             if claim.metadata is None or (claim.status and claim.status.phase == "Bound"):
                 continue
             name = str(claim.metadata.name)
@@ -139,7 +145,6 @@ def await_running(group: RunnerGroup, kind: RunnerKind[Runner]) -> tuple[Runner,
 def list_labelled(
     connection: Connection, kind: Any, resource: str, namespace: str, token: str
 ) -> list[Any]:
-    """List the objects of a kind that carry a token."""
 
     def call(client: Client) -> list[Any]:
         return list(client.list(kind, namespace=namespace, labels={TOKEN: token}))
@@ -159,7 +164,6 @@ def list_kind(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
 
 
 def claims_of(connection: Connection, namespace: str, token: str) -> list[PersistentVolumeClaim]:
-    """List the volume claims that carry a token."""
     return list_labelled(
         connection, PersistentVolumeClaim, "persistentvolumeclaims", namespace, token
     )
@@ -171,12 +175,7 @@ def events_of(connection: Connection, namespace: str, name: str) -> list[Event]:
     def call(client: Client) -> list[Event]:
         return list(client.list(Event, namespace=namespace, fields={"involvedObject.name": name}))
 
-    try:
-        return connection.ask("list", "events", call, namespace=namespace)
-    except LeadlineError as error:
-        if error.kind is errors.KUBERNETES_DENIED:
-            return []
-        raise
+    return if_allowed(lambda: connection.ask("list", "events", call, namespace=namespace)) or []
 
 
 def format_events(events: Sequence[Event], most: int = 4) -> list[str]:

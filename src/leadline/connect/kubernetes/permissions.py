@@ -97,7 +97,6 @@ def require(connection: Connection, rules: Iterable[Rule], namespace: str) -> No
 
 
 def is_allowed(connection: Connection, rule: Rule, namespace: str) -> bool:
-    """Return whether the API server allows this user a rule."""
     plural, _, sub = rule.resource.partition("/")
     review = SelfSubjectAccessReview(
         spec=SelfSubjectAccessReviewSpec(

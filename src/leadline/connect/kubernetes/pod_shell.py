@@ -164,7 +164,7 @@ class PodShell:
             if problem is None:
                 return
             if states_reason(pod) or time.monotonic() > end:
-                raise LeadlineError(problem.kind, problem.fact, hint=problem.hint)
+                raise problem
             time.sleep(_PAUSE_S)
 
 

@@ -19,7 +19,7 @@ from lightkube.models.core_v1 import (
     Affinity,
     Capabilities,
     Container,
-    ContainerStatus,
+    ContainerStateTerminated,
     EmptyDirVolumeSource,
     EphemeralVolumeSource,
     LocalObjectReference,
@@ -73,11 +73,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _UNCLAIMED = "waiting for ephemeral volume controller"
 # The scheduler's messages for a claim that is not bound or not created. They stay while the pod
 # waits for the volume on its node.
-_VOLUME_WAITS = (
-    "unbound immediate PersistentVolumeClaims",
-    "v1.PersistentVolumeClaim",
-    _UNCLAIMED,
-)
+_VOLUME_WAITS = ("unbound immediate PersistentVolumeClaims", "v1.PersistentVolumeClaim", _UNCLAIMED)
 # Reasons of a kubelet without an image.
 _IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _CONTAINER_ERRORS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -103,8 +99,6 @@ class RunnerJob:
 
 
 class PodSecurity(StrEnum):
-    """Pod security standards, strictest first."""
-
     RESTRICTED = "restricted"
     BASELINE = "baseline"
     PRIVILEGED = "privileged"
@@ -150,15 +144,7 @@ def _pod(runner: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
         imagePullSecrets=[LocalObjectReference(name=name) for name in cluster.pull_secrets] or None,
         nodeSelector=node_selector(runner.request, cluster) or None,
         affinity=cast(Affinity, Affinity.from_dict(affinity)) if affinity else None,
-        tolerations=[
-            Toleration(
-                key=toleration.key,
-                operator=toleration.operator,
-                value=toleration.value,
-                effect=toleration.effect,
-            )
-            for toleration in cluster.tolerations
-        ]
+        tolerations=[Toleration(**toleration.model_dump()) for toleration in cluster.tolerations]
         or None,
         priorityClassName=cluster.priority_class,
         securityContext=PodSecurityContext(
@@ -214,7 +200,6 @@ def _container(runner: RunnerJob, cluster: KubernetesCluster) -> Container:
 def claim_spec(
     request: VolumeRequest, storage_class: str, size_bytes: int, mode: VolumeMode
 ) -> PersistentVolumeClaimSpec:
-    """Return the claim of one volume."""
     return PersistentVolumeClaimSpec(
         accessModes=[request.access.kubernetes],
         storageClassName=storage_class,
@@ -224,7 +209,6 @@ def claim_spec(
 
 
 def node_selector(request: VolumeRequest, cluster: KubernetesCluster) -> dict[str, str]:
-    """Return the labels that a node needs."""
     zone = {"topology.kubernetes.io/zone": request.zone} if request.zone else {}
     return {**cluster.node_selector, **zone}
 
@@ -258,22 +242,12 @@ def find_loss(pod: Pod) -> Problem | None:
     # Checked first: a deleted pod may end with success.
     if pod.metadata and pod.metadata.deletionTimestamp:
         return Problem(
-            kind=errors.RUNNER_FAILED,
-            fact=f"{name} is being deleted{_disruption(pod)}",
-            final=True,
+            f"{name} is being deleted{_disruption(pod)}",
             hint="a user deleted it, or its node is drained",
         )
-    ended = any(
-        container.state and container.state.terminated
-        for container in status.containerStatuses or ()
-    )
-    if status.phase in ("Failed", "Succeeded") or ended:
-        return Problem(
-            kind=errors.RUNNER_FAILED,
-            fact=f"{name} ended: {_format_end(pod)}{_disruption(pod)}",
-            final=True,
-            hint=_end_hint(pod),
-        )
+    if status.phase in ("Failed", "Succeeded") or _ends(pod):
+        end = f"{_format_end(pod)}{_disruption(pod)}"
+        return Problem(f"{name} ended: {end}", hint=_end_hint(pod))
     return None
 
 
@@ -283,13 +257,14 @@ def states_reason(pod: Pod) -> bool:
     status = pod.status
     if status is None or (pod.metadata and pod.metadata.deletionTimestamp):
         return True
-    ends = [
-        container.state.terminated
-        for container in status.containerStatuses or ()
-        if container.state
-    ]
-    own = [end.reason for end in ends if end and end.reason not in ("Completed", "Error")]
+    own = [end.reason for end in _ends(pod) if end.reason not in ("Completed", "Error")]
     return bool(status.reason or _disruption(pod) or own)
+
+
+def _ends(pod: Pod) -> list[ContainerStateTerminated]:
+    statuses = (pod.status.containerStatuses if pod.status else None) or ()
+    states = (container.state.terminated for container in statuses if container.state)
+    return [end for end in states if end is not None]
 
 
 def _disruption(pod: Pod) -> str:
@@ -304,10 +279,8 @@ def _format_end(pod: Pod) -> str:
     status = pod.status
     assert status is not None
     parts = [status.reason, status.message]
-    for container in status.containerStatuses or ():
-        ended = container.state.terminated if container.state else None
-        if ended:
-            parts += [ended.reason, f"exit status {ended.exitCode}", ended.message]
+    for end in _ends(pod):
+        parts += [end.reason, f"exit status {end.exitCode}", end.message]
     return ", ".join(dict.fromkeys(part for part in parts if part)) or str(status.phase)
 
 
@@ -329,32 +302,26 @@ def _end_hint(pod: Pod) -> str:
 def _waiting(pod: Pod) -> Problem | None:
     name = f"the pod {pod.metadata.name!r}" if pod.metadata else "the pod"
     status = pod.status
-    statuses: Sequence[ContainerStatus] = (status.containerStatuses if status else None) or ()
-    for container in statuses:
+    for container in (status.containerStatuses if status else None) or ():
         waiting = container.state.waiting if container.state else None
         if waiting is None:
             continue
         if waiting.reason in _IMAGE_ERRORS:
             return Problem(
-                kind=errors.RUNNER_FAILED,
-                fact=f"{name} gets no image {container.image!r}: "
-                f"{waiting.message or waiting.reason}",
+                f"{name} gets no image {container.image!r}: {waiting.message or waiting.reason}",
                 final=waiting.reason != "ErrImagePull",
                 hint="name an image that the nodes can pull (`--runner-image`), give "
                 "`pull_secrets`, or load it (docs/guides/kubernetes-air-gapped.md)",
             )
         if waiting.reason in _CONTAINER_ERRORS:
             return Problem(
-                kind=errors.RUNNER_FAILED,
-                fact=f"{name} cannot be started: {waiting.message or waiting.reason}",
-                final=True,
+                f"{name} cannot be started: {waiting.message or waiting.reason}",
                 hint="the message is from the kubelet",
             )
     for condition in (status.conditions if status else None) or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             return Problem(
-                kind=errors.RUNNER_FAILED,
-                fact=f"{name} finds no node: {condition.message or condition.reason}",
+                f"{name} finds no node: {condition.message or condition.reason}",
                 final=False,
                 unschedulable=condition.reason == "Unschedulable",
                 hint="ask for less (--runner-cpu, --runner-memory, fewer targets at once), or for "
@@ -404,7 +371,7 @@ def await_pods(group: RunnerGroup, job: str) -> tuple[Pod, ...]:
 
 
 class _Pods:
-    """The pods of a Job while they start."""
+    is_running = staticmethod(is_running)
 
     def __init__(self, group: RunnerGroup, job: str) -> None:
         self._group = group
@@ -413,9 +380,6 @@ class _Pods:
 
     def list_runners(self) -> list[Pod]:
         return pods_of(self._group.connection, self._group.namespace, self._group.token)
-
-    def is_running(self, pod: Pod) -> bool:
-        return is_running(pod)
 
     def check(self, pods: Sequence[Pod]) -> None:
         for pod in pods:
@@ -431,13 +395,13 @@ class _Pods:
                 raise self._error(problem, pod)
         refusal = self._refusal(pods)
         if refusal is not None and (refusal.final or time.monotonic() > self._give_up):
-            raise refusal.error
+            raise refusal
 
     def timeout_error(self, pods: Sequence[Pod]) -> LeadlineError:
         """Return the refusal, else the scheduler's reason, else the pending volume."""
         refusal = self._refusal(pods)
         if refusal is not None:
-            return refusal.error
+            return refusal
         for pod in pods:
             problem = find_problem(pod)
             if problem is not None and not any(text in problem.fact for text in _VOLUME_WAITS):
@@ -456,17 +420,15 @@ class _Pods:
 
     def _error(self, problem: Problem, pod: Pod) -> LeadlineError:
         events = self._group.events(str(pod.metadata.name if pod.metadata else None))
-        return LeadlineError(
-            problem.kind, problem.fact, context=format_events(events), hint=problem.hint
-        )
+        return problem.with_context(format_events(events))
 
     def _is_scaling_up(self, pod: Pod) -> bool:
-        """Return whether an autoscaler adds a node for the pod."""
         name = str(pod.metadata.name) if pod.metadata else ""
         return any(event.reason == "TriggeredScaleUp" for event in self._group.events(name))
 
-    def _refusal(self, pods: Sequence[Pod]) -> _Refusal | None:
-        """Read the events of a Job that lacks pods, and of pods that lack a claim."""
+    def _refusal(self, pods: Sequence[Pod]) -> Problem | None:
+        """Return why the API server refuses a pod of the Job, or the claim of a pod: by the events
+        of a Job that lacks pods, and of pods that lack a claim."""
         lacking = [(self._job, "FailedCreate", "pod")] if len(pods) < self._group.count else []
         lacking += [
             (str(pod.metadata.name), "FailedBinding", "volume claim")
@@ -482,37 +444,23 @@ class _Pods:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Refusal:
-    """Why the API server refuses a pod of the Job, or the claim of a pod. `final`: waiting does not
-    help; a webhook that does not answer may come back."""
-
-    error: LeadlineError
-    final: bool
-
-
-def _read_refusal(namespace: str, what: str, message: str) -> _Refusal | None:
+def _read_refusal(namespace: str, what: str, message: str) -> Problem | None:
     if "exceeded quota" in message:
-        return _Refusal(
-            error=LeadlineError(
-                errors.QUOTA_EXCEEDED,
-                f"a quota of the namespace {namespace!r} does not allow the runner's {what}",
-                context=[message],
-                hint="use a smaller size, count, cpu or memory, or have the quota raised",
-            ),
-            final=True,
+        return Problem(
+            f"a quota of the namespace {namespace!r} does not allow the runner's {what}",
+            kind=errors.QUOTA_EXCEEDED,
+            context=[message],
+            hint="use a smaller size, count, cpu or memory, or have the quota raised",
         )
-    # A new namespace gets its accounts shortly after.
+    # A new namespace gets its accounts shortly after; a webhook that does not answer may come back.
     later = "failed calling webhook" in message or "service account" in message
     if not later and not any(word in message for word in ("forbidden", "denied", "admission")):
         return None
-    return _Refusal(
-        error=LeadlineError(
-            errors.KUBERNETES_FAILED,
-            f"the cluster does not admit the runner's {what}",
-            context=[message],
-            hint="the message is from the API server, or from a webhook that it calls",
-        ),
+    return Problem(
+        f"the cluster does not admit the runner's {what}",
+        kind=errors.KUBERNETES_FAILED,
+        context=[message],
+        hint="the message is from the API server, or from a webhook that it calls",
         final=not later,
     )
 

@@ -19,7 +19,7 @@ from lightkube.resources.storage_v1 import CSIStorageCapacity, StorageClass
 from lightkube.utils.quantity import parse_quantity as parse_decimal
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.client import Connection, if_allowed
 from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
 from leadline.connect.kubernetes.objects import list_kind
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
@@ -124,23 +124,16 @@ FOLDERS_ONLY = (
 )
 
 
-def list_classes(connection: Connection) -> list[StorageClass]:
-    return connection.ask(
-        "list", "storageclasses.storage.k8s.io", lambda client: list(client.list(StorageClass))
-    )
-
-
 def find_class(connection: Connection, name: str, where: list[str]) -> StorageClass:
     """Return a StorageClass. Raises LeadlineError(`class-unsuitable`) where it does not exist."""
+    resource = "storageclasses.storage.k8s.io"
     try:
         return connection.ask(
-            "get",
-            "storageclasses.storage.k8s.io",
-            lambda client: client.get(StorageClass, name),
-            name=name,
+            "get", resource, lambda client: client.get(StorageClass, name), name=name
         )
     except ApiError as error:
-        known = [class_name(known_class) for known_class in list_classes(connection)]
+        classes = connection.ask("list", resource, lambda client: list(client.list(StorageClass)))
+        known = [name_of(known_class) for known_class in classes]
         near = difflib.get_close_matches(name, known, n=1)
         raise LeadlineError(
             errors.CLASS_UNSUITABLE,
@@ -150,24 +143,18 @@ def find_class(connection: Connection, name: str, where: list[str]) -> StorageCl
         ) from error
 
 
-def class_name(found: StorageClass) -> str:
+def name_of(found: StorageClass | Node) -> str:
     return str(found.metadata.name) if found.metadata else ""
-
-
-def is_folders_only(found: StorageClass) -> bool:
-    """Return whether the class is known to give no raw block devices."""
-    provisioner = found.provisioner
-    return any(provisioner == known or provisioner.endswith(f".{known}") for known in FOLDERS_ONLY)
 
 
 def mode_for(found: StorageClass, requested: VolumeMode | None, where: list[str]) -> VolumeMode:
     """Return the requested mode, else raw block where the class supports it: a file system hides
     the volume. Raises LeadlineError(`class-unsuitable`) for raw block of an unsuitable class."""
-    if is_folders_only(found):
+    if any(f".{found.provisioner}".endswith(f".{known}") for known in FOLDERS_ONLY):
         if requested is VolumeMode.BLOCK:
             raise LeadlineError(
                 errors.CLASS_UNSUITABLE,
-                f"the StorageClass {class_name(found)!r} gives no raw block devices",
+                f"the StorageClass {name_of(found)!r} gives no raw block devices",
                 context=[*where, f"its provisioner is {found.provisioner}"],
                 hint="use mode=filesystem, or omit mode",
             )
@@ -176,11 +163,9 @@ def mode_for(found: StorageClass, requested: VolumeMode | None, where: list[str]
 
 
 def keeps_volumes(found: StorageClass) -> bool:
-    """Return whether volumes of the class outlive their claims."""
     return found.reclaimPolicy == "Retain"
 
 
-Found = TypeVar("Found")
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -195,7 +180,7 @@ def require_place(
     if not node and not zone and not selector:
         return
     known = nodes(connection)
-    names = [_name(item) for item in known]
+    names = [name_of(item) for item in known]
     if node and node not in names:
         raise LeadlineError(
             errors.TARGET_INVALID,
@@ -228,7 +213,9 @@ def require_quota(
     def call(client: Client) -> list[ResourceQuota]:
         return list(client.list(ResourceQuota, namespace=namespace))
 
-    for quota in _if_allowed(connection, "resourcequotas", call, namespace):
+    resource = "resourcequotas"
+    quotas = if_allowed(lambda: connection.ask("list", resource, call, namespace=namespace))
+    for quota in quotas or ():
         hard = (quota.status.hard if quota.status else None) or {}
         used = (quota.status.used if quota.status else None) or {}
         for key, need in needs.items():
@@ -256,7 +243,9 @@ def require_capacity(
         found = client.list(CSIStorageCapacity, namespace="*")
         return [item for item in found if item.storageClassName == storage_class]
 
-    published = _if_allowed(connection, "csistoragecapacities.storage.k8s.io", call, "")
+    # Where this user may not list them, the cluster refuses later.
+    resource = "csistoragecapacities.storage.k8s.io"
+    published = if_allowed(lambda: connection.ask("list", resource, call)) or ()
     largest = [_decimal(item.maximumVolumeSize or item.capacity or "0") for item in published]
     if largest and max(largest) < size_bytes:
         raise LeadlineError(
@@ -266,18 +255,6 @@ def require_capacity(
             context=where,
             hint="use a smaller --size of the plan, or a smaller size= of the volume",
         )
-
-
-def _if_allowed(
-    connection: Connection, resource: str, call: Callable[[Client], list[Found]], namespace: str
-) -> list[Found]:
-    """Return the list; nothing where this user may not list: the cluster then refuses later."""
-    try:
-        return connection.ask("list", resource, call, namespace=namespace)
-    except LeadlineError as error:
-        if error.kind is errors.KUBERNETES_DENIED:
-            return []
-        raise
 
 
 def _decimal(quantity: str) -> Decimal:
@@ -294,10 +271,6 @@ def _format_amount(key: str, amount: int | Decimal) -> str:
 
 def _labels(node: Node) -> Mapping[str, str]:
     return (node.metadata.labels if node.metadata else None) or {}
-
-
-def _name(node: Node) -> str:
-    return str(node.metadata.name) if node.metadata else ""
 
 
 def _shorten(names: Sequence[str], most: int = 8) -> str:
@@ -350,31 +323,27 @@ def require_imports(connection: Connection, where: list[str]) -> None:
 
 def _groups(connection: Connection) -> dict[str, Sequence[str]]:
     """Return the API groups that the server serves, with their versions."""
-    found: Any = connection.ask("get", "/apis", lambda client: _discovered(client))
+
+    def call(client: Any) -> Any:
+        # lightkube has no method for them, its HTTP client has.
+        inner = client._client
+        answer = inner._client.get("apis")
+        inner.raise_for_status(answer)
+        return answer.json()
+
+    found = connection.ask("get", "/apis", call)
     return {
         str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
         for group in found.get("groups", ())
     }
 
 
-def _discovered(client: Any) -> Any:
-    """Return the groups through lightkube's HTTP client, which has no method for them."""
-    inner = client._client
-    answer = inner._client.get("apis")
-    inner.raise_for_status(answer)
-    return answer.json()
-
-
 def _too_old(connection: Connection) -> bool:
     """Return whether the operator reports an old version; an unknown version is accepted."""
-    try:
-        found = connection.listed(GROUP, VERSION, "kubevirts", "KubeVirt")
-    except LeadlineError as error:
-        if error.kind is errors.KUBERNETES_DENIED:
-            return False  # the server then refuses what it does not support
-        raise
+    # Where this user may not list it, the server refuses what it does not support.
+    found = if_allowed(lambda: connection.listed(GROUP, VERSION, "kubevirts", "KubeVirt"))
     observed = [
-        str((item.get("status") or {}).get("observedKubeVirtVersion", "")) for item in found
+        str((item.get("status") or {}).get("observedKubeVirtVersion", "")) for item in found or ()
     ]
     versions = [re.match(r"v?(\d+)\.(\d+)", text) for text in observed]
     return any(

@@ -22,12 +22,7 @@ NO_DIRECT = (
 )
 # What every fio prints: all percentiles in JSON, and its rate each second. `lat_percentiles` is a
 # default for a user's own job file, whose own setting wins.
-REPORT_OPTIONS = (
-    "--output-format=json+",
-    "--eta=always",
-    "--eta-newline=1",
-    "--lat_percentiles=1",
-)
+REPORT_OPTIONS = ("--output-format=json+", "--eta=always", "--eta-newline=1", "--lat_percentiles=1")
 TRY_S = 20.0
 TRY_FILE = DATA_FILE.format(job="try")
 _CONNECT_S = 60.0
@@ -54,7 +49,6 @@ def candidates(workload: Workload, engines: Collection[str]) -> list[EngineChoic
 
 
 def prefill_choice(engines: Collection[str]) -> EngineChoice:
-    """The engine that writes the prefill."""
     return EngineChoice.LIBAIO if EngineChoice.LIBAIO.value in engines else EngineChoice.PSYNC
 
 

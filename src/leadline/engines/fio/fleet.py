@@ -159,7 +159,6 @@ class FleetWatch(LinkedStop):
         self.problem: Problem | None = None
 
     def begin(self) -> None:
-        """Start the clock: the client starts now."""
         self._began = time.monotonic()
 
     def is_due(self) -> bool:
@@ -250,41 +249,20 @@ class FleetEngine(FioEngine):
         own = ["--lat_percentiles=1", *(["--create_only=1"] if job.layout_only else [])]
         starts = []
         for number, name in enumerate(client_names(job), start=1):
+            cwd = location.path if isinstance(location, Folder) else None
             if isinstance(location, Hosts):
-                host = location.host_for(number)
-                start = Start(
-                    name=name,
-                    host=host.name,
-                    command=host.serving(scratch / name, own, {}),
-                    cwd=None,
-                    local=False,
-                )
+                command = location.host_for(number).serving(scratch / name, own, {})
             else:
-                here = isinstance(location, Folder)
                 engine = ["--ioengine=rbd"] if isinstance(location, RbdImage) else []
-                where = [] if here else self.where(location)
-                start = Start(
-                    name=name,
-                    host="",
-                    command=(
-                        *self.begin(location),
-                        *own,
-                        *engine,
-                        *where,
-                        f"--server=sock:{scratch / name}",
-                    ),
-                    cwd=location.path if isinstance(location, Folder) else None,
-                    local=True,
-                )
-            starts.append(start)
+                where = [] if cwd else self.where(location)
+                server = f"--server=sock:{scratch / name}"
+                command = (*self.begin(location), *own, *engine, *where, server)
+            local = not isinstance(location, Hosts)
+            starts.append(Start(name=name, command=command, cwd=cwd, local=local))
         return starts
 
     def execute(
-        self,
-        job: Job,
-        folder: Path,
-        stop: StopRequest,
-        progress: Callable[[Progress], None],
+        self, job: Job, folder: Path, stop: StopRequest, progress: Callable[[Progress], None]
     ) -> Execution:
         began = time.monotonic()
         command = self.command(job, folder)
@@ -339,12 +317,7 @@ class FleetEngine(FioEngine):
         )
 
     def _drive(
-        self,
-        command: Sequence[str],
-        job: Job,
-        scratch: Path,
-        watch: FleetWatch,
-        servers: Servers,
+        self, command: Sequence[str], job: Job, scratch: Path, watch: FleetWatch, servers: Servers
     ) -> Ended | None:
         """Run the client when all servers answer; None where it did not start."""
         until = time.monotonic() + _READY_S
@@ -357,17 +330,13 @@ class FleetEngine(FioEngine):
             time.sleep(POLL_S)
         watch.begin()
         with (scratch / _STDOUT).open("wb") as output:
-
-            def take(chunk: bytes) -> None:
-                output.write(chunk)
-
             return supervise(
                 command,
                 cwd=scratch,
                 stderr=scratch / _STDERR,
                 bound_s=job.bound_s,
                 stop=watch,
-                on_output=take,
+                on_output=output.write,
             )
 
     def _outcome(

@@ -34,24 +34,14 @@ class Variable:
     def place(self) -> str:
         return f"${{{self.name}}}"
 
-    def comment_for(self, client: int, value: int) -> str:
-        """The comment with the value of one client."""
-        return f"# {self.name} of client {client} = {value}"
-
 
 FILES = Variable(
-    name=job_file.FILES,
-    comment=f"# {job_file.FILES} of client k = ck. (nothing for client 1)",
+    name=job_file.FILES, comment=f"# {job_file.FILES} of client k = ck. (nothing for client 1)"
 )
 
 
 def _growing(name: str, first: int, step: int) -> Variable:
     return Variable(name=name, comment=f"# {name} of client k = {first} + {step} x (k - 1)")
-
-
-def seed_of(seed: int) -> Variable:
-    """Clients do not read the same offsets at the same time."""
-    return _growing("LEADLINE_SEED", seed, 1)
 
 
 def offset(number: int, phase: Phase) -> Variable:
@@ -106,9 +96,8 @@ def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False
     `fleet` it holds variables, and says above what each client puts in their place."""
     if workload.job_file:
         return workload.job_file.text
-    variables: list[Variable] = []
-    if fleet:
-        variables.append(seed_of(seed))
+    # Clients do not read the same offsets at the same time.
+    variables = [_growing("LEADLINE_SEED", seed, 1)] * fleet
     settings: dict[str, object] = {
         "ioengine": workload.engine.value,
         "direct": int(workload.direct),
@@ -229,7 +218,8 @@ def _fleet_prefill(footprint: Footprint, lines: list[str]) -> str:
         if not found:
             return "\n".join([*comments, *lines]) + "\n"
         comments += [
-            size.comment_for(client, footprint.files[name]) for client, name in found.items()
+            f"# {size.name} of client {client} = {footprint.files[name]}"
+            for client, name in found.items()
         ]
         lines += ["", f"[prefill-{job}]", f"filename={_file(job, True)}", f"size={size.place}"]
         job += 1

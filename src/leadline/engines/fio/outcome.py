@@ -84,7 +84,6 @@ def finished_outcome(
 
 
 def _json_errno(folder: Path, prefix: str) -> int:
-    """The first error in fio's JSON, else 0."""
     try:
         output = parse_fio_json((folder / f"{prefix}{layout.FIO_OUTPUT}").read_bytes())
     except (OSError, FormatError):
@@ -102,7 +101,7 @@ def _text_errno(folder: Path, prefix: str) -> int:
     return 0
 
 
-def error_lines(folder: Path, prefix: str = "", count: int = 4) -> tuple[str, ...]:
+def error_lines(folder: Path, prefix: str = "") -> tuple[str, ...]:
     """The last lines that fio wrote to stderr, or before its JSON."""
     lines: list[str] = []
     for name in (layout.STDERR, layout.FIO_OUTPUT):
@@ -110,5 +109,5 @@ def error_lines(folder: Path, prefix: str = "", count: int = 4) -> tuple[str, ..
             text = (folder / f"{prefix}{name}").read_bytes()[:65536]
         except OSError:
             continue
-        lines += last_lines(text.split(b"{", 1)[0], count)
-    return tuple(dict.fromkeys(lines[-count:]))
+        lines += last_lines(text.split(b"{", 1)[0])
+    return tuple(dict.fromkeys(lines[-4:]))

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -195,11 +196,9 @@ class Part:
         for _ in range(_ATTEMPTS):
             result = run_repeatable(self.volume.shell, _script("collect"), self.at, bound_s=bound_s)
             try:
-                files = dict(unpack(result.stdout))
+                return dict(unpack(result.stdout))
             except DamagedTransfer as error:
                 damage = str(error)
-                continue
-            return files
         raise LeadlineError(
             errors.SHELL_LOST,
             f"the results in the {self.volume.shell.name} arrive damaged: {damage}",
@@ -288,8 +287,6 @@ _EACH_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fio:
-    """A remote fio: its version, its I/O engines, and whether it runs as root."""
-
     version: str
     engines: frozenset[str]
     root: bool
@@ -315,7 +312,7 @@ class RemoteFioEngine:
 
     def resolve(self, workload: Workload, location: Location) -> Workload:
         """The engine that works on the first volume; all volumes are alike."""
-        first = _volumes(location)[0]
+        first = _remote(location).volumes[0]
         known = self._query(first.shell)
         if workload.job_file:
             return workload
@@ -356,7 +353,7 @@ class RemoteFioEngine:
         return job_text(workload, location.shape, seed)
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
-        engine = prefill_choice(self._query(_volumes(location)[0].shell).engines)
+        engine = prefill_choice(self._query(_remote(location).volumes[0].shell).engines)
         return prefill_text(footprint, location.shape, engine=engine, direct=direct)
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
@@ -382,27 +379,23 @@ class RemoteFioEngine:
         return (where,)
 
     def execute(
-        self,
-        job: Job,
-        folder: Path,
-        stop: StopRequest,
-        progress: Callable[[Progress], None],
+        self, job: Job, folder: Path, stop: StopRequest, progress: Callable[[Progress], None]
     ) -> Execution:
         (folder / layout.JOB_FILE).write_text(job.text, encoding="utf-8")
         location = _remote(job.location)
         command = self.command(job, folder)
         began = time.monotonic()
         trial = _Trial(job=job, folder=folder, stop=stop, volumes=location.volumes)
-        rates = _SummedRates(len(location.volumes), progress)
+        reports = _summed(len(location.volumes), progress)
         parts = [
             Part(
                 volume=volume,
                 at=f"{location.folder}/execution-{digest(str(folder).encode())[:12]}",
                 command=command,
                 job=job,
-                rates=RateReader(parse_rate, rates.for_volume(number)),
+                rates=RateReader(parse_rate, report),
             )
-            for number, volume in enumerate(location.volumes)
+            for volume, report in zip(location.volumes, reports, strict=True)
         ]
         with ThreadPoolExecutor(max_workers=len(parts)) as pool:
             starts = _starts(parts, pool)
@@ -460,19 +453,15 @@ def _watch(
     return tuple(f"SIG{name}" for name in left)
 
 
-class _SummedRates:
-    """Adds up the rates of several volumes."""
+def _summed(count: int, progress: Callable[[Progress], None]) -> list[Callable[[Progress], None]]:
+    """Return what takes the rates of each volume and reports their sum."""
+    rates = [0.0] * count
 
-    def __init__(self, count: int, progress: Callable[[Progress], None]) -> None:
-        self._rates = [0.0] * count
-        self._progress = progress
+    def report(number: int, rate: Progress) -> None:
+        rates[number] = rate.iops
+        progress(Progress(iops=sum(rates)))
 
-    def for_volume(self, number: int) -> Callable[[Progress], None]:
-        def report(rate: Progress) -> None:
-            self._rates[number] = rate.iops
-            self._progress(Progress(iops=sum(self._rates)))
-
-        return report
+    return [partial(report, number) for number in range(count)]
 
 
 def _try(
@@ -492,7 +481,3 @@ def _where(location: RemoteVolumes, path: str) -> str:
 def _remote(location: Location) -> RemoteVolumes:
     assert isinstance(location, RemoteVolumes), "only volumes that are reached through a shell"
     return location
-
-
-def _volumes(location: Location) -> tuple[RemoteVolume, ...]:
-    return _remote(location).volumes

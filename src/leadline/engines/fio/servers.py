@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from leadline.engines.process import ending_with_parent
@@ -27,7 +26,6 @@ class Start:
     `local`: the process is the server itself."""
 
     name: str
-    host: str
     command: tuple[str, ...]
     cwd: Path | None
     local: bool
@@ -74,12 +72,8 @@ def _children(pid: int) -> tuple[int, ...]:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return ()
-    return tuple(int(child) for child in children if _is_alive(int(child)))
-
-
-def _is_alive(pid: int) -> bool:
-    fields = _stat(pid)
-    return bool(fields) and fields[0] not in "ZX"
+    states = {int(child): _stat(int(child))[:1] for child in children}
+    return tuple(child for child, state in states.items() if state and state[0] not in "ZX")
 
 
 def _cpu_s(pid: int) -> float:
@@ -124,16 +118,10 @@ class Servers:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.end()
 
     def silent(self) -> tuple[str, ...]:
-        """The servers that do not answer yet."""
         names = (server.start.name for server in self._servers)
         return tuple(name for name in names if not (self._folder / name).exists())
 
