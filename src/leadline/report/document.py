@@ -150,22 +150,6 @@ class DotRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DotPlot:
-    """Trials as dots, and the figure of all trials as the mark that `mark` names. The axis
-    runs from `low` to `high`; `ticks` are (value, text)."""
-
-    id: str
-    title: str
-    unit: str
-    mark: str
-    log: bool
-    low: float
-    high: float
-    ticks: tuple[tuple[float, str], ...]
-    rows: tuple[DotRow, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """An axis: `low` to `high` in the values' own unit; `ticks` are (value, text)."""
 
@@ -174,6 +158,26 @@ class Scale:
     low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DotPlot(Scale):
+    """Trials as dots on an axis, and the figure of all trials as the mark that `mark` names."""
+
+    id: str
+    unit: str
+    mark: str
+    rows: tuple[DotRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chart:
+    """`choice` names a chart in a selector, where a page has one for each metric; empty: always
+    shown."""
+
+    id: str
+    title: str
+    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,16 +204,12 @@ class BarGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BarChart:
-    """Groups of bars from zero (horizontal), with intervals and dots. `series` are the legend.
-    `choice` names it in a selector where a page has one for each metric; empty: always shown."""
+class BarChart(_Chart):
+    """Groups of bars from zero (horizontal), with intervals and dots. `series` are the legend."""
 
-    id: str
-    title: str
     series: tuple[str, ...]
     scale: Scale
     groups: tuple[BarGroup, ...]
-    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,21 +264,17 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineChart:
+class LineChart(_Chart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: a terminal
-    draws it, too.
+    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too.
     """
 
-    id: str
-    title: str
     series: tuple[str, ...]
     x: Scale
     y: Scale
     lines: tuple[Line, ...]
-    choice: str = ""
     looks: tuple[Look, ...] = ()
     rules: tuple[Rule, ...] = ()
     pins: tuple[Pin, ...] = ()
@@ -302,14 +298,11 @@ class DeltaRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaChart:
+class DeltaChart(_Chart):
     """Changes around the line of no change, with the equivalence margin. The scale is of ratios."""
 
-    id: str
-    title: str
     scale: Scale
     rows: tuple[DeltaRow, ...]
-    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,19 +319,16 @@ class HeatCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap:
+class HeatMap(_Chart):
     """Rows of targets, columns of workloads. `higher_is_better` says how a column is read;
     `baseline` is the row to which the shades refer. `relative`: the figures are changes
     already: without ratios and without a choice of the baseline."""
 
-    id: str
-    title: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     higher_is_better: tuple[bool, ...]
     cells: tuple[tuple[HeatCell, ...], ...]
     baseline: int
-    choice: str = ""
     relative: bool = False
 
 
@@ -481,10 +471,6 @@ class PageBudget:
         )
 
 
-_LETTER = {Severity.ERROR: "E", Severity.WARNING: "W", Severity.INFO: "I"}
-Key = tuple[str, Severity]
-
-
 class Marks:
     """Labels of findings, one per code and severity: `E1`, `E2`, ... `W1` ... `I1`.
 
@@ -497,10 +483,10 @@ class Marks:
             key=lambda key: (-key[1].order, key[0]),
         )
         counts = dict.fromkeys(Severity, 0)
-        self._marks: dict[Key, Mark] = {}
+        self._marks: dict[tuple[str, Severity], Mark] = {}
         for code, severity in keys:
             counts[severity] += 1
-            label = f"{_LETTER[severity]}{counts[severity]}{suffix}"
+            label = f"{severity.value[0].upper()}{counts[severity]}{suffix}"
             self._marks[code, severity] = Mark(label=label, code=code, severity=severity)
 
     @property
@@ -537,30 +523,28 @@ def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
     gathered: Mapping[Mark, list[Finding]] = {mark: [] for mark in marks.all}
     for finding in findings:
         gathered[marks.mark_of(finding)].append(finding)
-    return FindingList(groups=tuple(_group(mark, given) for mark, given in gathered.items()))
-
-
-def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
-    return FindingGroup(
-        mark=mark,
-        items=tuple(
-            FindingItem(
-                where=place(
-                    finding.target,
-                    finding.workload,
-                    finding.level,
-                    finding.op.value if finding.op else "",
-                    f"trial {finding.trial}" if finding.trial else "",
-                ),
-                message=finding.message,
-                evidence=tuple(
-                    (evidence_name(name), evidence_text(name, value))
-                    for name, value in finding.evidence.items()
-                ),
+    return FindingList(
+        groups=tuple(
+            FindingGroup(
+                mark=mark,
+                items=tuple(map(_finding_item, given)),
+                remedies=tuple(dict.fromkeys(finding.remedy for finding in given)),
             )
-            for finding in findings
+            for mark, given in gathered.items()
+        )
+    )
+
+
+def _finding_item(finding: Finding) -> FindingItem:
+    op = finding.op.value if finding.op else ""
+    trial = f"trial {finding.trial}" if finding.trial else ""
+    return FindingItem(
+        where=place(finding.target, finding.workload, finding.level, op, trial),
+        message=finding.message,
+        evidence=tuple(
+            (evidence_name(name), evidence_text(name, value))
+            for name, value in finding.evidence.items()
         ),
-        remedies=tuple(dict.fromkeys(finding.remedy for finding in findings)),
     )
 
 
