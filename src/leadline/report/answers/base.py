@@ -27,3 +27,19 @@ class Output(BaseModel):
             if holder is not None:
                 fields[name] = getattr(holder, name)
         return cls(**fields)
+
+
+class FindingOutput(Output):
+    """Empty `target`, `workload`, `level`: the whole run. `evidence` holds numbers with units in
+    their names."""
+
+    code: str
+    severity: str
+    target: str
+    workload: str
+    level: str
+    op: str | None
+    trial: str | None
+    evidence: dict[str, float]
+    message: str
+    remedy: str
