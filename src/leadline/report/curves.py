@@ -1,4 +1,4 @@
-"""Line charts of latency percentiles, latency distribution, and rates over time.
+"""Axes, and line charts of latency percentiles, latency distribution, and rates over time.
 
 A row of a chart is (label, series, numbers): the label names the line, `series` is an index into
 the chart's `series`, which sets colour and dash.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from leadline.analysis.figures import CellFigure
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
-from leadline.report.document import Line, LineChart, Scale, linear_axis, log_axis
+from leadline.report.document import Line, LineChart, Scale
 from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
@@ -33,6 +33,57 @@ LadderRow = tuple[str, int, Mapping[Metric, float]]
 DistributionRow = tuple[str, int, LatencyHistogram]
 RATE_UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}
 TimeRow = tuple[str, int, Sequence[Window]]
+
+
+# Floats below it have no decades; no measured value is that small.
+NEXT_TO_ZERO = 1e-290
+# On so short a log axis powers of ten alone would leave it almost unmarked.
+_FEW_DECADES = 2.5
+_MOST_TICKS = 6
+
+Axis = tuple[float, float, list[float]]
+
+
+def linear_axis(largest: float) -> Axis:
+    """Compute (low, high, ticks) from zero to just above `largest`, with about four ticks."""
+    if largest <= NEXT_TO_ZERO:
+        return 0.0, 1.0, [0.0]
+    rough = largest / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
+    ticks = [step * index for index in range(math.floor(largest / step * 1.0001) + 1)]
+    return 0.0, largest * 1.04, ticks
+
+
+def decades_axis(smallest: float, largest: float) -> Axis:
+    """Compute (low, high, ticks) of a log axis of whole decades, with ticks at powers of ten.
+
+    Both values are above zero.
+    """
+    first = math.floor(math.log10(smallest))
+    last = math.ceil(math.log10(largest))
+    every = max(1, math.ceil((last - first) / 5))
+    ticks = [10.0**power for power in range(first, last + 1, every)]
+    return 10.0**first, 10.0**last, ticks
+
+
+def log_axis(smallest: float, largest: float) -> Axis:
+    """Compute (low, high, ticks) of a log axis around the values.
+
+    Ticks are at 1, 2 and 5 times powers of ten, on a long axis at powers of ten. Both values are
+    above zero.
+    """
+    low, high = smallest / 1.15, largest * 1.15
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if math.log10(high / low) <= _FEW_DECADES else (1,)
+    ticks = [
+        tick
+        for power in range(first, last + 1)
+        for factor in factors
+        if low <= (tick := factor * 10.0**power) <= high
+    ]
+    every = math.ceil(len(ticks) / _MOST_TICKS) if factors == (1,) else 1
+    return low, high, ticks[::every] or [math.sqrt(low * high)]
 
 
 def linear_scale(title: str, largest: float, text: Callable[[float], str]) -> Scale:

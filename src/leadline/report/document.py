@@ -6,7 +6,6 @@ adds the escaping of its own medium, and decides on layout.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -147,6 +146,11 @@ class DotRow:
     value: float | None
     text: str
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def listing(self) -> str:
+        """Every trial in words; empty without any."""
+        return ", ".join(dot.text + (" (outlier)" if dot.outlier else "") for dot in self.dots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,54 +550,3 @@ def _finding_item(finding: Finding) -> FindingItem:
             for name, value in finding.evidence.items()
         ),
     )
-
-
-# Floats below it have no decades; no measured value is that small.
-NEXT_TO_ZERO = 1e-290
-# On so short a log axis powers of ten alone would leave it almost unmarked.
-_FEW_DECADES = 2.5
-_MOST_TICKS = 6
-
-Axis = tuple[float, float, list[float]]
-
-
-def linear_axis(largest: float) -> Axis:
-    """Compute (low, high, ticks) from zero to just above `largest`, with about four ticks."""
-    if largest <= NEXT_TO_ZERO:
-        return 0.0, 1.0, [0.0]
-    rough = largest / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    ticks = [step * index for index in range(math.floor(largest / step * 1.0001) + 1)]
-    return 0.0, largest * 1.04, ticks
-
-
-def decades_axis(smallest: float, largest: float) -> Axis:
-    """Compute (low, high, ticks) of a log axis of whole decades, with ticks at powers of ten.
-
-    Both values are above zero.
-    """
-    first = math.floor(math.log10(smallest))
-    last = math.ceil(math.log10(largest))
-    every = max(1, math.ceil((last - first) / 5))
-    ticks = [10.0**power for power in range(first, last + 1, every)]
-    return 10.0**first, 10.0**last, ticks
-
-
-def log_axis(smallest: float, largest: float) -> Axis:
-    """Compute (low, high, ticks) of a log axis around the values.
-
-    Ticks are at 1, 2 and 5 times powers of ten, on a long axis at powers of ten. Both values are
-    above zero.
-    """
-    low, high = smallest / 1.15, largest * 1.15
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    factors = (1, 2, 5) if math.log10(high / low) <= _FEW_DECADES else (1,)
-    ticks = [
-        tick
-        for power in range(first, last + 1)
-        for factor in factors
-        if low <= (tick := factor * 10.0**power) <= high
-    ]
-    every = math.ceil(len(ticks) / _MOST_TICKS) if factors == (1,) else 1
-    return low, high, ticks[::every] or [math.sqrt(low * high)]

@@ -22,11 +22,11 @@ from leadline.report.document import (
     Mark,
     Pin,
     Rule,
+    Scale,
     Stroke,
 )
 from leadline.report.render.svg_shapes import (
     SYMBOLS,
-    Axis,
     anchor,
     at,
     bar,
@@ -299,7 +299,7 @@ def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
 
 def _chart(
     chart: DotPlot | BarChart | DeltaChart,
-    axis: Axis,
+    axis: Scale,
     scale: str,
     legend: tuple[tuple[str, str], ...],
     rows: Iterable[Row],
@@ -343,7 +343,7 @@ def _rows_line(style: str, x1: str, x2: str, y1: int = 10, y2: int = 10, title: 
     return f'<line class="{style}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}"{end}'
 
 
-def _whisker(axis: Axis, interval: tuple[float, float] | None) -> str:
+def _whisker(axis: Scale, interval: tuple[float, float] | None) -> str:
     """The interval; where it goes on beyond the axis it has no end."""
     if interval is None:
         return ""

@@ -9,8 +9,8 @@ import html
 import math
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
+from leadline.report.document import Scale
 from leadline.text import visible
 
 # What XML cannot hold even xml_text, and `visible` lets through.
@@ -117,20 +117,7 @@ _CHARACTER = 6.3
 _GAP = 10.0
 
 
-class Axis(Protocol):
-    """What `Scale` and `DotPlot` have in common."""
-
-    @property
-    def log(self) -> bool: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def ticks(self) -> tuple[tuple[float, str], ...]: ...
-
-
-def share(axis: Axis, value: float) -> float:
+def share(axis: Scale, value: float) -> float:
     """Where `value` lies between the axis's ends: 0 to 1; what lies beyond, at that end."""
     low, high, at = axis.low, axis.high, value
     if axis.log:
@@ -147,11 +134,11 @@ def percent(part: float) -> str:
     return f"{100 * part:.4g}%"
 
 
-def at(axis: Axis, value: float) -> str:
+def at(axis: Scale, value: float) -> str:
     return percent(share(axis, value))
 
 
-def within(axis: Axis, value: float) -> bool:
+def within(axis: Scale, value: float) -> bool:
     return axis.low <= value <= axis.high
 
 
@@ -160,7 +147,7 @@ def anchor(part: float) -> str:
     return "start" if part < 0.02 else "end" if part > 0.98 else "middle"
 
 
-def fitting(axis: Axis, width: float) -> Sequence[tuple[float, str]]:
+def fitting(axis: Scale, width: float) -> Sequence[tuple[float, str]]:
     """(share, text) of the ticks whose texts do not touch one another where the axis is `width`
     pixels wide: every one, every second, every third and so on."""
     ticks = [(share(axis, value), text) for value, text in axis.ticks]

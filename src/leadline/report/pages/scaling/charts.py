@@ -11,7 +11,7 @@ from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import Knee, KneeMethod, Shape
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit
-from leadline.report.curves import latency_scale, linear_scale
+from leadline.report.curves import latency_scale, linear_axis, linear_scale
 from leadline.report.document import (
     Line,
     LineChart,
@@ -20,7 +20,6 @@ from leadline.report.document import (
     Rule,
     Scale,
     Stroke,
-    linear_axis,
 )
 from leadline.report.pages.scaling.words import level_text, load_text, short_title
 from leadline.report.words import count_text, value_text, value_with_unit
