@@ -139,7 +139,7 @@ def _block(block: Block) -> Iterable[str]:
         case Bullets():
             yield from (f"- {_line(item)}" for item in block.items)
         case KeyValues():
-            yield from _grid(("", ""), (False, False), block.pairs)
+            yield from grid(("", ""), (False, False), block.pairs)
         case Code():
             yield from _code(block)
         case Table():
@@ -171,10 +171,10 @@ def _block(block: Block) -> Iterable[str]:
             yield from _code(Code(text="\n".join(lines), caption=block.caption))
 
 
-def _grid(
+def grid(
     titles: Iterable[str], right: Iterable[bool], rows: Iterable[Iterable[str]]
 ) -> Iterable[str]:
-    """Format rows of texts, which are escaped here."""
+    """Format a table of texts, which are escaped here; `right` aligns a column to the right."""
     yield f"| {' | '.join(map(escape, titles))} |"
     yield f"| {' | '.join('---:' if number else '---' for number in right)} |"
     yield from (f"| {' | '.join(map(escape, row))} |" for row in rows)
@@ -190,7 +190,7 @@ def _table(table: Table) -> Iterable[str]:
     ]
     right = [column.kind is Kind.NUMBER for column in table.columns]
     rows = with_symbols(table).rows
-    yield from _grid(titles, right, ([_cell(cell) for cell in row] for row in rows))
+    yield from grid(titles, right, ([_cell(cell) for cell in row] for row in rows))
 
 
 def _cell(cell: Cell) -> str:

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from leadline.report.render.markdown import escape
+from leadline.report.render.markdown import grid
 from leadline.text import visible
 
 Row = Sequence[object]
@@ -24,8 +24,7 @@ def render_rows(columns: Sequence[str], rows: Iterable[Row], output: str) -> str
         csv.writer(stream, lineterminator="\n").writerows(lines)
         return stream.getvalue().rstrip("\n")
     if output == "markdown":
-        lines.insert(1, ["---"] * len(columns))
-        return "\n".join(f"| {' | '.join(map(escape, line))} |" for line in lines)
+        return "\n".join(grid(columns, [False] * len(columns), lines[1:]))
     if output == "text":
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         lines.insert(1, ["-" * width for width in widths])

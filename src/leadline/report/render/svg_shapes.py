@@ -20,20 +20,15 @@ SHAPES = ("circle", "square", "triangle", "diamond")
 _HATCHES = 4
 _SERIES = 8
 
+# Verdict -> its shape in a chart and its symbol in a text.
 _VERDICTS = {
-    "better": "up",
-    "worse": "down",
-    "same": "square",
-    "inconclusive": "circle",
-    "not comparable": "cross",
+    "better": ("up", "▲"),
+    "worse": ("down", "▼"),
+    "same": ("square", "■"),
+    "inconclusive": ("circle", "○"),
+    "not comparable": ("cross", "×"),
 }
-SYMBOLS = {
-    "better": "▲",
-    "worse": "▼",
-    "same": "■",
-    "inconclusive": "○",
-    "not comparable": "×",
-}
+SYMBOLS = {verdict: symbol for verdict, (_, symbol) in _VERDICTS.items()}
 
 DEFINITIONS = (
     "<defs>"
@@ -89,7 +84,7 @@ def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
 
 
 def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
-    return mark(_VERDICTS.get(verdict, "circle"), verdict_class(verdict), x, y, title)
+    return mark(_VERDICTS.get(verdict, ("circle", ""))[0], verdict_class(verdict), x, y, title)
 
 
 def verdict_class(verdict: str) -> str:

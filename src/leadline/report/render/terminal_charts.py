@@ -44,7 +44,8 @@ def plot_lines(chart: LineChart, width: int) -> Iterator[Text]:
     grid: _Grid = [[(" ", "")] * room for _ in range(_HEIGHT)]
     _rules(chart, grid)
     # Measured points cover computed lines.
-    order = sorted(chart.lines, key=lambda line: _depth(chart, line))
+    depths = (Stroke.FAINT, Stroke.THIN, Stroke.DOTS, Stroke.MARKED)
+    order = sorted(chart.lines, key=lambda line: depths.index(chart.look(line.series).stroke))
     for line in order:
         _path(chart, line, grid)
     for line in order:
@@ -66,12 +67,6 @@ def plot_lines(chart: LineChart, width: int) -> Iterator[Text]:
         yield Text(f"{' ' * left} {ticks}", style="dim")
         yield Text(f"{' ' * left} {title}", style="dim")
     yield from _legend(chart, width)
-
-
-def _depth(chart: LineChart, line: Line) -> int:
-    return (Stroke.FAINT, Stroke.THIN, Stroke.DOTS, Stroke.MARKED).index(
-        chart.look(line.series).stroke
-    )
 
 
 def _sign(chart: LineChart, series: int) -> str:
