@@ -52,7 +52,6 @@ class Cell:
 
     @property
     def severity(self) -> Severity | None:
-        """The severity of the most severe finding."""
         return max((mark.severity for mark in self.marks), key=lambda s: s.order, default=None)
 
 
@@ -510,7 +509,6 @@ class Marks:
         )
 
     def for_row(self, findings: Iterable[FindingMark]) -> tuple[Mark, ...]:
-        """Select the info marks of a row."""
         return self._chosen(
             finding
             for finding in findings

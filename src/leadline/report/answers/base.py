@@ -43,3 +43,11 @@ class FindingOutput(Output):
     evidence: dict[str, float]
     message: str
     remedy: str
+
+
+class CellOutput(Output):
+    """A part of the answer about a cell of the run's matrix."""
+
+    target: str
+    workload: str
+    level: str

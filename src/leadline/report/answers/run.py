@@ -22,7 +22,7 @@ from leadline.plan.faults import Fault
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import FollowUp, Plan
 from leadline.plan.target_url import TargetKind
-from leadline.report.answers.base import FindingOutput, Output
+from leadline.report.answers.base import CellOutput, FindingOutput, Output
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.layers import LayersOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
@@ -77,14 +77,11 @@ class TrialValueOutput(Output):
     value: float | None
 
 
-class MeasurementOutput(Output):
+class MeasurementOutput(CellOutput):
     """`value` is null where missing or not shown; `op` is null where it is unknown;
     `trials` counts the completed ones; `interval` is the 95 % interval of the median over trials;
     `findings` are the codes of the findings on this number, the most severe first."""
 
-    target: str
-    workload: str
-    level: str
     op: str | None
     metric: str
     value: float | None
@@ -140,12 +137,9 @@ class ListOutput(Output):
     runs: list[ListedRun]
 
 
-class CheckedCell(Output):
+class CheckedCell(CellOutput):
     """`seconds` of one trial: ramp and runtime of every phase."""
 
-    target: str
-    workload: str
-    level: str
     seconds: float
 
 
@@ -210,7 +204,6 @@ SCHEMAS: dict[str, type[BaseModel]] = {
 
 
 def run_output(run: Run, findings: Iterable[Finding]) -> RunOutput:
-    """Build the answer of `leadline run`."""
     return RunOutput.from_records(
         run.manifest, path=str(run.path), trials=_completed(run), findings=tuple(findings)
     )
@@ -261,7 +254,6 @@ def audit_output(
 def import_output(
     audited: Iterable[tuple[Run, Sequence[Finding]]], refused: Iterable[Refused]
 ) -> ImportOutput:
-    """Build the answer of `leadline import`."""
     return ImportOutput(
         runs=[
             ImportedRun(
@@ -278,7 +270,6 @@ def import_output(
 
 
 def verify_output(verification: Verification) -> VerifyOutput:
-    """Build the answer of `leadline verify`."""
     return VerifyOutput.from_records(
         verification, checked=verification.files + verification.numbers
     )
@@ -308,7 +299,6 @@ def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
 
 
 def check_output(plan: Plan) -> CheckOutput:
-    """Build the answer of `leadline check` for a plan without faults."""
     writes = []
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)

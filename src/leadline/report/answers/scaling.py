@@ -367,7 +367,6 @@ class ScaleOutput(Output):
 
 
 def scale_output(study: ScalingStudy) -> ScaleOutput:
-    """Return the answer for a study."""
     return ScaleOutput(
         runs=[run.run.id for run in study.runs],
         limit=str(study.limit) if study.limit else None,

@@ -90,7 +90,6 @@ class InventoryOutput(Output):
 
 
 def inventory_output(inventory: CephInventory, source: str) -> InventoryOutput:
-    """Build the answer of `leadline inventory` for a Ceph cluster."""
     reason = unfit(inventory)
     return InventoryOutput(
         source=source,
@@ -127,7 +126,6 @@ def _placement(inventory: CephInventory) -> PlacementOutput:
 
 
 def against_output(baseline: str, differing: Differing) -> AgainstOutput:
-    """Build the part of the answer about the differences from another cluster."""
     differences = [
         DifferenceOutput.from_records(
             difference,
@@ -188,7 +186,6 @@ class PlanOutput(Output):
 def plan_output(
     draft: Draft, load: Load, *, context: str, path: str | None, text: str
 ) -> PlanOutput:
-    """Build the answer of `leadline plan`."""
     costs = [estimate_cost(target, load) for target in draft.targets]
     whole = sum_costs(costs)
     targets = [

@@ -448,7 +448,6 @@ def _gaps(inventory: CephInventory) -> Iterator[str]:
 
 
 def against_document(baseline: str, candidate: str, differing: Differing) -> Document:
-    """Differences of two inventories, their explanations, and what is unknown."""
     differences = differing.differences
     explained = (
         f"{difference.path}: "

@@ -48,7 +48,6 @@ Pairs = list[tuple[str, str]]
 
 
 def storage_sections(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    """Build a section for each storage system of the cluster."""
     return _with_content(
         *(_storage_cluster(n, one) for n, one in enumerate(inventory.storage_clusters, 1)),
         *(_ceph_cluster(n, one) for n, one in enumerate(inventory.ceph_clusters, 1)),
@@ -278,7 +277,6 @@ def _identity(inventory: KubernetesInventory) -> str:
 
 
 def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
-    """Summarise the cluster in sentences."""
     found = []
     if inventory.gaps:
         number = count_text(len(inventory.gaps), "thing")
@@ -488,7 +486,6 @@ def _ready(ready: int | None, wanted: int | None) -> str:
 
 
 def _ceph(inventory: KubernetesInventory, source: str) -> Iterator[Section]:
-    """The inventory of a Ceph in the cluster."""
     if inventory.ceph is not None:
         document = inventory_document(inventory.ceph, source)
         summary = bullets(document.summary)
@@ -496,6 +493,5 @@ def _ceph(inventory: KubernetesInventory, source: str) -> Iterator[Section]:
 
 
 def gaps_section(inventory: KubernetesInventory) -> Section:
-    """What could not be read, with reasons."""
     items = bullets(f"{gap.what}: {gap.reason}" for gap in inventory.gaps)
     return section("Not seen", "gaps", items)

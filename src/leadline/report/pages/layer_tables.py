@@ -14,7 +14,7 @@ from leadline.analysis.layers.steps import Step
 from leadline.analysis.layers.study import CellLayers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import absent, number, number_column, records_table, table, word
-from leadline.report.curves import linear_scale, share_tick
+from leadline.report.curves import linear_scale, scale, share_tick
 from leadline.report.document import Cell, Line, LineChart, Rule, Scale, Table
 from leadline.report.pages.layer_words import words
 from leadline.report.words import NOT_SHOWN, share_text, value_text
@@ -83,7 +83,6 @@ def _flow_cells(flow: Flow) -> tuple[Cell, ...]:
 
 
 def steps_table(anchor: str, cell: CellLayers) -> Table:
-    """A row for each step and direction."""
     layers = cell.median.layers
 
     def end(step: Step, layer: int) -> Cell:
@@ -285,11 +284,7 @@ def _line(number: int, name: str, sizes: Sizes, octaves: range) -> Line:
 def _size_scale(smallest: float, largest: float) -> Scale:
     """A log axis with ticks at powers of two."""
     first, last = math.floor(math.log2(smallest)), math.ceil(math.log2(largest))
-    octaves = range(first, last + 1, max(1, math.ceil((last - first + 1) / _MOST_TICKS)))
-    return Scale(
-        title="request size",
-        log=True,
-        low=2.0**first / 1.15,
-        high=2.0**last * 1.15,
-        ticks=tuple((2.0**octave, format_size(2**octave)) for octave in octaves),
-    )
+    step = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
+    ticks = [2.0**octave for octave in range(first, last + 1, step)]
+    axis = (2.0**first / 1.15, 2.0**last * 1.15, ticks)
+    return scale("request size", axis, format_size, log=True)

@@ -111,7 +111,6 @@ def sweep_sentences(study: LayerStudy) -> tuple[str, ...]:
 
 
 def cell_section(cell: CellLayers, number: int) -> Section:
-    """The layers, steps and settings of one cell."""
     anchor = f"layers-{number}"
     refusal = (
         f"Refused by the audit: {', '.join(cell.refused)}. Do not use the throughput; the counters "

@@ -150,7 +150,6 @@ def _absence(standing: Standing) -> str:
 
 
 def _placed(ranking: Ranking, standing: Standing) -> bool:
-    """Return whether the target has a rank among others."""
     return standing.rank is not None and len(ranking.complete) > 1
 
 
@@ -341,7 +340,6 @@ def protection_differences(given: Mapping[str, Protection]) -> str:
 
 
 def missing_text(gap: Missing) -> str:
-    """Return why a target has no number for an objective."""
     match gap.cause:
         case MissingCause.NOT_PLANNED:
             return "not measured on this target"
@@ -372,7 +370,6 @@ def missing_lines(standing: Standing) -> list[str]:
 
 
 def unmeasured_text(part: Unmeasured) -> str:
-    """Return which part of a question has no number, and why."""
     subject = f"{metric_word(part.metric)} of {part.subject}" if part.metric else part.subject
     match part.cause:
         case UnmeasuredCause.NO_TARGET:

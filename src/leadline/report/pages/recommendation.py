@@ -108,7 +108,6 @@ def _if_one_figure(found: Recommendation, chosen: Candidate) -> Iterator[str]:
 
 
 def score_ratio(one: Candidate, other: Candidate) -> str:
-    """Format the ratio of two scores."""
     return f"{(one.standing.score or 0.0) / (other.standing.score or 1.0):.2f}"
 
 
@@ -335,7 +334,6 @@ def trade_off_text(found: Recommendation) -> str:
 
 
 def unmet_text(unmet: Unmet, given: Protection) -> str:
-    """Return why a target does not meet a requirement."""
     level = unmet.requirement.value
     match unmet.cause:
         case UnmetCause.PROTECTION_UNKNOWN:

@@ -102,7 +102,6 @@ def _stroke(look: Look) -> str:
 
 
 def _mark(look: Look) -> tuple[str, str]:
-    """Shape and class of a mark."""
     if look.stroke is Stroke.DOTS:
         return "speck", f"speck {colour(look.hue)}"
     return shape(look.hue), f"point {colour(look.hue)}{' hollow' if look.hollow else ''}"
@@ -433,7 +432,6 @@ def _margin_grids(chart: DeltaChart) -> str:
 
 
 def _delta_legend(chart: DeltaChart) -> tuple[tuple[str, str], ...]:
-    """The marks of the chart and its equivalence margin."""
     shown = {row.verdict for row in chart.rows if row.ratio is not None}
     marks = (
         (verdict_mark(verdict, "12", "10"), verdict) for verdict in SYMBOLS if verdict in shown

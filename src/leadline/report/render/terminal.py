@@ -201,7 +201,6 @@ def _drawn(block: Block) -> bool:
 
 
 def _chart(console: Console, chart: BarChart | LineChart | DeltaChart | HeatMap | Tree) -> None:
-    """Print a chart under its title."""
     if isinstance(chart, HeatMap):
         _table(console, heat_table(chart), ())
         return
@@ -225,7 +224,6 @@ def _chart(console: Console, chart: BarChart | LineChart | DeltaChart | HeatMap 
 
 
 def _printed(console: Console, line: Text) -> None:
-    """Print a line without spaces at its end."""
     line.rstrip()
     console.print(line, soft_wrap=True, highlight=False)
 

@@ -82,7 +82,6 @@ def _style(chart: LineChart, series: int) -> str:
 
 
 def _place(chart: LineChart, x: float, y: float, grid: _Grid) -> tuple[int, int]:
-    """Compute (row, column) of a point."""
     column = _column(chart.x, x, len(grid[0]))
     row = len(grid) - 1 - round(share(chart.y, y) * (len(grid) - 1))
     return row, column
@@ -155,7 +154,6 @@ def _write(grid: _Grid, row: int, columns: list[int], text: str) -> bool:
 
 
 def _ticks(scale: Scale, width: int) -> str:
-    """Lay out the texts of an axis in a line."""
     line = ""
     for part, text in fitting(scale, width * _CHARACTER):
         start = round(part * (width - 1)) - len(text) // 2
@@ -262,7 +260,6 @@ def chart_lines(chart: LineChart) -> Iterator[Text]:
 
 
 def drawn_tree(tree: Tree) -> Iterator[Text]:
-    """Yield a line for each place of a tree."""
     for lead, label, note in tree_lines(tree):
         yield Text.assemble((lead, "dim"), label, (f"  {note}" if note else "", "dim"))
 

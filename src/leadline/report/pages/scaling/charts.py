@@ -296,7 +296,6 @@ def _steps(first: float, last: float) -> list[float]:
 
 
 def _knee_points(shape: Shape) -> list[LoadPoint]:
-    """The measured level of the knee, if any."""
     knee = shape.knee(KneeMethod.GAIN)
     return [point for point in shape.curve.closed if point.level and point.level == knee.level]
 

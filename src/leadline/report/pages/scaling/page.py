@@ -115,7 +115,6 @@ def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
 
 
 def limits_of(study: CurveStudy) -> tuple[LimitAnswer, ...]:
-    """Return the answers of the closed loop and of the open loop, where there are any."""
     return tuple(one for one in (study.limit, study.offered_limit) if one is not None)
 
 
@@ -263,7 +262,6 @@ READING = (
 
 
 def result_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
-    """Build the sections on peak, limit, fit, density, fairness, neighbours and bottlenecks."""
     shapes = [(one.name, one.study.shape) for one in curves if one.study.curve.closed]
     peaks = [
         (one.name, one.study.shape, one.study.limit) for one in curves if one.study.curve.closed
@@ -327,7 +325,6 @@ def _law(shapes: Sequence[tuple[str, Shape]]) -> Iterator[Block]:
 
 
 def _densities(study: ScalingStudy) -> list[tuple[str, DensityAnswer]]:
-    """Pair each answer with its sentence."""
     return [
         (density_sentence(density, run_name(study, run.run)), density)
         for run in study.runs

@@ -59,7 +59,6 @@ def _times(ratio: float) -> str:
 
 
 def density_table(anchor: str, answer: DensityAnswer) -> Table:
-    """A row for each number of clients."""
     metric = answer.limit.metric
 
     def latency(place: int, op: Op) -> tuple[Column, Callable[[DensityStep], Cell]]:
@@ -175,7 +174,6 @@ def _disturbed(disturbance: Disturbance) -> Iterator[tuple[Cell, ...]]:
 
 
 def resources_table(anchor: str, resources: Sequence[Resource]) -> Table:
-    """The resources of both systems."""
     return records_table(
         anchor,
         resources,
@@ -283,7 +281,6 @@ def _efficiency(efficiency: Efficiency | None) -> Cell:
 
 
 def causes_table(anchor: str, growth: Growth) -> Table:
-    """Candidate causes of superlinear growth."""
     causes = [
         (row.speedup, cause)
         for row in growth.rows

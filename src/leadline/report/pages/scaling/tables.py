@@ -353,7 +353,6 @@ def _those(level: LevelBottleneck, strength: Strength, nothing: str) -> Cell:
 
 
 def suspects_table(anchor: str, name: str, level: LevelBottleneck) -> Table:
-    """Every bottleneck at one level, with its evidence in words and numbers."""
 
     def numbers(suspect: Suspect) -> Cell:
         evidence = suspect.evidence.items()

@@ -202,7 +202,6 @@ SUSPECTS = {
 
 
 def suspect_text(suspect: Suspect) -> str:
-    """Format the evidence for or against a bottleneck as sentences."""
     numbers = dict(suspect.evidence)
     for name in ("quota_used_share", "latency_share"):
         if name in numbers:
@@ -338,7 +337,6 @@ _SHOWN = 3
 
 
 def cause_text(cause: Cause) -> str:
-    """Format a candidate cause of superlinear growth as sentences."""
     values = {
         "created": " and ".join(cause.created or ()),
         "unknown": ", ".join(cause.unknown[:_SHOWN]),
