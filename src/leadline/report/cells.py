@@ -1,37 +1,90 @@
-"""Table cells of the pages: names, numbers with their findings, trial counts."""
+"""Tables, cells and sections of the pages, built from names, numbers and findings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.metrics import Metric
-from leadline.report.document import Cell, Column, Kind, Marks, Table
-from leadline.report.words import (
-    MISSING,
-    NOT_SHOWN,
-    value_text,
-    value_with_unit,
+from leadline.report.document import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    KeyValues,
+    Kind,
+    Marks,
+    Paragraph,
+    Section,
+    Table,
 )
+from leadline.report.words import MISSING, NOT_SHOWN, value_text, value_with_unit
 
 # A page cuts longer names; the tooltip has the whole name.
 _LONG_NAME = 60
+_Record = TypeVar("_Record")
 
 
-def word(text: str) -> Cell:
+def section(
+    heading: str,
+    anchor: str,
+    *blocks: Block | str | None,
+    sections: Iterable[Section] = (),
+    folded: bool = False,
+) -> Section:
+    """Build a section; a text becomes a paragraph, None is left out."""
+    shown = (Paragraph(text=block) if isinstance(block, str) else block for block in blocks)
+    return Section(
+        heading=heading,
+        id=anchor,
+        blocks=tuple(block for block in shown if block is not None),
+        sections=tuple(sections),
+        folded=folded,
+    )
+
+
+def bullets(items: Iterable[str]) -> Bullets | None:
+    """A list; None without items."""
+    given = tuple(items)
+    return Bullets(items=given) if given else None
+
+
+def known_pairs(pairs: Iterable[tuple[str, str]]) -> KeyValues:
+    """The pairs that have a value."""
+    return KeyValues(pairs=tuple((key, text) for key, text in pairs if text))
+
+
+def word(text: str, note: str = "") -> Cell:
     """A cell with a name or a word, sorted as text."""
-    return Cell(text=text, sort=text, note=text if len(text) > _LONG_NAME else "")
+    return Cell(text=text, sort=text, note=note or (text if len(text) > _LONG_NAME else ""))
 
 
-def quantity(text: str, value: float) -> Cell:
+def quantity(text: str, value: float, note: str = "") -> Cell:
     """A cell with a number, sorted by its value."""
-    return Cell(text=text, sort=float(value))
+    return Cell(text=text, sort=float(value), note=note)
 
 
-def number_column(title: str, rank: int = 0) -> Column:
+def count(value: int) -> Cell:
+    return quantity(f"{value:,}", value)
+
+
+def absent(note: str = "") -> Cell:
+    """A dash in place of a number; `note` is the reason."""
+    return Cell(text=NOT_SHOWN, note=note, missing=True)
+
+
+def number(
+    value: float | None, text: Callable[[float], str], absence: str = "", note: str = ""
+) -> Cell:
+    """A cell with a number in the form of `text`; without a number its `absence`."""
+    return absent(absence) if value is None else quantity(text(value), value, note)
+
+
+def number_column(title: str, rank: int = 0, unit: str = "") -> Column:
     """A column of numbers; a narrow table leaves out the highest rank first."""
-    return Column(title=title, kind=Kind.NUMBER, rank=rank)
+    return Column(title=title, kind=Kind.NUMBER, rank=rank, unit=unit)
 
 
 def table(
@@ -41,6 +94,7 @@ def table(
     *,
     caption: str = "",
     filterable: bool = False,
+    choice: str = "",
 ) -> Table:
     """Build a table; a text becomes a column of words or a cell, an empty cell a dash."""
     made = tuple(Column(title=item) if isinstance(item, str) else item for item in columns)
@@ -53,6 +107,28 @@ def table(
             for row in rows
         ),
         filterable=filterable,
+        choice=choice,
+    )
+
+
+def records_table(
+    anchor: str,
+    records: Iterable[_Record],
+    *fields: tuple[str | Column, Callable[[_Record], object]] | None,
+    caption: str = "",
+    filterable: bool = False,
+    choice: str = "",
+) -> Table:
+    """Build a table with a row for each record. A field is a column with the function that makes
+    its cell; None leaves it out."""
+    shown = [field for field in fields if field]
+    return table(
+        anchor,
+        [column for column, _ in shown],
+        [[cell(record) for _, cell in shown] for record in records],
+        caption=caption,
+        filterable=filterable,
+        choice=choice,
     )
 
 

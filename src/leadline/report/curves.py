@@ -1,4 +1,4 @@
-"""Line charts of latency percentiles, latency distribution, and rates over time.
+"""Axes, and line charts of latency percentiles, latency distribution, and rates over time.
 
 A row of a chart is (label, series, numbers): the label names the line, `series` is an index into
 the chart's `series`, which sets colour and dash.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from leadline.analysis.figures import CellFigure
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
-from leadline.report.document import Line, LineChart, Scale, linear_axis, log_axis
+from leadline.report.document import Line, LineChart, Scale
 from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
@@ -35,25 +35,72 @@ RATE_UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}
 TimeRow = tuple[str, int, Sequence[Window]]
 
 
+# Floats below it have no decades; no measured value is that small.
+NEXT_TO_ZERO = 1e-290
+# On so short a log axis powers of ten alone would leave it almost unmarked.
+_FEW_DECADES = 2.5
+_MOST_TICKS = 6
+
+Axis = tuple[float, float, list[float]]
+
+
+def linear_axis(largest: float) -> Axis:
+    """Compute (low, high, ticks) from zero to just above `largest`, with about four ticks."""
+    if largest <= NEXT_TO_ZERO:
+        return 0.0, 1.0, [0.0]
+    rough = largest / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
+    ticks = [step * index for index in range(math.floor(largest / step * 1.0001) + 1)]
+    return 0.0, largest * 1.04, ticks
+
+
+def decades_axis(smallest: float, largest: float) -> Axis:
+    """Compute (low, high, ticks) of a log axis of whole decades, with ticks at powers of ten.
+
+    Both values are above zero.
+    """
+    first = math.floor(math.log10(smallest))
+    last = math.ceil(math.log10(largest))
+    every = max(1, math.ceil((last - first) / 5))
+    ticks = [10.0**power for power in range(first, last + 1, every)]
+    return 10.0**first, 10.0**last, ticks
+
+
+def log_axis(smallest: float, largest: float) -> Axis:
+    """Compute (low, high, ticks) of a log axis around the values.
+
+    Ticks are at 1, 2 and 5 times powers of ten, on a long axis at powers of ten. Both values are
+    above zero.
+    """
+    low, high = smallest / 1.15, largest * 1.15
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if math.log10(high / low) <= _FEW_DECADES else (1,)
+    ticks = [
+        tick
+        for power in range(first, last + 1)
+        for factor in factors
+        if low <= (tick := factor * 10.0**power) <= high
+    ]
+    every = math.ceil(len(ticks) / _MOST_TICKS) if factors == (1,) else 1
+    return low, high, ticks[::every] or [math.sqrt(low * high)]
+
+
+def scale(title: str, axis: Axis, text: Callable[[float], str], *, log: bool = False) -> Scale:
+    """Build a scale whose ticks are formatted by `text`."""
+    low, high, ticks = axis
+    labelled = tuple((tick, text(tick)) for tick in ticks)
+    return Scale(title=title, log=log, low=low, high=high, ticks=labelled)
+
+
 def linear_scale(title: str, largest: float, text: Callable[[float], str]) -> Scale:
-    """Build a linear axis from zero, its ticks formatted by `text`."""
-    low, high, ticks = linear_axis(largest)
-    return Scale(
-        title=title, log=False, low=low, high=high, ticks=tuple((x, text(x)) for x in ticks)
-    )
+    return scale(title, linear_axis(largest), text)
 
 
 def latency_scale(latencies_s: Iterable[float]) -> Scale:
     """Build a log axis of latencies in seconds."""
     given = list(latencies_s)
-    low, high, ticks = log_axis(min(given), max(given))
-    return Scale(
-        title="latency",
-        log=True,
-        low=low,
-        high=high,
-        ticks=tuple((tick, format_latency(tick)) for tick in ticks),
-    )
+    return scale("latency", log_axis(min(given), max(given)), format_latency, log=True)
 
 
 def share_tick(share: float) -> str:
@@ -73,17 +120,12 @@ def ladder_chart(
 
     x is -log10(1 - q), so p99, p99.9 and p99.99 are equally spaced.
     """
-    lines = [
-        Line(
-            label=label,
-            series=number,
-            points=tuple((nines(metric), values[metric]) for metric in _rungs(values)),
-            texts=tuple(_rung_text(metric, values[metric]) for metric in _rungs(values)),
-        )
+    drawn = [
+        (label, number, [(metric, values[metric]) for metric in _rungs(values)])
         for label, number, values in rows
         if _rungs(values)
     ]
-    if not lines:
+    if not drawn:
         return None
     found = [metric for metric in PERCENTILES if any(metric in values for _, _, values in rows)]
     return LineChart(
@@ -97,8 +139,18 @@ def ladder_chart(
             high=nines(found[-1]) + 0.15,
             ticks=tuple((nines(metric), _short(metric)) for metric in found),
         ),
-        y=latency_scale(y for line in lines for _, y in line.points),
-        lines=tuple(lines),
+        y=latency_scale(value for _, _, rungs in drawn for _, value in rungs),
+        lines=tuple(
+            Line(
+                label=label,
+                series=number,
+                points=tuple((nines(metric), value) for metric, value in rungs),
+                texts=tuple(
+                    f"{_short(metric)}: {format_latency(value)}" for metric, value in rungs
+                ),
+            )
+            for label, number, rungs in drawn
+        ),
         choice=choice,
     )
 
@@ -126,14 +178,13 @@ def distribution_chart(
     high = max(int(histogram.values_ns[-1]) for _, _, histogram in filled)
     per_octave = _per_octave(low, high)
     lines = [_distribution(row, per_octave) for row in filled]
+    highest = max(y for line in lines for _, y in line.points)
     return LineChart(
         id=anchor,
         title=heading,
         series=series,
         x=latency_scale(x for line in lines for x, _ in line.points),
-        y=linear_scale(
-            "share of I/Os", max(y for line in lines for _, y in line.points), share_tick
-        ),
+        y=linear_scale("share of I/Os", highest, share_tick),
         lines=tuple(lines),
         choice=choice,
     )
@@ -168,20 +219,14 @@ def rate_over_time_chart(
         for label, number, windows in shown
         for spans in (thinned(windows, most),)
     ]
+    last = max(windows[-1].end_s for _, _, windows in shown)
+    highest = max(y for line in lines for _, y in line.points)
     return LineChart(
         id=anchor,
         title=heading,
         series=series,
-        x=linear_scale(
-            "seconds",
-            max(windows[-1].end_s for _, _, windows in shown),
-            lambda second: f"{_second(second)} s",
-        ),
-        y=linear_scale(
-            RATE_UNITS[rate],
-            max(y for line in lines for _, y in line.points),
-            partial(value_text, rate),
-        ),
+        x=linear_scale("seconds", last, lambda second: f"{_second(second)} s"),
+        y=linear_scale(RATE_UNITS[rate], highest, partial(value_text, rate)),
         lines=tuple(lines),
         choice=choice,
     )
@@ -214,10 +259,6 @@ def _rungs(values: Mapping[Metric, float]) -> list[Metric]:
     return [metric for metric in PERCENTILES if values.get(metric, 0.0) > 0]
 
 
-def _rung_text(metric: Metric, value: float) -> str:
-    return f"{_short(metric)}: {format_latency(value)}"
-
-
 def _short(metric: Metric) -> str:
     """`p99.9`."""
     return title(metric).split()[0]
@@ -225,7 +266,7 @@ def _short(metric: Metric) -> str:
 
 def _per_octave(low_ns: int, high_ns: int) -> int:
     octaves = math.log2(max(high_ns, 1) / max(low_ns, 1)) + 1
-    return next((one for one in _BINS_PER_OCTAVE if octaves * one <= _MOST_BINS), 1)
+    return next((bins for bins in _BINS_PER_OCTAVE if octaves * bins <= _MOST_BINS), 1)
 
 
 def _distribution(row: DistributionRow, per_octave: int) -> Line:
@@ -239,17 +280,14 @@ def _distribution(row: DistributionRow, per_octave: int) -> Line:
     np.add.at(counts, bins - first, histogram.counts)
     shares = counts / histogram.count
     edges = [2.0 ** ((first + index) / per_octave) / 1e9 for index in range(len(counts) + 1)]
+    bars = list(zip(edges, edges[1:], counts.tolist(), shares.tolist(), strict=False))
     return Line(
         label=label,
         series=number,
-        points=tuple(
-            (math.sqrt(edges[index] * edges[index + 1]), float(share))
-            for index, share in enumerate(shares)
-        ),
+        points=tuple((math.sqrt(begin * end), share) for begin, end, _, share in bars),
         texts=tuple(
-            f"{format_latency(edges[index])} to {format_latency(edges[index + 1])}: "
-            f"{int(counts[index]):,} I/Os, {share_text(float(share))}"
-            for index, share in enumerate(shares)
+            f"{format_latency(begin)} to {format_latency(end)}: {count:,} I/Os, {share_text(share)}"
+            for begin, end, count, share in bars
         ),
     )
 

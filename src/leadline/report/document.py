@@ -6,7 +6,6 @@ adds the escaping of its own medium, and decides on layout.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -53,7 +52,6 @@ class Cell:
 
     @property
     def severity(self) -> Severity | None:
-        """The severity of the most severe finding."""
         return max((mark.severity for mark in self.marks), key=lambda s: s.order, default=None)
 
 
@@ -148,21 +146,10 @@ class DotRow:
     text: str
     marks: tuple[Mark, ...] = ()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DotPlot:
-    """Trials as dots, and the figure of all trials as the mark that `mark` names. The axis
-    runs from `low` to `high`; `ticks` are (value, text)."""
-
-    id: str
-    title: str
-    unit: str
-    mark: str
-    log: bool
-    low: float
-    high: float
-    ticks: tuple[tuple[float, str], ...]
-    rows: tuple[DotRow, ...]
+    @property
+    def listing(self) -> str:
+        """Every trial in words; empty without any."""
+        return ", ".join(dot.text + (" (outlier)" if dot.outlier else "") for dot in self.dots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +161,26 @@ class Scale:
     low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DotPlot(Scale):
+    """Trials as dots on an axis, and the figure of all trials as the mark that `mark` names."""
+
+    id: str
+    unit: str
+    mark: str
+    rows: tuple[DotRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chart:
+    """`choice` names a chart in a selector, where a page has one for each metric; empty: always
+    shown."""
+
+    id: str
+    title: str
+    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,16 +207,12 @@ class BarGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BarChart:
-    """Groups of bars from zero (horizontal), with intervals and dots. `series` are the legend.
-    `choice` names it in a selector where a page has one for each metric; empty: always shown."""
+class BarChart(_Chart):
+    """Groups of bars from zero (horizontal), with intervals and dots. `series` are the legend."""
 
-    id: str
-    title: str
     series: tuple[str, ...]
     scale: Scale
     groups: tuple[BarGroup, ...]
-    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,21 +267,17 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineChart:
+class LineChart(_Chart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: a terminal
-    draws it, too.
+    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too.
     """
 
-    id: str
-    title: str
     series: tuple[str, ...]
     x: Scale
     y: Scale
     lines: tuple[Line, ...]
-    choice: str = ""
     looks: tuple[Look, ...] = ()
     rules: tuple[Rule, ...] = ()
     pins: tuple[Pin, ...] = ()
@@ -302,14 +301,11 @@ class DeltaRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaChart:
+class DeltaChart(_Chart):
     """Changes around the line of no change, with the equivalence margin. The scale is of ratios."""
 
-    id: str
-    title: str
     scale: Scale
     rows: tuple[DeltaRow, ...]
-    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,19 +322,16 @@ class HeatCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap:
+class HeatMap(_Chart):
     """Rows of targets, columns of workloads. `higher_is_better` says how a column is read;
     `baseline` is the row to which the shades refer. `relative`: the figures are changes
     already: without ratios and without a choice of the baseline."""
 
-    id: str
-    title: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     higher_is_better: tuple[bool, ...]
     cells: tuple[tuple[HeatCell, ...], ...]
     baseline: int
-    choice: str = ""
     relative: bool = False
 
 
@@ -481,10 +474,6 @@ class PageBudget:
         )
 
 
-_LETTER = {Severity.ERROR: "E", Severity.WARNING: "W", Severity.INFO: "I"}
-Key = tuple[str, Severity]
-
-
 class Marks:
     """Labels of findings, one per code and severity: `E1`, `E2`, ... `W1` ... `I1`.
 
@@ -497,10 +486,10 @@ class Marks:
             key=lambda key: (-key[1].order, key[0]),
         )
         counts = dict.fromkeys(Severity, 0)
-        self._marks: dict[Key, Mark] = {}
+        self._marks: dict[tuple[str, Severity], Mark] = {}
         for code, severity in keys:
             counts[severity] += 1
-            label = f"{_LETTER[severity]}{counts[severity]}{suffix}"
+            label = f"{severity.value[0].upper()}{counts[severity]}{suffix}"
             self._marks[code, severity] = Mark(label=label, code=code, severity=severity)
 
     @property
@@ -520,7 +509,6 @@ class Marks:
         )
 
     def for_row(self, findings: Iterable[FindingMark]) -> tuple[Mark, ...]:
-        """Select the info marks of a row."""
         return self._chosen(
             finding
             for finding in findings
@@ -537,79 +525,26 @@ def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
     gathered: Mapping[Mark, list[Finding]] = {mark: [] for mark in marks.all}
     for finding in findings:
         gathered[marks.mark_of(finding)].append(finding)
-    return FindingList(groups=tuple(_group(mark, given) for mark, given in gathered.items()))
-
-
-def _group(mark: Mark, findings: Sequence[Finding]) -> FindingGroup:
-    return FindingGroup(
-        mark=mark,
-        items=tuple(
-            FindingItem(
-                where=place(
-                    finding.target,
-                    finding.workload,
-                    finding.level,
-                    finding.op.value if finding.op else "",
-                    f"trial {finding.trial}" if finding.trial else "",
-                ),
-                message=finding.message,
-                evidence=tuple(
-                    (evidence_name(name), evidence_text(name, value))
-                    for name, value in finding.evidence.items()
-                ),
+    return FindingList(
+        groups=tuple(
+            FindingGroup(
+                mark=mark,
+                items=tuple(map(_finding_item, given)),
+                remedies=tuple(dict.fromkeys(finding.remedy for finding in given)),
             )
-            for finding in findings
-        ),
-        remedies=tuple(dict.fromkeys(finding.remedy for finding in findings)),
+            for mark, given in gathered.items()
+        )
     )
 
 
-# Floats below it have no decades; no measured value is that small.
-NEXT_TO_ZERO = 1e-290
-# On so short a log axis powers of ten alone would leave it almost unmarked.
-_FEW_DECADES = 2.5
-_MOST_TICKS = 6
-
-Axis = tuple[float, float, list[float]]
-
-
-def linear_axis(largest: float) -> Axis:
-    """Compute (low, high, ticks) from zero to just above `largest`, with about four ticks."""
-    if largest <= NEXT_TO_ZERO:
-        return 0.0, 1.0, [0.0]
-    rough = largest / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    ticks = [step * index for index in range(math.floor(largest / step * 1.0001) + 1)]
-    return 0.0, largest * 1.04, ticks
-
-
-def decades_axis(smallest: float, largest: float) -> Axis:
-    """Compute (low, high, ticks) of a log axis of whole decades, with ticks at powers of ten.
-
-    Both values are above zero.
-    """
-    first = math.floor(math.log10(smallest))
-    last = math.ceil(math.log10(largest))
-    every = max(1, math.ceil((last - first) / 5))
-    ticks = [10.0**power for power in range(first, last + 1, every)]
-    return 10.0**first, 10.0**last, ticks
-
-
-def log_axis(smallest: float, largest: float) -> Axis:
-    """Compute (low, high, ticks) of a log axis around the values.
-
-    Ticks are at 1, 2 and 5 times powers of ten, on a long axis at powers of ten. Both values are
-    above zero.
-    """
-    low, high = smallest / 1.15, largest * 1.15
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    factors = (1, 2, 5) if math.log10(high / low) <= _FEW_DECADES else (1,)
-    ticks = [
-        tick
-        for power in range(first, last + 1)
-        for factor in factors
-        if low <= (tick := factor * 10.0**power) <= high
-    ]
-    every = math.ceil(len(ticks) / _MOST_TICKS) if factors == (1,) else 1
-    return low, high, ticks[::every] or [math.sqrt(low * high)]
+def _finding_item(finding: Finding) -> FindingItem:
+    op = finding.op.value if finding.op else ""
+    trial = f"trial {finding.trial}" if finding.trial else ""
+    return FindingItem(
+        where=place(finding.target, finding.workload, finding.level, op, trial),
+        message=finding.message,
+        evidence=tuple(
+            (evidence_name(name), evidence_text(name, value))
+            for name, value in finding.evidence.items()
+        ),
+    )

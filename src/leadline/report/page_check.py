@@ -6,6 +6,7 @@ import base64
 import binascii
 import gzip
 import io
+import itertools
 import json
 import math
 import re
@@ -93,12 +94,12 @@ def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
     same_version = kept.version == __version__
     problems = []
     numbers = 0
-    for where, ours, theirs in _leaves(kept.answer, made.answer, ""):
-        numbers += isinstance(theirs, int | float) and not isinstance(theirs, bool)
-        if not same_version and _is_prose(ours) and _is_prose(theirs):
+    for where, found, expected in _leaves(kept.answer, made.answer, ""):
+        numbers += isinstance(expected, int | float) and not isinstance(expected, bool)
+        if not same_version and _is_prose(found) and _is_prose(expected):
             continue
-        if not _same(ours, theirs):
-            message = f"says {_excerpt(ours)}, raw gives {_excerpt(theirs)}"
+        if not _same(found, expected):
+            message = f"says {_excerpt(found)}, raw gives {_excerpt(expected)}"
             problems.append(Discrepancy(path=where, message=message))
     if same_version and kept.text != made.text:
         problems.append(_first_difference(kept.text, made.text))
@@ -114,19 +115,19 @@ def _unpacked(packed: str) -> object:
         return None
 
 
-def _leaves(ours: object, theirs: object, where: str) -> Iterator[tuple[str, object, object]]:
+def _leaves(kept: object, made: object, where: str) -> Iterator[tuple[str, object, object]]:
     """Yield the values of both with their dotted paths; None where one of them lacks it."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in dict.fromkeys((*ours, *theirs)):
+    if isinstance(kept, dict) and isinstance(made, dict):
+        for key in dict.fromkeys((*kept, *made)):
             if key != _NOT_COMPARED:
-                yield from _leaves(ours.get(key), theirs.get(key), f"{where}.{key}".lstrip("."))
-    elif isinstance(ours, list) and isinstance(theirs, list):
-        if len(ours) != len(theirs):
-            yield f"{where} (count)", len(ours), len(theirs)
-        for index, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-            yield from _leaves(one, other, f"{where}[{index}]")
+                yield from _leaves(kept.get(key), made.get(key), f"{where}.{key}".lstrip("."))
+    elif isinstance(kept, list) and isinstance(made, list):
+        if len(kept) != len(made):
+            yield f"{where} (count)", len(kept), len(made)
+        for index, pair in enumerate(zip(kept, made, strict=False)):
+            yield from _leaves(*pair, f"{where}[{index}]")
     else:
-        yield where, ours, theirs
+        yield where, kept, made
 
 
 def _is_prose(value: object) -> bool:
@@ -134,10 +135,10 @@ def _is_prose(value: object) -> bool:
     return isinstance(value, str) and value.count(" ") >= _FEWEST_BLANKS_OF_PROSE
 
 
-def _same(ours: object, theirs: object) -> bool:
-    if isinstance(ours, float) and isinstance(theirs, int | float):
-        return math.isclose(ours, theirs, rel_tol=_TOLERANCE)
-    return ours == theirs
+def _same(kept: object, made: object) -> bool:
+    if isinstance(kept, float) and isinstance(made, int | float):
+        return math.isclose(kept, made, rel_tol=_TOLERANCE)
+    return kept == made
 
 
 def _excerpt(value: object) -> str:
@@ -145,18 +146,15 @@ def _excerpt(value: object) -> str:
 
 
 def _first_difference(kept: str, made: str) -> Discrepancy:
-    ours, theirs = kept.splitlines(), made.splitlines()
-    for number, (one, other) in enumerate(zip(ours, theirs, strict=False), start=1):
-        if one != other:
-            at = next(
-                (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-                min(len(one), len(other)),
-            )
-            begin = max(0, at - 20)
-            part, right = (text[begin : begin + _LONGEST_EXCERPT] for text in (one, other))
+    kept_lines, made_lines = kept.splitlines(), made.splitlines()
+    for number, lines in enumerate(zip(kept_lines, made_lines, strict=False), start=1):
+        if lines[0] != lines[1]:
+            equal = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*lines, strict=False))
+            begin = max(0, len(list(equal)) - 20)
+            part, right = (line[begin : begin + _LONGEST_EXCERPT] for line in lines)
             message = f"says {part!r} where its archive gives {right!r}"
             return Discrepancy(path=f"line {number}", message=message)
     return Discrepancy(
-        path=f"line {min(len(ours), len(theirs)) + 1}",
-        message=f"has {len(ours)} lines, its archive gives {len(theirs)}",
+        path=f"line {min(len(kept_lines), len(made_lines)) + 1}",
+        message=f"has {len(kept_lines)} lines, its archive gives {len(made_lines)}",
     )

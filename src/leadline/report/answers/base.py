@@ -44,3 +44,27 @@ class Output(BaseModel):
 
 def _escaped(found: re.Match[str]) -> str:
     return json.dumps(found[0])[1:-1] if is_hidden(found[0]) else found[0]
+
+
+class FindingOutput(Output):
+    """Empty `target`, `workload`, `level`: the whole run. `evidence` holds numbers with units in
+    their names."""
+
+    code: str
+    severity: str
+    target: str
+    workload: str
+    level: str
+    op: str | None
+    trial: str | None
+    evidence: dict[str, float]
+    message: str
+    remedy: str
+
+
+class CellOutput(Output):
+    """A part of the answer about a cell of the run's matrix."""
+
+    target: str
+    workload: str
+    level: str

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
 from leadline.analysis.figures import MetricFigure
-from leadline.report.answers.base import Output
+from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
 from leadline.report.render.rows import render_rows
 
 
-class ComparedOutput(Output):
+class ComparedOutput(CellOutput):
     """`baseline` and `candidate` are in the metric's base unit, null where missing or not shown.
 
     `interval` is the 95 % interval of `ratio` = candidate / baseline, `p_adjusted` the p value
@@ -23,9 +23,6 @@ class ComparedOutput(Output):
     number of trials per system that would probably resolve an inconclusive cell.
     """
 
-    target: str
-    workload: str
-    level: str
     op: str | None
     metric: str
     unit: str
@@ -133,7 +130,6 @@ class CompareOutput(Output):
 def compare_output(
     comparison: Comparison, headline: str, limits: tuple[LimitResult, ...] = ()
 ) -> CompareOutput:
-    """Build the answer for programs."""
     pair = {"baseline": comparison.baseline, "candidate": comparison.candidate}
     counts = {verdict.value.replace(" ", "_"): n for verdict, n in comparison.counts().items()}
     return CompareOutput.from_records(

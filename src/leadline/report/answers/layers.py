@@ -11,7 +11,7 @@ from leadline.analysis.layers.explain import SweepRow, object_size
 from leadline.analysis.layers.facts import Fact
 from leadline.analysis.layers.model import LayerFlow, Sizes
 from leadline.analysis.layers.study import CellLayers, LayerStudy
-from leadline.report.answers.base import Output
+from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.layer_words import explanation, words
 
 
@@ -161,14 +161,11 @@ class SumOutput(Output):
     adds_up: bool | None
 
 
-class CellLayersOutput(Output):
+class CellLayersOutput(CellOutput):
     """A cell by the trial with the median throughput; `sums` are of all completed trials.
     `lost_at` is the index of the step that loses most concurrency, null without one; `refused` are
     the rules that refuse the cell's throughput."""
 
-    target: str
-    workload: str
-    level: str
     trial: str
     layers: list[LayerOutput]
     steps: list[StepOutput]
@@ -229,7 +226,6 @@ _FACTORS = ("size", "in_flight", "latency", "product", "requests_per_object")
 
 
 def layers_output(study: LayerStudy) -> LayersOutput:
-    """Return the answer of `leadline layers --format json`."""
     return LayersOutput(
         run=study.run.id,
         cells=[_cell(cell) for cell in study.cells],

@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from leadline.analysis.objectives import Objective
 from leadline.analysis.ranking import Ranking
-from leadline.analysis.recommend import Candidate, Protection, Recommendation
+from leadline.analysis.recommend import Protection, Recommendation
 from leadline.archive.reader import Run
 from leadline.report.answers.base import Output
 from leadline.report.pages.ranking import missing_lines, unmeasured_text
@@ -103,78 +102,63 @@ class RecommendOutput(Output):
 
 
 def rank_output(run: Run, ranking: Ranking) -> RankOutput:
-    return RankOutput(
+    return RankOutput.from_records(
+        ranking,
         run=run.id,
         objective=ranking.question.name,
         objectives=_objectives(ranking),
-        baseline=ranking.baseline,
-        band=ranking.band,
         rank_interval_from="trials" if ranking.resampled else "verdicts",
         not_measured=[unmeasured_text(part) for part in ranking.question.not_measured],
         tiers=[
-            TierOutput(
-                rank=one.rank,
-                rank_interval=one.interval,
-                target=one.target,
-                score=one.score,
-                score_interval=one.score_interval,
-                complete=one.complete,
-                missing=missing_lines(one),
-                values=list(one.values),
+            TierOutput.from_records(
+                standing, rank_interval=standing.interval, missing=missing_lines(standing)
             )
-            for one in ranking.standings
+            for standing in ranking.standings
         ],
     )
 
 
 def _objectives(ranking: Ranking) -> list[ObjectiveOutput]:
-    ranks = {tier.objective: dict(tier.ranks) for tier in ranking.tiers}
-    return [_objective(one, ranks.get(one, {})) for one in ranking.question.objectives]
-
-
-def _objective(one: Objective, ranks: dict[str, int]) -> ObjectiveOutput:
-    return ObjectiveOutput(
-        objective=one.name,
-        workload=one.workload,
-        level=one.level,
-        op=one.op.value,
-        metric=one.metric.value,
-        unit=one.metric.unit,
-        weight=one.weight,
-        need=one.need,
-        ranks=dict(sorted(ranks.items(), key=lambda item: (item[1], item[0]))),
-    )
+    ranks = {tier.objective: tier.ranks for tier in ranking.tiers}
+    return [
+        ObjectiveOutput.from_records(
+            objective,
+            objective.metric,
+            objective=objective.name,
+            ranks=dict(
+                sorted(ranks.get(objective, {}).items(), key=lambda item: (item[1], item[0]))
+            ),
+        )
+        for objective in ranking.question.objectives
+    ]
 
 
 def recommend_output(run: Run, found: Recommendation) -> RecommendOutput:
-    return RecommendOutput(
+    return RecommendOutput.from_records(
+        found,
+        found.ranking,
         run=run.id,
         use_case=found.case.name,
-        requirements=[str(one) for one in found.requirements],
+        requirements=[str(requirement) for requirement in found.requirements],
         recommended=found.chosen.name if found.chosen else None,
-        basis=found.basis.value,
         trade_off=trade_off_text(found),
-        tied=list(found.tied),
         answer=answer(found),
         objectives=_objectives(found.ranking),
-        baseline=found.ranking.baseline,
-        band=found.ranking.band,
-        candidates=[_candidate(one) for one in found.candidates],
+        candidates=[
+            CandidateOutput.from_records(
+                candidate,
+                candidate.standing,
+                rank_interval=candidate.standing.interval,
+                missing=missing_lines(candidate.standing),
+                unmet={
+                    str(unmet.requirement): unmet_text(unmet, candidate.protection)
+                    for unmet in candidate.unmet
+                },
+            )
+            for candidate in found.candidates
+        ],
         not_measured=list(not_measured(found)),
-        would_change=list(changes(found)),
-    )
-
-
-def _candidate(one: Candidate) -> CandidateOutput:
-    return CandidateOutput(
-        target=one.name,
-        eligible=one.eligible,
-        rank=one.standing.rank,
-        rank_interval=one.standing.interval,
-        score=one.standing.score,
-        missing=missing_lines(one.standing),
-        unmet={str(unmet.requirement): unmet_text(unmet, one.protection) for unmet in one.unmet},
-        protection=one.protection,
+        would_change=changes(found),
     )
 
 
@@ -189,10 +173,10 @@ def rank_rows(ranking: RankOutput) -> tuple[tuple[str, ...], list[Sequence[objec
     columns = (*RANK_COLUMNS, *(f"{one.objective} [{one.unit}]" for one in ranking.objectives))
     rows: list[Sequence[object]] = [
         (
-            one.rank, *(one.rank_interval or (None, None)), one.target, one.score,
-            *(one.score_interval or (None, None)), "yes" if one.complete else "no",
-            "; ".join(one.missing), *one.values,
+            tier.rank, *(tier.rank_interval or (None, None)), tier.target, tier.score,
+            *(tier.score_interval or (None, None)), "yes" if tier.complete else "no",
+            "; ".join(tier.missing), *tier.values,
         )
-        for one in ranking.tiers
+        for tier in ranking.tiers
     ]  # fmt: skip
     return columns, rows

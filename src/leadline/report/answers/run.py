@@ -22,7 +22,7 @@ from leadline.plan.faults import Fault
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import FollowUp, Plan
 from leadline.plan.target_url import TargetKind
-from leadline.report.answers.base import Output
+from leadline.report.answers.base import CellOutput, FindingOutput, Output
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.layers import LayersOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
@@ -31,20 +31,8 @@ from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutp
 from leadline.report.render.rows import Row, render_rows
 
 
-class FindingOutput(Output):
-    """Empty `target`, `workload`, `level`: the whole run. `evidence` holds numbers with units in
-    their names."""
-
-    code: str
+class AuditFindingOutput(FindingOutput):
     severity: Severity
-    target: str
-    workload: str
-    level: str
-    op: str | None
-    trial: str | None
-    evidence: dict[str, float]
-    message: str
-    remedy: str
 
 
 class RunOutput(Output):
@@ -55,7 +43,7 @@ class RunOutput(Output):
     path: str
     status: str
     trials: int
-    findings: list[FindingOutput]
+    findings: list[AuditFindingOutput]
 
 
 class ImportedRun(Output):
@@ -65,7 +53,7 @@ class ImportedRun(Output):
     path: str
     cluster: str
     trials: int
-    findings: list[FindingOutput]
+    findings: list[AuditFindingOutput]
 
 
 class RefusedOutput(Output):
@@ -89,14 +77,11 @@ class TrialValueOutput(Output):
     value: float | None
 
 
-class MeasurementOutput(Output):
+class MeasurementOutput(CellOutput):
     """`value` is null where missing or not shown; `op` is null where it is unknown;
     `trials` counts the completed ones; `interval` is the 95 % interval of the median over trials;
     `findings` are the codes of the findings on this number, the most severe first."""
 
-    target: str
-    workload: str
-    level: str
     op: str | None
     metric: str
     value: float | None
@@ -120,7 +105,7 @@ class AuditOutput(Output):
     schema_: Literal["leadline/audit/1"] = Field(default="leadline/audit/1", alias="schema")
     run: str
     trusted: bool
-    findings: list[FindingOutput]
+    findings: list[AuditFindingOutput]
     refused: list[RefusedOutput]
 
 
@@ -140,11 +125,11 @@ class ListedRun(Output):
     run: str
     path: str
     status: str
-    created_at: str | None
-    trials: int
-    trials_planned: int
-    targets: list[str]
-    profiles: list[str]
+    created_at: str | None = None
+    trials: int = 0
+    trials_planned: int = 0
+    targets: list[str] = Field(default_factory=list)
+    profiles: list[str] = Field(default_factory=list)
 
 
 class ListOutput(Output):
@@ -152,12 +137,9 @@ class ListOutput(Output):
     runs: list[ListedRun]
 
 
-class CheckedCell(Output):
+class CheckedCell(CellOutput):
     """`seconds` of one trial: ramp and runtime of every phase."""
 
-    target: str
-    workload: str
-    level: str
     seconds: float
 
 
@@ -191,14 +173,14 @@ class CheckOutput(Output):
     """`seconds` of I/O of all trials, without prefill, set-up and what is added later."""
 
     schema_: Literal["leadline/check/1"] = Field(default="leadline/check/1", alias="schema")
-    plan: str
-    cells: list[CheckedCell]
-    trials: int
-    seconds: float
-    follow_ups: list[CheckedFollowUp]
-    prefill_bytes: int
-    writes: list[CheckedWrite]
-    faults: list[FaultOutput]
+    plan: str = ""
+    cells: list[CheckedCell] = Field(default_factory=list)
+    trials: int = 0
+    seconds: float = 0.0
+    follow_ups: list[CheckedFollowUp] = Field(default_factory=list)
+    prefill_bytes: int = 0
+    writes: list[CheckedWrite] = Field(default_factory=list)
+    faults: list[FaultOutput] = Field(default_factory=list)
 
 
 SCHEMAS: dict[str, type[BaseModel]] = {
@@ -222,7 +204,6 @@ SCHEMAS: dict[str, type[BaseModel]] = {
 
 
 def run_output(run: Run, findings: Iterable[Finding]) -> RunOutput:
-    """Build the answer of `leadline run`."""
     return RunOutput.from_records(
         run.manifest, path=str(run.path), trials=_completed(run), findings=tuple(findings)
     )
@@ -273,7 +254,6 @@ def audit_output(
 def import_output(
     audited: Iterable[tuple[Run, Sequence[Finding]]], refused: Iterable[Refused]
 ) -> ImportOutput:
-    """Build the answer of `leadline import`."""
     return ImportOutput(
         runs=[
             ImportedRun(
@@ -290,7 +270,6 @@ def import_output(
 
 
 def verify_output(verification: Verification) -> VerifyOutput:
-    """Build the answer of `leadline verify`."""
     return VerifyOutput.from_records(
         verification, checked=verification.files + verification.numbers
     )
@@ -311,34 +290,15 @@ def _listed(run: Run) -> ListedRun:
             profiles=run.plan.profiles,
         )
     except LeadlineError:
-        return ListedRun(
-            run=run.path.name,
-            path=str(run.path),
-            status="damaged",
-            created_at=None,
-            trials=0,
-            trials_planned=0,
-            targets=[],
-            profiles=[],
-        )
+        return ListedRun(run=run.path.name, path=str(run.path), status="damaged")
 
 
 def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
     """Build the answer of `leadline check` for a plan with faults: the faults and nothing else."""
-    return CheckOutput(
-        plan="",
-        cells=[],
-        trials=0,
-        seconds=0.0,
-        follow_ups=[],
-        prefill_bytes=0,
-        writes=[],
-        faults=tuple(faults),
-    )
+    return CheckOutput(faults=tuple(faults))
 
 
 def check_output(plan: Plan) -> CheckOutput:
-    """Build the answer of `leadline check` for a plan without faults."""
     writes = []
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
@@ -359,7 +319,6 @@ def check_output(plan: Plan) -> CheckOutput:
         follow_ups=[_follow_up(plan, asked) for asked in plan.follow_ups],
         prefill_bytes=sum(write.bytes for write in writes),
         writes=writes,
-        faults=[],
     )
 
 

@@ -16,11 +16,11 @@ from leadline.analysis.scaling.clients import Disturbance
 from leadline.analysis.scaling.curves import LATENCIES, LoadCurve, LoadPoint, refused
 from leadline.analysis.scaling.growth import Growth, GrowthRow
 from leadline.analysis.scaling.knee import KneeMethod, Shape
-from leadline.analysis.scaling.speedup import EqualLatency, LevelSpeedup
+from leadline.analysis.scaling.speedup import Efficiency, EqualLatency, LevelSpeedup
 from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck, ScalingStudy
 from leadline.analysis.scaling.superlinear import Superlinear
 from leadline.metrics import Metric
-from leadline.report.answers.base import Output
+from leadline.report.answers.base import FindingOutput, Output
 from leadline.report.pages.scaling.words import cause_text, superlinear_finding, suspect_text, text
 from leadline.stats.usl import Interval as UslInterval
 from leadline.stats.usl import Unfitted
@@ -109,19 +109,19 @@ class UslOutput(Output):
     `peak_load` is null where the law's peak lies outside the measured levels. `misfit_p` below
     0.05: the levels do not follow the law."""
 
-    rate: float | None
-    rate_interval: tuple[float | None, float | None] | None
-    contention: float | None
-    contention_interval: tuple[float | None, float | None] | None
-    coherence: float | None
-    coherence_interval: tuple[float | None, float | None] | None
-    peak_load: float | None
-    peak_iops: float | None
-    peak_load_interval: Interval | None
-    r_squared: float | None
-    misfit_p: float | None
-    intervals_from: str | None
-    absence: str
+    rate: float | None = None
+    rate_interval: tuple[float | None, float | None] | None = None
+    contention: float | None = None
+    contention_interval: tuple[float | None, float | None] | None = None
+    coherence: float | None = None
+    coherence_interval: tuple[float | None, float | None] | None = None
+    peak_load: float | None = None
+    peak_iops: float | None = None
+    peak_load_interval: Interval | None = None
+    r_squared: float | None = None
+    misfit_p: float | None = None
+    intervals_from: str | None = None
+    absence: str = ""
 
 
 class StandingOutput(Output):
@@ -343,19 +343,9 @@ class CauseOutput(Output):
     paths: list[str]
 
 
-class ScaleFindingOutput(Output):
+class ScaleFindingOutput(FindingOutput):
     """A finding as the audit's, with its candidate causes."""
 
-    code: str
-    severity: str
-    target: str
-    workload: str
-    level: str
-    op: str | None
-    trial: str | None
-    evidence: dict[str, float]
-    message: str
-    remedy: str
     causes: list[CauseOutput]
 
 
@@ -377,7 +367,6 @@ class ScaleOutput(Output):
 
 
 def scale_output(study: ScalingStudy) -> ScaleOutput:
-    """Return the answer for a study."""
     return ScaleOutput(
         runs=[run.run.id for run in study.runs],
         limit=str(study.limit) if study.limit else None,
@@ -444,25 +433,19 @@ def _point(curve: LoadCurve, point: LoadPoint, bottleneck: Sequence[str]) -> Poi
 
 
 def _usl(shape: Shape) -> UslOutput:
-    law, top = shape.law, shape.law_peak
-    peak = {
-        "peak_load": top.load if top else None,
-        "peak_iops": top.iops if top else None,
-        "peak_load_interval": top.range.interval if top else None,
-    }
+    law, peak = shape.law, shape.law_peak
     if isinstance(law, Unfitted):
-        return UslOutput.from_records(
-            **dict.fromkeys(UslOutput.model_fields) | {"absence": text(law)}
-        )
+        return UslOutput(absence=text(law))
     return UslOutput.from_records(
         law,
         law.curve,
         rate_interval=_ends(law.rate_interval),
         contention_interval=_ends(law.contention_interval),
         coherence_interval=_ends(law.coherence_interval),
+        peak_load=peak.load if peak else None,
+        peak_iops=peak.iops if peak else None,
+        peak_load_interval=peak.range.interval if peak else None,
         intervals_from=law.resampling,
-        absence="",
-        **peak,
     )
 
 
@@ -471,14 +454,12 @@ def _ends(interval: UslInterval) -> tuple[float | None, float | None]:
 
 
 def _bottleneck(found: LevelBottleneck) -> BottleneckOutput:
-    return BottleneckOutput.from_records(
-        found,
-        suspects=[
-            SuspectOutput.from_records(suspect, sentence=suspect_text(suspect))
-            for suspect in found.suspects
-        ],
-        notes=found.evidence.notes if found.trial else ["no trial of the level was completed"],
-    )
+    suspects = [
+        SuspectOutput.from_records(suspect, sentence=suspect_text(suspect))
+        for suspect in found.suspects
+    ]
+    notes = found.evidence.notes if found.trial else ["no trial of the level was completed"]
+    return BottleneckOutput.from_records(found, suspects=suspects, notes=notes)
 
 
 def _neighbours(study: CurveStudy, part: Disturbance) -> Iterable[NeighbourOutput]:
@@ -497,46 +478,51 @@ def _neighbours(study: CurveStudy, part: Disturbance) -> Iterable[NeighbourOutpu
 
 
 def _speedup(growth: Growth, row: GrowthRow) -> SpeedupOutput:
-    one = row.speedup
+    speedup = row.speedup
     return SpeedupOutput.from_records(
-        one,
-        one.candidate,
+        speedup,
+        speedup.candidate,
         by=growth.by,
         baseline=growth.baseline.name,
         candidate=growth.candidate.name,
         baseline_run=growth.baseline.run.id,
         candidate_run=growth.candidate.run.id,
-        levels=[_level(part) for part in one.levels],
-        peak=_level(one.peak) if one.peak else None,
-        equal_latency=_equal_latency(one.equal_latency),
+        levels=[_level(level) for level in speedup.levels],
+        peak=_level(speedup.peak) if speedup.peak else None,
+        equal_latency=_equal_latency(speedup.equal_latency),
     )
 
 
-def _level(one: LevelSpeedup) -> SpeedupLevelOutput:
+def _efficiency(efficiency: Efficiency | None) -> dict[str, object]:
+    return {
+        "efficiency": efficiency.value if efficiency else None,
+        "efficiency_interval": efficiency.interval if efficiency else None,
+    }
+
+
+def _level(level: LevelSpeedup) -> SpeedupLevelOutput:
     return SpeedupLevelOutput.from_records(
-        one.judgement,
-        baseline_level=one.baseline.level,
-        candidate_level=one.candidate.level,
-        baseline_load=one.baseline.load.in_flight,
-        candidate_load=one.candidate.load.in_flight,
-        baseline=one.baseline.usable(Metric.IOPS),
-        candidate=one.candidate.usable(Metric.IOPS),
-        efficiency=one.efficiency.value if one.efficiency else None,
-        efficiency_interval=one.efficiency.interval if one.efficiency else None,
+        level.judgement,
+        baseline_level=level.baseline.level,
+        candidate_level=level.candidate.level,
+        baseline_load=level.baseline.load.in_flight,
+        candidate_load=level.candidate.load.in_flight,
+        baseline=level.baseline.usable(Metric.IOPS),
+        candidate=level.candidate.usable(Metric.IOPS),
+        **_efficiency(level.efficiency),
     )
 
 
-def _equal_latency(one: EqualLatency) -> EqualLatencyOutput:
+def _equal_latency(equal: EqualLatency) -> EqualLatencyOutput:
     return EqualLatencyOutput.from_records(
-        one,
-        one.judgement,
-        limit=str(one.limit) if one.limit else None,
-        baseline=one.baseline.iops,
-        candidate=one.candidate.iops,
-        efficiency=one.efficiency.value if one.efficiency else None,
-        efficiency_interval=one.efficiency.interval if one.efficiency else None,
-        reasons=[] if one.absence else one.judgement.reasons,
-        left_out=list(dict.fromkeys((*one.baseline.left_out, *one.candidate.left_out))),
+        equal,
+        equal.judgement,
+        limit=str(equal.limit) if equal.limit else None,
+        baseline=equal.baseline.iops,
+        candidate=equal.candidate.iops,
+        reasons=[] if equal.absence else equal.judgement.reasons,
+        left_out=list(dict.fromkeys((*equal.baseline.left_out, *equal.candidate.left_out))),
+        **_efficiency(equal.efficiency),
     )
 
 

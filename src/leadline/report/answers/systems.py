@@ -9,7 +9,6 @@ from pydantic import Field
 from leadline.inventory.ceph.model import CephInventory, notes, unfit
 from leadline.inventory.ceph.placement import (
     Disagreement,
-    RootPlacement,
     compute_placement,
     format_advice,
 )
@@ -18,6 +17,7 @@ from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.plan.target_url import RunnerKind, VolumeMode
 from leadline.planning.draft import PREFILL_BPS, Draft, LeftOut, Load, estimate_cost, sum_costs
 from leadline.report.answers.base import Output
+from leadline.report.answers.comparison import DifferenceOutput
 from leadline.report.pages.comparison.explanations import effect_texts
 
 
@@ -64,24 +64,12 @@ class PlacementOutput(Output):
     doubts: list[str]
 
 
-class InventoryDifferenceOutput(Output):
-    """`path` is dotted; `target` is the pool or StorageClass that it concerns, or empty;
-    `explains` are sentences on what the difference can account for."""
-
-    path: str
-    topic: str
-    target: str
-    baseline: str
-    candidate: str
-    explains: list[str]
-
-
 class AgainstOutput(Output):
     """How the cluster differs from another, the `baseline`. `unknown` is what at least one of the
     two lacks."""
 
     baseline: str
-    differences: list[InventoryDifferenceOutput]
+    differences: list[DifferenceOutput]
     identical: list[str]
     unknown: list[str]
 
@@ -93,16 +81,15 @@ class InventoryOutput(Output):
 
     schema_: Literal["leadline/inventory/1"] = Field(default="leadline/inventory/1", alias="schema")
     source: str
-    unfit: str | None
-    notes: list[str]
-    cluster: CephInventory | None
-    placement: PlacementOutput | None
+    unfit: str | None = None
+    notes: list[str] = Field(default_factory=list)
+    cluster: CephInventory | None = None
+    placement: PlacementOutput | None = None
     kubernetes: KubernetesInventory | None = None
     against: AgainstOutput | None = None
 
 
 def inventory_output(inventory: CephInventory, source: str) -> InventoryOutput:
-    """Build the answer of `leadline inventory` for a Ceph cluster."""
     reason = unfit(inventory)
     return InventoryOutput(
         source=source,
@@ -117,36 +104,30 @@ def kubernetes_output(inventory: KubernetesInventory, source: str) -> InventoryO
     """Build the answer for a Kubernetes cluster; a Ceph inside it is in `cluster` alone."""
     alone = inventory.model_copy(update={"ceph": None})
     if inventory.ceph is None:
-        return InventoryOutput(
-            source=source, unfit=None, notes=[], cluster=None, placement=None, kubernetes=alone
-        )
+        return InventoryOutput(source=source, kubernetes=alone)
     return inventory_output(inventory.ceph, source).model_copy(update={"kubernetes": alone})
 
 
 def _placement(inventory: CephInventory) -> PlacementOutput:
     placement = compute_placement(inventory)
-    return PlacementOutput.from_records(
-        placement, roots=[_root(root) for root in placement.roots], doubts=placement.caveats
-    )
-
-
-def _root(root: RootPlacement) -> RootPlacementOutput:
-    pools = [
-        PoolPlacementOutput.from_records(
-            advice,
-            advice.pool,
-            pool=advice.pool.name,
-            explanation=format_advice(advice, root.settings),
-        )
-        for advice in root.advice
-    ]
-    return RootPlacementOutput.from_records(root, root.settings, pools=pools)
+    roots = []
+    for root in placement.roots:
+        pools = [
+            PoolPlacementOutput.from_records(
+                advice,
+                advice.pool,
+                pool=advice.pool.name,
+                explanation=format_advice(advice, root.settings),
+            )
+            for advice in root.advice
+        ]
+        roots.append(RootPlacementOutput.from_records(root, root.settings, pools=pools))
+    return PlacementOutput.from_records(placement, roots=roots, doubts=placement.caveats)
 
 
 def against_output(baseline: str, differing: Differing) -> AgainstOutput:
-    """Build the part of the answer about the differences from another cluster."""
     differences = [
-        InventoryDifferenceOutput.from_records(
+        DifferenceOutput.from_records(
             difference,
             explains=(
                 *([difference.meaning] if difference.meaning else []),
@@ -205,7 +186,6 @@ class PlanOutput(Output):
 def plan_output(
     draft: Draft, load: Load, *, context: str, path: str | None, text: str
 ) -> PlanOutput:
-    """Build the answer of `leadline plan`."""
     costs = [estimate_cost(target, load) for target in draft.targets]
     whole = sum_costs(costs)
     targets = [

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from leadline.inventory.ceph.autoscaler import Mode, PoolAdvice, Rule
-from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, Wire, WireMode, notes, unfit
+from collections import Counter
+from collections.abc import Iterator
+
+from leadline.inventory.ceph.autoscaler import Mode, Rule
+from leadline.inventory.ceph.model import (
+    CephInventory,
+    Crypt,
+    FileSetting,
+    Osd,
+    Pool,
+    Wire,
+    WireMode,
+    notes,
+    unfit,
+)
 from leadline.inventory.ceph.placement import (
     Placement,
     RootPlacement,
@@ -12,65 +25,54 @@ from leadline.inventory.ceph.placement import (
     format_advice,
 )
 from leadline.inventory.diff import Differing
-from leadline.report.cells import number_column, table
-from leadline.report.document import (
-    Block,
-    Bullets,
-    Column,
-    Document,
-    KeyValues,
-    Paragraph,
-    Section,
-    Table,
+from leadline.report.cells import (
+    bullets,
+    known_pairs,
+    number_column,
+    records_table,
+    section,
+    table,
 )
+from leadline.report.document import Block, Column, Document, KeyValues, Section, Table
 from leadline.report.pages.comparison.explanations import effect_texts
-from leadline.report.words import count_text, listed, share_text
+from leadline.report.words import NOT_SHOWN, count_text, listed, share_text
 from leadline.text import counted
 from leadline.units import format_bandwidth, format_iops, format_size
 
-_POOL_COLUMNS = (
-    number_column("id", 5),
-    "pool",
-    "copies",
-    number_column("min", 3),
-    "apart by",
-    Column(title="root", rank=4),
-    number_column("PGs"),
-    "autoscale",
-    number_column("stored"),
-    number_column("used", 2),
-    "for",
-)
-
 
 def pools_section(inventory: CephInventory) -> Section:
-    if not inventory.pools:
-        return Section(heading="Pools", id="pools", blocks=(Paragraph(text="There are none."),))
-    pools = table("pools", _POOL_COLUMNS, map(_pool, inventory.pools))
-    return Section(heading="Pools", id="pools", blocks=(pools,))
-
-
-def _pool(pool: Pool) -> tuple[str, ...]:
-    rule = pool.rule
-    root = "–"
-    if rule and rule.root:
-        root = rule.root + (f"~{rule.device_class}" if rule.device_class else "")
-    pgs = f"{pool.pg_num:,}"
-    if pool.pg_num_target != pool.pg_num:
-        pgs += f" to {pool.pg_num_target:,}"
-    return (
-        str(pool.id),
-        pool.name,
-        _copies(pool),
-        str(pool.min_size),
-        (rule.failure_domain if rule else None) or "–",
-        root,
-        pgs,
-        _autoscale(pool),
-        "–" if pool.stored_bytes is None else format_size(pool.stored_bytes),
-        "–" if pool.used_bytes is None else format_size(pool.used_bytes),
-        _used_for(pool),
+    pools = records_table(
+        "pools",
+        inventory.pools,
+        (number_column("id", 5), lambda pool: pool.id),
+        ("pool", lambda pool: pool.name),
+        ("copies", _copies),
+        (number_column("min", 3), lambda pool: pool.min_size),
+        ("apart by", lambda pool: (pool.rule and pool.rule.failure_domain) or ""),
+        (Column(title="root", rank=4), _root_name),
+        (number_column("PGs"), _pgs),
+        ("autoscale", _autoscale),
+        (number_column("stored"), lambda pool: _size(pool.stored_bytes)),
+        (number_column("used", 2), lambda pool: _size(pool.used_bytes)),
+        ("for", _used_for),
     )
+    return section("Pools", "pools", pools if inventory.pools else "There are none.")
+
+
+def _size(size_bytes: int | None) -> str:
+    return "" if size_bytes is None else format_size(size_bytes)
+
+
+def _root_name(pool: Pool) -> str:
+    rule = pool.rule
+    if not rule or not rule.root:
+        return ""
+    return rule.root + (f"~{rule.device_class}" if rule.device_class else "")
+
+
+def _pgs(pool: Pool) -> str:
+    changes = f" to {pool.pg_num_target:,}" if pool.pg_num_target != pool.pg_num else ""
+    return f"{pool.pg_num:,}{changes}"
 
 
 def _copies(pool: Pool) -> str:
@@ -81,7 +83,7 @@ def _copies(pool: Pool) -> str:
 
 
 def _autoscale(pool: Pool) -> str:
-    text = pool.autoscale_mode.value if pool.autoscale_mode else "–"
+    text = pool.autoscale_mode.value if pool.autoscale_mode else NOT_SHOWN
     if pool.target_ratio:
         text += f", ratio {pool.target_ratio:g}"
     elif pool.target_bytes:
@@ -111,87 +113,71 @@ _RULES = {
     "to 512 and more needs less (Tentacle 20.2.1)",
 }
 
-_ADVICE_COLUMNS = (
-    "pool",
-    number_column("ratio"),
-    number_column("x budget"),
-    number_column("/ size"),
-    number_column("x bias", 3),
-    number_column("= raw"),
-    number_column("pg_num"),
-    number_column("has"),
-    "outcome",
-)
-
 
 def placement_section(inventory: CephInventory, placement: Placement) -> Section:
-    """Show the autoscaler's computation per root."""
-    blocks: list[Block] = []
+    """The autoscaler's computation per root."""
+    blocks: list[Block | str | None] = []
     if placement.rule in _RULES:
         bulk = any(pool.bulk for pool in inventory.pools)
         last = "; pools with the bulk flag come last" if bulk else ""
-        blocks.append(Paragraph(text=f"The rule: {_RULES[placement.rule]}{last}."))
+        blocks.append(f"The rule: {_RULES[placement.rule]}{last}.")
     for root in placement.roots:
         blocks += _root(root)
     if inventory.autoscaler.no_autoscale:
-        blocks.append(Paragraph(text="noautoscale is set: the autoscaler changes no pool."))
+        blocks.append("noautoscale is set: the autoscaler changes no pool.")
     elif inventory.pools and all(pool.autoscale_mode is Mode.OFF for pool in inventory.pools):
-        text = "The autoscaler is off for every pool; the table shows its result if it were on."
-        blocks.append(Paragraph(text=text))
-    verdict = _agreement(placement)
-    if verdict:
-        blocks.append(Paragraph(text=verdict))
-    if not blocks:
-        blocks.append(Paragraph(text="There are no pools."))
-    return Section(heading="Placement groups", id="placement-groups", blocks=tuple(blocks))
+        blocks.append(
+            "The autoscaler is off for every pool; the table shows its result if it were on."
+        )
+    if placement.compared:
+        blocks.append(_agreement(placement))
+    return section("Placement groups", "placement-groups", *blocks or ["There are no pools."])
 
 
-def _root(root: RootPlacement) -> list[Block]:
+def _root(root: RootPlacement) -> Iterator[Block | str | None]:
     settings = root.settings
-    pools = listed(pool.name for pool in root.pools)
     if root.unknown:
-        return [Paragraph(text=f"Root {root.name} ({pools}): {root.unknown}.")]
-    text = (
+        yield f"Root {root.name} ({listed(pool.name for pool in root.pools)}): {root.unknown}."
+        return
+    yield (
         f"Root {root.name}: {count_text(settings.osds, 'OSD')} x "
         f"{settings.target_pg_per_osd} PGs wanted on each = a budget of {settings.budget:,} PG "
         f"replicas; its pools have {root.pg_replicas:,}, {root.pg_replicas / settings.osds:,.0f} "
         "an OSD."
     )
-    advice_table = table(f"advice-{root.name}", _ADVICE_COLUMNS, map(_advice, root.advice))
+    yield records_table(
+        f"advice-{root.name}",
+        root.advice,
+        ("pool", lambda advice: advice.pool.name),
+        (number_column("ratio"), lambda advice: f"{advice.ratio:.4f}"),
+        (number_column("x budget"), lambda advice: f"{advice.budget:,.0f}"),
+        (number_column("/ size"), lambda advice: advice.pool.size),
+        (number_column("x bias", 3), lambda advice: f"{advice.pool.bias:g}"),
+        (
+            number_column("= raw"),
+            lambda advice: f"{advice.raw:,.{1 if advice.raw < 1000 else 0}f}",
+        ),
+        (number_column("pg_num"), lambda advice: f"{advice.final:,}"),
+        (number_column("has"), lambda advice: f"{advice.pool.pg_num:,}"),
+        ("outcome", lambda advice: advice.reason.value),
+    )
     reason = explain_uneven(root)
     notes = [f"{reason}."] if reason else []
-    notes += [
-        f"{advice.pool.name}: {format_advice(advice, settings)}."
-        for advice in root.advice
-        if advice.acts
-    ]
-    return [Paragraph(text=text), advice_table, *([Bullets(items=tuple(notes))] if notes else [])]
-
-
-def _advice(one: PoolAdvice) -> tuple[str, ...]:
-    raw = f"{one.raw:,.1f}" if one.raw < 1000 else f"{one.raw:,.0f}"
-    return (
-        one.pool.name,
-        f"{one.ratio:.4f}",
-        f"{one.budget:,.0f}",
-        str(one.pool.size),
-        f"{one.pool.bias:g}",
-        raw,
-        f"{one.final:,}",
-        f"{one.pool.pg_num:,}",
-        one.reason.value,
+    yield bullets(
+        notes
+        + [
+            f"{advice.pool.name}: {format_advice(advice, settings)}."
+            for advice in root.advice
+            if advice.acts
+        ]
     )
 
 
-def _agreement(placement: Placement) -> str | None:
+def _agreement(placement: Placement) -> str:
     """Compare the computation with the answer of Ceph's manager."""
-    if not placement.compared:
-        return None
     if not placement.disagreements:
-        return (
-            f"`ceph osd pool autoscale-status` has the same pg_num for all "
-            f"{count_text(placement.compared, 'pool')}."
-        )
+        pools = count_text(placement.compared, "pool")
+        return f"`ceph osd pool autoscale-status` has the same pg_num for all {pools}."
     pools = listed(
         f"{pool.pool} {pool.theirs} (here {pool.ours})" for pool in placement.disagreements
     )
@@ -215,8 +201,8 @@ def inventory_document(inventory: CephInventory, source: str) -> Document:
     ]
     gaps = [*placement.caveats, *_gaps(inventory)]
     if gaps:
-        items = tuple(f"{_capital(gap)}." for gap in gaps)
-        sections.append(Section(heading="Unknown", id="unknown", blocks=(Bullets(items=items),)))
+        items = bullets(f"{_capital(gap)}." for gap in gaps)
+        sections.append(section("Unknown", "unknown", items))
     return Document(
         title=f"Ceph {_release(inventory)} · {inventory.health.value} · {_extent(inventory)}",
         subtitle=f"cluster {inventory.fsid} · {source}",
@@ -241,14 +227,13 @@ def _release(inventory: CephInventory) -> str:
 def _extent(inventory: CephInventory) -> str:
     """Format `24 OSDs in 6 hosts in 3 zones, 40 GiB`, without levels of one node."""
     text = count_text(len(inventory.osds), "OSD")
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for root in inventory.crush:
         for level in root.levels:
-            counts[level.level] = counts.get(level.level, 0) + level.count
-    order = [level.level for root in inventory.crush for level in root.levels]
-    for name in reversed(list(dict.fromkeys(order))):
-        if name not in ("osd", "root") and (counts[name] > 1 or name == "host"):
-            text += f" in {counted(counts[name], name)}"
+            counts[level.level] += level.count
+    for name, number in reversed(counts.items()):
+        if name not in ("osd", "root") and (number > 1 or name == "host"):
+            text += f" in {counted(number, name)}"
     return f"{text}, {format_size(inventory.capacity.total_bytes)}"
 
 
@@ -265,13 +250,13 @@ def _summary(inventory: CephInventory) -> tuple[str, ...]:
         f"{format_size(capacity.available_bytes)} available before replication; nearly full at "
         f"{capacity.near_full_ratio:.0%}, full at {capacity.full_ratio:.0%}."
     )
-    down = [osd.id for osd in inventory.osds if not osd.up]
-    out = [osd.id for osd in inventory.osds if not osd.is_in]
-    for what, ids in (("down", down), ("out", out)):
-        if ids:
-            found.append(f"OSDs {what}: {listed((str(one) for one in ids), 12)}.")
-    states = [f"{one.count:,} {one.state}" for one in inventory.pg_states]
-    total = sum(one.count for one in inventory.pg_states)
+    down = [str(osd.id) for osd in inventory.osds if not osd.up]
+    out = [str(osd.id) for osd in inventory.osds if not osd.is_in]
+    found += [
+        f"OSDs {what}: {listed(ids, 12)}." for what, ids in (("down", down), ("out", out)) if ids
+    ]
+    states = [f"{state.count:,} {state.state}" for state in inventory.pg_states]
+    total = sum(state.count for state in inventory.pg_states)
     found.append(f"{count_text(total, 'placement group')}: {listed(states) or 'none'}.")
     reads, writes = activity.client_read_iops, activity.client_write_iops
     if reads or writes:
@@ -297,57 +282,47 @@ def _crush(inventory: CephInventory) -> Section:
         pairs.append(("PGs per OSD", f"{text}, deviation {pgs.deviation:.1f}"))
     pairs.append(("balancer", inventory.balancer or _UNKNOWN))
     pairs.append(("flags", ", ".join(inventory.flags) or "none"))
-    blocks: list[KeyValues | Table | Paragraph] = [KeyValues(pairs=tuple(pairs))]
-    if len(inventory.osds) <= _OSDS_SHOWN:
-        blocks.append(_osd_table(inventory))
-    else:
-        blocks.append(
-            Paragraph(text=f"{len(inventory.osds):,} OSDs are not listed; --format json does.")
-        )
-    return Section(heading="CRUSH and OSDs", id="crush", blocks=tuple(blocks))
-
-
-_OSD_COLUMNS = (
-    "osd",
-    "where",
-    "class",
-    Column(title="store", rank=2),
-    Column(title="medium", rank=3),
-    "state",
-    number_column("weight", 4),
-    Column(title="dm-crypt", rank=5),
-    number_column("size"),
-    number_column("used"),
-    number_column("PGs"),
-)
+    osds = len(inventory.osds)
+    shown = (
+        _osd_table(inventory)
+        if osds <= _OSDS_SHOWN
+        else f"{osds:,} OSDs are not listed; --format json does."
+    )
+    return section("CRUSH and OSDs", "crush", KeyValues(pairs=tuple(pairs)), shown)
 
 
 def _osd_table(inventory: CephInventory) -> Table:
-    rows = []
-    for osd in inventory.osds:
-        where = " / ".join(place.name for place in osd.location[1:])
-        state = ("up" if osd.up else "down") + ("" if osd.is_in else ", out")
-        if osd.reweight not in (0.0, 1.0):
-            state += f", reweight {osd.reweight:.2f}"
-        if osd.primary_affinity != 1.0:
-            state += f", primary {osd.primary_affinity:.2f}"
-        medium = {True: "rotating", False: "flash", None: "–"}[osd.rotational]
-        rows.append(
-            (
-                str(osd.id),
-                where or "nowhere",
-                osd.device_class or "",
-                osd.store or "",
-                medium,
-                state,
-                "" if osd.weight is None else f"{osd.weight:.3g}",
-                "yes" if osd.dm_crypt is Crypt.YES else "?",
-                "" if osd.size_bytes is None else format_size(osd.size_bytes),
-                "" if osd.utilisation is None else share_text(osd.utilisation),
-                "" if osd.pgs is None else f"{osd.pgs:,}",
-            )
-        )
-    return table("osds", _OSD_COLUMNS, rows)
+    media = {True: "rotating", False: "flash", None: ""}
+    return records_table(
+        "osds",
+        inventory.osds,
+        ("osd", lambda osd: osd.id),
+        ("where", lambda osd: " / ".join(place.name for place in osd.location[1:]) or "nowhere"),
+        ("class", lambda osd: osd.device_class or ""),
+        (Column(title="store", rank=2), lambda osd: osd.store or ""),
+        (Column(title="medium", rank=3), lambda osd: media[osd.rotational]),
+        ("state", _osd_state),
+        (
+            number_column("weight", 4),
+            lambda osd: "" if osd.weight is None else f"{osd.weight:.3g}",
+        ),
+        (Column(title="dm-crypt", rank=5), lambda osd: "yes" if osd.dm_crypt is Crypt.YES else "?"),
+        (number_column("size"), lambda osd: _size(osd.size_bytes)),
+        (
+            number_column("used"),
+            lambda osd: "" if osd.utilisation is None else share_text(osd.utilisation),
+        ),
+        (number_column("PGs"), lambda osd: "" if osd.pgs is None else f"{osd.pgs:,}"),
+    )
+
+
+def _osd_state(osd: Osd) -> str:
+    state = ("up" if osd.up else "down") + ("" if osd.is_in else ", out")
+    if osd.reweight not in (0.0, 1.0):
+        state += f", reweight {osd.reweight:.2f}"
+    if osd.primary_affinity != 1.0:
+        state += f", primary {osd.primary_affinity:.2f}"
+    return state
 
 
 _WIRE = {
@@ -374,7 +349,7 @@ def _encryption(inventory: CephInventory) -> Section:
     if monitors.v1 is not None:
         text = "offered too; it never encrypts" if monitors.v1 else "not offered"
         pairs.append(("old messenger (v1)", text))
-    return Section(heading="Encryption", id="encryption", blocks=(KeyValues(pairs=tuple(pairs)),))
+    return section("Encryption", "encryption", known_pairs(pairs))
 
 
 def _mode(mode: WireMode) -> str:
@@ -393,16 +368,17 @@ def _daemons(inventory: CephInventory) -> Section:
     manager = managers.active or ("available" if managers.available else "none active")
     standbys = "" if managers.standbys is None else f", {len(managers.standbys)} standing by"
     pairs = [("monitors", quorum), ("manager", manager + standbys)]
-    for one in inventory.filesystems or ():
-        ranks = [f"rank {rank.rank} {rank.name} {rank.state}" for rank in one.ranks]
-        failed = f", failed ranks {listed(map(str, one.failed_ranks))}" if one.failed_ranks else ""
-        text = f"max_mds {one.max_mds}: {listed(ranks) or 'no MDS'}{failed}"
+    for filesystem in inventory.filesystems or ():
+        ranks = [f"rank {rank.rank} {rank.name} {rank.state}" for rank in filesystem.ranks]
+        text = f"max_mds {filesystem.max_mds}: {listed(ranks) or 'no MDS'}"
+        if filesystem.failed_ranks:
+            text += f", failed ranks {listed(map(str, filesystem.failed_ranks))}"
         text += f"; {len(inventory.mds_standbys or ())} standing by"
-        if one.standby_replay:
-            text += f", {one.standby_replay} replaying"
-        pairs.append((f"CephFS {one.name}", text))
+        if filesystem.standby_replay:
+            text += f", {filesystem.standby_replay} replaying"
+        pairs.append((f"CephFS {filesystem.name}", text))
     pairs += _versions(inventory)
-    return Section(heading="Daemons", id="daemons", blocks=(KeyValues(pairs=tuple(pairs)),))
+    return section("Daemons", "daemons", known_pairs(pairs))
 
 
 def _versions(inventory: CephInventory) -> list[tuple[str, str]]:
@@ -433,73 +409,76 @@ _PLUMBING = {
 }  # fmt: skip
 
 
-def _configuration(inventory: CephInventory) -> list[Section]:
+def _configuration(inventory: CephInventory) -> Iterator[Section]:
     """The settings of the database, and folded those of files."""
     database = [
-        (one.section + (f" ({one.mask})" if one.mask else ""), one.name, one.value)
-        for one in inventory.configuration or ()
-    ]
-    files = [
-        (f"{one.daemon} ({one.source})", one.name, one.value)
-        for one in inventory.file_settings or ()
-        if one.name not in _PLUMBING
-    ]
-    sections = []
-    if database:
-        heading = "Settings in the configuration database"
-        sections.append(
-            Section(
-                heading=heading,
-                id="settings",
-                blocks=(table("settings", _CONFIG_COLUMNS, database),),
-            )
+        (
+            setting.section + (f" ({setting.mask})" if setting.mask else ""),
+            setting.name,
+            setting.value,
         )
+        for setting in inventory.configuration or ()
+    ]
+    if database:
+        settings = table("settings", _CONFIG_COLUMNS, database)
+        yield section("Settings in the configuration database", "settings", settings)
+    files = [
+        (f"{setting.daemon} ({setting.source})", setting.name, setting.value)
+        for setting in _file_settings(inventory)
+    ]
     if files:
         heading = "Settings from configuration files and commands"
-        blocks = (table("settings", _CONFIG_COLUMNS, files),)
-        sections.append(Section(heading=heading, id="file-settings", blocks=blocks, folded=True))
-    return sections
+        settings = table("settings", _CONFIG_COLUMNS, files)
+        yield section(heading, "file-settings", settings, folded=True)
 
 
-def _gaps(inventory: CephInventory) -> list[str]:
-    found = [f"not captured: {one.dump} ({one.purpose})" for one in inventory.not_captured]
-    if inventory.file_settings is not None:
-        shown = [one for one in inventory.file_settings if one.name not in _PLUMBING]
-        daemons = sorted({one.daemon for one in shown})
-        if daemons:
-            found.append(
-                f"{count_text(len(shown), 'setting')} of {listed(daemons)} come from configuration "
-                "files or commands (--full lists them); other daemons may have others"
-            )
-    return found
+def _file_settings(inventory: CephInventory) -> list[FileSetting]:
+    return [one for one in inventory.file_settings or () if one.name not in _PLUMBING]
+
+
+def _gaps(inventory: CephInventory) -> Iterator[str]:
+    yield from (f"not captured: {gap.dump} ({gap.purpose})" for gap in inventory.not_captured)
+    settings = _file_settings(inventory)
+    if settings:
+        daemons = listed(sorted({setting.daemon for setting in settings}))
+        yield (
+            f"{count_text(len(settings), 'setting')} of {daemons} come from configuration files or "
+            "commands (--full lists them); other daemons may have others"
+        )
 
 
 def against_document(baseline: str, candidate: str, differing: Differing) -> Document:
-    """Show differences of two inventories, their explanations, and what is unknown."""
-    number = len(differing.differences)
-    blocks: tuple[Block, ...] = (
-        (_table(differing),) if number else (Paragraph(text="No known difference."),)
+    differences = differing.differences
+    explained = (
+        f"{difference.path}: "
+        f"{' '.join((*filter(None, [difference.meaning]), *effect_texts(difference)))}"
+        for difference in differences
+        if difference.meaning or difference.explains
     )
-    sections = [Section(heading="Configuration differences", id="differences", blocks=blocks)]
-    explained = tuple(
-        f"{one.path}: {' '.join((*filter(None, [one.meaning]), *effect_texts(one)))}"
-        for one in differing.differences
-        if one.meaning or one.explains
+    table = records_table(
+        "differences",
+        differences,
+        (Column(title="topic", rank=1), lambda difference: difference.topic.value),
+        ("what", lambda difference: difference.path),
+        ("baseline", lambda difference: difference.baseline),
+        ("this", lambda difference: difference.candidate),
+        filterable=len(differences) > 25,
     )
-    for heading, anchor, items in (
-        ("Explanation", "explains", explained),
-        ("Identical", "identical", tuple(differing.identical)),
-        ("Unknown", "unknown", tuple(differing.unknown)),
-    ):
-        if items:
-            block = Bullets(items=tuple(items))
-            sections.append(Section(heading=heading, id=anchor, blocks=(block,)))
-    what = f"{candidate} from {baseline}"
+    sections = (
+        section(
+            "Configuration differences",
+            "differences",
+            table if differences else "No known difference.",
+        ),
+        section("Explanation", "explains", bullets(explained)),
+        section("Identical", "identical", bullets(differing.identical)),
+        section("Unknown", "unknown", bullets(differing.unknown)),
+    )
     return Document(
-        title=f"{count_text(number, 'difference')} of {what}",
+        title=f"{count_text(len(differences), 'difference')} of {candidate} from {baseline}",
         subtitle=f"baseline {baseline}",
         summary=_against_summary(differing),
-        sections=tuple(sections),
+        sections=tuple(part for part in sections if part.blocks),
     )
 
 
@@ -510,12 +489,3 @@ def _against_summary(differing: Differing) -> tuple[str, ...]:
         facts = count_text(len(differing.unknown), "fact")
         sentences.append(f"{facts} unknown for one of the two.")
     return tuple(sentences)
-
-
-def _table(differing: Differing) -> Table:
-    rows = [
-        (difference.topic.value, difference.path, difference.baseline, difference.candidate)
-        for difference in differing.differences
-    ]
-    columns = (Column(title="topic", rank=1), "what", "baseline", "this")
-    return table("differences", columns, rows, filterable=len(rows) > 25)

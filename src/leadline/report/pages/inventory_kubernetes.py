@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 from leadline.inventory.diff.kubernetes import (
     format_device_sets,
@@ -30,34 +31,35 @@ from leadline.inventory.kubernetes.models import (
     StorageCluster,
     ZfsVolumes,
 )
-from leadline.report.cells import number_column, table
-from leadline.report.document import (
-    Block,
-    Bullets,
-    Column,
-    Document,
-    KeyValues,
-    Paragraph,
-    Section,
+from leadline.report.cells import (
+    bullets,
+    known_pairs,
+    number_column,
+    records_table,
+    section,
+    table,
 )
+from leadline.report.document import Column, Document, KeyValues, Section
 from leadline.report.pages.inventory import inventory_document
-from leadline.report.words import count_text, listed
+from leadline.report.words import NOT_SHOWN, count_text, listed
 from leadline.units import format_size
 
 Pairs = list[tuple[str, str]]
 
 
 def storage_sections(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    """Build a section for each storage system of the cluster."""
-    sections = [
+    return _with_content(
         *(_storage_cluster(n, one) for n, one in enumerate(inventory.storage_clusters, 1)),
         *(_ceph_cluster(n, one) for n, one in enumerate(inventory.ceph_clusters, 1)),
-        *_pools(inventory),
-        *_mayastor(inventory),
-        *_zfs(inventory),
-        *_longhorn(inventory),
-    ]
-    return tuple(sections)
+        _pools(inventory),
+        _mayastor(inventory),
+        _zfs(inventory),
+        _longhorn(inventory),
+    )
+
+
+def _with_content(*sections: Section) -> tuple[Section, ...]:
+    return tuple(part for part in sections if part.blocks)
 
 
 def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
@@ -75,7 +77,7 @@ def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
         ("external", "yes" if cluster.external else ""),
         *_resources(cluster.resources),
     ]
-    return _section(name, f"odf-{number}", pairs)
+    return section(name, f"odf-{number}", known_pairs(pairs))
 
 
 def _osd(sets: tuple[DeviceSet, ...]) -> str:
@@ -107,7 +109,7 @@ def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
         ("CephFS mounts", cluster.kernel_mount_options or cluster.fuse_mount_options),
         *_resources(cluster.resources),
     ]
-    return _section(title, f"rook-{number}", pairs)
+    return section(title, f"rook-{number}", known_pairs(pairs))
 
 
 def _network(network: Network, *, host: bool = False) -> str:
@@ -129,24 +131,20 @@ def _plain(value: float | None) -> str:
 
 
 def _size(value: int | None) -> str:
-    return "–" if value is None else format_size(value)
+    return NOT_SHOWN if value is None else format_size(value)
 
 
 _POOL_COLUMNS = (
-    "pool",
-    "copies",
-    "apart by",
-    "class",
-    Column(title="compression", rank=2),
-    Column(title="for", rank=1),
+    *("pool", "copies", "apart by", "class"),
+    *(Column(title="compression", rank=2), Column(title="for", rank=1)),
     Column(title="phase", rank=3),
 )
 
 
-def _pools(inventory: KubernetesInventory) -> tuple[Section, ...]:
+def _pools(inventory: KubernetesInventory) -> Section:
     rows = [
-        (one.name, *_pool(one.spec), "rbd" + (", mirrored" if one.mirrored else ""), one.phase)
-        for one in inventory.block_pools
+        (pool.name, *_pool(pool.spec), "rbd" + (", mirrored" if pool.mirrored else ""), pool.phase)
+        for pool in inventory.block_pools
     ]
     for filesystem in inventory.filesystems:
         use = f"cephfs {filesystem.name}"
@@ -154,18 +152,17 @@ def _pools(inventory: KubernetesInventory) -> tuple[Section, ...]:
         rows += [
             (pool.name, *_pool(pool.spec), use, filesystem.phase) for pool in filesystem.data_pools
         ]
-    if not rows:
-        return ()
-    blocks: list[Block] = [table("rook-pools", _POOL_COLUMNS, rows)]
-    servers = tuple((f"MDS of {one.name}", _servers(one)) for one in inventory.filesystems)
-    if servers:
-        blocks.append(KeyValues(pairs=servers))
-    heading = "Pools configured in Rook"
-    return (Section(heading=heading, id="rook-pools", blocks=tuple(blocks)),)
+    servers = known_pairs((f"MDS of {one.name}", _servers(one)) for one in inventory.filesystems)
+    return section(
+        "Pools configured in Rook",
+        "rook-pools",
+        table("rook-pools", _POOL_COLUMNS, rows) if rows else None,
+        servers if inventory.filesystems else None,
+    )
 
 
 def _servers(filesystem: CephFilesystem) -> str:
-    active = "–" if filesystem.active_mds is None else str(filesystem.active_mds)
+    active = NOT_SHOWN if filesystem.active_mds is None else str(filesystem.active_mds)
     text = f"{active} active" + (", each with a hot standby" if filesystem.active_standby else "")
     given = filesystem.mds_resources
     return text + (f"; {format_resources(given)}" if given else "")
@@ -177,36 +174,23 @@ def _pool(spec: PoolSpec) -> tuple[str, str, str, str]:
     return format_redundancy(spec), domain, spec.device_class or "any", spec.compression or "none"
 
 
-_DISK_COLUMNS = (
-    "disk pool",
-    "node",
-    Column(title="disks", rank=1),
-    number_column("capacity"),
-    number_column("used"),
-    "status",
-)
-
-
-def _mayastor(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    if not inventory.io_engines and not inventory.disk_pools:
-        return ()
-    blocks: list[Block] = []
-    for engine in inventory.io_engines:
-        blocks.append(KeyValues(pairs=tuple(_engine(engine))))
-    rows = [
-        (
-            pool.name,
-            pool.node,
-            listed(pool.disks),
-            _size(pool.capacity_bytes),
-            _size(pool.used_bytes),
-            pool.status + (", encrypted" if pool.encrypted else ""),
-        )
-        for pool in inventory.disk_pools
-    ]
-    if rows:
-        blocks.append(table("disk-pools", _DISK_COLUMNS, rows))
-    return (Section(heading="OpenEBS Mayastor", id="mayastor", blocks=tuple(blocks)),)
+def _mayastor(inventory: KubernetesInventory) -> Section:
+    pools = records_table(
+        "disk-pools",
+        inventory.disk_pools,
+        ("disk pool", lambda pool: pool.name),
+        ("node", lambda pool: pool.node),
+        (Column(title="disks", rank=1), lambda pool: listed(pool.disks)),
+        (number_column("capacity"), lambda pool: _size(pool.capacity_bytes)),
+        (number_column("used"), lambda pool: _size(pool.used_bytes)),
+        ("status", lambda pool: pool.status + (", encrypted" if pool.encrypted else "")),
+    )
+    return section(
+        "OpenEBS Mayastor",
+        "mayastor",
+        *(KeyValues(pairs=tuple(_engine(engine))) for engine in inventory.io_engines),
+        pools if inventory.disk_pools else None,
+    )
 
 
 def _engine(engine: IoEngine) -> Pairs:
@@ -222,35 +206,32 @@ def _engine(engine: IoEngine) -> Pairs:
     ]
 
 
-def _zfs(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    rows = [(pool.node, pool.name, _size(pool.free_bytes)) for pool in inventory.zfs_pools]
-    if not rows:
-        return ()
-    pools = table("zfs-pools", ("node", "pool", number_column("free")), rows)
-    return (Section(heading="ZFS LocalPV", id="zfs", blocks=(pools,)),)
+def _zfs(inventory: KubernetesInventory) -> Section:
+    pools = records_table(
+        "zfs-pools",
+        inventory.zfs_pools,
+        ("node", lambda pool: pool.node),
+        ("pool", lambda pool: pool.name),
+        (number_column("free"), lambda pool: _size(pool.free_bytes)),
+    )
+    return section("ZFS LocalPV", "zfs", pools if inventory.zfs_pools else None)
 
 
-def _longhorn(inventory: KubernetesInventory) -> tuple[Section, ...]:
+def _longhorn(inventory: KubernetesInventory) -> Section:
     longhorn = inventory.longhorn
     if longhorn is None:
-        return ()
+        return section("Longhorn", "longhorn")
     kinds = listed(longhorn.kinds)
     disks = f"{count_text(longhorn.disks, 'disk')} ({kinds})" if kinds else "no disks"
     pairs: Pairs = [
         ("disks", f"{disks} in {count_text(longhorn.nodes, 'node')}"),
-        *((one.name, one.value or "not set") for one in longhorn.settings),
+        *((setting.name, setting.value or "not set") for setting in longhorn.settings),
     ]
-    return (_section(f"Longhorn {longhorn.version}".rstrip(), "longhorn", pairs),)
+    return section(f"Longhorn {longhorn.version}".rstrip(), "longhorn", known_pairs(pairs))
 
 
 def _named(namespace: str, name: str, phase: str) -> str:
-    return f"{namespace}/{name}" + (f", {phase}" if phase and phase != "Ready" else "")
-
-
-def _section(heading: str, anchor: str, pairs: Pairs) -> Section:
-    """Build a section of the known facts."""
-    known = tuple((key, text) for key, text in pairs if text)
-    return Section(heading=heading, id=anchor, blocks=(KeyValues(pairs=known),))
+    return f"{namespace}/{name}{_phase(phase, 'Ready')}"
 
 
 _NODES_SHOWN = 40
@@ -258,19 +239,19 @@ _NODES_SHOWN = 40
 
 def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document:
     """Build the inventory with StorageClasses first; `source` names the origin of the objects."""
-    sections = [
+    sections = _with_content(
         _classes(inventory),
         *storage_sections(inventory),
         _nodes(inventory),
-        *_drivers(inventory),
+        _drivers(inventory),
         *_ceph(inventory, source),
-        *gaps_section(inventory),
-    ]
+        gaps_section(inventory),
+    )
     return Document(
         title=f"Kubernetes {_version(inventory)} · {_extent(inventory)}",
         subtitle=f"{_identity(inventory)} · {source}",
         summary=summary(inventory),
-        sections=tuple(sections),
+        sections=sections,
     )
 
 
@@ -286,11 +267,9 @@ def _version(inventory: KubernetesInventory) -> str:
 
 def _extent(inventory: KubernetesInventory) -> str:
     text = count_text(len(inventory.nodes), "node")
-    zones = len(inventory.zones)
-    text += f" in {count_text(zones, 'zone')}" if zones else ""
-    return (
-        f"{text} · {count_text(len(inventory.storage_classes), 'StorageClass', 'StorageClasses')}"
-    )
+    text += f" in {count_text(len(inventory.zones), 'zone')}" if inventory.zones else ""
+    classes = count_text(len(inventory.storage_classes), "StorageClass", "StorageClasses")
+    return f"{text} · {classes}"
 
 
 def _identity(inventory: KubernetesInventory) -> str:
@@ -298,7 +277,6 @@ def _identity(inventory: KubernetesInventory) -> str:
 
 
 def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
-    """Summarise the cluster in sentences."""
     found = []
     if inventory.gaps:
         number = count_text(len(inventory.gaps), "thing")
@@ -330,46 +308,29 @@ def _phase(phase: str, usual: str) -> str:
     return f", {phase}" if phase and phase != usual else ""
 
 
-_CLASS_COLUMNS = (
-    "class",
-    "volumes",
-    Column(title="of", rank=1),
-    Column(title="binding", rank=2),
-    Column(title="reclaim", rank=3),
-    Column(title="grows", rank=4),
-)
+_BINDINGS = {"WaitForFirstConsumer": "first pod", "Immediate": "at once"}
 
 
 def _classes(inventory: KubernetesInventory) -> Section:
-    if not inventory.storage_classes:
-        nothing = Paragraph(text="None, or none could be read.")
-        return Section(heading="StorageClasses", id="storage-classes", blocks=(nothing,))
-    blocks: list[Block] = [
-        table("storage-classes", _CLASS_COLUMNS, map(_class, inventory.storage_classes))
-    ]
-    properties = tuple(
-        (item.name, text)
-        for item in inventory.storage_classes
-        if (text := "; ".join(matters(item)))
-    )
-    if properties:
-        blocks += [Paragraph(text="Properties that affect I/O:"), KeyValues(pairs=properties)]
-    return Section(heading="StorageClasses", id="storage-classes", blocks=tuple(blocks))
-
-
-def _class(item: StorageClass) -> tuple[str, ...]:
-    name = item.name + (" (default)" if item.default else "")
-    kind = item.volumes.kind
-    return (
-        name,
-        item.provisioner if kind == "other" else kind,
-        _of(item),
-        {"WaitForFirstConsumer": "first pod", "Immediate": "at once"}.get(
-            item.binding, item.binding
+    classes = inventory.storage_classes
+    if not classes:
+        return section("StorageClasses", "storage-classes", "None, or none could be read.")
+    shown = records_table(
+        "storage-classes",
+        classes,
+        ("class", lambda item: item.name + (" (default)" if item.default else "")),
+        (
+            "volumes",
+            lambda item: item.provisioner if item.volumes.kind == "other" else item.volumes.kind,
         ),
-        item.reclaim.lower(),
-        "yes" if item.expansion else "no",
+        (Column(title="of", rank=1), _of),
+        (Column(title="binding", rank=2), lambda item: _BINDINGS.get(item.binding, item.binding)),
+        (Column(title="reclaim", rank=3), lambda item: item.reclaim.lower()),
+        (Column(title="grows", rank=4), lambda item: "yes" if item.expansion else "no"),
     )
+    properties = known_pairs((item.name, "; ".join(matters(item))) for item in classes)
+    blocks = ("Properties that affect I/O:", properties) if properties.pairs else ()
+    return section("StorageClasses", "storage-classes", shown, *blocks)
 
 
 def _of(item: StorageClass) -> str:
@@ -418,8 +379,7 @@ def matters(item: StorageClass) -> list[str]:
             f"data locality {locality}" if locality else "",
             "encrypted" if volumes.encrypted else "",
         ]
-    fs_type = getattr(volumes, "fs_type", "")
-    found.append(fs_type)
+    found.append(getattr(volumes, "fs_type", ""))
     if item.mount_options:
         found.append(f"mounted {','.join(item.mount_options)}")
     if item.default_virt:
@@ -443,51 +403,40 @@ def _ceph_matters(volumes: CephVolumes) -> list[str]:
     ]
 
 
-_NODE_COLUMNS = (
-    "node",
-    "zone",
-    Column(title="type", rank=2),
-    number_column("processors"),
-    number_column("memory"),
-    Column(title="kernel", rank=1),
-    Column(title="kubelet", rank=4),
-    Column(title="state", rank=3),
-)
-
-
 def _nodes(inventory: KubernetesInventory) -> Section:
     nodes = inventory.nodes
     if not nodes:
-        text = Paragraph(text="None could be read.")
-        return Section(heading="Nodes", id="nodes", blocks=(text,))
-    shown = table("nodes", _NODE_COLUMNS, map(_node, nodes[:_NODES_SHOWN]))
-    pairs = [
+        return section("Nodes", "nodes", "None could be read.")
+    shown = records_table(
+        "nodes",
+        nodes[:_NODES_SHOWN],
+        ("node", lambda node: node.name),
+        ("zone", lambda node: node.zone),
+        (Column(title="type", rank=2), lambda node: node.instance_type),
+        (number_column("processors"), lambda node: _part(node.cpu_allocatable, node.cpu)),
+        (
+            number_column("memory"),
+            lambda node: "" if node.memory_bytes is None else format_size(node.memory_bytes),
+        ),
+        (Column(title="kernel", rank=1), lambda node: node.kernel),
+        (Column(title="kubelet", rank=4), lambda node: node.kubelet),
+        (Column(title="state", rank=3), _node_state),
+    )
+    pairs = (
         ("system", _values(nodes, lambda node: node.os_image)),
         ("container runtime", _values(nodes, lambda node: node.runtime)),
         ("architecture", _values(nodes, lambda node: node.architecture)),
         ("huge pages", _values(nodes, _hugepages)),
-    ]
-    known = KeyValues(pairs=tuple((key, text) for key, text in pairs if text))
-    more = len(nodes) - _NODES_SHOWN
-    rest = (Paragraph(text=f"{more:,} more are not listed; --format json does."),)
-    blocks = (shown, *(rest if more > 0 else ()), known)
-    return Section(heading="Nodes", id="nodes", blocks=blocks)
-
-
-def _node(node: Node) -> tuple[str, ...]:
-    roles = listed(node.roles)
-    states = [{True: "ready", False: "not ready", None: ""}[node.ready], roles]
-    states += [] if node.schedulable else ["no new pods"]
-    return (
-        node.name,
-        node.zone,
-        node.instance_type,
-        _part(node.cpu_allocatable, node.cpu),
-        "" if node.memory_bytes is None else format_size(node.memory_bytes),
-        node.kernel,
-        node.kubelet,
-        ", ".join(one for one in states if one),
     )
+    more = len(nodes) - _NODES_SHOWN
+    rest = f"{more:,} more are not listed; --format json does." if more > 0 else None
+    return section("Nodes", "nodes", shown, rest, known_pairs(pairs))
+
+
+def _node_state(node: Node) -> str:
+    ready = {True: "ready", False: "not ready", None: ""}[node.ready]
+    states = (ready, listed(node.roles), "" if node.schedulable else "no new pods")
+    return ", ".join(filter(None, states))
 
 
 def _part(allocatable: float | None, capacity: float | None) -> str:
@@ -505,28 +454,22 @@ def _hugepages(node: Node) -> str:
 
 def _values(nodes: Sequence[Node], text: Callable[[Node], str]) -> str:
     """List the values, with counts of nodes where there are several."""
-    counts: dict[str, int] = {}
-    for node in nodes:
-        if text(node):
-            counts[text(node)] = counts.get(text(node), 0) + 1
+    counts = Counter(filter(None, map(text, nodes)))
     if len(counts) == 1:
         return next(iter(counts))
     return listed(f"{value} ({count})" for value, count in sorted(counts.items()))
 
 
-def _drivers(inventory: KubernetesInventory) -> tuple[Section, ...]:
+def _drivers(inventory: KubernetesInventory) -> Section:
     pairs = [
-        (one.name, _driver(one.nodes, one.attach_required, one.storage_capacity))
-        for one in inventory.csi_drivers
+        (driver.name, _driver(driver.nodes, driver.attach_required, driver.storage_capacity))
+        for driver in inventory.csi_drivers
     ]
-    pairs += [
-        (one.name, listed(_images(one.images)) + _ready(one.ready, one.wanted))
-        for one in inventory.workloads
-    ]
-    if not pairs:
-        return ()
-    blocks = (KeyValues(pairs=tuple(pairs)),)
-    return (Section(heading="Drivers and their versions", id="drivers", blocks=blocks),)
+    for workload in inventory.workloads:
+        images = listed(image.rpartition("/")[2] for image in workload.images)
+        pairs.append((workload.name, images + _ready(workload.ready, workload.wanted)))
+    shown = KeyValues(pairs=tuple(pairs)) if pairs else None
+    return section("Drivers and their versions", "drivers", shown)
 
 
 def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
@@ -536,34 +479,19 @@ def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
     return ", ".join(parts)
 
 
-def _images(images: Iterable[str]) -> Iterable[str]:
-    return (image.rpartition("/")[2] for image in images)
-
-
 def _ready(ready: int | None, wanted: int | None) -> str:
     if wanted is None or ready == wanted:
         return ""
     return f", {ready or 0} of {wanted} ready"
 
 
-def _ceph(inventory: KubernetesInventory, source: str) -> tuple[Section, ...]:
-    """Include the inventory of a Ceph in the cluster."""
-    if inventory.ceph is None:
-        return ()
-    document = inventory_document(inventory.ceph, source)
-    return (
-        Section(
-            heading=document.title,
-            id="ceph",
-            blocks=(Bullets(items=document.summary),),
-            sections=document.sections,
-        ),
-    )
+def _ceph(inventory: KubernetesInventory, source: str) -> Iterator[Section]:
+    if inventory.ceph is not None:
+        document = inventory_document(inventory.ceph, source)
+        summary = bullets(document.summary)
+        yield section(document.title, "ceph", summary, sections=document.sections)
 
 
-def gaps_section(inventory: KubernetesInventory) -> tuple[Section, ...]:
-    """List what could not be read, with reasons."""
-    if not inventory.gaps:
-        return ()
-    items = tuple(f"{one.what}: {one.reason}" for one in inventory.gaps)
-    return (Section(heading="Not seen", id="gaps", blocks=(Bullets(items=items),)),)
+def gaps_section(inventory: KubernetesInventory) -> Section:
+    items = bullets(f"{gap.what}: {gap.reason}" for gap in inventory.gaps)
+    return section("Not seen", "gaps", items)

@@ -3,88 +3,58 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from leadline.analysis.layers.explain import RecordSweep, object_size
+from leadline.analysis.layers.explain import RecordSweep, SweepRow, object_size
 from leadline.analysis.layers.facts import Relevance, Setting
 from leadline.analysis.layers.model import Figure, Flow, LayerFlow, Sizes
 from leadline.analysis.layers.steps import Step
 from leadline.analysis.layers.study import CellLayers
 from leadline.metrics import Metric, Op
-from leadline.report.document import (
-    Cell,
-    Column,
-    Kind,
-    Line,
-    LineChart,
-    Rule,
-    Scale,
-    Table,
-    linear_axis,
-)
+from leadline.report.cells import absent, number, number_column, records_table, table, word
+from leadline.report.curves import linear_scale, scale, share_tick
+from leadline.report.document import Cell, Line, LineChart, Rule, Scale, Table
 from leadline.report.pages.layer_words import words
 from leadline.report.words import NOT_SHOWN, share_text, value_text
 from leadline.units import format_bandwidth, format_latency, format_size
 
-NUMBER = Kind.NUMBER
 _NEGLIGIBLE = 0.01
 _SECTOR = 512
 # More ticks on the axis overlap.
 _MOST_TICKS = 6
-
-
-def _word(text: str, note: str = "") -> Cell:
-    return Cell(text=text, sort=text, note=note)
-
-
-def _absent(note: str) -> Cell:
-    return Cell(text=NOT_SHOWN, note=note, missing=True)
-
-
-def _number(
-    value: float | None, shown: Callable[[float], str], absent: str = "", note: str = ""
-) -> Cell:
-    return _absent(absent) if value is None else Cell(text=shown(value), sort=value, note=note)
+_iops = partial(value_text, Metric.IOPS)
 
 
 def _figure(figure: Figure, shown: Callable[[float], str]) -> Cell:
-    return _number(figure.value, shown, words(figure.absent), f"by {figure.source}")
+    return number(figure.value, shown, words(figure.absent), f"by {figure.source}")
 
 
 def _three_digits(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _iops(value: float) -> str:
-    return value_text(Metric.IOPS, value)
-
-
 def layers_table(anchor: str, cell: CellLayers) -> Table:
-    """Return a row for each direction of each layer, from the top down."""
+    """A row for each direction of each layer, from the top down."""
     columns = (
-        Column(title="layer"),
-        Column(title="op"),
-        Column(title="IOPS", kind=NUMBER),
-        Column(title="MiB/s", kind=NUMBER),
-        Column(title="size", kind=NUMBER),
-        Column(title="median", kind=NUMBER, rank=2),
-        Column(title="merged/s", kind=NUMBER, rank=3),
-        Column(title="latency", kind=NUMBER),
-        Column(title="in flight", kind=NUMBER),
+        *("layer", "op", number_column("IOPS"), number_column("MiB/s"), number_column("size")),
+        *(number_column("median", 2), number_column("merged/s", 3), number_column("latency")),
+        number_column("in flight"),
     )
     rows = [row for layer in cell.median.layers for row in _layer_rows(layer)]
-    return Table(id=anchor, caption="", columns=columns, rows=tuple(rows))
+    return table(anchor, columns, rows)
 
 
 def _layer_rows(layer: LayerFlow) -> list[tuple[Cell, ...]]:
     notes = (words(note) for note in (layer.shared, *layer.notes))
     note = "; ".join(part for part in (layer.name, *notes) if part)
-    name = _word(layer.short_name + (" *" if layer.shared else ""), note)
+    name = word(layer.short_name + (" *" if layer.shared else ""), note)
     if layer.flows:
-        return [(name, _word(flow.op.value), *_flow_cells(flow)) for flow in layer.flows.values()]
-    absent = words(layer.unobserved) or "no I/O"
-    waiting = _absent(absent) if layer.unobserved else _figure(layer.in_flight, _three_digits)
-    return [(name, _word(NOT_SHOWN, absent), *(_absent(absent) for _ in range(6)), waiting)]
+        return [(name, word(flow.op.value), *_flow_cells(flow)) for flow in layer.flows.values()]
+    reason = words(layer.unobserved) or "no I/O"
+    waiting = absent(reason) if layer.unobserved else _figure(layer.in_flight, _three_digits)
+    return [(name, word(NOT_SHOWN, reason), *[absent(reason)] * 6, waiting)]
 
 
 def _flow_cells(flow: Flow) -> tuple[Cell, ...]:
@@ -99,8 +69,8 @@ def _flow_cells(flow: Flow) -> tuple[Cell, ...]:
     return (
         _figure(flow.rate, _iops),
         _figure(flow.bandwidth, format_bandwidth),
-        _number(flow.mean_size, format_size, "neither operations nor sizes are reported"),
-        _number(
+        number(flow.mean_size, format_size, "neither operations nor sizes are reported"),
+        number(
             sizes.quantile_bytes(0.5) if sizes else None,
             median,
             words(flow.sizes_absent),
@@ -113,22 +83,41 @@ def _flow_cells(flow: Flow) -> tuple[Cell, ...]:
 
 
 def steps_table(anchor: str, cell: CellLayers) -> Table:
-    """Return a row for each step and direction."""
-    columns = (
-        Column(title="from"),
-        Column(title="to"),
-        Column(title="op"),
-        Column(title="bytes", kind=NUMBER),
-        Column(title="requests", kind=NUMBER),
-        Column(title="in flight", kind=NUMBER, rank=2),
-        Column(title="adds up"),
+    layers = cell.median.layers
+
+    def end(step: Step, layer: int) -> Cell:
+        through = f"through {', '.join(step.through)}" if step.through else ""
+        return word(layers[layer].short_name, through)
+
+    def ratio(step: Step, value: float | None, absence: str = "") -> Cell:
+        only = "only the layer below has I/O" if step.bytes_ratio is None else ""
+        return number(value, lambda times: f"x {times:.3g}", only or absence)
+
+    return records_table(
+        anchor,
+        shown_steps(cell),
+        ("from", lambda step: end(step, step.above)),
+        ("to", lambda step: end(step, step.below)),
+        ("op", lambda step: step.op.value),
+        (number_column("bytes"), lambda step: ratio(step, step.bytes_ratio)),
+        (
+            number_column("requests"),
+            lambda step: ratio(
+                step, step.operations_ratio, "one of the layers counts no operations"
+            ),
+        ),
+        (
+            number_column("in flight", 2),
+            lambda step: ratio(
+                step, step.in_flight_ratio, "one of the layers has no requests in flight"
+            ),
+        ),
+        ("adds up", lambda step: word(_sum_text(step, cell), " ".join(map(words, step.reasons)))),
     )
-    rows = tuple(_step_row(step, cell) for step in shown_steps(cell))
-    return Table(id=anchor, caption="", columns=columns, rows=rows)
 
 
 def shown_steps(cell: CellLayers) -> list[Step]:
-    """Return the steps of directions with more than negligible I/O."""
+    """Select the steps of directions with more than negligible I/O."""
 
     def share(layer: LayerFlow, op: Op) -> float:
         whole = sum(layer.moved_bps(each) for each in layer.flows)
@@ -144,27 +133,8 @@ def shown_steps(cell: CellLayers) -> list[Step]:
     return shown
 
 
-def _step_row(step: Step, cell: CellLayers) -> tuple[Cell, ...]:
-    above, below = cell.median.layers[step.above], cell.median.layers[step.below]
-    through = f"through {', '.join(step.through)}" if step.through else ""
-    only = "only the layer below has I/O" if step.bytes_ratio is None else ""
-
-    def ratio(value: float | None, absent: str) -> Cell:
-        return _number(value, lambda times: f"x {times:.3g}", only or absent)
-
-    return (
-        _word(above.short_name, through),
-        _word(below.short_name, through),
-        _word(step.op.value),
-        ratio(step.bytes_ratio, ""),
-        ratio(step.operations_ratio, "one of the layers counts no operations"),
-        ratio(step.in_flight_ratio, "one of the layers has no requests in flight"),
-        _word(_sum_text(step, cell), " ".join(map(words, step.reasons))),
-    )
-
-
 def signed_share(share: float) -> str:
-    """Return `+0.4 %`, `-91 %`; -100 % only if nothing is left."""
+    """Format `+0.4 %`, `-91 %`; -100 % only if nothing is left."""
     value = share * 100
     if -100 < value < -99:
         return f"{max(value, -99.9):+.1f} %"
@@ -193,7 +163,7 @@ def _sum_text(step: Step, cell: CellLayers) -> str:
 
 
 def setting_items(settings: Sequence[Setting]) -> tuple[str, ...]:
-    """Return a line for each setting, those that can matter first; settings with the same cause
+    """Format a line for each setting, those that can matter first; settings with the same cause
     share a line."""
     order = list(Relevance)
     alike: dict[tuple[int, str], list[str]] = {}
@@ -218,104 +188,88 @@ def _setting_value(setting: Setting) -> str:
 
 
 def sweep_table(anchor: str, sweep: RecordSweep) -> Table:
-    """Return a row for each record size: throughput of all trials, and its factors."""
-    columns = (
-        Column(title="record", kind=NUMBER),
-        Column(title="MiB/s", kind=NUMBER),
-        Column(title="trials"),
-        Column(title="at device", kind=NUMBER),
-        Column(title="size", kind=NUMBER, rank=2),
-        Column(title="in flight", kind=NUMBER),
-        Column(title="latency", kind=NUMBER),
-        Column(title="product", kind=NUMBER, rank=3),
-        Column(title="to object", kind=NUMBER, rank=1),
+    """A row for each record size: throughput of all trials, and its factors."""
+
+    def trials(row: SweepRow) -> str:
+        texts = ", ".join(map(format_bandwidth, row.throughputs))
+        return texts + (" (refused)" if row.refused else "")
+
+    def factor(name: str, shown: Callable[[float], str]) -> Callable[[SweepRow], Cell]:
+        absence = "no layer below reports size, latency and requests in flight"
+        return lambda row: number(
+            getattr(row.little, name, None), shown, absence, f"at {row.layer}"
+        )
+
+    def per_object(row: SweepRow) -> Cell:
+        requests = row.little.requests_per_object if row.little else None
+        return number(requests, lambda each: f"1/{each:,.0f}", "no image is known")
+
+    return records_table(
+        anchor,
+        sweep.rows,
+        (
+            number_column("record"),
+            lambda row: number(row.record_bytes, format_size, note=row.target),
+        ),
+        (number_column("MiB/s"), lambda row: number(row.throughput, format_bandwidth)),
+        ("trials", trials),
+        (
+            number_column("at device"),
+            lambda row: number(row.block_size, format_size, "not counted"),
+        ),
+        (number_column("size", 2), factor("size", format_size)),
+        (number_column("in flight"), factor("in_flight", _three_digits)),
+        (number_column("latency"), factor("latency", format_latency)),
+        (number_column("product", 3), factor("product", format_bandwidth)),
+        (number_column("to object", 1), per_object),
     )
-    absent = "no layer below reports size, latency and requests in flight"
-    rows = []
-    for row in sweep.rows:
-        little = row.little
-        trials = ", ".join(map(format_bandwidth, row.throughputs))
-        factors = (
-            (little.size, little.in_flight, little.latency, little.product)
-            if little
-            else (None,) * 4
-        )
-        formats = (format_size, _three_digits, format_latency, format_bandwidth)
-        rows.append(
-            (
-                _number(row.record_bytes, format_size, note=row.target),
-                _number(row.throughput, format_bandwidth),
-                _word(trials + (" (refused)" if row.refused else "")),
-                _number(row.block_size, format_size, "not counted"),
-                *(
-                    _number(value, shown, absent, f"at {row.layer}")
-                    for value, shown in zip(factors, formats, strict=True)
-                ),
-                _number(
-                    little.requests_per_object if little else None,
-                    lambda requests: f"1/{requests:,.0f}",
-                    "no image is known",
-                ),
-            )
-        )
-    return Table(id=anchor, caption="", columns=columns, rows=tuple(rows))
 
 
 def sizes_chart(anchor: str, cell: CellLayers) -> LineChart | None:
-    """Return the share of requests by powers of two of bytes, a line for each layer with counted
+    """Draw the share of requests by powers of two of bytes, a line for each layer with counted
     sizes, in the main direction; None if no layer below the engine has sizes."""
     op = cell.median.main_op
+    if op is None:
+        return None
     found = [
         (layer.short_name, flow.sizes)
         for layer in cell.median.layers
-        if op is not None and (flow := layer.flows.get(op)) is not None and flow.sizes is not None
+        if (flow := layer.flows.get(op)) is not None and flow.sizes is not None
     ]
-    if op is None or not any(name != cell.median.engine.name for name, _ in found):
+    if not any(name != cell.median.engine.name for name, _ in found):
         return None
     octaves = [octave for _, sizes in found for octave in _octaves(sizes)]
     first, last = min(octaves), max(octaves)
     lines = tuple(
-        _line(number, name, sizes, first, last) for number, (name, sizes) in enumerate(found)
+        _line(number, name, sizes, range(first, last + 1))
+        for number, (name, sizes) in enumerate(found)
     )
-    object_bytes = object_size(cell.median.layers)
-    widest = max(2.0**last, float(object_bytes or 0))
-    bottom, top, ticks = linear_axis(max(share for line in lines for _, share in line.points))
+    object_bytes = float(object_size(cell.median.layers) or 0)
+    highest = max(share for line in lines for _, share in line.points)
     return LineChart(
         id=anchor,
         title=f"Sizes of {op.value}s by layer",
         series=tuple(name for name, _ in found),
-        x=_size_scale(2.0**first, widest),
-        y=Scale(
-            title="share of requests",
-            log=False,
-            low=bottom,
-            high=top,
-            ticks=tuple((tick, share_text(tick) if tick else "0") for tick in ticks),
-        ),
+        x=_size_scale(2.0**first, max(2.0**last, object_bytes)),
+        y=linear_scale("share of requests", highest, share_tick),
         lines=lines,
         drawn=True,
-        rules=(Rule(value=float(object_bytes), label="object", upright=True),)
-        if object_bytes
-        else (),
+        rules=(Rule(value=object_bytes, label="object", upright=True),) if object_bytes else (),
     )
 
 
-def _octaves(sizes: Sizes) -> dict[int, int]:
+def _octaves(sizes: Sizes) -> Counter[int]:
     """Requests by the power of two at or below their size."""
-    found: dict[int, int] = {}
+    found: Counter[int] = Counter()
     for size, count in sizes.counts.items():
         if count:
-            octave = max(0, size.bit_length() - 1)
-            found[octave] = found.get(octave, 0) + count
+            found[max(0, size.bit_length() - 1)] += count
     return found
 
 
-def _line(number: int, name: str, sizes: Sizes, first: int, last: int) -> Line:
+def _line(number: int, name: str, sizes: Sizes, octaves: range) -> Line:
     counts = _octaves(sizes)
-    shares = [
-        (octave, counts.get(octave, 0), counts.get(octave, 0) / sizes.requests)
-        for octave in range(first, last + 1)
-    ]
+    shares = [(octave, counts[octave], counts[octave] / sizes.requests) for octave in octaves]
     return Line(
         label=name,
         series=number,
@@ -330,11 +284,7 @@ def _line(number: int, name: str, sizes: Sizes, first: int, last: int) -> Line:
 def _size_scale(smallest: float, largest: float) -> Scale:
     """A log axis with ticks at powers of two."""
     first, last = math.floor(math.log2(smallest)), math.ceil(math.log2(largest))
-    octaves = range(first, last + 1, max(1, math.ceil((last - first + 1) / _MOST_TICKS)))
-    return Scale(
-        title="request size",
-        log=True,
-        low=2.0**first / 1.15,
-        high=2.0**last * 1.15,
-        ticks=tuple((2.0**octave, format_size(2**octave)) for octave in octaves),
-    )
+    step = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
+    ticks = [2.0**octave for octave in range(first, last + 1, step)]
+    axis = (2.0**first / 1.15, 2.0**last * 1.15, ticks)
+    return scale("request size", axis, format_size, log=True)

@@ -11,7 +11,8 @@ from leadline.analysis.layers.windows import Basis
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
-from leadline.report.document import Block, Bullets, Document, Paragraph, Section
+from leadline.report.cells import bullets, section
+from leadline.report.document import Block, Document, Section
 from leadline.report.pages.layer_tables import (
     layers_table,
     setting_items,
@@ -22,7 +23,7 @@ from leadline.report.pages.layer_tables import (
     sweep_table,
 )
 from leadline.report.pages.layer_words import explanation, words
-from leadline.report.words import count_text
+from leadline.report.words import count_text, place
 from leadline.text import sentence
 
 # Cells on a run's page; the verb shows all.
@@ -51,11 +52,11 @@ _PART = "Counters of a part of the trial (an engine's own librbd) are means over
 
 
 def cell_name(cell: CellLayers) -> str:
-    return " · ".join(part for part in (cell.target, cell.workload, cell.level) if part)
+    return place(cell.target, cell.workload, cell.level)
 
 
 def summary_sentences(study: LayerStudy) -> tuple[str, ...]:
-    """Return the effect of the record size, why the slowest and the fastest cell outside a sweep
+    """The effect of the record size, why the slowest and the fastest cell outside a sweep
     have their throughput, refusals of the audit, and whether the sums hold."""
     swept = {(row.target, sweep.workload) for sweep in study.sweeps for row in sweep.rows}
     explained = [
@@ -88,7 +89,7 @@ def summary_sentences(study: LayerStudy) -> tuple[str, ...]:
 
 
 def sweep_sentences(study: LayerStudy) -> tuple[str, ...]:
-    """Return for each sweep whether the record size matters, and the causes of its middle row."""
+    """Say for each sweep whether the record size matters, and the causes of its middle row."""
     sentences: list[str] = []
     for sweep in study.sweeps:
         rows = sweep.usable or sweep.rows
@@ -100,7 +101,7 @@ def sweep_sentences(study: LayerStudy) -> tuple[str, ...]:
                 unknown = setting.relevance is Relevance.NOT_KNOWN
                 verdict = "may matter (unknown)" if unknown else setting.relevance.value
                 sentences.append(
-                    f"{_sweep_name(sweep.workload, sweep.level)}: the record size {verdict}. "
+                    f"{place(sweep.workload, sweep.level)}: the record size {verdict}. "
                     f"{words(setting.cause)}"
                 )
         causes = " ".join(explanation(cell))
@@ -109,39 +110,27 @@ def sweep_sentences(study: LayerStudy) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _sweep_name(workload: str, level: str) -> str:
-    return f"{workload} · {level}" if level else workload
-
-
 def cell_section(cell: CellLayers, number: int) -> Section:
-    """Return the layers, steps and settings of one cell."""
     anchor = f"layers-{number}"
     refusal = (
         f"Refused by the audit: {', '.join(cell.refused)}. Do not use the throughput; the counters "
         "below remain valid."
     )
-    causes = (*((refusal,) if cell.refused else ()), *explanation(cell))
-    chart = sizes_chart(f"{anchor}-sizes", cell)
-    blocks: list[Block | None] = [
-        _bullets(causes),
+    return section(
+        cell_name(cell),
+        anchor,
+        bullets((*((refusal,) if cell.refused else ()), *explanation(cell))),
         layers_table(f"{anchor}-flows", cell),
-        chart,
+        sizes_chart(f"{anchor}-sizes", cell),
         steps_table(f"{anchor}-steps", cell) if cell.median.steps else None,
-        _bullets(_reasons(cell)),
-        _bullets(setting_items(cell.settings)),
-        Paragraph(text=" ".join(dict.fromkeys(_notes(cell)))),
-    ]
-    shown = tuple(block for block in blocks if block is not None)
-    return Section(heading=cell_name(cell), id=anchor, blocks=shown)
+        bullets(_reasons(cell)),
+        bullets(setting_items(cell.settings)),
+        " ".join(dict.fromkeys(_notes(cell))),
+    )
 
 
-def _bullets(items: Sequence[str]) -> Bullets | None:
-    return Bullets(items=tuple(items)) if items else None
-
-
-def _reasons(cell: CellLayers) -> tuple[str, ...]:
+def _reasons(cell: CellLayers) -> Iterator[str]:
     """By how much bytes differ, and why."""
-    items = []
     for step in shown_steps(cell):
         if not step.reasons:
             continue
@@ -152,8 +141,7 @@ def _reasons(cell: CellLayers) -> tuple[str, ...]:
             else "not requested by the layer above"
         )
         reasons = " ".join(map(words, step.reasons[:_MOST_REASONS]))
-        items.append(f"{above} to {below}, {step.op.value}: {size}. {reasons}")
-    return tuple(items)
+        yield f"{above} to {below}, {step.op.value}: {size}. {reasons}"
 
 
 def _notes(cell: CellLayers) -> Iterator[str]:
@@ -178,26 +166,24 @@ def _notes(cell: CellLayers) -> Iterator[str]:
 
 
 def sweep_sections(study: LayerStudy) -> tuple[Section, ...]:
-    """Return the comparison by record size; empty without sweeps."""
+    """The comparison by record size; empty without sweeps."""
     if not study.sweeps:
         return ()
-    blocks: list[Block] = []
+    blocks: list[Block | str] = []
     for number, sweep in enumerate(study.sweeps, start=1):
-        blocks.append(Paragraph(text=f"{_sweep_name(sweep.workload, sweep.level)}:"))
+        blocks.append(f"{place(sweep.workload, sweep.level)}:")
         blocks.append(sweep_table(f"layers-sweep-{number}", sweep))
     blocks.append(
-        Paragraph(
-            text="Throughput is the median of all trials. Size, latency and in flight are those "
-            "of the layer where the stack narrows, in the median trial; product = size x in "
-            "flight / latency. To object: the share of an object that one request has."
-        )
+        "Throughput is the median of all trials. Size, latency and in flight are those of the "
+        "layer where the stack narrows, in the median trial; product = size x in flight / "
+        "latency. To object: the share of an object that one request has."
     )
-    return (Section(heading="By record size", id="layers-by-record", blocks=tuple(blocks)),)
+    return (section("By record size", "layers-by-record", *blocks),)
 
 
 def page_section(study: LayerStudy | None) -> tuple[Section, ...]:
-    """Return the section of a run's page: some cells, and a reference to the others. Empty if no
-    layer below an engine has figures."""
+    """The section of a run's page: some cells, and a reference to the others. Empty if no layer
+    below an engine has figures."""
     cells = [
         cell
         for cell in (study.cells if study else ())
@@ -206,23 +192,15 @@ def page_section(study: LayerStudy | None) -> tuple[Section, ...]:
     if study is None or not cells:
         return ()
     shown = _shown_cells(cells)
-    blocks: list[Block] = [Paragraph(text=READING)]
-    if len(shown) < len(cells):
-        blocks.append(
-            Paragraph(
-                text=f"{count_text(len(shown), 'cell')} of {len(cells)} shown; "
-                f"`leadline layers {study.run.id}` shows all."
-            )
-        )
-    inner = (cell_section(cell, number) for number, cell in enumerate(shown, start=1))
-    return (
-        Section(
-            heading="Layers",
-            id="layers",
-            blocks=tuple(blocks),
-            sections=(*sweep_sections(study), *inner),
-        ),
+    all_cells = (
+        f"{count_text(len(shown), 'cell')} of {len(cells)} shown; "
+        f"`leadline layers {study.run.id}` shows all."
+        if len(shown) < len(cells)
+        else None
     )
+    inner = (cell_section(cell, number) for number, cell in enumerate(shown, start=1))
+    sections = (*sweep_sections(study), *inner)
+    return (section("Layers", "layers", READING, all_cells, sections=sections),)
 
 
 def _shown_cells(cells: Sequence[CellLayers]) -> list[CellLayers]:
@@ -237,7 +215,7 @@ def _shown_cells(cells: Sequence[CellLayers]) -> list[CellLayers]:
 def layers_of_page(
     run: Run, findings: tuple[Finding, ...]
 ) -> tuple[tuple[str, ...], tuple[Section, ...]]:
-    """Return the sentences of a run page's summary, and its section; both empty without layers: a
+    """The sentences of a run page's summary, and its section; both empty without layers: a
     run of an earlier version, an import, or targets whose layers this machine could not see."""
     try:
         study = layer_study(run, findings) if run.stacks else None
@@ -247,7 +225,7 @@ def layers_of_page(
 
 
 def layers_document(study: LayerStudy) -> Document:
-    """Return the answer of `leadline layers` for terminal and Markdown."""
+    """The answer of `leadline layers` for terminal and Markdown."""
     parts = [count_text(len(study.cells), "cell")]
     if study.sweeps:
         parts.append("by record size")
@@ -266,6 +244,6 @@ def layers_document(study: LayerStudy) -> Document:
         sections=(
             *sweep_sections(study),
             *cells,
-            Section(heading="How to read it", id="reading", blocks=(Paragraph(text=READING),)),
+            section("How to read it", "reading", READING),
         ),
     )

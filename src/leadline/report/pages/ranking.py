@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from leadline.analysis.objectives import Unmeasured, UnmeasuredCause, key_name, metric_word
 from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing, Tiers
 from leadline.analysis.recommend import Protection
 from leadline.archive.reader import Run
-from leadline.report.cells import word
-from leadline.report.document import (
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Kind,
-    Paragraph,
-    Section,
-    Table,
+from leadline.report.cells import (
+    absent,
+    bullets,
+    number,
+    number_column,
+    quantity,
+    records_table,
+    section,
 )
+from leadline.report.document import Cell, Column, Document, Section, Table
 from leadline.report.words import (
     NOT_SHOWN,
     band_text,
@@ -33,16 +32,15 @@ _GAPS_SHOWN = 3
 
 
 def ranking_document(run: Run, ranking: Ranking, protections: Mapping[str, Protection]) -> Document:
-    """Return the page: the order, the figures, then the targets without a rank."""
-    sections = [_order(ranking)]
+    """The order, the figures, then the targets without a rank."""
+    sections = [section("Order", "order", order_table("ranking", ranking))]
     if len(ranking.tiers) > 1:
-        sections.append(_by_objective(ranking))
+        sections.append(section("By figure", "by-figure", _figures_table(ranking)))
     if ranking.incomplete:
         sections.append(_incomplete(ranking))
-    if ranking.question.not_measured:
-        items = tuple(f"{unmeasured_text(part)}." for part in ranking.question.not_measured)
-        blocks = (Bullets(items=items),)
-        sections.append(Section(heading="Not measured", id="not-measured", blocks=blocks))
+    not_measured = bullets(f"{unmeasured_text(part)}." for part in ranking.question.not_measured)
+    if not_measured:
+        sections.append(section("Not measured", "not-measured", not_measured))
     return Document(
         title=f"Ranking of {run.id}",
         subtitle=f"by {ranking.question.name}",
@@ -56,10 +54,12 @@ def _summary(ranking: Ranking, protections: Mapping[str, Protection]) -> list[st
     if not complete or ranking.baseline is None:
         return ["No target has every number that this ranking needs, so none has a rank."]
     sentences = [_first(ranking), _scores(ranking), _evidence(ranking)]
-    text = protection_differences({one.target: protections[one.target] for one in complete})
+    text = protection_differences(
+        {standing.target: protections[standing.target] for standing in complete}
+    )
     if text:
         sentences.append(text)
-    left = [one.target for one in ranking.incomplete]
+    left = [standing.target for standing in ranking.incomplete]
     if left:
         names = listed(left, _TIED_NAMED)
         sentences.append(f"Not ranked, because a number is missing: {names}.")
@@ -109,50 +109,40 @@ def _evidence(ranking: Ranking) -> str:
     )
 
 
-def _order(ranking: Ranking) -> Section:
-    return Section(heading="Order", id="order", blocks=(order_table("ranking", ranking),))
-
-
 def order_table(anchor: str, ranking: Ranking, *, whole: bool = False) -> Table:
-    """Return the table of targets in order.
+    """The targets in order.
 
     `whole`: with columns for the figures in which a target is first and for missing numbers, where
     no other table shows them.
     """
-    single = len(ranking.question.objectives) == 1
-    intervals = any(one.score_interval for one in ranking.complete)
+    objectives = ranking.question.objectives
+    intervals = any(standing.score_interval for standing in ranking.complete)
     contested = [tiers for tiers in ranking.tiers if len(tiers.ranks) > 1] if whole else []
-    lacking = whole and bool(ranking.incomplete)
-    columns = [
-        Column(title="rank", kind=Kind.NUMBER),
-        Column(title="target"),
-        Column(title="rank interval", kind=Kind.NUMBER, rank=3),
-        Column(title="score", kind=Kind.NUMBER),
-    ]
-    columns += [Column(title="95 % interval", kind=Kind.NUMBER, rank=2)] if intervals else []
-    columns += [Column(title=_unit_title(ranking), kind=Kind.NUMBER)] if single else []
-    columns += [Column(title="first or equal in", kind=Kind.NUMBER, rank=4)] if contested else []
-    columns += [Column(title="lacks", rank=1)] if lacking else []
-    rows = []
-    for one in ranking.standings:
-        row = [_rank(ranking, one), word(one.target), _interval(ranking, one), _score(ranking, one)]
-        row += [_score_interval(ranking, one)] if intervals else []
-        row += [_value(ranking, one, 0)] if single else []
-        row += [_firsts(one, contested)] if contested else []
-        row += [Cell(text=_lacks(one))] if lacking else []
-        rows.append(tuple(row))
-    # Rows of a filterable table have one line in a terminal; missing numbers need several.
-    return Table(
-        id=anchor, caption="", columns=tuple(columns), rows=tuple(rows), filterable=not whole
+
+    def firsts(standing: Standing) -> Cell:
+        found = sum(tiers.ranks.get(standing.target) == 1 for tiers in contested)
+        return quantity(f"{found} of {len(contested)}", found)
+
+    return records_table(
+        anchor,
+        ranking.standings,
+        (number_column("rank"), lambda standing: _rank(ranking, standing)),
+        ("target", lambda standing: standing.target),
+        (number_column("rank interval", 3), lambda standing: _interval(ranking, standing)),
+        (number_column("score"), lambda standing: _score(ranking, standing)),
+        (number_column("95 % interval", 2), lambda standing: _score_interval(ranking, standing))
+        if intervals
+        else None,
+        (number_column(objectives[0].name), lambda standing: _value(ranking, standing, 0))
+        if len(objectives) == 1
+        else None,
+        (number_column("first or equal in", 4), firsts) if contested else None,
+        (Column(title="lacks", rank=1), lambda standing: Cell(text=_lacks(standing)))
+        if whole and ranking.incomplete
+        else None,
+        # Rows of a filterable table have one line in a terminal; missing numbers need several.
+        filterable=not whole,
     )
-
-
-def _unit_title(ranking: Ranking) -> str:
-    return ranking.question.objectives[0].name
-
-
-def _absent(note: str) -> Cell:
-    return Cell(text=NOT_SHOWN, note=note, missing=True)
 
 
 def _absence(standing: Standing) -> str:
@@ -160,48 +150,47 @@ def _absence(standing: Standing) -> str:
 
 
 def _placed(ranking: Ranking, standing: Standing) -> bool:
-    """Return whether the target has a rank among others."""
     return standing.rank is not None and len(ranking.complete) > 1
 
 
 def _rank(ranking: Ranking, standing: Standing) -> Cell:
     if standing.rank is None or not _placed(ranking, standing):
-        return _absent(_absence(standing))
+        return absent(_absence(standing))
     shared = sum(other.rank == standing.rank for other in ranking.complete) > 1
-    return Cell(text=f"{standing.rank}{'=' if shared else ''}", sort=float(standing.rank))
+    return quantity(f"{standing.rank}{'=' if shared else ''}", standing.rank)
 
 
 def _interval(ranking: Ranking, standing: Standing) -> Cell:
     if standing.interval is None or not _placed(ranking, standing):
-        return _absent(_absence(standing))
-    low, high = standing.interval
-    return Cell(text=str(low) if low == high else f"{low}-{high}", sort=float(low))
+        return absent(_absence(standing))
+    return quantity(interval_text(standing.interval), standing.interval[0])
+
+
+def interval_text(ranks: tuple[int, int]) -> str:
+    """Format a rank interval: `2`, `1-3`."""
+    low, high = ranks
+    return str(low) if low == high else f"{low}-{high}"
 
 
 def _score(ranking: Ranking, standing: Standing) -> Cell:
     if standing.score is None:
         return Cell(text="incomplete", note=_absence(standing), missing=True)
     if not _placed(ranking, standing):
-        return _absent(_absence(standing))
-    return Cell(text=times_text(standing.score), sort=standing.score)
+        return absent(_absence(standing))
+    return number(standing.score, times_text)
 
 
 def _score_interval(ranking: Ranking, standing: Standing) -> Cell:
     # The baseline is 1 by definition and has no interval.
     if standing.score_interval is None or standing.target == ranking.baseline:
-        return _absent("no interval")
+        return absent("no interval")
     low, high = standing.score_interval
-    return Cell(text=f"{times_text(low)} to {times_text(high)}", sort=high - low)
+    return quantity(f"{times_text(low)} to {times_text(high)}", high - low)
 
 
 def times_text(ratio: float) -> str:
     """Format a ratio: `1.84`, `12.5`."""
     return f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.1f}"
-
-
-def _firsts(standing: Standing, contested: Sequence[Tiers]) -> Cell:
-    firsts = sum(tiers.ranks.get(standing.target) == 1 for tiers in contested)
-    return Cell(text=f"{firsts} of {len(contested)}", sort=float(firsts))
 
 
 def _lacks(standing: Standing) -> str:
@@ -210,66 +199,59 @@ def _lacks(standing: Standing) -> str:
     return "; ".join([*lines[:_GAPS_SHOWN], f"and {more:,} more"] if more > 0 else lines)
 
 
-def _value(ranking: Ranking, standing: Standing, number: int) -> Cell:
-    value = standing.values[number]
-    if value is None:
-        return _absent(_absence(standing))
-    return Cell(text=value_with_unit(ranking.question.objectives[number].metric, value), sort=value)
-
-
-def _by_objective(ranking: Ranking) -> Section:
-    """Return the table of figures: the best target of each, and the baseline."""
-    by_name = {one.target: one for one in ranking.standings}
-    rows = []
-    for number, tier in enumerate(ranking.tiers):
-        first = [name for name, rank in tier.ranks.items() if rank == 1]
-        ahead = max(
-            first,
-            key=lambda name: _turned(ranking, by_name[name].values[number], number),
-            default=None,
-        )
-        base = by_name[ranking.baseline] if ranking.baseline else None
-        tied = f" and {count_text(len(first) - 1, 'more', 'more')}" if len(first) > 1 else ""
-        row = [word(tier.objective.name)]
-        row += [Cell(text=share_text(tier.objective.weight), sort=tier.objective.weight)]
-        row += [_value(ranking, by_name[ahead], number) if ahead else _absent("no target has it")]
-        row += [_value(ranking, base, number) if base else _absent("no baseline")]
-        row += [word(f"{ahead}{tied}" if ahead else NOT_SHOWN)]
-        rows.append(tuple(row))
-    columns = (
-        Column(title="figure"),
-        Column(title="weight", kind=Kind.NUMBER, rank=2),
-        Column(title="best", kind=Kind.NUMBER),
-        Column(title="baseline", kind=Kind.NUMBER, rank=1),
-        Column(title="rank 1"),
+def _value(ranking: Ranking, standing: Standing, place: int) -> Cell:
+    metric = ranking.question.objectives[place].metric
+    return number(
+        standing.values[place], lambda value: value_with_unit(metric, value), _absence(standing)
     )
-    table = Table(id="by-objective", caption="", columns=columns, rows=tuple(rows))
-    return Section(heading="By figure", id="by-figure", blocks=(table,))
 
 
-def _turned(ranking: Ranking, value: float | None, number: int) -> float:
-    if value is None:
-        return float("-inf")
-    return -value if ranking.question.objectives[number].metric.is_latency else value
+def _figures_table(ranking: Ranking) -> Table:
+    """For each figure the best target, and the baseline."""
+    by_name = {standing.target: standing for standing in ranking.standings}
+    tiers = list(ranking.tiers)
+
+    def best(tier: Tiers) -> str | None:
+        place = tiers.index(tier)
+        sign = -1 if tier.objective.metric.is_latency else 1
+        first = [name for name, rank in tier.ranks.items() if rank == 1]
+        return max(first, key=lambda name: sign * (by_name[name].values[place] or 0), default=None)
+
+    def value(tier: Tiers, target: str | None, absence: str) -> Cell:
+        found = by_name[target] if target else None
+        return _value(ranking, found, tiers.index(tier)) if found else absent(absence)
+
+    def first_names(tier: Tiers) -> str:
+        tied = sum(rank == 1 for rank in tier.ranks.values()) - 1
+        more = f" and {count_text(tied, 'more', 'more')}" if tied > 0 else ""
+        return f"{best(tier) or ''}{more}"
+
+    return records_table(
+        "by-objective",
+        tiers,
+        ("figure", lambda tier: tier.objective.name),
+        (number_column("weight", 2), lambda tier: number(tier.objective.weight, share_text)),
+        (number_column("best"), lambda tier: value(tier, best(tier), "no target has it")),
+        (
+            number_column("baseline", 1),
+            lambda tier: value(tier, ranking.baseline, "no baseline"),
+        ),
+        ("rank 1", first_names),
+    )
 
 
 def _incomplete(ranking: Ranking) -> Section:
-    rows = []
-    for one in ranking.incomplete:
-        reasons: dict[str, list[str]] = {}
-        for lack in one.missing:
-            reasons.setdefault(missing_text(lack), []).append(lack.objective.name)
-        text = "; ".join(f"{listed(names)}: {reason}" for reason, names in reasons.items())
-        rows.append((word(one.target), Cell(text=text)))
-    columns = (Column(title="target"), Column(title="missing"))
-    return Section(
-        heading="Not ranked",
-        id="not-ranked",
-        blocks=(
-            Paragraph(text="A number is missing, so these targets have no score."),
-            Table(id="incomplete", caption="", columns=columns, rows=tuple(rows)),
-        ),
+    def reasons(standing: Standing) -> Cell:
+        return Cell(text="; ".join(reasons_of_missing(standing)))
+
+    incomplete = records_table(
+        "incomplete",
+        ranking.incomplete,
+        ("target", lambda standing: standing.target),
+        ("missing", reasons),
     )
+    lead = "A number is missing, so these targets have no score."
+    return section("Not ranked", "not-ranked", lead, incomplete)
 
 
 _PROTECTION_NAMES = 3
@@ -342,8 +324,8 @@ def protection_differences(given: Mapping[str, Protection]) -> str:
     if len(given) < 2:
         return ""
     groups: dict[str, list[str]] = {}
-    for name, one in given.items():
-        groups.setdefault(apart_text(one), []).append(name)
+    for name, protection in given.items():
+        groups.setdefault(apart_text(protection), []).append(name)
     if set(groups) == {"unknown"}:
         return "The archive does not record how the targets protect their data."
     if len(groups) == 1:
@@ -358,7 +340,6 @@ def protection_differences(given: Mapping[str, Protection]) -> str:
 
 
 def missing_text(gap: Missing) -> str:
-    """Return why a target has no number for an objective."""
     match gap.cause:
         case MissingCause.NOT_PLANNED:
             return "not measured on this target"
@@ -375,21 +356,28 @@ def missing_text(gap: Missing) -> str:
             return f"other work than on most targets: {'; '.join(gap.differences)}"
 
 
+def reasons_of_missing(standing: Standing) -> list[str]:
+    """Format `objectives: reason` for each reason why a target lacks numbers."""
+    reasons: dict[str, list[str]] = {}
+    for gap in standing.missing:
+        reasons.setdefault(missing_text(gap), []).append(gap.objective.name)
+    return [f"{listed(names)}: {reason}" for reason, names in reasons.items()]
+
+
 def missing_lines(standing: Standing) -> list[str]:
-    """Return `objective: reason` for each number that a target lacks."""
+    """Format `objective: reason` for each number that a target lacks."""
     return [f"{gap.objective.name}: {missing_text(gap)}" for gap in standing.missing]
 
 
 def unmeasured_text(part: Unmeasured) -> str:
-    """Return which part of a question has no number, and why."""
-    word = f"{metric_word(part.metric)} of {part.subject}" if part.metric else part.subject
+    subject = f"{metric_word(part.metric)} of {part.subject}" if part.metric else part.subject
     match part.cause:
         case UnmeasuredCause.NO_TARGET:
-            return f"{word}: no target has it"
+            return f"{subject}: no target has it"
         case UnmeasuredCause.NO_WORKLOAD:
-            return f"{word}: no workload does them"
+            return f"{subject}: no workload does them"
         case UnmeasuredCause.NO_METRIC:
-            return f"{word}: not measured"
+            return f"{subject}: not measured"
         case UnmeasuredCause.TOO_FEW_SAMPLES:
             names = listed(key_name(key) for key in part.keys)
-            return f"{word} ({names}): some trials have too few I/Os for it"
+            return f"{subject} ({names}): some trials have too few I/Os for it"

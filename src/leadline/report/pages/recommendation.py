@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import compress
 
-from leadline.analysis.ranking import Standing
 from leadline.analysis.recommend import (
     Basis,
     Candidate,
@@ -16,33 +17,20 @@ from leadline.analysis.recommend import (
 )
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.archive.reader import Run
-from leadline.report.cells import word
-from leadline.report.document import (
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Kind,
-    Section,
-    Table,
-)
+from leadline.report.cells import bullets, number, number_column, quantity, records_table, section
+from leadline.report.document import Cell, Column, Document, Section
 from leadline.report.pages.ranking import (
     access_text,
     apart_text,
     at_rest_text,
     borne_text,
-    missing_text,
+    interval_text,
     protection_text,
+    reasons_of_missing,
     survives_text,
     unmeasured_text,
 )
-from leadline.report.words import (
-    NOT_SHOWN,
-    band_text,
-    count_text,
-    listed,
-    value_with_unit,
-)
+from leadline.report.words import NOT_SHOWN, band_text, count_text, listed, value_with_unit
 
 _NAMES = 4
 _CHANGES = 2
@@ -55,23 +43,19 @@ RESTS_ON = {
 }
 
 
-def not_measured(found: Recommendation) -> tuple[str, ...]:
-    """Return what belongs to the use case and has no number in the run."""
-    sentences = [f"{unmeasured_text(part)}." for part in found.ranking.question.not_measured]
-    sentences += [f"{topic}: no workload of this kind covers it." for topic in found.case.beyond]
+def not_measured(found: Recommendation) -> Iterator[str]:
+    """Yield what belongs to the use case and has no number in the run."""
+    yield from (f"{unmeasured_text(part)}." for part in found.ranking.question.not_measured)
+    yield from (f"{topic}: no workload of this kind covers it." for topic in found.case.beyond)
     if not found.ranking.resampled and found.ranking.complete:
-        sentences.append("how each figure varies from trial to trial: too few trials.")
-    return tuple(sentences)
+        yield "how each figure varies from trial to trial: too few trials."
 
 
-def changes(found: Recommendation) -> tuple[str, ...]:
-    """Return what would change the recommendation, the most likely first."""
-    return tuple(_changes(found))
-
-
-def _changes(found: Recommendation) -> Iterator[str]:
+def changes(found: Recommendation) -> list[str]:
+    """What would change the recommendation, the most likely first."""
     chosen, other = found.chosen, found.runner_up
     judgement = found.against_runner_up
+    sentences = []
     if chosen and other and judgement and judgement.verdict is Verdict.INCONCLUSIVE:
         needed = found.trials_needed
         trials = (
@@ -79,20 +63,22 @@ def _changes(found: Recommendation) -> Iterator[str]:
             if needed
             else "more trials of each may decide"
         )
-        yield (
-            f"{other.name} and {chosen.name} tie: {trials} ({RESTS_ON[judgement.evidence]} now)."
-        )
+        now = RESTS_ON[judgement.evidence]
+        sentences.append(f"{other.name} and {chosen.name} tie: {trials} ({now} now).")
     elif judgement and judgement.evidence is Evidence.ONE_NUMBER:
-        yield "One number per target has no interval: six or more trials of each give one."
+        sentences.append(
+            "One number per target has no interval: six or more trials of each give one."
+        )
     if chosen:
-        yield from _if_faster(found, chosen)
-        yield from _if_one_figure(found, chosen)
+        sentences += [*_if_faster(found, chosen), *_if_one_figure(found, chosen)]
     lacking = [one.standing for one in found.candidates if not one.standing.complete]
     if lacking:
-        names = listed((one.target for one in lacking), _NAMES)
-        wanted = listed(dict.fromkeys(_missing_names(lacking)), _NAMES)
+        names = listed((standing.target for standing in lacking), _NAMES)
+        missing = (gap.objective.name for standing in lacking for gap in standing.missing)
+        wanted = listed(dict.fromkeys(missing), _NAMES)
         may = ": they may be as good or better" if chosen else ""
-        yield f"The missing numbers of {names} ({wanted}){may}."
+        sentences.append(f"The missing numbers of {names} ({wanted}){may}.")
+    return sentences
 
 
 def _if_faster(found: Recommendation, chosen: Candidate) -> Iterator[str]:
@@ -112,37 +98,19 @@ def _if_one_figure(found: Recommendation, chosen: Candidate) -> Iterator[str]:
     if len(found.ranking.tiers) < 2:
         return
     shown = 0
-    for tier in sorted(found.ranking.tiers, key=lambda one: -one.objective.weight):
-        best = min(rank for name, rank in tier.ranks.items() if name in eligible)
-        if tier.ranks[chosen.name] > best and shown < _CHANGES:
+    for tier in sorted(found.ranking.tiers, key=lambda tier: -tier.objective.weight):
+        ranks = {name: rank for name, rank in tier.ranks.items() if name in eligible}
+        best = min(ranks.values())
+        if ranks[chosen.name] > best and shown < _CHANGES:
             shown += 1
-            first = [name for name, rank in tier.ranks.items() if rank == best and name in eligible]
-            names = listed((one for one in first), _NAMES)
-            yield f"If only {tier.objective.name} counted: {names}."
-
-
-def _missing_names(standings: list[Standing]) -> Iterator[str]:
-    for standing in standings:
-        for one in standing.missing:
-            yield one.objective.name
+            first = listed((name for name, rank in ranks.items() if rank == best), _NAMES)
+            yield f"If only {tier.objective.name} counted: {first}."
 
 
 def score_ratio(one: Candidate, other: Candidate) -> str:
-    """Format the ratio of two scores."""
     return f"{(one.standing.score or 0.0) / (other.standing.score or 1.0):.2f}"
 
 
-_COLUMNS = (
-    Column(title="rank", kind=Kind.NUMBER),
-    Column(title="rank interval", kind=Kind.NUMBER, rank=2),
-    Column(title="target"),
-    Column(title="score", kind=Kind.NUMBER),
-    Column(title="protection"),
-    Column(title="failures survived", rank=1),
-    Column(title="raw per byte", kind=Kind.NUMBER),
-    Column(title="access", rank=3),
-    Column(title="encrypted at rest", rank=4),
-)
 _UNKNOWN = "unknown"
 _FIGURES_SHOWN = 3
 _REFUSED_NAMED = 12
@@ -150,24 +118,19 @@ _REFUSED_NAMED = 12
 
 def recommendation_document(run: Run, found: Recommendation) -> Document:
     chosen = found.chosen.name if found.chosen else "no target can be recommended"
-    sections = [_candidates(found)]
-    refused = _refused(found)
-    if refused is not None:
-        sections.append(refused)
-    for heading, anchor, items in (
-        ("Not measured", "not-measured", not_measured(found)),
-        ("What would change the answer", "would-change", changes(found)),
-    ):
-        if items:
-            blocks = (Bullets(items=items),)
-            sections.append(Section(heading=heading, id=anchor, blocks=blocks))
+    sections = (
+        _candidates(found),
+        section("Not eligible", "not-to-be-chosen", bullets(_refused(found))),
+        section("Not measured", "not-measured", bullets(not_measured(found))),
+        section("What would change the answer", "would-change", bullets(changes(found))),
+    )
     required = ", ".join(str(one) for one in found.requirements)
     return Document(
         title=f"For {found.case.title}: {chosen}",
         subtitle=f"run {run.id} · {found.case.sentence}"
         + (f" · required: {required}" if required else ""),
         summary=(answer(found), *trade_offs(found)),
-        sections=tuple(sections),
+        sections=tuple(part for part in sections if part.blocks),
     )
 
 
@@ -199,77 +162,68 @@ def answer(found: Recommendation) -> str:
                 f" No known property separates them. {name} has the highest figure, "
                 f"{_against(found)}, which is not significant."
             )
-    return f"{text} {_figures(found)}"
+    return f"{text} {_figures(found, found.chosen)}"
+
+
+def _required(found: Recommendation, *, access: bool) -> str:
+    """List the requirements; `access` adds the access mode of the use case."""
+    required = [str(requirement) for requirement in found.requirements]
+    if found.case.access and access:
+        required.append(f"access={found.case.access.value}")
+    return listed(dict.fromkeys(required))
 
 
 def _qualified(found: Recommendation) -> str:
-    required = [str(one) for one in found.requirements]
-    if found.case.access and not found.not_shared:
-        required.append(f"access={found.case.access.value}")
-    required = list(dict.fromkeys(required))
-    return "that has every number" + (f" and meets {listed(required)}" if required else "")
+    required = _required(found, access=not found.not_shared)
+    return "that has every number" + (f" and meets {required}" if required else "")
 
 
 def _against(found: Recommendation) -> str:
-    """Return the ratio to the runner-up with its interval and evidence."""
+    """The ratio to the runner-up with its interval and evidence."""
     chosen, other, judgement = found.chosen, found.runner_up, found.against_runner_up
     if chosen is None or other is None or judgement is None:
         return "nothing to compare it with"
-    ratio = (chosen.standing.score or 0.0) / (other.standing.score or 1.0)
     known = RESTS_ON[judgement.evidence]
-    interval = judgement.interval
-    metric = found.ranking.question.objectives[0].metric
-    turned = len(found.ranking.question.objectives) == 1 and metric.is_latency
-    if interval is not None:
-        low, high = interval
-        backwards = (found.chosen is not None) and _lower(found)
+    objectives = found.ranking.question.objectives
+    turned = len(objectives) == 1 and objectives[0].metric.is_latency
+    if judgement.interval is not None:
+        low, high = judgement.interval
+        # Whether the choice is the baseline of the judgement, with the lower score.
+        backwards = (chosen.name, other.name) not in found.ranking.judgements
         if turned != backwards:
             low, high = 1 / high, 1 / low
         known = f"95 % interval {low:.2f} to {high:.2f}; {known}"
-    return f"{ratio:.2f} times the score of {other.name} ({known})"
+    return f"{score_ratio(chosen, other)} times the score of {other.name} ({known})"
 
 
-def _lower(found: Recommendation) -> bool:
-    """Return whether the choice is the baseline of the judgement, with the lower score."""
-    assert found.chosen is not None
-    assert found.runner_up is not None
-    return (found.chosen.name, found.runner_up.name) not in found.ranking.judgements
-
-
-def _figures(found: Recommendation) -> str:
-    """Return the figures of most weight of the choice and of the runner-up."""
-    assert found.chosen is not None
-    question = found.ranking.question
-    order = sorted(range(len(question.objectives)), key=lambda n: -question.objectives[n].weight)
+def _figures(found: Recommendation, chosen: Candidate) -> str:
+    """The figures of most weight of the choice and of the runner-up."""
+    others = found.runner_up.standing.values if found.runner_up else chosen.standing.values
+    figures = list(
+        zip(found.ranking.question.objectives, chosen.standing.values, others, strict=True)
+    )
+    figures.sort(key=lambda figure: -figure[0].weight)
     shown = []
-    for number in order[:_FIGURES_SHOWN]:
-        objective = question.objectives[number]
-        mine = found.chosen.standing.values[number]
-        its = found.runner_up.standing.values[number] if found.runner_up else None
-        if mine is None:
+    for objective, value, other in figures[:_FIGURES_SHOWN]:
+        if value is None:
             continue
-        text = f"{objective.name} {value_with_unit(objective.metric, mine)}"
-        if its is not None:
-            text += f" vs {value_with_unit(objective.metric, its)}"
+        text = f"{objective.name} {value_with_unit(objective.metric, value)}"
+        if found.runner_up and other is not None:
+            text += f" vs {value_with_unit(objective.metric, other)}"
         shown.append(text)
-    more = len(order) - len(shown)
+    more = len(figures) - len(shown)
     rest = f"; {count_text(more, 'further figure')} counted" if more > 0 else ""
     return f"Its figures: {'; '.join(shown)}{rest}."
 
 
 def _nothing(found: Recommendation) -> str:
-    complete = [one for one in found.candidates if one.standing.complete]
+    complete = sum(one.standing.complete for one in found.candidates)
+    lead = f"No target can be recommended for {found.case.title}: none"
     if not complete:
-        return (
-            f"No target can be recommended for {found.case.title}: none has every number that "
-            "it needs."
-        )
-    asked = [str(one) for one in found.requirements]
-    asked += [f"access={found.case.access.value}"] if found.case.access else []
-    required = listed(dict.fromkeys(asked))
+        return f"{lead} has every number that it needs."
     return (
-        f"No target can be recommended for {found.case.title}: none of the "
-        f"{count_text(len(complete), 'target')} with every number is known to meet {required}."
+        f"{lead} of the {count_text(complete, 'target')} with every number is known to meet "
+        f"{_required(found, access=True)}."
     )
 
 
@@ -304,60 +258,66 @@ def trade_offs(found: Recommendation) -> tuple[str, ...]:
 
 
 def _candidates(found: Recommendation) -> Section:
-    """Return the table of eligible targets, the choice first."""
-    rows = tuple(_row(one) for one in found.candidates if one.eligible)
-    # A column of unknowns is left out; the summary reports it once.
-    kept = [n for n in range(len(_COLUMNS)) if any(row[n].text != _UNKNOWN for row in rows)]
-    columns = tuple(_COLUMNS[n] for n in kept)
-    rows = tuple(tuple(row[n] for n in kept) for row in rows)
-    baseline = found.ranking.baseline or ""
+    """The table of eligible targets, the choice first."""
+    eligible = [one for one in found.candidates if one.eligible]
+
+    def overhead(one: Candidate) -> Cell:
+        raw = one.protection.raw_per_stored
+        return Cell(text=_UNKNOWN, missing=True) if raw is None else quantity(f"{raw:g}", raw)
+
+    def interval(one: Candidate) -> Cell:
+        ranks = one.standing.interval or (0, 0)
+        return quantity(interval_text(ranks), ranks[0])
+
     caption = (
-        f"score: weighted geometric mean of ratios to {baseline}; targets within "
-        f"{band_text(found.ranking.band)} count as equal"
-        if rows
-        else "none"
+        f"score: weighted geometric mean of ratios to {found.ranking.baseline or ''}; targets "
+        f"within {band_text(found.ranking.band)} count as equal"
     )
-    table = Table(id="candidates", caption=caption, columns=columns, rows=rows)
-    return Section(heading="Candidates", id="candidates", blocks=(table,))
-
-
-def _row(one: Candidate) -> tuple[Cell, ...]:
-    standing, given = one.standing, one.protection
-    low, high = standing.interval or (0, 0)
-    overhead = Cell(text=_UNKNOWN, missing=True)
-    if given.raw_per_stored is not None:
-        overhead = Cell(text=f"{given.raw_per_stored:g}", sort=given.raw_per_stored)
-    return (
-        Cell(text=str(standing.rank or NOT_SHOWN), sort=float(standing.rank or 0)),
-        Cell(text=str(low) if low == high else f"{low}-{high}", sort=float(low)),
-        word(one.name),
-        Cell(text=f"{standing.score or 0.0:.2f}", sort=standing.score),
-        Cell(text=apart_text(given)),
-        Cell(text=borne_text(given)),
-        overhead,
-        Cell(text=access_text(given)),
-        Cell(text=at_rest_text(given)),
+    table = records_table(
+        "candidates",
+        eligible,
+        (
+            number_column("rank"),
+            lambda one: quantity(str(one.standing.rank or NOT_SHOWN), one.standing.rank or 0),
+        ),
+        (number_column("rank interval", 2), interval),
+        ("target", lambda one: one.name),
+        (number_column("score"), lambda one: number(one.standing.score or 0.0, "{:.2f}".format)),
+        ("protection", lambda one: Cell(text=apart_text(one.protection))),
+        (
+            Column(title="failures survived", rank=1),
+            lambda one: Cell(text=borne_text(one.protection)),
+        ),
+        (number_column("raw per byte"), overhead),
+        (Column(title="access", rank=3), lambda one: Cell(text=access_text(one.protection))),
+        (
+            Column(title="encrypted at rest", rank=4),
+            lambda one: Cell(text=at_rest_text(one.protection)),
+        ),
+        caption=caption if eligible else "none",
     )
+    # A column of unknowns is left out; the summary reports it once.
+    cells = zip(*table.rows, strict=True)
+    known = [any(cell.text != _UNKNOWN for cell in column) for column in cells]
+    shown = replace(
+        table,
+        columns=tuple(compress(table.columns, known)),
+        rows=tuple(tuple(compress(row, known)) for row in table.rows),
+    )
+    return section("Candidates", "candidates", shown)
 
 
-def _refused(found: Recommendation) -> Section | None:
-    """Return why the other targets are not eligible, grouped by reason."""
+def _refused(found: Recommendation) -> list[str]:
+    """Why the other targets are not eligible, grouped by reason."""
     names: dict[str, list[str]] = {}
     for one in found.candidates:
-        if one.eligible:
-            continue
-        reasons = [
-            f"{unmet.requirement}: {unmet_text(unmet, one.protection)}" for unmet in one.unmet
-        ]
-        lacks: dict[str, list[str]] = {}
-        for lack in one.standing.missing:
-            lacks.setdefault(missing_text(lack), []).append(lack.objective.name)
-        reasons += [f"{listed(figures)}: {reason}" for reason, figures in lacks.items()]
-        names.setdefault("; ".join(reasons), []).append(one.name)
-    if not names:
-        return None
-    items = tuple(f"{listed(targets, _REFUSED_NAMED)} – {why}." for why, targets in names.items())
-    return Section(heading="Not eligible", id="not-to-be-chosen", blocks=(Bullets(items=items),))
+        if not one.eligible:
+            reasons = [
+                f"{unmet.requirement}: {unmet_text(unmet, one.protection)}" for unmet in one.unmet
+            ]
+            reasons += reasons_of_missing(one.standing)
+            names.setdefault("; ".join(reasons), []).append(one.name)
+    return [f"{listed(targets, _REFUSED_NAMED)} – {why}." for why, targets in names.items()]
 
 
 _TRADE_OFFS = {
@@ -374,7 +334,6 @@ def trade_off_text(found: Recommendation) -> str:
 
 
 def unmet_text(unmet: Unmet, given: Protection) -> str:
-    """Return why a target does not meet a requirement."""
     level = unmet.requirement.value
     match unmet.cause:
         case UnmetCause.PROTECTION_UNKNOWN:

@@ -23,7 +23,6 @@ from leadline.report.document import (
     KeyValues,
     Kind,
     LineChart,
-    Mark,
     Paragraph,
     Section,
     Table,
@@ -118,15 +117,15 @@ def _render(document: Document, pictures: _Pictures | None) -> str:
 
 
 def _section(section: Section, depth: int, pictures: _Pictures | None) -> Iterable[str]:
-    yield f"{_heading(depth)} {_line(section.heading)}"
+    yield _heading(section.heading, depth)
     yield from _blocks(section.blocks, depth, pictures)
     for inner in section.sections:
         yield ""
         yield from _section(inner, depth + 1, pictures)
 
 
-def _heading(depth: int) -> str:
-    return "#" * min(depth, 6)
+def _heading(text: str, depth: int) -> str:
+    return f"{'#' * min(depth, 6)} {_line(text)}"
 
 
 def _blocks(blocks: Iterable[Block], depth: int, pictures: _Pictures | None) -> Iterable[str]:
@@ -136,7 +135,7 @@ def _blocks(blocks: Iterable[Block], depth: int, pictures: _Pictures | None) -> 
         yield ""
         if isinstance(block, Columns):
             for heading, inner in block.parts:
-                yield f"{_heading(depth + 1)} {_line(heading)}"
+                yield _heading(heading, depth + 1)
                 yield from _blocks(inner, depth + 1, pictures)
                 yield ""
         elif pictures and isinstance(block, Drawn):
@@ -158,7 +157,8 @@ def _block(block: Block) -> Iterable[str]:
         case Table():
             yield from _table(block)
         case FindingList():
-            yield from _findings(block)
+            for group in block.groups:
+                yield from _group(group)
         case DotPlot():
             yield from _plot(block)
         case BarChart():
@@ -171,7 +171,7 @@ def _block(block: Block) -> Iterable[str]:
             plot = "\n".join(line.plain.rstrip() for line in plot_lines(block, _PLOT_WIDTH))
             yield from _code(Code(text=plot, caption=block.title))
         case LineChart():
-            yield f"{_line(block.title)}"
+            yield _line(block.title)
             yield ""
             for label, points in line_texts(block):
                 yield f"- {_line(label)}" + (f": {escape(points)}" if points else "")
@@ -186,11 +186,10 @@ def _block(block: Block) -> Iterable[str]:
 def grid(
     titles: Iterable[str], right: Iterable[bool], rows: Iterable[Iterable[str]]
 ) -> Iterable[str]:
-    """Format a table of texts, which are escaped here; `right` aligns its columns."""
-    yield f"| {' | '.join(escape(title) for title in titles)} |"
+    """Format a table of texts, which are escaped here; `right` aligns a column to the right."""
+    yield f"| {' | '.join(map(escape, titles))} |"
     yield f"| {' | '.join('---:' if number else '---' for number in right)} |"
-    for row in rows:
-        yield f"| {' | '.join(escape(text) for text in row)} |"
+    yield from (f"| {' | '.join(map(escape, row))} |" for row in rows)
 
 
 def _table(table: Table) -> Iterable[str]:
@@ -207,12 +206,8 @@ def _table(table: Table) -> Iterable[str]:
 
 
 def _cell(cell: Cell) -> str:
-    return cell.text + _labels(cell.marks)
-
-
-def _labels(marks: Iterable[Mark]) -> str:
-    labels = ",".join(mark.label for mark in marks)
-    return f" ({labels})" if labels else ""
+    labels = ",".join(mark.label for mark in cell.marks)
+    return f"{cell.text} ({labels})" if labels else cell.text
 
 
 def _code(code: Code) -> Iterable[str]:
@@ -225,11 +220,6 @@ def _code(code: Code) -> Iterable[str]:
     yield fence
     yield code.text
     yield fence
-
-
-def _findings(findings: FindingList) -> Iterable[str]:
-    for group in findings.groups:
-        yield from _group(group)
 
 
 def _group(group: FindingGroup) -> Iterable[str]:
@@ -249,5 +239,4 @@ def _plot(plot: DotPlot) -> Iterable[str]:
     yield f"Every trial: {escape(plot.title)}"
     yield ""
     for row in plot.rows:
-        dots = ", ".join(dot.text + (" (outlier)" if dot.outlier else "") for dot in row.dots)
-        yield f"- {_line(row.label)}: {escape(dots) or 'missing'}"
+        yield f"- {_line(row.label)}: {escape(row.listing) or 'missing'}"

@@ -29,7 +29,7 @@ def render_rows(columns: Sequence[str], rows: Iterable[Row], output: str) -> str
         )
     lines = [[_text(value) for value in row] for row in table]
     if output == "markdown":
-        return "\n".join(grid(lines[0], [False] * len(columns), lines[1:]))
+        return "\n".join(grid(columns, [False] * len(columns), lines[1:]))
     if output == "text":
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         lines.insert(1, ["-" * width for width in widths])

@@ -199,13 +199,13 @@ def symbol(verdict: str) -> str:
 
 def with_symbols(table: Table) -> Table:
     """The table with symbols before the words of a column of verdicts."""
-    columns = [index for index, column in enumerate(table.columns) if column.title == "verdict"]
-    if not columns:
+    titles = [column.title for column in table.columns]
+    if "verdict" not in titles:
         return table
     rows = tuple(
         tuple(
-            replace(cell, text=symbol(cell.text)) if index in columns else cell
-            for index, cell in enumerate(row)
+            replace(cell, text=symbol(cell.text)) if title == "verdict" else cell
+            for title, cell in zip(titles, row, strict=True)
         )
         for row in table.rows
     )
@@ -237,26 +237,20 @@ def delta_table(chart: DeltaChart) -> Table:
 def heat_table(chart: HeatMap) -> Table:
     """Convert a heat map into figures with their ratios to the baseline."""
     plain = chart.relative or not chart.rows
-    rows = (
-        (
-            label,
-            *(
-                " ".join(filter(None, (_figure_text(cell), heat_ratio(chart, index, cell))))
-                for index, cell in enumerate(cells)
-            ),
-        )
-        for label, cells in zip(chart.rows, chart.cells, strict=True)
-    )
+
+    def figure(column: int, cell: HeatCell) -> str:
+        text = f"{cell.text} (refused)" if cell.refused else cell.text
+        return f"{text} {heat_ratio(chart, column, cell)}".strip()
+
     return table(
         f"{chart.id}-table",
         ("", *map(number_column, chart.columns)),
-        rows,
+        (
+            (label, *(figure(column, cell) for column, cell in enumerate(cells)))
+            for label, cells in zip(chart.rows, chart.cells, strict=True)
+        ),
         caption=chart.title if plain else f"{chart.title}; × against {chart.rows[chart.baseline]}",
     )
-
-
-def _figure_text(cell: HeatCell) -> str:
-    return f"{cell.text} (refused)" if cell.refused else cell.text
 
 
 def line_texts(chart: LineChart) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from dataclasses import dataclass
 from leadline.report.document import (
     Bar,
     BarChart,
-    BarGroup,
     DeltaChart,
     DeltaRow,
+    Dot,
     DotPlot,
     DotRow,
     HeatCell,
@@ -22,11 +23,11 @@ from leadline.report.document import (
     Mark,
     Pin,
     Rule,
+    Scale,
     Stroke,
 )
 from leadline.report.render.svg_shapes import (
     SYMBOLS,
-    Axis,
     anchor,
     at,
     bar,
@@ -70,6 +71,10 @@ def line_plot(chart: LineChart) -> LinePlot:
         for index, name in enumerate(chart.series)
         if name and index in used and (len(chart.series) > 1 or not named)
     )
+    drawn = [line.label for line in chart.lines]
+    drawn += [rule.label for rule in chart.rules]
+    drawn += [pin.text for pin in chart.pins]
+    names = ", ".join(dict.fromkeys(filter(None, drawn)))
     return LinePlot(
         drawing=_axes(chart)
         + "".join(_rule(chart, rule) for rule in chart.rules)
@@ -78,30 +83,17 @@ def line_plot(chart: LineChart) -> LinePlot:
         + (_names(chart) if named else ""),
         legend=legend,
         named=named,
-        description=f"{chart.title}: {chart.y.title} against {chart.x.title}; "
-        + ", ".join(_names_drawn(chart)),
+        description=f"{chart.title}: {chart.y.title} against {chart.x.title}; {names}",
     )
-
-
-def _names_drawn(chart: LineChart) -> dict[str, None]:
-    """The names of what is drawn, each once."""
-    names = [line.label for line in chart.lines]
-    names += [rule.label for rule in chart.rules]
-    names += [pin.text for pin in chart.pins]
-    return dict.fromkeys(name for name in names if name)
 
 
 def swatch(look: Look) -> str:
     """A series' line and mark as the legend shows them, 24 x 20 pixels."""
     line = f'<line class="{_stroke(look)}" x1="0" x2="24" y1="10" y2="10"/>'
     point = mark(*_mark(look), "12", "10")
-    match look.stroke:
-        case Stroke.MARKED:
-            return line + point
-        case Stroke.DOTS:
-            return point
-        case Stroke.THIN | Stroke.FAINT:
-            return line
+    if look.stroke is Stroke.DOTS:
+        return point
+    return line + point if look.stroke is Stroke.MARKED else line
 
 
 def _stroke(look: Look) -> str:
@@ -110,7 +102,6 @@ def _stroke(look: Look) -> str:
 
 
 def _mark(look: Look) -> tuple[str, str]:
-    """Shape and class of a mark."""
     if look.stroke is Stroke.DOTS:
         return "speck", f"speck {colour(look.hue)}"
     return shape(look.hue), f"point {colour(look.hue)}{' hollow' if look.hollow else ''}"
@@ -120,8 +111,7 @@ def _axes(chart: LineChart) -> str:
     parts = []
     narrow = fitting(chart.x, _PHONE_WIDTH)
     wide = fitting(chart.x, _PAGE_WIDTH)
-    for value, _ in chart.x.ticks:
-        x = at(chart.x, value)
+    for x in (at(chart.x, value) for value, _ in chart.x.ticks):
         parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="100%"/>')
     for part, text in wide:
         style = "tick" if (part, text) in narrow else "wide"
@@ -201,19 +191,17 @@ def _names(chart: LineChart) -> str:
         for line in chart.lines
         if line.points
     )
-    below = -1.0
-    placed = []
-    for y, series, label in ends:
-        below = max(y, below + _NAME_HEIGHT)
-        placed.append((below, series, label))
+    lowest = itertools.accumulate(
+        (y for y, _, _ in ends), lambda above, y: max(y, above + _NAME_HEIGHT)
+    )
+    texts = []
     # What went over the lower edge goes back up.
     above = 1.0 + _NAME_HEIGHT
-    texts = []
-    for y, series, label in reversed(placed):
+    for y, (_, hue, label) in reversed(list(zip(lowest, ends, strict=True))):
         above = min(y, above - _NAME_HEIGHT)
         shown = label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
         texts.append(
-            f'<text class="end {colour(series)}" x="100%" dx="9" y="{percent(above)}" dy=".34em">'
+            f'<text class="end {colour(hue)}" x="100%" dx="9" y="{percent(above)}" dy=".34em">'
             f"{xml_text(shown)}{titled(label)}</text>"
         )
     return "".join(texts)
@@ -270,11 +258,8 @@ class RowChart:
         """Classes for the width of names and figures."""
         names = max((len(row.label) for row in self.rows), default=0)
         ends = max((len(track.end) for row in self.rows for track in row.tracks), default=0)
-        return f"name-{_size(names)} end-{_size(ends)}"
-
-
-def _size(characters: int) -> str:
-    return "s" if characters <= 16 else "m" if characters <= 30 else "l"
+        name, end = ("s" if size <= 16 else "m" if size <= 30 else "l" for size in (names, ends))
+        return f"name-{name} end-{end}"
 
 
 def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
@@ -289,7 +274,10 @@ def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
                 for index, name in enumerate(chart.series)
                 if len(chart.series) > 1
             )
-            rows = [_bars(chart, group) for group in chart.groups]
+            rows = [
+                Row(label=group.label, tracks=tuple(_bar(chart, entry) for entry in group.bars))
+                for group in chart.groups
+            ]
             return _chart(chart, chart.scale, chart.scale.title, legend, rows)
         case DeltaChart():
             rows = [_delta(chart, row) for row in chart.rows]
@@ -299,7 +287,7 @@ def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
 
 def _chart(
     chart: DotPlot | BarChart | DeltaChart,
-    axis: Axis,
+    axis: Scale,
     scale: str,
     legend: tuple[tuple[str, str], ...],
     rows: Iterable[Row],
@@ -343,18 +331,21 @@ def _rows_line(style: str, x1: str, x2: str, y1: int = 10, y2: int = 10, title: 
     return f'<line class="{style}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}"{end}'
 
 
-def _whisker(axis: Axis, interval: tuple[float, float] | None) -> str:
+def _whisker(axis: Scale, interval: tuple[float, float] | None) -> str:
     """The interval; where it goes on beyond the axis it has no end."""
     if interval is None:
         return ""
     low, high = interval
-    ends = ("" if within(axis, low) else " from-below") + (
-        "" if within(axis, high) else " to-above"
-    )
-    return _rows_line(f"whisker{ends}", at(axis, low), at(axis, high))
+    below = "" if within(axis, low) else " from-below"
+    above = "" if within(axis, high) else " to-above"
+    return _rows_line(f"whisker{below}{above}", at(axis, low), at(axis, high))
 
 
 # --- every trial as a dot -----------------------------------------------------------------------
+
+
+def _trial(dot: Dot) -> str:
+    return f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
 
 
 def _dots(plot: DotPlot, row: DotRow) -> Row:
@@ -364,9 +355,10 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
         drawing += _rows_line("mid", x, x, 2, 18, f"{plot.mark} {row.text}")
     for dot in row.dots:
         style = "odd" if dot.outlier else "dot"
-        text = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
         x = at(plot, dot.value)
-        drawing += f'<circle class="{style}" cx="{x}" cy="10" r="4.5">{titled(text)}</circle>'
+        drawing += (
+            f'<circle class="{style}" cx="{x}" cy="10" r="4.5">{titled(_trial(dot))}</circle>'
+        )
     track = Track(
         drawing=drawing,
         end=row.text,
@@ -380,10 +372,6 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
 # --- bars from zero -----------------------------------------------------------------------------
 
 
-def _bars(chart: BarChart, group: BarGroup) -> Row:
-    return Row(label=group.label, tracks=tuple(_bar(chart, entry) for entry in group.bars))
-
-
 def _bar(chart: BarChart, entry: Bar) -> Track:
     drawing = _grid(chart)
     if entry.value is not None:
@@ -391,8 +379,7 @@ def _bar(chart: BarChart, entry: Bar) -> Track:
     drawing += _rows_line("base", "0", "0", 1, 19)
     for dot in entry.dots:
         style = f"trial {colour(entry.series)}{' outlier' if dot.outlier else ''}"
-        text = f"trial {dot.trial}: {dot.text}{', outlier' if dot.outlier else ''}"
-        drawing += mark(shape(entry.series), style, at(chart.scale, dot.value), "10", text)
+        drawing += mark(shape(entry.series), style, at(chart.scale, dot.value), "10", _trial(dot))
     drawing += _whisker(chart.scale, entry.interval)
     series = chart.series[entry.series] if entry.series < len(chart.series) else ""
     name = series if len(chart.series) > 1 else ""
@@ -445,19 +432,14 @@ def _margin_grids(chart: DeltaChart) -> str:
 
 
 def _delta_legend(chart: DeltaChart) -> tuple[tuple[str, str], ...]:
-    """The marks of the chart and its equivalence margin."""
     shown = {row.verdict for row in chart.rows if row.ratio is not None}
-    marks = [
+    marks = (
         (verdict_mark(verdict, "12", "10"), verdict) for verdict in SYMBOLS if verdict in shown
-    ]
-    band = [
-        (
-            '<rect class="band" x="2" y="2" width="20" height="16"/>'
-            + _rows_line("zero", "12", "12", 0, TRACK_HEIGHT),
-            "no change, and the equivalence margin",
-        )
-    ]
-    return (*marks, *(band if any(_bands(chart)) else []))
+    )
+    line = _rows_line("zero", "12", "12", 0, TRACK_HEIGHT)
+    band = f'<rect class="band" x="2" y="2" width="20" height="16"/>{line}'
+    margin = ((band, "no change, and the equivalence margin"),)
+    return (*marks, *(margin if any(_bands(chart)) else ()))
 
 
 # Heat maps: how far each figure lies from the baseline's, as a shade and as a text.

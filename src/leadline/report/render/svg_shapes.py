@@ -8,28 +8,23 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
+from leadline.report.document import Scale
 from leadline.text import visible
 
 SHAPES = ("circle", "square", "triangle", "diamond")
 _HATCHES = 4
 _SERIES = 8
 
+# Verdict -> its shape in a chart and its symbol in a text.
 _VERDICTS = {
-    "better": "up",
-    "worse": "down",
-    "same": "square",
-    "inconclusive": "circle",
-    "not comparable": "cross",
+    "better": ("up", "▲"),
+    "worse": ("down", "▼"),
+    "same": ("square", "■"),
+    "inconclusive": ("circle", "○"),
+    "not comparable": ("cross", "×"),
 }
-SYMBOLS = {
-    "better": "▲",
-    "worse": "▼",
-    "same": "■",
-    "inconclusive": "○",
-    "not comparable": "×",
-}
+SYMBOLS = {verdict: symbol for verdict, (_, symbol) in _VERDICTS.items()}
 
 DEFINITIONS = (
     "<defs>"
@@ -86,7 +81,7 @@ def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
 
 
 def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
-    return mark(_VERDICTS.get(verdict, "circle"), verdict_class(verdict), x, y, title)
+    return mark(_VERDICTS.get(verdict, ("circle", ""))[0], verdict_class(verdict), x, y, title)
 
 
 def verdict_class(verdict: str) -> str:
@@ -114,20 +109,7 @@ _CHARACTER = 6.3
 _GAP = 10.0
 
 
-class Axis(Protocol):
-    """What `Scale` and `DotPlot` have in common."""
-
-    @property
-    def log(self) -> bool: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def ticks(self) -> tuple[tuple[float, str], ...]: ...
-
-
-def share(axis: Axis, value: float) -> float:
+def share(axis: Scale, value: float) -> float:
     """Where `value` lies between the axis's ends: 0 to 1; what lies beyond, at that end."""
     low, high, at = axis.low, axis.high, value
     if axis.log:
@@ -144,11 +126,11 @@ def percent(part: float) -> str:
     return f"{100 * part:.4g}%"
 
 
-def at(axis: Axis, value: float) -> str:
+def at(axis: Scale, value: float) -> str:
     return percent(share(axis, value))
 
 
-def within(axis: Axis, value: float) -> bool:
+def within(axis: Scale, value: float) -> bool:
     return axis.low <= value <= axis.high
 
 
@@ -157,7 +139,7 @@ def anchor(part: float) -> str:
     return "start" if part < 0.02 else "end" if part > 0.98 else "middle"
 
 
-def fitting(axis: Axis, width: float) -> Sequence[tuple[float, str]]:
+def fitting(axis: Scale, width: float) -> Sequence[tuple[float, str]]:
     """(share, text) of the ticks whose texts do not touch one another where the axis is `width`
     pixels wide: every one, every second, every third and so on."""
     ticks = [(share(axis, value), text) for value, text in axis.ticks]

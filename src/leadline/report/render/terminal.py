@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -22,7 +22,6 @@ from leadline.report.document import (
     Columns,
     DeltaChart,
     Document,
-    Dot,
     DotPlot,
     FindingGroup,
     FindingList,
@@ -30,7 +29,6 @@ from leadline.report.document import (
     KeyValues,
     Kind,
     LineChart,
-    Mark,
     Paragraph,
     Section,
     Table,
@@ -82,9 +80,9 @@ def render(
     methods.
     """
     document = printable(document)
-    _wrapped(console, Text(document.title, style="bold"))
+    _wrapped(console, document.title, "bold")
     if document.subtitle:
-        _wrapped(console, Text(document.subtitle, style="dim"))
+        _wrapped(console, document.subtitle, "dim")
     console.print()
     for text in document.summary:
         _hanging(console, "- ", Text(text))
@@ -119,8 +117,8 @@ def _chosen(section: Section, left_out: frozenset[str]) -> Section:
     )
 
 
-def _wrapped(console: Console, text: Text) -> None:
-    _hanging(console, "", text)
+def _wrapped(console: Console, text: str | Text, style: str = "") -> None:
+    _hanging(console, "", text if isinstance(text, Text) else Text(text, style=style))
 
 
 def _hanging(console: Console, lead: str | Text, text: Text) -> None:
@@ -129,9 +127,7 @@ def _hanging(console: Console, lead: str | Text, text: Text) -> None:
     width = max(_NARROWEST_NAME_OF_ALL, console.width - first.cell_len)
     indent = " " * first.cell_len
     for number, line in enumerate(text.wrap(console, width, overflow="fold") or [Text()]):
-        whole = Text.assemble(indent if number else first, line)
-        whole.rstrip()
-        console.print(whole, soft_wrap=True, highlight=False)
+        _printed(console, Text.assemble(indent if number else first, line))
 
 
 def _section(
@@ -146,14 +142,10 @@ def _section(
     ):
         return  # only plots, which the tables sum up
     console.print()
-    _wrapped(console, Text(section.heading, style="bold" if inner else "bold underline"))
+    _wrapped(console, section.heading, "bold" if inner else "bold underline")
     _blocks(console, section.blocks, trials=trials, peers=peers)
-    within = [
-        block
-        for further in section.sections
-        for block in further.blocks
-        if isinstance(block, Table)
-    ]
+    blocks = [block for further in section.sections for block in further.blocks]
+    within = [block for block in blocks if isinstance(block, Table)]
     for further in section.sections:
         _section(console, further, trials=trials, peers=within)
 
@@ -165,7 +157,7 @@ def _blocks(
     for block in blocks:
         match block:
             case Paragraph():
-                _wrapped(console, Text(block.text, style="dim" if peers else ""))
+                _wrapped(console, block.text, "dim" if peers else "")
             case Bullets():
                 for item in block.items:
                     _hanging(console, "- ", Text(item))
@@ -175,22 +167,26 @@ def _blocks(
                     _hanging(console, key.ljust(width) + _GAP, Text(value))
             case Code():
                 if block.caption:
-                    _wrapped(console, Text(block.caption, style="dim"))
+                    _wrapped(console, block.caption, "dim")
                 for line in block.text.splitlines():
                     _printed(console, Text(f"    {line}"))
             case Table():
                 _table(console, with_symbols(block), peers)
             case FindingList():
-                _findings(console, block)
+                for group in block.groups:
+                    _group(console, group)
             case DotPlot():
                 if trials:
                     _plot(console, block)
             case Columns():
                 for heading, inner in block.parts:
-                    _wrapped(console, Text(heading, style="bold"))
+                    _wrapped(console, heading, "bold")
                     _blocks(console, inner, trials=trials, peers=peers)
             case Choices():
-                _choices(console, block)
+                if len(block.options) > 1:
+                    (_, first), *others = block.options
+                    more = ", ".join(label for _, label in others)
+                    _wrapped(console, f"{block.label}: {first}; a report also has {more}", "dim")
             case LineChart():
                 if trials or block.drawn:
                     _chart(console, block)
@@ -204,78 +200,70 @@ def _drawn(block: Block) -> bool:
     return isinstance(block, LineChart) and block.drawn
 
 
-def _choices(console: Console, choices: Choices) -> None:
-    if len(choices.options) > 1:
-        (_, first), *others = choices.options
-        more = ", ".join(label for _, label in others)
-        _wrapped(console, Text(f"{choices.label}: {first}; a report also has {more}", style="dim"))
-
-
 def _chart(console: Console, chart: BarChart | LineChart | DeltaChart | HeatMap | Tree) -> None:
-    """Print a chart under its title."""
     if isinstance(chart, HeatMap):
         _table(console, heat_table(chart), ())
         return
     title = chart.caption if isinstance(chart, Tree) else chart.title
     if title:
-        _wrapped(console, Text(title, style="dim"))
+        _wrapped(console, title, "dim")
+    shown: Callable[[Console, Text], None] = _printed
     match chart:
         case Tree():
-            lines = drawn_tree(chart)
+            lines, shown = drawn_tree(chart), _wrapped
         case DeltaChart():
             lines = delta_lines(chart, console.width)
         case BarChart():
             lines = bar_lines(chart, console.width)
+        case LineChart() if chart.drawn:
+            lines = plot_lines(chart, console.width)
         case LineChart():
-            lines = plot_lines(chart, console.width) if chart.drawn else chart_lines(chart)
+            lines, shown = chart_lines(chart), _wrapped
     for line in lines:
-        if isinstance(chart, LineChart | Tree) and not _drawn(chart):
-            _wrapped(console, line)
-        else:
-            _printed(console, line)
+        shown(console, line)
 
 
 def _printed(console: Console, line: Text) -> None:
-    """Print a line without spaces at its end."""
     line.rstrip()
     console.print(line, soft_wrap=True, highlight=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a column is drawn: its width in terminal cells, of which `slot` are for labels."""
+
+    index: int
+    kind: Kind
+    width: int
+    slot: int
 
 
 def _table(console: Console, table: Table, peers: Sequence[Table]) -> None:
     """Print a table; sibling tables of the same columns get the same widths."""
     if table.caption:
-        _wrapped(console, Text(table.caption, style="dim"))
+        _wrapped(console, table.caption, "dim")
     if not table.rows:
         return
-    joined = _joined(table, peers)
-    fitting = _fitting(joined, console.width)
-    if fitting is None:
+    rows = [row for peer in peers if peer.columns == table.columns for row in peer.rows]
+    places = _fitting(replace(table, rows=tuple(rows) or table.rows), console.width)
+    if places is None:
         _stacked(console, table)
         return
-    chosen, widths = fitting
-    slots = [_slot(joined, index) for index in chosen]
-    kinds = [table.columns[index].kind for index in chosen]
-    titles = [Text(table.columns[index].title, style="dim") for index in chosen]
-    header = Text(_GAP).join(
-        _padded(title, Text(), kind, width, slot)
-        for title, kind, width, slot in zip(titles, kinds, widths, slots, strict=True)
-    )
-    header.rstrip()
-    console.print(header, soft_wrap=True, highlight=False)
+    titles = (Text(table.columns[place.index].title, style="dim") for place in places)
+    header = [_padded(title, Text(), place) for title, place in zip(titles, places, strict=True)]
+    _printed(console, Text(_GAP).join(header))
     # The last column of a table that cannot be filtered is shown in full.
-    wraps = not table.filterable and len(chosen) > 1 and kinds[-1] is Kind.TEXT
+    last = places[-1]
+    wraps = not table.filterable and len(places) > 1 and last.kind is Kind.TEXT
     for row in table.rows:
-        parts = []
-        for index, kind, width, slot in zip(chosen, kinds, widths, slots, strict=True):
-            shown, labels = _texts(row[index], width - slot)
-            parts.append(_padded(shown, labels, kind, width, slot))
+        parts = [
+            _padded(*_texts(row[place.index], place.width - place.slot), place) for place in places
+        ]
         if wraps:
             lead = Text(_GAP).join([*parts[:-1], Text()])
-            _hanging(console, lead, _whole(row[chosen[-1]]))
+            _hanging(console, lead, _whole(row[last.index]))
         else:
-            line = Text(_GAP).join(parts)
-            line.rstrip()
-            console.print(line, soft_wrap=True, highlight=False)
+            _printed(console, Text(_GAP).join(parts))
 
 
 def _stacked(console: Console, table: Table) -> None:
@@ -292,56 +280,46 @@ def _stacked(console: Console, table: Table) -> None:
         _hanging(console, "   ", Text(", ").join(numbers))
 
 
-def _fitting(table: Table, room: int) -> tuple[list[int], list[int]] | None:
-    """Choose (columns, widths) that fit into `room` cells; None where none do.
+def _fitting(table: Table, room: int) -> list[_Place] | None:
+    """Place the columns in `room` cells; None where they do not fit.
 
     Long names are shortened first, then the columns of the highest rank are left out.
     """
-    natural = [_natural(table, index) for index in range(len(table.columns))]
-    chosen = list(range(len(table.columns)))
+    columns = table.columns
+    cells = [[row[index] for row in table.rows] for index in range(len(columns))]
+    # The labels of a column take the same room in every row, so that digits are aligned.
+    slots = [
+        max(sum(1 + cell_len(mark.label) for mark in cell.marks) for cell in column)
+        for column in cells
+    ]
+    natural = [
+        max(cell_len(title.title), max(cell_len(cell.text) for cell in column) + slot)
+        for title, column, slot in zip(columns, cells, slots, strict=True)
+    ]
+    chosen = list(range(len(columns)))
     narrowest = _NARROWEST_NAME
     while True:
-        gaps = len(_GAP) * (len(chosen) - 1)
-        texts = [i for i in chosen if table.columns[i].kind is Kind.TEXT]
+        texts = [i for i in chosen if columns[i].kind is Kind.TEXT]
         widest = _WIDEST_NAME if table.filterable else room
         widths = {i: min(natural[i], widest) if i in texts else natural[i] for i in chosen}
-        excess = sum(widths.values()) + gaps - room
+        excess = sum(widths.values()) + len(_GAP) * (len(chosen) - 1) - room
         for index in sorted(texts, key=lambda i: -widths[i]):
-            least = max(narrowest, cell_len(table.columns[index].title) + _slot(table, index))
+            least = max(narrowest, cell_len(columns[index].title) + slots[index])
             cut = min(max(0, excess), max(0, widths[index] - least))
             widths[index] -= cut
             excess -= cut
         if excess <= 0:
-            return chosen, [widths[index] for index in chosen]
-        optional = [index for index in chosen if table.columns[index].rank > 0]
+            return [
+                _Place(index=i, kind=columns[i].kind, width=widths[i], slot=slots[i])
+                for i in chosen
+            ]
+        optional = [index for index in chosen if columns[index].rank > 0]
         if optional:
-            chosen.remove(max(optional, key=lambda index: table.columns[index].rank))
+            chosen.remove(max(optional, key=lambda index: columns[index].rank))
         elif narrowest > _NARROWEST_NAME_OF_ALL:
             narrowest = _NARROWEST_NAME_OF_ALL
         else:
             return None
-
-
-def _joined(table: Table, peers: Sequence[Table]) -> Table:
-    rows = [row for peer in peers if peer.columns == table.columns for row in peer.rows]
-    return replace(table, rows=tuple(rows) or table.rows)
-
-
-def _natural(table: Table, index: int) -> int:
-    """Compute the width of a column: its widest text and its labels."""
-    texts = (row[index].text for row in table.rows)
-    slot = _slot(table, index)
-    widest = max((cell_len(text) for text in texts), default=0) + slot
-    return max(cell_len(table.columns[index].title), widest)
-
-
-def _slot(table: Table, index: int) -> int:
-    """Compute the width of the labels of a column, so that digits are aligned."""
-    return max((cell_len(_labels(row[index].marks)) for row in table.rows), default=0)
-
-
-def _labels(marks: Sequence[Mark]) -> str:
-    return "".join(f" {mark.label}" for mark in marks)
 
 
 def _texts(cell: Cell, width: int) -> tuple[Text, Text]:
@@ -359,28 +337,24 @@ def _whole(cell: Cell) -> Text:
     return Text.assemble(*_texts(cell, cell_len(cell.text)))
 
 
-def _padded(text: Text, labels: Text, kind: Kind, width: int, slot: int) -> Text:
-    """Align a number to the right before its labels, a word to the left, in `width` cells."""
-    free = max(0, width - text.cell_len - labels.cell_len)
+def _padded(text: Text, labels: Text, place: _Place) -> Text:
+    """Align a number to the right before its labels, a word to the left."""
+    free = max(0, place.width - text.cell_len - labels.cell_len)
     # A title that is wider than the digits extends over the labels.
-    behind = min(free, slot - labels.cell_len) if kind is Kind.NUMBER else free
+    number = place.kind is Kind.NUMBER
+    behind = min(free, place.slot - labels.cell_len) if number else free
     return Text.assemble(" " * (free - behind), text, labels, " " * behind)
-
-
-def _findings(console: Console, findings: FindingList) -> None:
-    for group in findings.groups:
-        _group(console, group)
 
 
 def _group(console: Console, group: FindingGroup) -> None:
     mark = group.mark
     count = f" ({len(group.items)} times)" if len(group.items) > 1 else ""
-    head = Text.assemble(_badge(mark), f" {mark.severity.value}: ", (mark.code, "bold"), count)
-    _wrapped(console, head)
+    label = Text(mark.label, style=_STYLE[mark.severity])
+    _wrapped(console, Text.assemble(label, f" {mark.severity.value}: ", (mark.code, "bold"), count))
     for message, places in _gathered(group).items():
         _hanging(console, "   ", Text.assemble(f"{message} ", (f"[{places}]", "dim")))
-    shown = group.remedies[:_ITEMS_SHOWN]
-    for remedy in shown if mark.severity is not Severity.INFO else shown[:1]:
+    shown = 1 if mark.severity is Severity.INFO else _ITEMS_SHOWN
+    for remedy in group.remedies[:shown]:
         _hanging(console, "   hint: ", Text(remedy))
 
 
@@ -406,16 +380,8 @@ def _few(items: Sequence[str], limit: int) -> str:
     return "; ".join([*shown, *more])
 
 
-def _badge(mark: Mark) -> Text:
-    return Text(mark.label, style=_STYLE[mark.severity])
-
-
 def _plot(console: Console, plot: DotPlot) -> None:
-    _wrapped(console, Text(f"every trial: {plot.title}", style="dim"))
+    _wrapped(console, f"every trial: {plot.title}", "dim")
     for row in plot.rows:
         label = shortened(row.label, _NARROWEST_NAME).ljust(_NARROWEST_NAME)
-        _hanging(console, label + _GAP, Text(_dots(row.dots) or "missing"))
-
-
-def _dots(dots: Iterable[Dot]) -> str:
-    return ", ".join(dot.text + (" (outlier)" if dot.outlier else "") for dot in dots)
+        _hanging(console, label + _GAP, Text(row.listing or "missing"))

@@ -44,7 +44,8 @@ def plot_lines(chart: LineChart, width: int) -> Iterator[Text]:
     grid: _Grid = [[(" ", "")] * room for _ in range(_HEIGHT)]
     _rules(chart, grid)
     # Measured points cover computed lines.
-    order = sorted(chart.lines, key=lambda line: _depth(chart, line))
+    depths = (Stroke.FAINT, Stroke.THIN, Stroke.DOTS, Stroke.MARKED)
+    order = sorted(chart.lines, key=lambda line: depths.index(chart.look(line.series).stroke))
     for line in order:
         _path(chart, line, grid)
     for line in order:
@@ -68,12 +69,6 @@ def plot_lines(chart: LineChart, width: int) -> Iterator[Text]:
     yield from _legend(chart, width)
 
 
-def _depth(chart: LineChart, line: Line) -> int:
-    return (Stroke.FAINT, Stroke.THIN, Stroke.DOTS, Stroke.MARKED).index(
-        chart.look(line.series).stroke
-    )
-
-
 def _sign(chart: LineChart, series: int) -> str:
     """The sign of a series among those with marks."""
     marked = [
@@ -87,7 +82,6 @@ def _style(chart: LineChart, series: int) -> str:
 
 
 def _place(chart: LineChart, x: float, y: float, grid: _Grid) -> tuple[int, int]:
-    """Compute (row, column) of a point."""
     column = _column(chart.x, x, len(grid[0]))
     row = len(grid) - 1 - round(share(chart.y, y) * (len(grid) - 1))
     return row, column
@@ -160,7 +154,6 @@ def _write(grid: _Grid, row: int, columns: list[int], text: str) -> bool:
 
 
 def _ticks(scale: Scale, width: int) -> str:
-    """Lay out the texts of an axis in a line."""
     line = ""
     for part, text in fitting(scale, width * _CHARACTER):
         start = round(part * (width - 1)) - len(text) // 2
@@ -267,7 +260,6 @@ def chart_lines(chart: LineChart) -> Iterator[Text]:
 
 
 def drawn_tree(tree: Tree) -> Iterator[Text]:
-    """Yield a line for each place of a tree."""
     for lead, label, note in tree_lines(tree):
         yield Text.assemble((lead, "dim"), label, (f"  {note}" if note else "", "dim"))
 

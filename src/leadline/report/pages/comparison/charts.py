@@ -19,6 +19,7 @@ from leadline.report.curves import (
     TimeRow,
     distribution_chart,
     ladder_chart,
+    linear_axis,
     percentiles_of,
     rate_over_time_chart,
 )
@@ -36,7 +37,6 @@ from leadline.report.document import (
     LineChart,
     Paragraph,
     Scale,
-    linear_axis,
 )
 from leadline.report.pages.comparison.takeaways import rates
 from leadline.report.words import (

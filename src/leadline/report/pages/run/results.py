@@ -21,15 +21,17 @@ from leadline.report.cells import number_cell, number_column, slug, table, trial
 from leadline.report.curves import (
     MOST_POINTS,
     MOST_SERIES,
+    NEXT_TO_ZERO,
     RATE_UNITS,
     TimeRow,
+    decades_axis,
     distribution_chart,
     ladder_chart,
+    linear_axis,
     percentiles_of,
     rate_over_time_chart,
 )
 from leadline.report.document import (
-    NEXT_TO_ZERO,
     Block,
     Bullets,
     Cell,
@@ -46,8 +48,6 @@ from leadline.report.document import (
     Paragraph,
     Section,
     Table,
-    decades_axis,
-    linear_axis,
 )
 from leadline.report.pages.scaling.page import scaling_sentences
 from leadline.report.words import (

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from leadline.analysis.figures import MetricFigure
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import Knee, KneeMethod, Shape
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit
-from leadline.report.curves import latency_scale, linear_scale
+from leadline.report.curves import latency_scale, linear_axis, linear_scale
 from leadline.report.document import (
     Line,
     LineChart,
@@ -20,7 +19,6 @@ from leadline.report.document import (
     Rule,
     Scale,
     Stroke,
-    linear_axis,
 )
 from leadline.report.pages.scaling.words import level_text, load_text, short_title
 from leadline.report.words import count_text, value_text, value_with_unit
@@ -47,9 +45,13 @@ class DrawnCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Series:
+    """A line with its name in the legend and its look."""
+
     name: str
+    label: str
     look: Look
-    line: Line
+    points: tuple[tuple[float, float], ...]
+    texts: tuple[str, ...] = ()
 
 
 def tail_of(curves: Iterable[LoadCurve], limit: LatencyLimit | None) -> Metric | None:
@@ -93,8 +95,13 @@ def response_chart(
     if not made:
         return None
     series, lines = _numbered(made)
-    points = [point for one in made for point in one.line.points]
+    points = [point for one in made for point in one.points]
     heights = [y for _, y in points] + ([limit.below_s] if limit else [])
+    knees = (
+        (hue, one.shape, place)
+        for hue, one in enumerate(drawn)
+        for place in _placed(_knee_points(one.shape), metrics[0])
+    )
     return LineChart(
         id=anchor,
         title=heading,
@@ -105,12 +112,7 @@ def response_chart(
         choice=choice,
         looks=tuple(one.look for one in series),
         rules=(Rule(value=limit.below_s, label=f"limit {limit}"),) if limit else (),
-        pins=tuple(
-            Pin(x=x, y=y, hue=hue, label="knee", text=knee_text(one.shape, knee))
-            for hue, one in enumerate(drawn)
-            for knee, point in _knee_point(one.shape)
-            for x, y in _placed([point], metrics[0])
-        ),
+        pins=tuple(_pin(hue, shape, place) for hue, shape, place in knees),
         drawn=True,
     )
 
@@ -125,21 +127,16 @@ def _responses(
                 continue
             loop = ("open loop" if is_open else "closed loop") if loops else ""
             what = ", ".join(part for part in (short_title(metric), loop) if part)
-            dash = _DASHED if metric is Metric.LATENCY_MEAN else _SOLID
+            # An open loop is dotted with hollow points, to distinguish it from the closed loop.
+            closed_dash, open_dash = (
+                (_DASHED, _DASH_DOT) if metric is Metric.LATENCY_MEAN else (_SOLID, _DOTTED)
+            )
             yield _Series(
                 name=what if alone else f"{drawn.label}: {what}",
-                # An open loop is dotted with hollow points, to distinguish it from the closed loop.
-                look=Look(
-                    hue=hue,
-                    dash=dash if not is_open else (_DOTTED if dash == _SOLID else _DASH_DOT),
-                    hollow=is_open,
-                ),
-                line=Line(
-                    label=f"{drawn.label}: {what}",
-                    series=0,
-                    points=tuple(_placed(shown, metric)),
-                    texts=tuple(_point_text(one, metric) for one in shown),
-                ),
+                label=f"{drawn.label}: {what}",
+                look=Look(hue=hue, dash=open_dash if is_open else closed_dash, hollow=is_open),
+                points=tuple(_placed(shown, metric)),
+                texts=tuple(_point_text(point, metric) for point in shown),
             )
 
 
@@ -158,7 +155,7 @@ def _point_text(point: LoadPoint, metric: Metric) -> str:
     rate, latency = point.usable(Metric.IOPS), point.usable(metric)
     offered = point.load.offered_iops
     parts = [
-        f"{level_text(point)}: {value_with_unit(Metric.IOPS, rate or 0.0)}",
+        _rate_text(point, rate or 0.0),
         f"{short_title(metric)} {value_text(metric, latency or 0.0)}",
         f"offered {value_with_unit(Metric.IOPS, offered)}" if offered is not None else "",
         count_text(point.figure.completed, "trial"),
@@ -174,23 +171,15 @@ def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
             if point.missing or _placed([point], metric):
                 continue
             figure = point.latency(metric)
+            worst = (mark.code for mark in figure.finding_marks if mark.severity is figure.severity)
             reason = (
                 "the offered rate was not reached"
                 if point.beyond_capacity
-                else ", ".join(_refusing(figure)) or figure.absence
+                else ", ".join(dict.fromkeys(worst)) or figure.absence
             )
             of = f" of {one.label}" if len(drawn) > 1 else ""
-            level = f"{level_text(point)}{of}"
-            found.append(f"{level} ({reason})" if reason else level)
+            found.append(f"{level_text(point)}{of}" + (f" ({reason})" if reason else ""))
     return found
-
-
-def _refusing(figure: MetricFigure) -> tuple[str, ...]:
-    """Codes of the most severe findings on a figure."""
-    codes = (
-        finding.code for finding in figure.finding_marks if finding.severity is figure.severity
-    )
-    return tuple(dict.fromkeys(codes))
 
 
 # --- throughput over load -----------------------------------------------------------------------
@@ -205,18 +194,22 @@ def load_chart(
     shown = [(hue, one) for hue, one in enumerate(drawn) if len(_levels(one.curve)) > 1]
     if not shown:
         return None
-    rates = [y for _, one in shown for y in _every_rate(one)]
+    levels = [level for _, one in shown for level in _levels(one.curve)]
+    rates = [rate for _, rate in levels]
+    rates += [
+        rate for _, one in shown for level in one.curve.closed for rate in level.trials(Metric.IOPS)
+    ]
     _, top, _ = linear_axis(max(rates))
-    made = [series for hue, one in shown for series in _loads(one, hue, top)]
-    series, lines = _numbered(made)
-    loads = sorted({x for _, one in shown for x, _ in _levels(one.curve)})
-    axis = shown[0][1].curve.axis
+    series, lines = _numbered([series for hue, one in shown for series in _loads(one, hue, top)])
+    names = [one.name for one in series]
+    loads = sorted({load for load, _ in levels})
     return LineChart(
         id=anchor,
         title=heading,
-        series=_named_once(series),
+        # The legend lists a repeated name once.
+        series=tuple("" if name in names[:at] else name for at, name in enumerate(names)),
         x=Scale(
-            title=axis.value,
+            title=shown[0][1].curve.axis.value,
             log=True,
             low=loads[0] / 1.2,
             high=loads[-1] * 1.2,
@@ -227,15 +220,9 @@ def load_chart(
         choice=choice,
         looks=tuple(one.look for one in series),
         pins=tuple(
-            Pin(
-                x=one.curve.load_of(point),
-                y=rate,
-                hue=hue,
-                label="knee",
-                text=knee_text(one.shape, knee),
-            )
+            _pin(hue, one.shape, (one.curve.load_of(point), rate))
             for hue, one in shown
-            for knee, point in _knee_point(one.shape)
+            for point in _knee_points(one.shape)
             if (rate := point.usable(Metric.IOPS)) is not None
         ),
         drawn=True,
@@ -251,11 +238,6 @@ def _levels(curve: LoadCurve) -> list[tuple[float, float]]:
     ]
 
 
-def _every_rate(drawn: DrawnCurve) -> list[float]:
-    trials = [rate for one in drawn.curve.closed for rate in one.trials(Metric.IOPS)]
-    return [*trials, *(rate for _, rate in _levels(drawn.curve))]
-
-
 def _loads(drawn: DrawnCurve, hue: int, top: float) -> Iterator[_Series]:
     curve, law = drawn.curve, drawn.shape.law
     levels = _levels(curve)
@@ -266,58 +248,42 @@ def _loads(drawn: DrawnCurve, hue: int, top: float) -> Iterator[_Series]:
     if until > first:
         yield _Series(
             name="proportional to the first level",
+            label=f"{drawn.label}: proportional to the first level",
             look=Look(hue=hue, dash=_DOTTED, stroke=Stroke.FAINT),
-            line=Line(
-                label=f"{drawn.label}: proportional to the first level",
-                series=0,
-                points=tuple((load, load * per_load) for load in _steps(first, until)),
-            ),
+            points=tuple((load, load * per_load) for load in _steps(first, until)),
         )
     if isinstance(law, UslFit):
+        loads = _steps(law.loads[0], law.loads[-1])
         yield _Series(
             name="fitted law (USL)",
+            label=f"{drawn.label}: Universal Scalability Law, fitted",
             look=Look(hue=hue, dash=_DASHED, stroke=Stroke.THIN),
-            line=Line(
-                label=f"{drawn.label}: Universal Scalability Law, fitted",
-                series=0,
-                points=tuple(
-                    (load, min(law.curve.at(load), top))
-                    for load in _steps(law.loads[0], law.loads[-1])
-                ),
-            ),
+            points=tuple((load, min(law.curve.at(load), top)) for load in loads),
         )
-    dots = [
-        (curve.load_of(one), rate, one) for one in curve.closed for rate in one.trials(Metric.IOPS)
-    ]
-    if len(dots) > len(levels):
+    trials = [(point, rate) for point in curve.closed for rate in point.trials(Metric.IOPS)]
+    if len(trials) > len(levels):
         yield _Series(
             name="each trial",
+            label=f"{drawn.label}: each trial",
             look=Look(hue=hue, stroke=Stroke.DOTS),
-            line=Line(
-                label=f"{drawn.label}: each trial",
-                series=0,
-                points=tuple((load, rate) for load, rate, _ in dots),
-                texts=tuple(
-                    f"{level_text(one)}: {value_with_unit(Metric.IOPS, rate)}"
-                    for _, rate, one in dots
-                ),
-            ),
+            points=tuple((curve.load_of(point), rate) for point, rate in trials),
+            texts=tuple(_rate_text(point, rate) for point, rate in trials),
         )
     yield _Series(
         name=drawn.label,
+        label=drawn.label,
         look=Look(hue=hue),
-        line=Line(
-            label=drawn.label,
-            series=0,
-            points=tuple(levels),
-            texts=tuple(
-                f"{level_text(one)}: {value_with_unit(Metric.IOPS, rate)}, "
-                f"{count_text(one.figure.completed, 'trial')}"
-                for one in curve.closed
-                if (rate := one.usable(Metric.IOPS)) is not None
-            ),
+        points=tuple(levels),
+        texts=tuple(
+            f"{_rate_text(point, rate)}, {count_text(point.figure.completed, 'trial')}"
+            for point in curve.closed
+            if (rate := point.usable(Metric.IOPS)) is not None
         ),
     )
+
+
+def _rate_text(point: LoadPoint, rate: float) -> str:
+    return f"{level_text(point)}: {value_with_unit(Metric.IOPS, rate)}"
 
 
 def _steps(first: float, last: float) -> list[float]:
@@ -329,11 +295,14 @@ def _steps(first: float, last: float) -> list[float]:
 # --- both ---------------------------------------------------------------------------------------
 
 
-def _knee_point(shape: Shape) -> Iterator[tuple[Knee, LoadPoint]]:
+def _knee_points(shape: Shape) -> list[LoadPoint]:
     knee = shape.knee(KneeMethod.GAIN)
-    for point in shape.curve.closed:
-        if point.level and point.level == knee.level:
-            yield knee, point
+    return [point for point in shape.curve.closed if point.level and point.level == knee.level]
+
+
+def _pin(hue: int, shape: Shape, place: tuple[float, float]) -> Pin:
+    text = knee_text(shape, shape.knee(KneeMethod.GAIN))
+    return Pin(x=place[0], y=place[1], hue=hue, label="knee", text=text)
 
 
 def knee_text(shape: Shape, knee: Knee) -> str:
@@ -349,14 +318,11 @@ def _numbered(made: Sequence[_Series]) -> tuple[tuple[_Series, ...], tuple[Line,
     """Order the series for the legend, measured ones first, and number the lines by series in the
     order in which they are drawn."""
     ordered = sorted(made, key=lambda one: one.look.stroke is not Stroke.MARKED)
-    lines = tuple(replace(one.line, series=ordered.index(one)) for one in made)
-    return tuple(ordered), lines
-
-
-def _named_once(series: Sequence[_Series]) -> tuple[str, ...]:
-    """Names of series, repeated ones empty: the legend lists them once."""
-    names = [one.name for one in series]
-    return tuple("" if name in names[:number] else name for number, name in enumerate(names))
+    lines = (
+        Line(label=one.label, series=ordered.index(one), points=one.points, texts=one.texts)
+        for one in made
+    )
+    return tuple(ordered), tuple(lines)
 
 
 def _rates(rates: Iterable[float]) -> Scale:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.analysis.scaling.clients import DensityAnswer
@@ -15,10 +15,10 @@ from leadline.analysis.scaling.study import CurveStudy, RunStudy, ScalingStudy
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit
+from leadline.report.cells import bullets, section
 from leadline.report.curves import MOST_SERIES
 from leadline.report.document import (
     Block,
-    Bullets,
     Choices,
     Document,
     LineChart,
@@ -64,8 +64,8 @@ from leadline.report.pages.scaling.tables import (
 )
 from leadline.report.pages.scaling.timeline import timeline_sections
 from leadline.report.pages.scaling.words import short_title, superlinear_finding, text
-from leadline.report.words import chart_labels, count_text, listed, op_text
-from leadline.stats.usl import Unfitted
+from leadline.report.words import chart_labels, count_text, listed, op_text, place
+from leadline.stats.usl import Unfitted, UslFit
 
 # A summary has no more sentences about curves than these.
 _MOST_SENTENCES = 6
@@ -115,7 +115,6 @@ def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
 
 
 def limits_of(study: CurveStudy) -> tuple[LimitAnswer, ...]:
-    """Return the answers of the closed loop and of the open loop, where there are any."""
     return tuple(one for one in (study.limit, study.offered_limit) if one is not None)
 
 
@@ -126,23 +125,19 @@ def curve_groups(curves: Sequence[NamedCurve]) -> tuple[_Group, ...]:
     """Group curves by workload, operation and unit of load, in the plan's order; the total of a
     mixed workload before its directions."""
     found: dict[tuple[str, str, Axis], list[NamedCurve]] = {}
-    for one in sorted(curves, key=lambda curve: curve.study.curve.part_of_mix):
-        key = (one.study.curve.workload, op_text(one.study.curve.op), one.study.curve.axis)
-        found.setdefault(key, []).append(one)
-    order = list(dict.fromkeys(one.study.curve.workload for one in curves))
-    axes = {(workload, op): 0 for workload, op, _ in found}
-    for workload, op, _ in found:
-        axes[workload, op] += 1
+    for named in sorted(curves, key=lambda named: named.study.curve.part_of_mix):
+        curve = named.study.curve
+        found.setdefault((curve.workload, op_text(curve.op), curve.axis), []).append(named)
+    order = list(dict.fromkeys(named.study.curve.workload for named in curves))
+    axes = Counter((workload, op) for workload, op, _ in found)
     return tuple(
         _Group(
             heading=" · ".join(
                 [workload, op] + ([f"by {axis.value}"] if axes[workload, op] > 1 else [])
             ),
-            members=tuple(members),
+            members=tuple(found[workload, op, axis]),
         )
-        for (workload, op, axis), members in sorted(
-            found.items(), key=lambda item: order.index(item[0][0])
-        )
+        for workload, op, axis in sorted(found, key=lambda key: order.index(key[0]))
     )
 
 
@@ -230,32 +225,27 @@ def curve_section(
         return ()
     groups = curve_groups(curves)
     levels = sum(curve.study.levels for curve in curves) <= _MOST_LEVELS
-    blocks: list[Block] = [Paragraph(text=READING)]
-    chosen = [(f"load-{number}", group) for number, group in enumerate(groups, start=1)]
-    made = {
-        anchor: group_blocks(
-            group, anchor, study.limit, marks, choice=anchor if len(groups) > 1 else "",
-            budget=budget, levels=levels,
+    drawn: list[tuple[str, str]] = []
+    every: list[Block] = []
+    for number, group in enumerate(groups, start=1):
+        anchor = f"load-{number}"
+        choice = anchor if len(groups) > 1 else ""
+        made = group_blocks(
+            group, anchor, study.limit, marks, choice=choice, budget=budget, levels=levels
         )
-        for anchor, group in chosen
-    }  # fmt: skip
-    drawn = [(anchor, group.heading) for anchor, group in chosen if made[anchor]]
-    if len(drawn) > 1:
-        blocks.append(Choices(id="load-curve", label="Workload", options=tuple(drawn)))
-    # Charts next to each other share a row.
-    every = [block for anchor, _ in drawn for block in made[anchor]]
-    blocks += sorted(every, key=lambda block: isinstance(block, Table))
-    if budget is not None and budget.omission:
-        blocks.append(Paragraph(text=budget.omission))
+        every += made
+        drawn += [(anchor, group.heading)] if made else []
+    choices = Choices(id="load-curve", label="Workload", options=tuple(drawn))
     return (
-        Section(
-            heading="Load curves",
-            id="load-curves",
-            blocks=tuple(blocks),
-            sections=(
-                *result_sections(study, curves),
-                *growth_sections(study),
-            ),
+        section(
+            "Load curves",
+            "load-curves",
+            READING,
+            choices if len(drawn) > 1 else None,
+            # Charts next to each other share a row.
+            *sorted(every, key=lambda block: isinstance(block, Table)),
+            budget.omission or None if budget else None,
+            sections=(*result_sections(study, curves), *growth_sections(study)),
         ),
     )
 
@@ -272,56 +262,69 @@ READING = (
 
 
 def result_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
-    """Build the sections on peak, limit, fit, density, fairness, neighbours and bottlenecks."""
-    closed = [curve for curve in curves if curve.study.curve.closed]
-    shapes = [(one.name, one.study.shape) for one in closed]
-    limits = [(one.name, answer) for one in curves for answer in limits_of(one.study)]
-    parts: list[tuple[str, str, list[Block]]] = [
-        (
-            "Peak and knee",
-            "load-peak",
-            [
-                shapes_table(
-                    "load-shapes", [(one.name, one.study.shape, one.study.limit) for one in closed]
-                )
-            ]
-            if closed
-            else [],
-        ),
-        ("Latency limit", "load-limit", [limits_table("load-limits", limits)] if limits else []),
-        ("Scalability fit", "load-law", _law(shapes)),
-        ("Density", "load-density", _density(study)),
-        ("Fairness among clients", "load-fairness", _fairness(curves)),
-        ("Noisy neighbours", "load-neighbours", _neighbours(curves)),
-        ("Bottlenecks", "load-bottlenecks", _bottlenecks(curves)),
+    shapes = [(one.name, one.study.shape) for one in curves if one.study.curve.closed]
+    peaks = [
+        (one.name, one.study.shape, one.study.limit) for one in curves if one.study.curve.closed
     ]
-    return tuple(
-        Section(heading=heading, id=anchor, blocks=tuple(blocks))
-        for heading, anchor, blocks in parts
-        if blocks
+    limits = [(one.name, answer) for one in curves for answer in limits_of(one.study)]
+    densities = _densities(study)
+    clients = [(one.name, fair) for one in curves for fair in one.study.fairness]
+    neighbours = [(one.name, driven) for one in curves for driven in one.study.disturbances]
+    # Directions of a mixed workload share the bottlenecks of their total.
+    limited = [
+        (one.name, one.study)
+        for one in curves
+        if one.study.bottlenecks and not one.study.curve.part_of_mix
+    ]
+    sections = (
+        section(
+            "Peak and knee", "load-peak", shapes_table("load-shapes", peaks) if peaks else None
+        ),
+        section(
+            "Latency limit", "load-limit", limits_table("load-limits", limits) if limits else None
+        ),
+        section("Scalability fit", "load-law", *_law(shapes)),
+        section(
+            "Density",
+            "load-density",
+            bullets(sentence for sentence, _ in densities),
+            *(
+                density_table(f"density-{number}", answer)
+                for number, (_, answer) in enumerate(densities, start=1)
+            ),
+        ),
+        section(
+            "Fairness among clients",
+            "load-fairness",
+            fairness_table("fairness", clients) if clients else None,
+        ),
+        section(
+            "Noisy neighbours",
+            "load-neighbours",
+            disturbance_table("neighbours", neighbours) if neighbours else None,
+        ),
+        section(
+            "Bottlenecks",
+            "load-bottlenecks",
+            bottleneck_table("bottlenecks", limited) if limited else None,
+        ),
     )
+    return tuple(made for made in sections if made.blocks)
 
 
-def _law(shapes: Sequence[tuple[str, Shape]]) -> list[Block]:
+def _law(shapes: Sequence[tuple[str, Shape]]) -> Iterator[Block]:
     """The table of fits, and a sentence for each reason of curves without one."""
-    fitted = [(name, shape) for name, shape in shapes if not isinstance(shape.law, Unfitted)]
+    fitted = [(name, shape, law) for name, shape in shapes if isinstance(law := shape.law, UslFit)]
+    if fitted:
+        yield law_table("load-laws", fitted)
     laws = (shape.law for _, shape in shapes)
     reasons = Counter(text(law) for law in laws if isinstance(law, Unfitted))
-    table: list[Block] = [law_table("load-laws", fitted)] if fitted else []
-    return [
-        *table,
-        *(
-            Paragraph(
-                text=f"No Universal Scalability Law is fitted to {count_text(count, 'curve')}: "
-                f"{reason}."
-            )
-            for reason, count in reasons.items()
-        ),
-    ]
+    for reason, number in reasons.items():
+        curves = count_text(number, "curve")
+        yield Paragraph(text=f"No Universal Scalability Law is fitted to {curves}: {reason}.")
 
 
 def _densities(study: ScalingStudy) -> list[tuple[str, DensityAnswer]]:
-    """Pair each answer with its sentence."""
     return [
         (density_sentence(density, run_name(study, run.run)), density)
         for run in study.runs
@@ -329,60 +332,18 @@ def _densities(study: ScalingStudy) -> list[tuple[str, DensityAnswer]]:
     ]
 
 
-def _density(study: ScalingStudy) -> list[Block]:
-    found = _densities(study)
-    if not found:
-        return []
-    return [
-        Bullets(items=tuple(sentence for sentence, _ in found)),
-        *(
-            density_table(f"density-{number}", one)
-            for number, (_, one) in enumerate(found, start=1)
-        ),
-    ]
-
-
-def _fairness(curves: Sequence[NamedCurve]) -> list[Block]:
-    rows = [(curve.name, fair) for curve in curves for fair in curve.study.fairness]
-    return [fairness_table("fairness", rows)] if rows else []
-
-
-def _neighbours(curves: Sequence[NamedCurve]) -> list[Block]:
-    rows = [(curve.name, driven) for curve in curves for driven in curve.study.disturbances]
-    return [disturbance_table("neighbours", rows)] if rows else []
-
-
-def _bottlenecks(curves: Sequence[NamedCurve]) -> list[Block]:
-    """The table of bottlenecks. Directions of a mixed workload share that of their total."""
-    whole = [
-        (curve.name, curve.study)
-        for curve in curves
-        if curve.study.bottlenecks and not curve.study.curve.part_of_mix
-    ]
-    return [bottleneck_table("bottlenecks", whole)] if whole else []
-
-
 def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
     """Build the table of every bottleneck at each curve's highest level."""
     whole = [curve for curve in curves if not curve.study.curve.part_of_mix]
-    blocks: list[Block] = []
+    blocks: list[Block | None] = []
     for number, one in enumerate(whole[:_MOST_EVIDENCE], start=1):
         level = one.study.at_peak
-        if level is None:
-            continue
-        blocks.append(suspects_table(f"suspects-{number}", one.name, level))
-        if level.evidence.notes:
-            blocks.append(Bullets(items=level.evidence.notes))
+        if level is not None:
+            blocks.append(suspects_table(f"suspects-{number}", one.name, level))
+            blocks.append(bullets(level.evidence.notes))
     if not blocks:
         return ()
-    return (
-        Section(
-            heading="Evidence at the highest level",
-            id="load-evidence",
-            blocks=tuple(blocks),
-            folded=True,
-        ),
-    )
+    return (section("Evidence at the highest level", "load-evidence", *blocks, folded=True),)
 
 
 # --- systems of different size ------------------------------------------------------------------
@@ -392,21 +353,21 @@ def growth_sections(study: ScalingStudy) -> tuple[Section, ...]:
     """Build a section for each system compared with the first: added resources and speed-ups."""
     found = [growth for growth in study.growths if growth.rows]
     return tuple(
-        Section(
-            heading=f"Speed-up: {one.candidate.name} vs {one.baseline.name}",
-            id=f"speedup-{number}",
-            blocks=tuple(_growth_blocks(one, number)),
+        section(
+            f"Speed-up: {growth.candidate.name} vs {growth.baseline.name}",
+            f"speedup-{number}",
+            *_growth_blocks(growth, number),
         )
-        for number, one in enumerate(found, start=1)
+        for number, growth in enumerate(found, start=1)
     )
 
 
-def _growth_blocks(growth: Growth, number: int) -> Iterable[Block]:
+def _growth_blocks(growth: Growth, number: int) -> Iterator[Block | str | None]:
     # Directions of a mixed workload are left to its total.
     speedups = [row.speedup for row in growth.rows if not row.speedup.baseline.part_of_mix]
-    yield Paragraph(text=growth_sentence(growth))
+    yield growth_sentence(growth)
     if growth.labs is not None:
-        yield Bullets(items=lab_sentences(growth.labs))
+        yield bullets(lab_sentences(growth.labs))
     resources = {
         (resource.name, resource.told_by): resource
         for speedup in speedups
@@ -419,7 +380,7 @@ def _growth_blocks(growth: Growth, number: int) -> Iterable[Block]:
         text(one.equal_latency.absence) for one in speedups if one.equal_latency.limit is None
     }
     if absences:
-        yield Paragraph(text=f"At equal latency: {listed(sorted(absences))}.")
+        yield f"At equal latency: {listed(sorted(absences))}."
     findings = [superlinear_finding(row.superlinear) for row in growth.rows if row.superlinear]
     if findings:
         yield finding_list(findings, Marks(findings, suffix="s" * number))
@@ -436,26 +397,18 @@ def scaling_document(study: ScalingStudy) -> Document:
     curves = named_curves(study)
     named = [(curve.name, curve.study) for curve in curves]
     sections = [
-        Section(
-            heading=group.heading,
-            id=f"load-{number}",
-            blocks=group_blocks(group, f"load-{number}", study.limit, marks),
+        section(
+            group.heading,
+            f"load-{number}",
+            *group_blocks(group, f"load-{number}", study.limit, marks),
+            READING if number == 1 else None,
         )
         for number, group in enumerate(curve_groups(curves), start=1)
     ]
-    if sections:
-        first = sections[0]
-        reading: tuple[Block, ...] = (Paragraph(text=READING),)
-        sections[0] = replace(first, blocks=(*first.blocks, *reading))
     sections += [*growth_sections(study), *result_sections(study, curves)]
     if findings:
-        sections.append(
-            Section(
-                heading="Findings about these levels",
-                id="findings",
-                blocks=(finding_list(findings, marks),),
-            )
-        )
+        listing = finding_list(findings, marks)
+        sections.append(section("Findings about these levels", "findings", listing))
     return Document(
         title=f"Load curves of {listed(one.run.id for one in study.runs)}",
         subtitle=_subtitle(study),
@@ -466,13 +419,9 @@ def scaling_document(study: ScalingStudy) -> Document:
 
 
 def _subtitle(study: ScalingStudy) -> str:
-    levels = sum(curve.levels for curve in study.curves)
-    parts = [
-        count_text(len(study.curves), "curve"),
-        count_text(levels, "level"),
-        f"limit {study.limit}" if study.limit else "",
-    ]
-    return " · ".join(part for part in parts if part)
+    curves = count_text(len(study.curves), "curve")
+    levels = count_text(sum(curve.levels for curve in study.curves), "level")
+    return place(curves, levels, f"limit {study.limit}" if study.limit else "")
 
 
 def _without(study: ScalingStudy) -> tuple[str, ...]:
@@ -492,6 +441,6 @@ def _touching(run: RunStudy, several: bool) -> Iterable[Finding]:
         for finding in metric.finding_marks
     }
     name = run.run.manifest.cluster_label or run.run.id
-    for one in run.findings:
-        if one.severity is not Severity.INFO and (one.code, one.severity) in touched:
-            yield replace(one, target=f"{name}: {one.target}") if several else one
+    for finding in run.findings:
+        if finding.severity is not Severity.INFO and (finding.code, finding.severity) in touched:
+            yield replace(finding, target=f"{name}: {finding.target}") if several else finding

@@ -13,7 +13,7 @@ from leadline.analysis.scaling.limits import LimitAnswer
 from leadline.analysis.scaling.study import CurveStudy, ScalingStudy
 from leadline.archive.reader import Run
 from leadline.metrics import Metric
-from leadline.plan.lab import LabDescription, Store
+from leadline.plan.lab import Store
 from leadline.report.pages.scaling.words import (
     PEAK_CLAUSES,
     level_text,
@@ -227,19 +227,17 @@ def growth_sentence(growth: Growth) -> str:
 
 def lab_sentences(bounds: LabBounds) -> tuple[str, ...]:
     """State what two labs on one machine can show, then what they cannot."""
-    machine = "one machine"
-    if bounds.cores is not None:
-        machine += f" of {count_text(bounds.cores, 'core')}"
+    cores = f" of {count_text(bounds.cores, 'core')}" if bounds.cores is not None else ""
     no_latency = (
         f" (refused at {bounds.throttled} of {bounds.levels} levels)" if bounds.throttled else ""
     )
-    ours, theirs = bounds.baseline, bounds.candidate
-    budget = ours.cpu_per_host is not None or theirs.cpu_per_host is not None
+    labs = (bounds.baseline, bounds.candidate)
+    budget = any(lab.cpu_per_host is not None for lab in labs)
     cause = "budgets stop a host as no real host stops" if budget else "hosts share processors"
-    in_memory = Store.BLUESTORE not in (ours.store, theirs.store)
+    in_memory = all(lab.store is not Store.BLUESTORE for lab in labs)
     media = "separate disks" + (" (all data is in memory)" if in_memory else "")
     return (
-        f"Both systems are labs: {machine} runs all their hosts. {_budgets(bounds)}",
+        f"Both systems are labs: one machine{cores} runs all their hosts. {_budgets(bounds)}",
         (
             f"They cannot show latency{no_latency}, because {cause}; {media}; networks; or the "
             "limits of the machine, which also runs load generator, monitor and manager (its cores "
@@ -248,24 +246,20 @@ def lab_sentences(bounds: LabBounds) -> tuple[str, ...]:
     )
 
 
-def _hosts(lab: LabDescription) -> int:
-    return lab.domains * lab.hosts_per_domain
-
-
 def _budgets(bounds: LabBounds) -> str:
-    ours, theirs = bounds.baseline, bounds.candidate
-    if ours.cpu_per_host is None or theirs.cpu_per_host is None:
+    first, second = bounds.baseline.cpu_per_host, bounds.candidate.cpu_per_host
+    if first is None or second is None:
         return (
             "Hosts have no processor budget (cpu_per_host): more hosts share the same cores, so "
             "the result does not transfer to real hosts."
         )
-    each = f"{number_text(ours.cpu_per_host)} of a core"
-    if theirs.cpu_per_host != ours.cpu_per_host:
-        each += f", in the second {number_text(theirs.cpu_per_host)}"
-    whole = [
-        f"{number_text(_hosts(lab) * budget)} for {count_text(_hosts(lab), 'host')}"
-        for lab, budget in ((ours, ours.cpu_per_host), (theirs, theirs.cpu_per_host))
-    ]
+    each = f"{number_text(first)} of a core"
+    if second != first:
+        each += f", in the second {number_text(second)}"
+    whole = []
+    for lab, budget in ((bounds.baseline, first), (bounds.candidate, second)):
+        hosts = lab.domains * lab.hosts_per_domain
+        whole.append(f"{number_text(hosts * budget)} for {count_text(hosts, 'host')}")
     return (
         f"Each host may use {each}: {listed(whole)}. They can show throughput that is limited by "
         "the processors of OSDs."

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from leadline.analysis.bottleneck.suspects import Bottleneck, Strength, Suspect
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
-from leadline.analysis.scaling.knee import Knee, KneeMethod, LoadInterval, Shape
-from leadline.analysis.scaling.limits import LimitAnswer
+from leadline.analysis.scaling.knee import KneeMethod, Shape
+from leadline.analysis.scaling.limits import LimitAnswer, LimitPoint
 from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck
 from leadline.metrics import Metric
-from leadline.report.cells import number_cell, trials_cell, word
-from leadline.report.document import Cell, Column, Kind, Marks, Table
+from leadline.report.cells import (
+    absent,
+    count,
+    number,
+    number_cell,
+    number_column,
+    quantity,
+    records_table,
+    table,
+    trials_cell,
+    word,
+)
+from leadline.report.document import Cell, Column, Marks, Table
 from leadline.report.pages.scaling.words import (
     NAMES,
     gain_text,
@@ -34,26 +46,11 @@ from leadline.report.words import (
     value_text,
     value_with_unit,
 )
-from leadline.stats.usl import MISFIT_P, Resampling, UslFit
-
-NUMBER = Kind.NUMBER
+from leadline.stats.usl import MISFIT_P, Interval, Resampling, UslFit
 
 
-def absent(why: str) -> Cell:
-    return Cell(text=NOT_SHOWN, note=why, missing=True)
-
-
-def number(value: float | None, shown: str, why: str = "") -> Cell:
-    """Make a cell of a number; where it is None, of its absence."""
-    return absent(why) if value is None else Cell(text=shown, sort=value)
-
-
-def metric_cell(metric: Metric, value: float | None, why: str = "") -> Cell:
-    return absent(why) if value is None else Cell(text=value_text(metric, value), sort=value)
-
-
-def count_cell(count: int) -> Cell:
-    return Cell(text=f"{count:,}", sort=count)
+def metric_cell(metric: Metric, value: float | None, absence: str = "") -> Cell:
+    return number(value, partial(value_text, metric), absence)
 
 
 # --- levels -------------------------------------------------------------------------------------
@@ -69,54 +66,51 @@ def levels_table(
     choice: str = "",
 ) -> Table:
     """A row for each level of each curve: closed loop, open loop, then levels with neighbours."""
-    several = len(curves) > 1
-    every = [(name, curve, one) for name, curve in curves for one in _points(curve)]
-    open_too = any(one.open_loop for _, _, one in every)
-    driven = any(one.load.neighbours for _, _, one in every)
-    clients = any(one.load.clients > 1 for _, _, one in every)
-    tails = _shown([one for _, _, one in every], tail)
-    columns = [
-        *([Column(title="target")] if several else []),
-        Column(title="level"),
-        *([Column(title="loop", rank=4)] if open_too else []),
-        *([Column(title="clients", kind=NUMBER, rank=5)] if clients else []),
-        Column(title="in flight", kind=NUMBER, unit="requested", rank=3),
-        *([Column(title="neighbours", kind=NUMBER)] if driven else []),
-        *([Column(title="offered", kind=NUMBER, unit="IOPS", rank=2)] if open_too else []),
-        Column(title="IOPS", kind=NUMBER),
-        Column(title="mean", kind=NUMBER),
-        *(Column(title=short_title(metric), kind=NUMBER) for metric in tails),
-        Column(title="trials", kind=NUMBER, rank=6),
+    levels = [
+        (name, point)
+        for name, curve in curves
+        for point in (*curve.closed, *curve.offered, *curve.disturbed)
     ]
-    rows = []
-    for name, _, one in every:
-        load = one.load
-        row = [word(name)] if several else []
-        row += [word(level_text(one))]
-        row += [word("open" if one.open_loop else "closed")] if open_too else []
-        row += [count_cell(load.clients)] if clients else []
-        row += [count_cell(load.in_flight)]
-        row += [count_cell(load.neighbours)] if driven else []
-        if open_too:
-            offered = load.offered_iops
-            row += [metric_cell(Metric.IOPS, offered, "a closed loop")]
-        row += [number_cell(one.figure, one.throughput, marks)]
-        row += [_latency(one, Metric.LATENCY_MEAN, marks)]
-        row += [_latency(one, metric, marks) for metric in tails]
-        row += [trials_cell(one.figure, marks)]
-        rows.append(tuple(row))
-    return Table(
-        id=anchor,
+    points = [point for _, point in levels]
+    open_too = any(point.open_loop for point in points)
+    driven = any(point.load.neighbours for point in points)
+    clients = any(point.load.clients > 1 for point in points)
+
+    def latency(metric: Metric) -> tuple[Column, Callable[[tuple[str, LoadPoint]], Cell]]:
+        column = number_column(short_title(metric))
+        return column, lambda level: _latency(level[1], metric, marks)
+
+    def offered(level: tuple[str, LoadPoint]) -> Cell:
+        return metric_cell(Metric.IOPS, level[1].load.offered_iops, "a closed loop")
+
+    loop = Column(title="loop", rank=4)
+    return records_table(
+        anchor,
+        levels,
+        ("target", lambda level: word(level[0])) if len(curves) > 1 else None,
+        ("level", lambda level: level_text(level[1])),
+        (loop, lambda level: "open" if level[1].open_loop else "closed") if open_too else None,
+        (number_column("clients", 5), lambda level: count(level[1].load.clients))
+        if clients
+        else None,
+        (
+            number_column("in flight", 3, "requested"),
+            lambda level: count(level[1].load.in_flight),
+        ),
+        (number_column("neighbours"), lambda level: count(level[1].load.neighbours))
+        if driven
+        else None,
+        (number_column("offered", 2, "IOPS"), offered) if open_too else None,
+        (
+            number_column("IOPS"),
+            lambda level: number_cell(level[1].figure, level[1].throughput, marks),
+        ),
+        *map(latency, (Metric.LATENCY_MEAN, *_shown(points, tail))),
+        (number_column("trials", 6), lambda level: trials_cell(level[1].figure, marks)),
         caption=caption,
-        columns=tuple(columns),
-        rows=tuple(rows),
-        filterable=len(rows) > 12,
+        filterable=len(levels) > 12,
         choice=choice,
     )
-
-
-def _points(curve: LoadCurve) -> tuple[LoadPoint, ...]:
-    return (*curve.closed, *curve.offered, *curve.disturbed)
 
 
 def _shown(points: Sequence[LoadPoint], tail: Metric) -> list[Metric]:
@@ -145,26 +139,29 @@ def shapes_table(anchor: str, shapes: Sequence[tuple[str, Shape, LimitAnswer | N
     """A row for each curve: its highest level, growth at the last level, knee, and the last level
     within the limit where one was given."""
     limit = next((answer.limit for _, _, answer in shapes if answer), None)
-    columns = [
-        Column(title="curve"),
-        Column(title="highest", kind=NUMBER, unit="IOPS"),
-        Column(title="95 % interval", kind=NUMBER, rank=4),
-        Column(title="at"),
+    loop = ", closed loop" if any(shape.curve.offered for _, shape, _ in shapes) else ""
+    columns: tuple[str | Column, ...] = (
+        "curve",
+        number_column("highest", unit="IOPS"),
+        number_column("95 % interval", 4),
+        "at",
         Column(title="ties with", rank=5),
         Column(title="at the last level", rank=2),
-        Column(title="for twice the load", kind=NUMBER, rank=3),
+        number_column("for twice the load", 3),
         Column(title="knee", rank=1),
+        *([f"within {limit}{loop}"] if limit else []),
+    )
+    rows = [
+        [
+            word(name),
+            *_peak(shape),
+            *_growth(shape),
+            _knee(shape),
+            *([_within(answer)] if limit else []),
+        ]
+        for name, shape, answer in shapes
     ]
-    loop = ", closed loop" if any(shape.curve.offered for _, shape, _ in shapes) else ""
-    columns += [Column(title=f"within {limit}{loop}")] if limit else []
-    rows = []
-    for name, shape, answer in shapes:
-        row = [word(name), *_peak(shape), *_growth(shape)]
-        row += [_knee(shape, shape.knee(KneeMethod.GAIN))]
-        if limit:
-            row += [_within(answer)]
-        rows.append(tuple(row))
-    return Table(id=anchor, caption="", columns=tuple(columns), rows=tuple(rows))
+    return table(anchor, columns, rows)
 
 
 def _peak(shape: Shape) -> list[Cell]:
@@ -174,11 +171,11 @@ def _peak(shape: Shape) -> list[Cell]:
         return [absent(why), absent(why), absent(why), absent("")]
     interval = peak.interval
     return [
-        Cell(text=value_text(Metric.IOPS, peak.iops), sort=peak.iops),
+        metric_cell(Metric.IOPS, peak.iops),
         absent("single trials have no scatter")
         if interval is None
-        else Cell(text=iops_interval(interval), sort=interval[1] - interval[0]),
-        Cell(text=level_text(peak.point), sort=peak.load),
+        else quantity(iops_interval(interval), interval[1] - interval[0]),
+        quantity(level_text(peak.point), peak.load),
         word(listed(peak.ties)) if peak.ties else absent("no other level"),
     ]
 
@@ -188,10 +185,11 @@ def _growth(shape: Shape) -> list[Cell]:
     if gain is None:
         return [absent("one level has no growth"), absent("one level has no growth")]
     state = {True: "no more growth", False: "still grows", None: "inconclusive"}[shape.saturated]
-    return [word(state), Cell(text=signed(gain.share), sort=gain.share, note=gain_text(gain))]
+    return [word(state), quantity(signed(gain.share), gain.share, gain_text(gain))]
 
 
-def _knee(shape: Shape, knee: Knee) -> Cell:
+def _knee(shape: Shape) -> Cell:
+    knee = shape.knee(KneeMethod.GAIN)
     if knee.load is None:
         shown = {True: NOT_SHOWN, False: "beyond the last", None: "inconclusive"}[shape.saturated]
         return Cell(text=shown, note=text(knee.absence), missing=True)
@@ -199,7 +197,7 @@ def _knee(shape: Shape, knee: Knee) -> Cell:
     between = ""
     if ends and ends[0] != ends[1]:
         between = f" ({interval_text(*ends, before=knee.before, beyond=knee.beyond)})"
-    return Cell(text=f"{load_text(shape.curve, knee.load)}{between}", sort=knee.load)
+    return quantity(f"{load_text(shape.curve, knee.load)}{between}", knee.load)
 
 
 def _within(answer: LimitAnswer | None) -> Cell:
@@ -220,77 +218,59 @@ def _within(answer: LimitAnswer | None) -> Cell:
 def limits_table(anchor: str, answers: Sequence[tuple[str, LimitAnswer]]) -> Table:
     """A row for each curve and loop: the last level that keeps the limit, the first that breaks it,
     and the inconclusive and unknown levels."""
-    columns = (
-        Column(title="curve"),
-        Column(title="loop"),
-        Column(title="last level within"),
-        Column(title="its latency", kind=NUMBER),
-        Column(title="its IOPS", kind=NUMBER),
-        Column(title="first level beyond"),
-        Column(title="inconclusive", rank=1),
-        Column(title="unknown", rank=2),
+    limit = answers[0][1].limit
+
+    def level(found: LimitPoint | None, absence: str) -> Cell:
+        return word(level_text(found.point)) if found else absent(absence)
+
+    def latency(answer: LimitAnswer) -> Cell:
+        return metric_cell(limit.metric, answer.last_kept.value if answer.last_kept else None)
+
+    return records_table(
+        anchor,
+        answers,
+        ("curve", lambda row: word(row[0])),
+        ("loop", lambda row: "open" if row[1].open_loop else "closed"),
+        ("last level within", lambda row: level(row[1].last_kept, "no level keeps the limit")),
+        (number_column("its latency"), lambda row: latency(row[1])),
+        (number_column("its IOPS"), lambda row: metric_cell(Metric.IOPS, row[1].iops)),
+        (
+            "first level beyond",
+            lambda row: level(row[1].first_broken, "no level breaks the limit in every trial"),
+        ),
+        (Column(title="inconclusive", rank=1), lambda row: word(listed(row[1].between))),
+        (Column(title="unknown", rank=2), lambda row: word(listed(row[1].unknown))),
+        caption=f"The limit {limit}",
     )
-    rows = []
-    for name, answer in answers:
-        kept, broken = answer.last_kept, answer.first_broken
-        value, iops = kept.value if kept else None, answer.iops
-        rows.append(
-            (
-                word(name),
-                word("open" if answer.open_loop else "closed"),
-                word(level_text(kept.point)) if kept else absent("no level keeps the limit"),
-                metric_cell(answer.limit.metric, value),
-                metric_cell(Metric.IOPS, iops),
-                word(level_text(broken.point))
-                if broken
-                else absent("no level breaks the limit in every trial"),
-                word(listed(answer.between)),
-                word(listed(answer.unknown)),
-            )
-        )
-    limit = answers[0][1].limit if answers else ""
-    return Table(id=anchor, caption=f"The limit {limit}", columns=columns, rows=tuple(rows))
 
 
 # --- the fitted law -----------------------------------------------------------------------------
 
 
-def law_table(anchor: str, shapes: Sequence[tuple[str, Shape]]) -> Table:
+def law_table(anchor: str, shapes: Sequence[tuple[str, Shape, UslFit]]) -> Table:
     """The parameters of the fitted Universal Scalability Law with 95 % intervals."""
-    columns = (
-        Column(title="curve"),
-        Column(title="contention", kind=NUMBER, unit="σ"),
-        Column(title="coherence", kind=NUMBER, unit="κ"),
-        Column(title="fitted peak", rank=1),
-        Column(title="worst residual", kind=NUMBER, rank=2),
-        Column(title="interpretation"),
-    )
-    return Table(
-        id=anchor,
+
+    def parameter(value: float, interval: Interval) -> Cell:
+        return quantity(
+            f"{number_text(value)} ({interval_text(interval.low, interval.high)})", value
+        )
+
+    return records_table(
+        anchor,
+        shapes,
+        ("curve", lambda row: word(row[0])),
+        (
+            number_column("contention", unit="σ"),
+            lambda row: parameter(row[2].curve.contention, row[2].contention_interval),
+        ),
+        (
+            number_column("coherence", unit="κ"),
+            lambda row: parameter(row[2].curve.coherence, row[2].coherence_interval),
+        ),
+        (Column(title="fitted peak", rank=1), lambda row: _law_peak(row[1])),
+        (number_column("worst residual", 2), lambda row: number(row[2].worst_residual, share_text)),
+        ("interpretation", lambda row: _law_meaning(row[2])),
         caption="X(N) = rate × N / (1 + σ (N - 1) + κ N (N - 1)); in brackets 95 % intervals",
-        columns=columns,
-        rows=tuple((word(name), *_law(shape)) for name, shape in shapes),
-    )
-
-
-def _law(shape: Shape) -> tuple[Cell, ...]:
-    law = shape.law
-    assert isinstance(law, UslFit), "law_table has fitted curves only"
-    one = law.curve
-    contention, coherence = law.contention_interval, law.coherence_interval
-    return (
-        Cell(
-            text=f"{number_text(one.contention)} "
-            f"({interval_text(contention.low, contention.high)})",
-            sort=one.contention,
-        ),
-        Cell(
-            text=f"{number_text(one.coherence)} ({interval_text(coherence.low, coherence.high)})",
-            sort=one.coherence,
-        ),
-        _law_peak(shape),
-        Cell(text=share_text(law.worst_residual), sort=law.worst_residual),
-        word(_law_meaning(law)),
     )
 
 
@@ -298,15 +278,10 @@ def _law_peak(shape: Shape) -> Cell:
     peak = shape.law_peak
     if peak is None or peak.load is None or peak.iops is None:
         return Cell(text="beyond the measured levels", missing=True)
-    at = load_text(shape.curve, peak.load)
-    return Cell(
-        text=f"{value_with_unit(Metric.IOPS, peak.iops)} at {at} ({_load_interval(peak.range)})",
-        sort=peak.iops,
-    )
-
-
-def _load_interval(found: LoadInterval) -> str:
-    return interval_text(*found.interval, before=found.before, beyond=found.beyond)
+    rate, at = value_with_unit(Metric.IOPS, peak.iops), load_text(shape.curve, peak.load)
+    found = peak.range
+    between = interval_text(*found.interval, before=found.before, beyond=found.beyond)
+    return quantity(f"{rate} at {at} ({between})", peak.iops)
 
 
 def _law_meaning(law: UslFit) -> str:
@@ -333,36 +308,29 @@ def _law_meaning(law: UslFit) -> str:
 def bottleneck_table(anchor: str, studies: Sequence[tuple[str, CurveStudy]]) -> Table:
     """A row for each level: the named or suspected bottlenecks and their evidence, and the numbers
     of excluded and unmeasured ones."""
-    columns = (
-        Column(title="curve"),
-        Column(title="level"),
-        Column(title="limited by"),
-        Column(title="excluded", kind=NUMBER, rank=2),
-        Column(title="not measured", kind=NUMBER, rank=1),
-        Column(title="evidence"),
-    )
-    return Table(
-        id=anchor,
-        caption="",
-        columns=columns,
-        rows=tuple(
-            (word(name), *_row(level)) for name, study in studies for level in study.bottlenecks
+    return records_table(
+        anchor,
+        [(name, level) for name, study in studies for level in study.bottlenecks],
+        ("curve", lambda row: word(row[0])),
+        ("level", lambda row: level_text(row[1].point)),
+        ("limited by", lambda row: _limited_by(row[1].leading)),
+        (
+            number_column("excluded", 2),
+            lambda row: _those(row[1], Strength.EXCLUDED, "nothing is excluded"),
         ),
+        (
+            number_column("not measured", 1),
+            lambda row: _those(row[1], Strength.NOT_MEASURED, "everything was measured"),
+        ),
+        ("evidence", lambda row: _evidence(row[1].leading)),
     )
 
 
-def _row(level: LevelBottleneck) -> tuple[Cell, ...]:
-    leading = level.leading
-    sure = bool(leading) and leading[0].strength is Strength.NAMED
-    names = listed(NAMES[one.bottleneck] for one in leading)
-    held = names if sure else f"suspected: {names}" if names else "unknown"
-    return (
-        word(level_text(level.point)),
-        word(held),
-        _those(level, Strength.EXCLUDED, "nothing is excluded"),
-        _those(level, Strength.NOT_MEASURED, "everything was measured"),
-        _evidence(leading),
-    )
+def _limited_by(leading: Sequence[Suspect]) -> str:
+    names = listed(NAMES[suspect.bottleneck] for suspect in leading)
+    if leading and leading[0].strength is Strength.NAMED:
+        return names
+    return f"suspected: {names}" if names else "unknown"
 
 
 def _evidence(leading: Sequence[Suspect]) -> Cell:
@@ -381,33 +349,26 @@ def _those(level: LevelBottleneck, strength: Strength, nothing: str) -> Cell:
         if suspect.strength is strength and suspect.bottleneck is not Bottleneck.UNKNOWN
     ]
     note = listed(names, limit=len(NAMES)) if names else nothing
-    return Cell(text=f"{len(names)}", sort=float(len(names)), note=note)
+    return quantity(f"{len(names)}", len(names), note)
 
 
 def suspects_table(anchor: str, name: str, level: LevelBottleneck) -> Table:
-    """Every bottleneck at one level, with its evidence in words and numbers."""
-    where = f"{name} at {level_text(level.point)}"
+
+    def numbers(suspect: Suspect) -> Cell:
+        evidence = suspect.evidence.items()
+        return word(
+            ", ".join(
+                f"{evidence_name(key)} {evidence_text(key, value)}" for key, value in evidence
+            )
+        )
+
     trial = f", trial {level.evidence.trial}" if level.evidence.trial else ""
-    return Table(
-        id=anchor,
-        caption=f"{where}{trial}",
-        columns=(
-            Column(title="bottleneck"),
-            Column(title="strength"),
-            Column(title="numbers", rank=1),
-            Column(title="evidence"),
-        ),
-        rows=tuple(_suspect(suspect) for suspect in level.suspects),
-    )
-
-
-def _suspect(one: Suspect) -> tuple[Cell, ...]:
-    numbers = (
-        f"{evidence_name(key)} {evidence_text(key, value)}" for key, value in one.evidence.items()
-    )
-    return (
-        word(NAMES[one.bottleneck]),
-        word(one.strength.value),
-        word(", ".join(numbers)),
-        Cell(text=suspect_text(one)),
+    return records_table(
+        anchor,
+        level.suspects,
+        ("bottleneck", lambda suspect: NAMES[suspect.bottleneck]),
+        ("strength", lambda suspect: suspect.strength.value),
+        (Column(title="numbers", rank=1), numbers),
+        ("evidence", lambda suspect: Cell(text=suspect_text(suspect))),
+        caption=f"{name} at {level_text(level.point)}{trial}",
     )

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck
+from leadline.analysis.scaling.study import CurveStudy
 from leadline.archive.reader import Run
 from leadline.formats.fio.logs import Window
 from leadline.formats.host_rates import MachineRates, rate_series
 from leadline.formats.result import FormatError
+from leadline.report.cells import section
 from leadline.report.curves import MOST_SERIES, linear_scale, thinned
-from leadline.report.document import (
-    Block,
-    Choices,
-    Line,
-    LineChart,
-    PageBudget,
-    Section,
-)
+from leadline.report.document import Choices, Line, LineChart, PageBudget, Section
 from leadline.report.pages.scaling.words import level_text
 from leadline.report.words import chart_labels, share_text
 from leadline.units import format_bandwidth
@@ -35,58 +29,43 @@ class _Kind:
     title: str
     unit: str
     values: _Values
-    share: bool
+    share: bool = True
 
 
 def timeline_sections(
     studies: Sequence[tuple[str, CurveStudy]], budget: PageBudget | None = None
 ) -> tuple[Section, ...]:
     """Build one folded section with small charts for each level with sampled machines."""
-    made: dict[str, tuple[str, list[LineChart]]] = {}
-    for name, study, level in _timeline_levels(studies):
-        trial = level.evidence.trial
-        if trial in made:
-            continue
-        anchor = f"resources-{len(made) + 1}"
-        heading = f"{name} · {level_text(level.point)} · trial {trial}"
-        charts = _charts(study.run, trial, anchor)
-        points = sum(len(line.points) for chart in charts for line in chart.lines)
-        if charts and (budget is None or budget.allows("resources over time", points)):
-            made[trial] = (heading, charts)
-    if not made:
-        return ()
-    ordered = [made[trial] for trial in _in_order(studies) if trial in made]
-    blocks: list[Block] = []
-    if len(ordered) > 1:
-        options = tuple((charts[0].choice, heading) for heading, charts in ordered)
-        blocks.append(Choices(id="resources-level", label="Level", options=options))
-    blocks += [chart for _, charts in ordered for chart in charts]
-    return (
-        Section(
-            heading="Resources under each level",
-            id="resources-over-time",
-            blocks=tuple(blocks),
-            folded=True,
-        ),
-    )
-
-
-def _timeline_levels(
-    studies: Sequence[tuple[str, CurveStudy]],
-) -> list[tuple[str, CurveStudy, LevelBottleneck]]:
-    """Levels with a trial, peaks first: the page budget may not allow all."""
-    found = [
+    levels = [
         (name, study, level)
         for name, study in studies
         for level in study.bottlenecks
         if level.evidence.trial
     ]
-    return sorted(found, key=lambda one: one[2] is not one[1].at_peak)
-
-
-def _in_order(studies: Sequence[tuple[str, CurveStudy]]) -> list[str]:
-    trials = [level.evidence.trial for _, study in studies for level in study.bottlenecks]
-    return list(dict.fromkeys(trials))
+    made: dict[str, tuple[str, list[LineChart]]] = {}
+    # Peaks first: the page budget may not allow all levels.
+    for name, study, level in sorted(levels, key=lambda row: row[2] is not row[1].at_peak):
+        trial = level.evidence.trial
+        if trial in made:
+            continue
+        charts = _charts(study.run, trial, f"resources-{len(made) + 1}")
+        points = sum(len(line.points) for chart in charts for line in chart.lines)
+        if charts and (budget is None or budget.allows("resources over time", points)):
+            made[trial] = (f"{name} · {level_text(level.point)} · trial {trial}", charts)
+    if not made:
+        return ()
+    trials = dict.fromkeys(level.evidence.trial for _, _, level in levels)
+    ordered = [made[trial] for trial in trials if trial in made]
+    options = tuple((charts[0].choice, heading) for heading, charts in ordered)
+    return (
+        section(
+            "Resources under each level",
+            "resources-over-time",
+            Choices(id="resources-level", label="Level", options=options) if options[1:] else None,
+            *(chart for _, charts in ordered for chart in charts),
+            folded=True,
+        ),
+    )
 
 
 def _charts(run: Run, trial: str, anchor: str) -> list[LineChart]:
@@ -158,36 +137,41 @@ def _text(kind: _Kind, value: float) -> str:
     return share_text(value) if kind.share else f"{format_bandwidth(value)} MiB/s"
 
 
-def _cpu(moment: MachineRates) -> Mapping[str, float]:
-    return {"": moment.cpu.busy_share} if moment.cpu else {}
-
-
-def _disks(moment: MachineRates) -> Mapping[str, float]:
-    return {name: one.utilisation for name, one in moment.disks.items()}
-
-
-def _network(moment: MachineRates) -> Mapping[str, float]:
-    """The busier direction of each interface."""
-    return {name: max(one.received_bps, one.sent_bps) for name, one in moment.interfaces.items()}
-
-
 def _throttled(moment: MachineRates) -> Mapping[str, float]:
     return {
-        name: one.throttled_share
-        for name, one in moment.groups.items()
-        if one.throttled_share is not None
+        name: group.throttled_share
+        for name, group in moment.groups.items()
+        if group.throttled_share is not None
     }
 
 
 _KINDS = (
-    _Kind(id="cpu", title="Processors", unit="share busy", values=_cpu, share=True),
-    _Kind(id="disks", title="Disks", unit="share of time with I/O", values=_disks, share=True),
-    _Kind(id="network", title="Network", unit="busier direction", values=_network, share=False),
+    _Kind(
+        id="cpu",
+        title="Processors",
+        unit="share busy",
+        values=lambda moment: {"": moment.cpu.busy_share} if moment.cpu else {},
+    ),
+    _Kind(
+        id="disks",
+        title="Disks",
+        unit="share of time with I/O",
+        values=lambda moment: {name: disk.utilisation for name, disk in moment.disks.items()},
+    ),
+    _Kind(
+        id="network",
+        title="Network",
+        unit="busier direction",
+        values=lambda moment: {
+            name: max(interface.received_bps, interface.sent_bps)
+            for name, interface in moment.interfaces.items()
+        },
+        share=False,
+    ),
     _Kind(
         id="throttled",
         title="Processor quota",
         unit="share of periods that used it up",
         values=_throttled,
-        share=True,
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from functools import singledispatch
 from string import Formatter
 
 from leadline.analysis.bottleneck.suspects import Bottleneck, Reason, Suspect
@@ -40,12 +39,12 @@ def level_text(point: LoadPoint) -> str:
 
 def load_text(curve: LoadCurve, load: float) -> str:
     """Format a load as `3 clients`, `64 I/Os in flight`; fitted loads as `3.4 clients`."""
-    if not load.is_integer():
-        noun = "clients" if curve.axis is Axis.CLIENTS else "I/Os in flight"
-        return f"{number_text(load)} {noun}"
-    if curve.axis is Axis.CLIENTS:
-        return count_text(int(load), "client")
-    return count_text(int(load), "I/O in flight", "I/Os in flight")
+    one, many = (
+        ("client", "clients") if curve.axis is Axis.CLIENTS else ("I/O in flight", "I/Os in flight")
+    )
+    if load.is_integer():
+        return count_text(int(load), one, many)
+    return f"{number_text(load)} {many}"
 
 
 def number_text(value: float) -> str:
@@ -77,7 +76,7 @@ def ratio_text(ratio: float, interval: tuple[float, float] | None) -> str:
 
 def gain_text(gain: Gain) -> str:
     """Format growth as `+3.2 % for twice the load (-1 % to +8 %)`."""
-    between = "" if gain.interval is None else " ({} to {})".format(*map(signed, gain.interval))
+    between = f" ({' to '.join(map(signed, gain.interval))})" if gain.interval else ""
     return f"{signed(gain.share)} for twice the load{between}"
 
 
@@ -203,7 +202,6 @@ SUSPECTS = {
 
 
 def suspect_text(suspect: Suspect) -> str:
-    """Format the evidence for or against a bottleneck as sentences."""
     numbers = dict(suspect.evidence)
     for name in ("quota_used_share", "latency_share"):
         if name in numbers:
@@ -247,61 +245,41 @@ _NO_THROUGHPUT = {
 }
 
 
-@singledispatch
 def text(fact: object) -> str:
     """Format a fact of the analysis as a clause; None as an empty text."""
+    match fact:
+        case None:
+            return ""
+        case Unfitted(reason=NoFit.TOO_FEW_LEVELS):
+            levels = count_text(fact.levels, "load level")
+            return f"{levels} with a rate; the law's three parameters need {LEAST_LEVELS}"
+        case Unfitted():
+            return "a load is below one, or a rate is not positive and finite"
+        case NoKnee(reason=NoKneeReason.TOO_FEW_LOADS):
+            return f"{count_text(fact.loads, 'load')} with a usable throughput; a knee needs three"
+        case NoKnee():
+            return _NO_KNEE[fact.reason]
+        case LatencyGap(reason=LatencyGapReason.RATE_NOT_REACHED):
+            part = f" in {fact.behind} of {fact.trials} trials" if fact.behind else ""
+            return f"the offered rate was not reached{part}: the queue kept growing"
+        case LatencyGap(reason=LatencyGapReason.REFUSED):
+            return f"refused: {', '.join(fact.findings)}"
+        case LatencyGap():
+            return fact.absence or "not measured"
+        case NoThroughput():
+            findings = ", ".join(fact.findings)
+            return _NO_THROUGHPUT[fact.reason].format(findings=findings, limit=fact.limit)
+        case NoEqualLatency(side=None):
+            return "no level of either system exceeds the limit; higher loads are needed"
+        case NoEqualLatency():
+            return f"{fact.side}: {text(fact.cause)}"
+        case LimitOrigin(metric=None):
+            return "requested"
+        case LimitOrigin(metric=Metric() as metric):
+            level = f" ({fact.level})" if fact.level else ""
+            where = "knee" if fact.at_knee else "peak"
+            return f"the baseline's {short_title(metric)} at its {where}{level}"
     raise TypeError(f"no words for {type(fact).__name__}")
-
-
-@text.register
-def _(fact: None) -> str:
-    return ""
-
-
-@text.register
-def _(fact: Unfitted) -> str:
-    levels = count_text(fact.levels, "load level")
-    if fact.reason is NoFit.TOO_FEW_LEVELS:
-        return f"{levels} with a rate; the law's three parameters need {LEAST_LEVELS}"
-    return "a load is below one, or a rate is not positive and finite"
-
-
-@text.register
-def _(fact: NoKnee) -> str:
-    if fact.reason is NoKneeReason.TOO_FEW_LOADS:
-        return f"{count_text(fact.loads, 'load')} with a usable throughput; a knee needs three"
-    return _NO_KNEE[fact.reason]
-
-
-@text.register
-def _(fact: LatencyGap) -> str:
-    if fact.reason is LatencyGapReason.RATE_NOT_REACHED:
-        part = f" in {fact.behind} of {fact.trials} trials" if fact.behind else ""
-        return f"the offered rate was not reached{part}: the queue kept growing"
-    if fact.reason is LatencyGapReason.REFUSED:
-        return f"refused: {', '.join(fact.findings)}"
-    return fact.absence or "not measured"
-
-
-@text.register
-def _(fact: NoThroughput) -> str:
-    return _NO_THROUGHPUT[fact.reason].format(findings=", ".join(fact.findings), limit=fact.limit)
-
-
-@text.register
-def _(fact: NoEqualLatency) -> str:
-    if fact.side is None:
-        return "no level of either system exceeds the limit; higher loads are needed"
-    return f"{fact.side}: {text(fact.cause)}"
-
-
-@text.register
-def _(fact: LimitOrigin) -> str:
-    if fact.metric is None:
-        return "requested"
-    level = f" ({fact.level})" if fact.level else ""
-    where = "knee" if fact.at_knee else "peak"
-    return f"the baseline's {short_title(fact.metric)} at its {where}{level}"
 
 
 # --- superlinear growth -------------------------------------------------------------------------
@@ -359,7 +337,6 @@ _SHOWN = 3
 
 
 def cause_text(cause: Cause) -> str:
-    """Format a candidate cause of superlinear growth as sentences."""
     values = {
         "created": " and ".join(cause.created or ()),
         "unknown": ", ".join(cause.unknown[:_SHOWN]),
@@ -387,13 +364,13 @@ def cause_text(cause: Cause) -> str:
 
 
 _SINGLE_TRIAL = (
-    f"single-trial: single runs of one system differ by up to x{REPEATS_FACTOR:.2f}; the scatter "
-    "of these is unknown"
+    f"(single-trial: single runs of one system differ by up to x{REPEATS_FACTOR:.2f}; the scatter "
+    "of these is unknown)."
 )
 SINGLE_TRIALS = {
-    Evidence.ONE_NUMBER: f" Tested by the figures alone ({_SINGLE_TRIAL}).",
-    Evidence.WITHIN_RUN: f" One system has no second trial ({_SINGLE_TRIAL}).",
-    Evidence.NONE: f" One system has no second trial ({_SINGLE_TRIAL}).",
+    Evidence.ONE_NUMBER: f" Tested by the figures alone {_SINGLE_TRIAL}",
+    Evidence.WITHIN_RUN: f" One system has no second trial {_SINGLE_TRIAL}",
+    Evidence.NONE: f" One system has no second trial {_SINGLE_TRIAL}",
 }
 
 
@@ -401,11 +378,8 @@ def superlinear_finding(found: Superlinear) -> Finding:
     """Write the finding `superlinear-scaling` of a speed-up that exceeds the added resources."""
     judgement, over, point = found.at.judgement, found.over, found.at.candidate
     where = "at the highest level of each" if found.at_peak else f"at {level_text(point)}"
-    interval = (
-        " (95 % interval {:.2f} to {:.2f})".format(*judgement.interval)
-        if judgement.interval
-        else ""
-    )
+    interval = judgement.interval
+    between = f" (95 % interval {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
     verdict = (
         "more than proportional, which more of the same hardware does not explain"
         if found.certain
@@ -428,7 +402,7 @@ def superlinear_finding(found: Superlinear) -> Finding:
         op=found.curve.op,
         evidence=found.evidence,
         message=(
-            f"Throughput grew by x{judgement.ratio or 0.0:.2f}{interval} {where}, {over.name} by "
+            f"Throughput grew by x{judgement.ratio or 0.0:.2f}{between} {where}, {over.name} by "
             f"x{over.ratio:.2f} ({over.baseline:g} to {over.candidate:g}): {verdict}.{beyond}"
             f"{SINGLE_TRIALS.get(judgement.evidence, '')}"
         ),
