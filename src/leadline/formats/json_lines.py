@@ -45,7 +45,7 @@ def parse_lines(
 
 
 def line_error(number: int, path: str, fact: str) -> FormatError:
-    return FormatError("unreadable-result", f"line {number}{path}: {fact}")
+    return FormatError.unreadable(f"line {number}{path}: {fact}")
 
 
 def _line_error(number: int, first: Any, record: str) -> FormatError:

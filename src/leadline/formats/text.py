@@ -39,19 +39,18 @@ def is_cut(text: str, number: int, lines: Sequence[str]) -> bool:
 def line_refused(number: int, line: str, tool: str, *, cut: bool = False) -> FormatError:
     """Make the error for a line that is not understood: `truncated-result` for a `cut` line, else
     `unreadable-result`."""
-    return FormatError(
-        "truncated-result" if cut else "unreadable-result",
+    return FormatError.unreadable(
         f"line {number} of the output of {tool} is " + ("cut off" if cut else "not understood"),
-        context=(f"it says: {line.strip()[:_SHOWN]!r}",),
+        f"it says: {line.strip()[:_SHOWN]!r}",
+        cut=cut,
     )
 
 
 def ends_early(tool: str, what: str, line: str = "") -> FormatError:
     """Make the error for an output that ends before `what`; `line` is its last line."""
-    return FormatError(
-        "truncated-result",
+    return FormatError.truncated(
         f"the output of {tool} ends before {what}",
-        context=(f"the last line says: {line.strip()[:_SHOWN]!r}",) if line.strip() else (),
+        *((f"the last line says: {line.strip()[:_SHOWN]!r}",) if line.strip() else ()),
     )
 
 
@@ -62,7 +61,7 @@ class Figures:
         self.notes: list[Note] = []
 
     def note(self, kind: NoteKind, where: str, fact: str) -> None:
-        self.notes.append(Note(kind=kind, where=where, fact=fact))
+        self.notes.append(Note(kind, where, fact))
 
     def number(self, text: str, where: str, what: str, unit: float = 1.0) -> float | None:
         """`text` times `unit`. None where it is empty, and, with a note, where it cannot be: not
@@ -74,11 +73,7 @@ class Figures:
         if given.lower() in _NOT_FINITE:
             value = math.nan
         elif len(given) > _LONGEST or not (_NUMBER.fullmatch(given) or _GROUPED.fullmatch(given)):
-            raise FormatError(
-                "unreadable-result",
-                f"{what} is {given[:40]!r}; expected a number",
-                context=(where,),
-            )
+            raise FormatError.unreadable(f"{what} is {given[:40]!r}; expected a number", where)
         else:
             value = float(given.replace(",", "")) * unit
         if not 0 <= value < BEYOND:  # true for NaN, too

@@ -83,9 +83,8 @@ def parse_bench_request(content: bytes) -> BenchRequest:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise FormatError(
-            "unreadable-result",
-            f"the request to the benchmark tool is not understood: {place}: {first['msg']}",
+        raise FormatError.unreadable(
+            f"the request to the benchmark tool is not understood: {place}: {first['msg']}"
         ) from error
 
 
@@ -94,17 +93,17 @@ def read_bench_request(folder: Path, tool: Literal["rados bench", "rbd bench"]) 
     try:
         content = read_content(folder / REQUEST_FILE)
     except FileNotFoundError as error:
-        raise FormatError("empty-result", f"{tool} has no request") from error
+        raise FormatError.empty(f"{tool} has no request") from error
     except OSError as error:
         raise _unreadable(error, REQUEST_FILE) from error
     request = parse_bench_request(content)
     if request.tool != tool:
-        raise FormatError("unreadable-result", f"the request is to {request.tool}, not to {tool}")
+        raise FormatError.unreadable(f"the request is to {request.tool}, not to {tool}")
     return request
 
 
 def _unreadable(error: OSError, name: str) -> FormatError:
-    return FormatError("unreadable-result", f"{name} cannot be read: {error.strerror}")
+    return FormatError.unreadable(f"{name} cannot be read: {error.strerror}")
 
 
 def read_output_file(path: Path, tool: str) -> bytes:
@@ -112,9 +111,9 @@ def read_output_file(path: Path, tool: str) -> bytes:
     try:
         content = read_content(path)
     except FileNotFoundError as error:
-        raise FormatError("empty-result", f"{tool} wrote no {path.name}") from error
+        raise FormatError.empty(f"{tool} wrote no {path.name}") from error
     except OSError as error:
         raise _unreadable(error, path.name) from error
     if not content.strip():
-        raise FormatError("empty-result", f"{tool} wrote nothing into {path.name}")
+        raise FormatError.empty(f"{tool} wrote nothing into {path.name}")
     return content

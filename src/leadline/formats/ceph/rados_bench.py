@@ -121,18 +121,15 @@ def _checked(pass_: Pass, phase: Phase) -> Pass:
     """Return the pass. Raises FormatError if its direction, block size or depth is not that of the
     phase."""
     if phase.pattern.ops != (pass_.op,):
-        raise FormatError(
-            "unreadable-result", f"{phase.pattern.value} was asked and {pass_.op.value}s were done"
+        raise FormatError.unreadable(
+            f"{phase.pattern.value} was asked and {pass_.op.value}s were done"
         )
     if pass_.op_size != phase.block_size:
-        raise FormatError(
-            "unreadable-result",
-            f"blocks of {phase.block_size} bytes were asked and {pass_.op_size} used",
+        raise FormatError.unreadable(
+            f"blocks of {phase.block_size} bytes were asked and {pass_.op_size} used"
         )
     if pass_.depth is not None and pass_.depth != phase.iodepth:
-        raise FormatError(
-            "unreadable-result", f"depth {phase.iodepth} was asked and {pass_.depth} used"
-        )
+        raise FormatError.unreadable(f"depth {phase.iodepth} was asked and {pass_.depth} used")
     return pass_
 
 
@@ -140,20 +137,18 @@ def parse_pass(content: bytes) -> Pass:
     """Parse the output of one invocation, with or without a line `hints = 1`. Raises FormatError,
     also where two values of one quantity disagree."""
     if not content.strip():
-        raise FormatError("empty-result", f"the output of {TOOL} is empty")
+        raise FormatError.empty(f"the output of {TOOL} is empty")
     one = read_pass(json_document(content))
     rate, slack = _rate(one.ios, one.ran_s)
     if not rate - _IOPS_STEP - slack <= one.reported_iops <= rate + slack:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"$['average_iops'] is {one.reported_iops:g}, and {one.ios} I/Os in {one.ran_s} s are "
-            f"{rate:.1f} per second",
+            f"{rate:.1f} per second"
         )
     if abs(one.bandwidth_bps - rate * one.op_size) > slack * one.op_size + 1:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"$['bandwidth'] is {one.bandwidth_bps / _MIB:.6f} MiB/s, and {one.ios} I/Os of "
-            f"{one.op_size} bytes in {one.ran_s} s are {rate * one.op_size / _MIB:.6f}",
+            f"{one.op_size} bytes in {one.ran_s} s are {rate * one.op_size / _MIB:.6f}"
         )
     return one
 
@@ -179,20 +174,20 @@ def read_pass(document: Mapping[str, Any]) -> Pass:
     """Read one invocation from its JSON. Raises FormatError."""
     made = [key for key in ("total_writes_made", "total_reads_made") if key in document]
     if len(made) != 1:
-        raise FormatError(
-            "truncated-result" if not made else "unreadable-result",
+        raise FormatError.unreadable(
             f"the output of {TOOL} holds "
             + ("no total of I/Os: it did not come to its end" if not made else "two totals"),
+            cut=not made,
         )
     op, size_key = (
         (Op.WRITE, "write_size") if made[0] == "total_writes_made" else (Op.READ, "read_size")
     )
     ios, ran_s = _integer(document, made[0]), _number(document, "total_time_run")
     if (ran_s <= 0 and ios) or ran_s > _LONGEST_S:
-        raise FormatError("unreadable-result", f"$['total_time_run'] is {ran_s} for {ios} I/Os")
+        raise FormatError.unreadable(f"$['total_time_run'] is {ran_s} for {ios} I/Os")
     op_size = _integer(document, size_key)
     if ios * op_size > _LARGEST:
-        raise FormatError("unreadable-result", f"$[{size_key!r}] is {op_size} for {ios} I/Os")
+        raise FormatError.unreadable(f"$[{size_key!r}] is {op_size} for {ios} I/Os")
     # Older releases wrote a colon into this key.
     largest = "max_latency" if "max_latency" in document else "max_latency:"
     depth, stddev = "concurrent_ios", "stddev_latency"
@@ -218,11 +213,7 @@ def json_document(content: bytes) -> dict[str, Any]:
     start = content.find(b"{")
     if start < 0:
         first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
-        raise FormatError(
-            "truncated-result",
-            f"the output of {TOOL} holds no JSON",
-            context=(f"it begins: {first!r}",),
-        )
+        raise FormatError.truncated(f"the output of {TOOL} holds no JSON", f"it begins: {first!r}")
     # After the JSON of a write with cleanup the tool prints a number of objects.
     end = content.rfind(b"}") + 1
     try:
@@ -230,42 +221,40 @@ def json_document(content: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         cut = not content.rstrip().endswith(b"}") or error.pos >= end - start - 1
         line = content.count(b"\n", 0, start) + error.lineno
-        raise FormatError(
-            "truncated-result" if cut else "unreadable-result",
+        raise FormatError.unreadable(
             f"the output of {TOOL} is " + ("cut off" if cut else "not JSON"),
-            context=(f"line {line}, column {error.colno}: {error.msg}",),
+            f"line {line}, column {error.colno}: {error.msg}",
+            cut=cut,
         ) from error
     if not isinstance(document, dict):
-        raise FormatError("unreadable-result", f"the output of {TOOL} is JSON, but not an object")
+        raise FormatError.unreadable(f"the output of {TOOL} is JSON, but not an object")
     return document
 
 
 def _number(mapping: Mapping[str, Any], key: str, where: str = "$") -> float:
     """Read a number, as text or as a JSON number."""
     if key not in mapping:
-        raise FormatError("unreadable-result", f"{where}[{key!r}] is missing")
+        raise FormatError.unreadable(f"{where}[{key!r}] is missing")
     given = mapping[key]
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise FormatError(
-            "unreadable-result", f"{where}[{key!r}] is {type(given).__name__}; expected a number"
+        raise FormatError.unreadable(
+            f"{where}[{key!r}] is {type(given).__name__}; expected a number"
         )
     try:
         value = float(given)
     except (ValueError, OverflowError) as error:
-        raise FormatError(
-            "unreadable-result", f"{where}[{key!r}] is {str(given)[:40]!r}; expected a number"
+        raise FormatError.unreadable(
+            f"{where}[{key!r}] is {str(given)[:40]!r}; expected a number"
         ) from error
     if not math.isfinite(value * _MIB) or value < 0:
-        raise FormatError("unreadable-result", f"{where}[{key!r}] is {given}, which cannot be")
+        raise FormatError.unreadable(f"{where}[{key!r}] is {given}, which cannot be")
     return value
 
 
 def _integer(mapping: Mapping[str, Any], key: str, where: str = "$") -> int:
     value = _number(mapping, key, where)
     if value > _LARGEST or value != int(value):
-        raise FormatError(
-            "unreadable-result", f"{where}[{key!r}] is {value}; expected a whole number"
-        )
+        raise FormatError.unreadable(f"{where}[{key!r}] is {value}; expected a whole number")
     return int(value)
 
 
@@ -273,19 +262,18 @@ def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple
     """Read the I/Os finished by each whole second, which must increase up to the total."""
     entries = document.get("datas")
     if not isinstance(entries, list):
-        raise FormatError("unreadable-result", "$['datas'] is missing or not a list")
+        raise FormatError.unreadable("$['datas'] is missing or not a list")
     found: list[tuple[int, int]] = []
     last_s, last_ios = 0, 0
     for index, entry in enumerate(entries):
         where = f"$.datas[{index}]"
         if not isinstance(entry, dict):
-            raise FormatError("unreadable-result", f"{where} is not an object")
+            raise FormatError.unreadable(f"{where} is not an object")
         second, finished = _integer(entry, "sec", where), _integer(entry, "finished", where)
         if finished < last_ios or finished > ios or (index and second <= last_s):
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"{where}: second {second} with {finished} I/Os finished cannot follow second "
-                f"{last_s} with {last_ios} of {ios}",
+                f"{last_s} with {last_ios} of {ios}"
             )
         last_s, last_ios = second, finished
         # Ticks come a little later than the second that they name; the last may be behind the end.

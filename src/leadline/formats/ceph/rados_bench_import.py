@@ -76,11 +76,7 @@ def read_results(content: bytes) -> tuple[Result, ...]:
     """Read a file: one result per invocation of the tool. Raises FormatError."""
     text = content.decode("utf-8-sig", "replace")
     if not text.strip():
-        return (
-            _make_result(
-                "", FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
-            ),
-        )
+        return (_make_result("", FormatError.empty(f"the file is empty ({len(content)} bytes)")),)
     if text.lstrip().removeprefix(_HINTS).lstrip().startswith("{"):
         return (_json_result(content),)
     summaries = parse_rados_bench_text(text)
@@ -125,10 +121,9 @@ def _text_result(name: str, summary: TextSummary) -> Result:
     notes = list(summary.notes)
     moved = summary.ios * summary.op_size
     if moved > _LARGEST:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"{summary.ios} I/Os of {summary.op_size} bytes cannot be",
-            context=(f"its output begins on line {summary.line}",),
+            f"its output begins on line {summary.line}",
         )
     operation = Operation(
         op=op,
@@ -308,7 +303,7 @@ def _pattern_unknown(where: str) -> Note:
 
 
 def _note(kind: NoteKind, where: str, fact: str) -> Note:
-    return Note(kind=kind, where=where, fact=fact)
+    return Note(kind, where, fact)
 
 
 IMPORTER = Importer(

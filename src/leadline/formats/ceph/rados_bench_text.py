@@ -22,11 +22,7 @@ from enum import StrEnum
 from leadline.formats.ceph.rados_bench import (
     TOOL,
 )
-from leadline.formats.result import (
-    FormatError,
-    Note,
-    NoteKind,
-)
+from leadline.formats.result import FormatError, Note, NoteKind
 
 # No line of the tool is longer; a pattern is not tried on more.
 _LONGEST_LINE = 300
@@ -151,10 +147,8 @@ def parse_rados_bench_text(text: str) -> tuple[TextSummary | FormatError, ...]:
     sections = _sections(text)
     if not sections:
         first = text.strip().splitlines()[0][:160] if text.strip() else ""
-        raise FormatError(
-            "unreadable-result",
-            f"there is no output of {TOOL} in it",
-            context=(f"line 1 says: {first!r}",),
+        raise FormatError.unreadable(
+            f"there is no output of {TOOL} in it", f"line 1 says: {first!r}"
         )
     return tuple(_summary(section) for section in sections)
 
@@ -229,9 +223,9 @@ def _take(section: _Section, number: int, label: str, value: str) -> None:
     if label in section.figures:
         section.notes.append(
             Note(
-                kind=NoteKind.REPEATED_FIELD,
-                where=f"line {number}",
-                fact=f"{label!r} is given again; the first one is used",
+                NoteKind.REPEATED_FIELD,
+                f"line {number}",
+                f"{label!r} is given again; the first one is used",
             )
         )
         return
@@ -274,9 +268,8 @@ def _summary(section: _Section) -> TextSummary | FormatError:
     if missing:
         return _incomplete(section, missing)
     if len(made) > 1:
-        raise FormatError(
-            "unreadable-result",
-            f"line {figures[made[1]][0]}: one summary has writes and reads",
+        raise FormatError.unreadable(
+            f"line {figures[made[1]][0]}: one summary has writes and reads"
         )
     command = section.command
     if command and (command.mode is Mode.WRITE) != (made[0] == _WRITES):
@@ -312,15 +305,13 @@ def _incomplete(section: _Section, missing: Sequence[str]) -> FormatError:
     where = section.odd[-1] if section.odd else (section.last_line, "")
     context = f"line {where[0]}" + (f" says: {where[1]!r}" if where[1] else " is its last")
     if section.complete:
-        raise FormatError(
-            "unreadable-result",
-            f"the summary of {TOOL} lacks its {' and '.join(missing)}",
-            context=(context,),
+        raise FormatError.unreadable(
+            f"the summary of {TOOL} lacks its {' and '.join(missing)}", context
         )
-    return FormatError(
-        "truncated-result",
+    return FormatError.truncated(
         f"{TOOL} printed no {' and no '.join(missing)}: it did not come to its end",
-        context=(f"it begins on line {section.line}", context),
+        f"it begins on line {section.line}",
+        context,
     )
 
 
@@ -331,9 +322,9 @@ def _value(label: str, given: tuple[int, str], notes: list[Note]) -> float | Non
         return value
     notes.append(
         Note(
-            kind=NoteKind.IMPOSSIBLE_VALUE,
-            where=f"line {given[0]}",
-            fact=f"{label!r} is {given[1]}, which cannot be",
+            NoteKind.IMPOSSIBLE_VALUE,
+            f"line {given[0]}",
+            f"{label!r} is {given[1]}, which cannot be",
         )
     )
     return None
@@ -342,9 +333,7 @@ def _value(label: str, given: tuple[int, str], notes: list[Note]) -> float | Non
 def _whole(label: str, figures: Mapping[str, tuple[int, str]]) -> int:
     number, text = figures[label]
     if not re.fullmatch(_WHOLE, text):
-        raise FormatError(
-            "unreadable-result", f"line {number}: {label!r} is {text}; expected a whole number"
-        )
+        raise FormatError.unreadable(f"line {number}: {label!r} is {text}; expected a whole number")
     return int(text)
 
 
@@ -353,9 +342,9 @@ def _left_out(odd: Sequence[tuple[int, str]]) -> list[Note]:
         return []
     return [
         Note(
-            kind=NoteKind.LEFT_OUT,
-            where=f"line {odd[0][0]}",
-            fact=f"{len(odd)} line{'s are' if len(odd) > 1 else ' is'} not {TOOL}'s; "
+            NoteKind.LEFT_OUT,
+            f"line {odd[0][0]}",
+            f"{len(odd)} line{'s are' if len(odd) > 1 else ' is'} not {TOOL}'s; "
             f"the first: {odd[0][1]!r}",
         )
     ]

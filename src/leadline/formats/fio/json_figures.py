@@ -15,12 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from leadline.formats.fio.json_text import key_path
-from leadline.formats.result import (
-    FormatError,
-    Latency,
-    Note,
-    NoteKind,
-)
+from leadline.formats.result import FormatError, Latency, Note, NoteKind
 from leadline.stats.histogram import LatencyHistogram
 
 DOCUMENT: Final = frozenset(
@@ -109,7 +104,7 @@ class Notes:
 
     def add(self, kind: NoteKind, where: str, fact: str) -> None:
         if len(self._notes) < _MOST_NOTES:
-            self._notes.append(Note(kind=kind, where=where, fact=fact))
+            self._notes.append(Note(kind, where, fact))
         else:
             self._more += 1
 
@@ -138,13 +133,11 @@ class Notes:
         if not self._more:
             return tuple(self._notes)
         more = f"{self._more} more notes are left out"
-        return (*self._notes, Note(kind=NoteKind.LEFT_OUT, where="$", fact=more))
+        return (*self._notes, Note(NoteKind.LEFT_OUT, "$", more))
 
 
 def value_refused(where: str, fact: str) -> FormatError:
-    return FormatError(
-        "unreadable-result", f"fio's JSON is not understood: {fact}", context=(where,)
-    )
+    return FormatError.unreadable(f"fio's JSON is not understood: {fact}", where)
 
 
 def read_number(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> float | None:

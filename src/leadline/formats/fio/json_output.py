@@ -85,8 +85,8 @@ def parse_fio_json(content: bytes) -> EngineOutput:
     """
     outputs = parse_fio_documents(content)
     if len(outputs) > 1:
-        raise FormatError(
-            "unreadable-result", f"fio's output holds {len(outputs)} executions where one is due"
+        raise FormatError.unreadable(
+            f"fio's output holds {len(outputs)} executions where one is due"
         )
     return outputs[0]
 
@@ -102,7 +102,7 @@ def parse_fio_documents(content: bytes) -> tuple[EngineOutput, ...]:
 def read_fio_text(content: bytes) -> FioText:
     """Read the documents of a file, at least one. Raises FormatError."""
     if not content.strip():
-        raise FormatError("empty-result", f"fio's output is empty ({len(content)} bytes)")
+        raise FormatError.empty(f"fio's output is empty ({len(content)} bytes)")
     text = find_json(content, MARKS, FLAT)
     if not text.documents:
         raise text.fault or _no_json(content)
@@ -113,10 +113,8 @@ def _no_json(content: bytes) -> FormatError:
     first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
     begins = (f"line 1; it begins: {first!r}",)
     if re.search(rb'\{\s*["}]', content):
-        return FormatError(
-            "unreadable-result", "this holds JSON, but no output of fio", context=begins
-        )
-    return FormatError("truncated-result", "fio's output holds no JSON", context=begins)
+        return FormatError.unreadable("this holds JSON, but no output of fio", *(begins))
+    return FormatError.truncated("fio's output holds no JSON", *(begins))
 
 
 def _document(found: JsonDocument) -> FioDocument:

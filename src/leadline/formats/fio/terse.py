@@ -82,10 +82,10 @@ class _Fields:
 
     def error(self, what: str) -> FormatError:
         cut = self._last and self._next >= len(self._fields) - 1
-        return FormatError(
-            "truncated-result" if cut else "unreadable-result",
+        return FormatError.unreadable(
             "the terse output ends within a line" if cut else f"terse output: {what}",
-            context=(f"line {self.line}, field {self._next + 1}",),
+            f"line {self.line}, field {self._next + 1}",
+            cut=cut,
         )
 
     def peek(self, ahead: int = 0) -> str:
@@ -177,7 +177,7 @@ def _executions(jobs: Sequence[_Job], noise: str) -> list[Result]:
                 fact = f"whether the {count:,} lines of this name are processes of one job or "
                 fact += "runs one after the other; each is a result"
                 where = f"line {group[0].line}"
-                notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+                notes.append(Note(NoteKind.LEFT_OUT, where, fact))
             results.append(
                 Result(
                     workload=group[0].result.name,
@@ -201,23 +201,19 @@ def _output(jobs: Sequence[_Job], noise: str, notes: Sequence[Note]) -> EngineOu
 
 def _job(number: int, raw: bytes, *, last: bool) -> _Job:
     if len(raw) > _LONGEST:
-        raise FormatError(
-            "unreadable-result",
-            "a line is too long for fio's terse output",
-            context=(f"line {number}: {len(raw):,} bytes",),
+        raise FormatError.unreadable(
+            "a line is too long for fio's terse output", f"line {number}: {len(raw):,} bytes"
         )
     fields = _Fields(number, raw.decode("utf-8", "replace").split(";"), last=last)
     notes: list[Note] = []
 
     def note(kind: NoteKind, fact: str) -> None:
-        notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
+        notes.append(Note(kind, f"line {number}", fact))
 
     terse = fields.text()
     if terse not in ("2", "3", "4", "5"):
-        raise FormatError(
-            "unreadable-result",
-            f"terse output of version {terse} is not known (2 to 5 are)",
-            context=(f"line {number}, field 1",),
+        raise FormatError.unreadable(
+            f"terse output of version {terse} is not known (2 to 5 are)", f"line {number}, field 1"
         )
     version = fields.text() if terse != "2" else "fio"
     name, group, error = fields.text(), fields.count(), fields.count()

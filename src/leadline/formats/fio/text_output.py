@@ -101,7 +101,7 @@ class Block:
 
     def note(self, kind: NoteKind, number: int, fact: str) -> None:
         if len(self.notes) < _MOST_NOTES:
-            self.notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
+            self.notes.append(Note(kind, f"line {number}", fact))
 
 
 @dataclass(slots=True)
@@ -271,12 +271,10 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     results: list[Result] = []
     for content in contents.values():
         if not content.strip():
-            raise FormatError("empty-result", "the file is empty", context=("line 1",))
+            raise FormatError.empty("the file is empty", "line 1")
         found = [result for run in executions(content) for result in _results(run)]
         if not found:
-            raise FormatError(
-                "unreadable-result", "the file holds no job of fio's", context=("line 1",)
-            )
+            raise FormatError.unreadable("the file holds no job of fio's", "line 1")
         results += found
     return tuple(results)
 
@@ -286,7 +284,7 @@ def _results(run: Execution) -> Iterator[Result]:
     for block in run.blocks.values():
         if block.name == _ALL:
             where = f"line {block.line}"
-            run.notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact="the sum of clients"))
+            run.notes.append(Note(NoteKind.LEFT_OUT, where, "the sum of clients"))
         else:
             groups.setdefault((block.group, block.name), []).append(block)
     headers = _Headers.from_run(run)
@@ -333,10 +331,9 @@ def _output(run: Execution, jobs: tuple[JobResult, ...], notes: Sequence[Note]) 
 
 def _cut(run: Execution, blocks: Sequence[Block]) -> FormatError:
     cut = next(block for block in blocks if block.issued is None)
-    return FormatError(
-        "truncated-result",
+    return FormatError.truncated(
         "the figures of the job are not whole: the line with the I/Os issued is missing",
-        context=(f"the job begins in line {cut.line}, the text ends in line {run.last_line}",),
+        f"the job begins in line {cut.line}, the text ends in line {run.last_line}",
     )
 
 
@@ -412,10 +409,10 @@ class _Headers:
         where = f"line {blocks[0].line}"
         if section.count > 1:
             fact = f"{section.count} sections are reported as one: only shared options count"
-            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+            notes.append(Note(NoteKind.LEFT_OUT, where, fact))
         if not section.has_block_size:
             fact = "the block size, which is rounded or of a form not known"
-            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+            notes.append(Note(NoteKind.LEFT_OUT, where, fact))
         raw = dict(section.options)
         numjobs = self._numjobs(section.number, jobs)
         if numjobs:
@@ -476,7 +473,7 @@ def _operation(
                 f"{direction.runtime_ms} ms {exact:g}"
             )
             where = f"line {block.line}"
-            notes.append(Note(kind=NoteKind.IMPOSSIBLE_VALUE, where=where, fact=fact))
+            notes.append(Note(NoteKind.IMPOSSIBLE_VALUE, where, fact))
     io_bytes = _io_bytes(direction, total, options)
     bandwidth_bps = direction.bandwidth_bps
     if io_bytes is not None and direction.runtime_ms:
@@ -490,7 +487,7 @@ def _operation(
             fact = (
                 f"{direction.op.value} {kind} percentiles from {q:.2%} on: above fio's last bucket"
             )
-            notes.append(Note(kind=NoteKind.LEFT_OUT, where=f"line {block.line}", fact=fact))
+            notes.append(Note(NoteKind.LEFT_OUT, f"line {block.line}", fact))
         latencies[kind] = replace(latencies.get(kind, Latency()), percentiles=kept)
     return Operation(
         op=direction.op,

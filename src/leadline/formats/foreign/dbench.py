@@ -102,15 +102,15 @@ def parse_dbench(content: bytes) -> tuple[Result, ...]:
     """Every test of every summary. Raises FormatError with condition `empty-result`,
     `truncated-result` or `unreadable-result`."""
     if not content.strip():
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     lines = [_QUOTE.sub("", line, count=1).rstrip() for line in split_lines(content)]
     titles = [index for index, line in enumerate(lines) if line == _TITLE]
     if not titles:
         cut = any(line.startswith("Testing Read IOPS") for line in lines)
-        raise FormatError(
-            "truncated-result" if cut else "unreadable-result",
+        raise FormatError.unreadable(
             "there is no summary of dbench's in the file"
             + (": the run did not come to its end" if cut else ""),
+            cut=cut,
         )
     captions = [
         caption_above(lines, index, before)
@@ -138,20 +138,17 @@ def _summary(lines: Sequence[str], start: int, end: int, target: str) -> list[Re
         results = _line(line, where)
         if results is None or heading in seen:
             if not found or heading in seen or "Read/Write" in line:
-                raise FormatError(
-                    "unreadable-result",
+                raise FormatError.unreadable(
                     f"{line[:80]!r} is no line of dbench's summary"
                     if results is None
                     else f"{heading!r} is repeated in one summary",
-                    context=(where,),
+                    where,
                 )
             break
         seen[heading] = index
         found += results
     if not found:
-        raise FormatError(
-            "truncated-result", "dbench's summary has no figures", context=(f"line {start}",)
-        )
+        raise FormatError.truncated("dbench's summary has no figures", f"line {start}")
     return [
         Result(workload=entry.workload, output=entry.output, target=target, tool=TOOL)
         for entry in found
@@ -232,10 +229,9 @@ def _scaled(
     assert split is not None
     unit = split[2].lower()
     if not split[1] or unit not in units:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"{test.name} is {text[:40]!r}; expected a figure in {', '.join(filter(None, units))}",
-            context=(where,),
+            where,
         )
     return figures.number(split[1], where, test.name, units[unit])
 
@@ -253,9 +249,9 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
         if _QUOTED in content and isinstance(first.output, EngineOutput):
             line = content.count(b"\n", 0, content.index(_QUOTED)) + 1
             note = Note(
-                kind=NoteKind.LEFT_OUT,
-                where=f"line {line}",
-                fact="output of fio next to the summary; import it from a file of its own",
+                NoteKind.LEFT_OUT,
+                f"line {line}",
+                "output of fio next to the summary; import it from a file of its own",
             )
             output = replace(first.output, notes=(*first.output.notes, note))
             first = replace(first, output=output)

@@ -54,7 +54,7 @@ def parse_kubestr_json(content: bytes) -> tuple[Result, ...]:
             raw = _mapping(test["Raw"], f"{where}.Raw")
             found += _run(raw, f"{where}.Raw")
     if not found:
-        raise FormatError("empty-result", "there is no fio run of kubestr in this file")
+        raise FormatError.empty("there is no fio run of kubestr in this file")
     return tuple(found)
 
 
@@ -62,7 +62,7 @@ def _document(content: bytes) -> object:
     """What begins with the first bracket: kubestr prints its progress before, in one stream."""
     starts = [start for start in (content.find(b"{"), content.find(b"[")) if start >= 0]
     if not starts:
-        raise FormatError("truncated-result", "there is no JSON in the file")
+        raise FormatError.truncated("there is no JSON in the file")
     start = min(starts)
     end = max(content.rfind(b"}"), content.rfind(b"]")) + 1
     try:
@@ -70,17 +70,17 @@ def _document(content: bytes) -> object:
     except orjson.JSONDecodeError as error:
         cut = error.pos >= end - start - 1
         line = content.count(b"\n", 0, start) + error.lineno
-        raise FormatError(
-            "truncated-result" if cut else "unreadable-result",
+        raise FormatError.unreadable(
             "kubestr's JSON is " + ("cut off" if cut else "not JSON"),
-            context=(f"line {line}, column {error.colno}: {error.msg}",),
+            f"line {line}, column {error.colno}: {error.msg}",
+            cut=cut,
         ) from error
     return parsed
 
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise FormatError("unreadable-result", f"{where} is no object")
+        raise FormatError.unreadable(f"{where} is no object")
     return value
 
 
@@ -92,7 +92,7 @@ class _Numbers:
         """0 where missing; None, with a note, where it cannot be."""
         value = mapping.get(key, 0)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise FormatError("unreadable-result", f"{where}[{key!r}] is no number")
+            raise FormatError.unreadable(f"{where}[{key!r}] is no number")
         try:
             number = float(value)
         except OverflowError:
@@ -100,9 +100,9 @@ class _Numbers:
         if not 0 <= number < BEYOND:  # true for NaN, too
             self.notes.append(
                 Note(
-                    kind=NoteKind.IMPOSSIBLE_VALUE,
-                    where=f"{where}[{key!r}]",
-                    fact=f"{key} is {str(value)[:40]}, which cannot be",
+                    NoteKind.IMPOSSIBLE_VALUE,
+                    f"{where}[{key!r}]",
+                    f"{key} is {str(value)[:40]}, which cannot be",
                 )
             )
             return None
@@ -117,7 +117,7 @@ def _run(raw: Mapping[str, Any], where: str) -> list[Result]:
     result = _mapping(raw.get("result", {}), f"{where}.result")
     entries = result.get("jobs", [])
     if not isinstance(entries, list) or not entries:
-        raise FormatError("empty-result", f"{where}.result has no jobs: fio did not run")
+        raise FormatError.empty(f"{where}.result has no jobs: fio did not run")
     numbers = _Numbers()
     shared = _texts(result.get("global options", {}), f"{where}.result['global options']")
     jobs = [
@@ -142,10 +142,8 @@ def _run(raw: Mapping[str, Any], where: str) -> list[Result]:
     for number, job in enumerate(jobs):
         selected: EngineOutput | FormatError = output((job,), notes if number == 0 else ())
         if not job.operations:
-            selected = FormatError(
-                "empty-result",
-                f"the job {job.name!r} did no I/O",
-                context=(f"{where}.result.jobs[{number}]",),
+            selected = FormatError.empty(
+                f"the job {job.name!r} did no I/O", f"{where}.result.jobs[{number}]"
             )
         found.append(
             Result(
@@ -237,7 +235,7 @@ def _latency(
 
 def _disks(value: object, numbers: _Numbers, where: str) -> tuple[DiskUse, ...]:
     if not isinstance(value, list):
-        raise FormatError("unreadable-result", f"{where} is no list")
+        raise FormatError.unreadable(f"{where} is no list")
     found = []
     for index, entry in enumerate(value):
         place = f"{where}[{index}]"
@@ -312,14 +310,14 @@ def parse_kubestr(content: bytes) -> tuple[Result, ...]:
     `truncated-result` or `unreadable-result`; text that was overwritten on its way is refused with
     the line."""
     if not content.strip():
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     lines = [
         _QUOTE.sub("", line, count=1) if line.startswith(">") else line
         for line in split_lines(content)
     ]
     runs = _runs(lines)
     if not runs:
-        raise FormatError("unreadable-result", "there is no result of kubestr's in the file")
+        raise FormatError.unreadable("there is no result of kubestr's in the file")
     targets = [run.target for run in runs]
     if not all(targets):
         targets = distinct_targets(targets, [run.caption for run in runs])
@@ -350,10 +348,9 @@ def _runs(lines: Sequence[str]) -> list[_Run]:
 
 
 def _garbled(line: str, index: int) -> FormatError:
-    return FormatError(
-        "unreadable-result",
+    return FormatError.unreadable(
         f"{line[:80]!r} is no line of kubestr's; the text was changed or overwritten",
-        context=(f"line {index + 1}",),
+        f"line {index + 1}",
     )
 
 
@@ -426,9 +423,7 @@ def _disk(disk: re.Match[str], index: int) -> DiskUse:
 
 def _results(run: _Run, target: str) -> list[Result]:
     if not run.jobs:
-        raise FormatError(
-            "truncated-result", "kubestr printed no job", context=(f"line {run.line}",)
-        )
+        raise FormatError.truncated("kubestr printed no job", f"line {run.line}")
     names = [job.name or f"job {number}" for number, job in enumerate(run.jobs, start=1)]
     jobs = [
         JobResult(

@@ -106,26 +106,21 @@ def read_flatfile(lines: Sequence[str]) -> list[Row]:
         if cells[0] == "tod":
             columns = [cell.lower() for cell in cells]
             if "run" not in columns or "interval" not in columns:
-                raise FormatError(
-                    "unreadable-result",
-                    "the header of the flat file names no run or interval",
-                    context=(f"line {number}",),
+                raise FormatError.unreadable(
+                    "the header of the flat file names no run or interval", f"line {number}"
                 )
             continue
         if not columns:
-            raise FormatError(
-                "unreadable-result",
-                "the flat file has figures before its header",
-                context=(f"line {number}",),
+            raise FormatError.unreadable(
+                "the flat file has figures before its header", f"line {number}"
             )
         if len(cells) < len(columns) and number == len(lines):
             rows.append(_cut_row(dict(zip(columns, cells, strict=False)).get("run", ""), number))
             continue
         if len(cells) != len(columns):
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"a line of the flat file has {len(cells)} columns, its header {len(columns)}",
-                context=(f"line {number}",),
+                f"line {number}",
             )
         named = dict(zip(columns, cells, strict=True))
         rows.append(
@@ -166,20 +161,16 @@ def read_report(lines: Sequence[str]) -> list[Row]:
             columns = _columns(upper, cells, number)
         elif columns and len(cells) > 1 and _TIME.fullmatch(cells[0]) and _is_row(cells[1]):
             if not run:
-                raise FormatError(
-                    "unreadable-result",
-                    "values before the name of their run",
-                    context=(f"line {number}",),
+                raise FormatError.unreadable(
+                    "values before the name of their run", f"line {number}"
                 )
             given = cells[2:]
             if len(given) < len(columns) and number == len(lines):
                 rows.append(_cut_row(run, number))
                 continue
             if len(given) < len(columns):
-                raise FormatError(
-                    "unreadable-result",
-                    f"a line has {len(given)} figures, its header {len(columns)}",
-                    context=(f"line {number}",),
+                raise FormatError.unreadable(
+                    f"a line has {len(given)} figures, its header {len(columns)}", f"line {number}"
                 )
             rows.append(
                 Row(
@@ -220,10 +211,8 @@ def _columns(upper: Sequence[str], lower: Sequence[str], number: int) -> tuple[s
         half in _HALVES for half in zip(upper, lower, strict=True)
     ):
         return tuple(_HALVES[half] for half in zip(upper, lower, strict=True))
-    raise FormatError(
-        "unreadable-result",
-        f"columns that are not known: {' '.join(lower)[:120]!r}",
-        context=(f"line {number}",),
+    raise FormatError.unreadable(
+        f"columns that are not known: {' '.join(lower)[:120]!r}", f"line {number}"
     )
 
 
@@ -272,23 +261,19 @@ def parse_vdbench(content: bytes) -> tuple[Result, ...]:
     """Every run of a flat file or a report. Raises FormatError with condition `empty-result`,
     `truncated-result` or `unreadable-result`."""
     if not content.strip():
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     lines = split_lines(content)
     flat = any(line.split(maxsplit=1)[:1] == ["tod"] for line in lines)
     runs = _runs(read_flatfile(lines) if flat else read_report(lines))
     if not runs:
         begun = any(mark in content for mark in (*_BEGUN, b"Interval"))
-        raise FormatError(
-            "truncated-result" if begun else "unreadable-result",
-            "vdbench reported no interval of any run",
-        )
+        raise FormatError.unreadable("vdbench reported no interval of any run", cut=begun)
     layout = [run for run in runs if _LAYOUT.fullmatch(run.name)]
     runs = [run for run in runs if not _LAYOUT.fullmatch(run.name)]
     if not runs:
-        raise FormatError(
-            "truncated-result",
+        raise FormatError.truncated(
             f"vdbench came no further than {layout[-1].name}, which lays files out",
-            context=(f"line {layout[-1].line}",),
+            f"line {layout[-1].line}",
         )
     names = distinct_names([(run.name, run.parameters) for run in runs])
     results = []
@@ -333,20 +318,17 @@ def _runs(rows: Sequence[Row]) -> list[_Run]:
 
 def _result(name: str, run: _Run, figures: Figures) -> Result:
     if run.average is None:
-        error = FormatError(
-            "truncated-result",
-            f"the run {run.name} has no average: it did not come to its end",
-            context=(f"line {run.line}",),
+        error = FormatError.truncated(
+            f"the run {run.name} has no average: it did not come to its end", f"line {run.line}"
         )
         return Result(workload=name, output=error, tool=TOOL)
     counted = _AVERAGE.fullmatch(run.average.interval)
     assert counted is not None
     first, last = int(counted["first"]), int(counted["last"])
     if last < first:
-        error = FormatError(
-            "empty-result",
+        error = FormatError.empty(
             f"the run {run.name} ended within its first interval, which vdbench does not count",
-            context=(f"line {run.average.line}",),
+            f"line {run.average.line}",
         )
         return Result(workload=name, output=error, tool=TOOL)
     step_s = _interval_s(run.intervals)
@@ -354,11 +336,10 @@ def _result(name: str, run: _Run, figures: Figures) -> Result:
     operations = _operations(run.average, figures, runtime_s)
     if not operations:
         idle = not _as_float(run.average.text("rate"))
-        error = FormatError(
-            "empty-result",
+        error = FormatError.empty(
             f"the run {run.name} "
             + ("neither read nor wrote" if idle else "has no rate of reads or of writes"),
-            context=(f"line {run.average.line}",),
+            f"line {run.average.line}",
         )
         return Result(workload=name, output=error, tool=TOOL)
     job = JobResult(

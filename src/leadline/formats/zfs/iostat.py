@@ -152,7 +152,7 @@ def parse_zpool_iostat(content: bytes, *, stopped: bool = False) -> IostatReport
         content = content[: content.rfind(b"\n") + 1]
     text = uncoloured(content.decode("utf-8-sig", "replace"))
     if not text.strip():
-        raise FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
+        raise FormatError.empty(f"the file is empty ({len(content)} bytes)")
     lines = text.splitlines()
     cut = not text.endswith(("\n", "\r"))
     whole = lines[:-1] if cut and len(lines) > 1 else lines
@@ -160,10 +160,10 @@ def parse_zpool_iostat(content: bytes, *, stopped: bool = False) -> IostatReport
     for number, line in enumerate(lines, start=1):
         _take(reading, number, line.rstrip(), cut=cut and number == len(lines))
     if not reading.rows:
-        raise FormatError(
-            "truncated-result" if reading.groups else "unreadable-result",
+        raise FormatError.unreadable(
             f"there is no row of {TOOL} in it",
-            context=(f"line 1 says: {lines[0].strip()[:160]!r}",),
+            f"line 1 says: {lines[0].strip()[:160]!r}",
+            cut=bool(reading.groups),
         )
     if stopped:
         _drop_unfinished(reading)
@@ -221,12 +221,11 @@ def _take(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
         return
     if is_histogram(words):
         mode = "-r" if _HISTOGRAM_GROUPS[0] <= set(words) else "-w"
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {number}: histograms of {TOOL} {mode} give no rates, and their buckets, each "
             "twice as wide as the one before, no percentiles; take it with -l and an interval "
             f"({TOOL} -y -l 1)",
-            context=(f"it says: {line.strip()[:160]!r}",),
+            f"it says: {line.strip()[:160]!r}",
         )
     if words[:3] == FIRST_GROUPS:
         reading.groups, reading.columns = tuple(words), ()
@@ -293,13 +292,10 @@ def _columns(reading: _Reading, number: int, words: Sequence[str]) -> tuple[str,
         or len(set(columns)) < len(columns)
         or tuple(columns[: len(DEFAULT_COLUMNS)]) != DEFAULT_COLUMNS
     ):
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {number}: the heads of {TOOL} do not fit to each other",
-            context=(
-                f"it says: {' '.join(words)[:160]!r}",
-                f"above it: {' '.join(reading.groups)[:160]!r}",
-            ),
+            f"it says: {' '.join(words)[:160]!r}",
+            f"above it: {' '.join(reading.groups)[:160]!r}",
         )
     if not reading.rows:
         reading.notes += [
@@ -357,10 +353,9 @@ def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
         reading.seen.add(name)
         reading.pool, reading.group = name, ""
     if depth and not reading.pool:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {number} of the output of {TOOL} is a vdev with no pool above it",
-            context=(f"it says: {line.strip()[:160]!r}",),
+            f"it says: {line.strip()[:160]!r}",
         )
     values_by_column = {
         column: _value(column, value, number)
@@ -414,10 +409,9 @@ def _take_command(reading: _Reading, number: int, words: Sequence[str]) -> None:
     numbers = [word for word in words[-2:] if re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", word)]
     asked_s = float(numbers[0]) or None if numbers else None
     if reading.rows and asked_s and reading.asked_s and asked_s != reading.asked_s:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {number}: a run of {TOOL} every {asked_s:g} s begins behind one every "
-            f"{reading.asked_s:g} s; give each a file of its own",
+            f"{reading.asked_s:g} s; give each a file of its own"
         )
     reading.asked_s = asked_s or (reading.asked_s if reading.rows else None)
 
@@ -441,11 +435,9 @@ def _value(column: str, text: str, number: int) -> float | None:
     factors: Mapping[str, float] = _TIMES if timed else _FACTORS
     unit = found["unit"] or ""
     if unit not in factors:
-        raise FormatError(
-            "unreadable-result", f"line {number}: {text!r} cannot be in the column {column}"
-        )
+        raise FormatError.unreadable(f"line {number}: {text!r} cannot be in the column {column}")
     return float(found["number"].replace(",", ".")) * factors[unit]
 
 
 def note(kind: NoteKind, where: str, fact: str) -> Note:
-    return Note(kind=kind, where=where, fact=fact)
+    return Note(kind, where, fact)

@@ -91,20 +91,18 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         return (Result(workload="", output=error, tool=TOOL),)
     measured = [interval for interval in range(report.intervals) if interval not in report.averages]
     if not measured:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"a single block of {TOOL} is the average since the pool was imported and measures no "
             "load; take it with an interval (zpool iostat -y 1)",
-            context=(f"line {report.rows[0].line} says: {report.rows[0].name!r}",),
+            f"line {report.rows[0].line} says: {report.rows[0].name!r}",
         )
     scripted = [row for row in report.rows if row.depth is None]
     sum_of_others = _sum_of_others(scripted)
     for row in scripted:
         if row is sum_of_others or _is_vdev(row):
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"with -H -v pools and vdevs look the same in {TOOL}",
-                context=(f"line {row.line} says: {row.name[:160]!r}",),
+                f"line {row.line} says: {row.name[:160]!r}",
             )
     notes = list(report.notes)
     for row in _first_rows(report):

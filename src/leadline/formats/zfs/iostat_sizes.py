@@ -162,7 +162,7 @@ def _closed(block: _Open, layout: Layout, *, last: bool) -> Block:
         fact = f"{len(block.rows)} of at least {layout.least_rows} buckets of {block.name!r}"
         if last:
             raise ends_early(layout.tool, f"its last bucket: there are {fact}")
-        raise FormatError("unreadable-result", f"{layout.tool}: there are {fact}")
+        raise FormatError.unreadable(f"{layout.tool}: there are {fact}")
     return Block(name=block.name, columns=block.columns, line=block.line, rows=tuple(block.rows))
 
 

@@ -91,7 +91,7 @@ def tool_lines(text: str, tool: str) -> list[str]:
     FormatError(`empty-result`)."""
     given = uncoloured(text.removeprefix("\ufeff"))
     if not given.strip():
-        raise FormatError("empty-result", f"the output of {tool} is empty")
+        raise FormatError.empty(f"the output of {tool} is empty")
     # Only what ends a line in a file: a name may hold the other characters that splitlines knows.
     # Tabs stay: between them a cell may be empty.
     return [line.rstrip(" \r") for line in given.split("\n")]

@@ -233,22 +233,19 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
     where no stream was counted, `unreadable-result` where one contradicts itself or was not
     received as it was sent."""
     if not content.strip():
-        raise FormatError("empty-result", f"the record of {TOOL} is empty")
+        raise FormatError.empty(f"the record of {TOOL} is empty")
     record = _validated(StreamRecord, content, RECORD_FILE)
     for position, stream in enumerate(record.streams, start=1):
         if stream.number != position:
-            raise FormatError("unreadable-result", f"stream {position} is called {stream.number}")
+            raise FormatError.unreadable(f"stream {position} is called {stream.number}")
         if not 0 < stream.stream_s <= stream.seconds + _STEP_S:
-            raise FormatError(
-                "unreadable-result",
-                f"stream {position} took {stream.seconds} s, of them {stream.stream_s} s streaming",
+            raise FormatError.unreadable(
+                f"stream {position} took {stream.seconds} s, of them {stream.stream_s} s streaming"
             )
         if stream.difference:
-            raise FormatError("unreadable-result", f"stream {position}: {stream.difference}")
+            raise FormatError.unreadable(f"stream {position}: {stream.difference}")
     if sum(stream.seconds for stream in record.streams) > _LONGEST_S:
-        raise FormatError(
-            "unreadable-result", f"the streams of one trial took more than {_LONGEST_S} s"
-        )
+        raise FormatError.unreadable(f"the streams of one trial took more than {_LONGEST_S} s")
     report = StreamReport(
         request=record.request,
         dataset=record.dataset,
@@ -258,7 +255,7 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
         samples=tuple(_samples(samples)),
     )
     if not report.counted:
-        raise FormatError("empty-result", f"{TOOL} counted no stream")
+        raise FormatError.empty(f"{TOOL} counted no stream")
     return report
 
 
@@ -282,8 +279,8 @@ def read_zfs_stream(folder: Path) -> StreamReport | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FormatError(
-            "unreadable-result", f"{error.filename} cannot be read: {error.strerror}"
+        raise FormatError.unreadable(
+            f"{error.filename} cannot be read: {error.strerror}"
         ) from error
 
 
@@ -292,7 +289,7 @@ def read_stream_output(folder: Path) -> EngineOutput:
     Raises FormatError."""
     report = read_zfs_stream(folder)
     if report is None:
-        raise FormatError("empty-result", f"{TOOL} left no {RECORD_FILE}")
+        raise FormatError.empty(f"{TOOL} left no {RECORD_FILE}")
     return stream_output(report)
 
 
@@ -330,6 +327,6 @@ def _validated(model: type[Model], content: bytes, what: str) -> Model:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise FormatError(
-            "unreadable-result", f"{what} is not understood: {place}: {first['msg']}"
+        raise FormatError.unreadable(
+            f"{what} is not understood: {place}: {first['msg']}"
         ) from error
