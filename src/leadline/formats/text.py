@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from leadline.formats.result import FormatError, Note, NoteKind
@@ -31,9 +32,22 @@ def split_lines(content: bytes) -> list[str]:
     return [line.rstrip("\r") for line in content.decode("utf-8-sig", "replace").split("\n")]
 
 
-def is_cut(text: str, number: int, lines: Sequence[str]) -> bool:
-    """Test whether line `number` is the last one and has no line end."""
-    return number >= len(lines) and not text.endswith("\n")
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of a tool's output. `is_cut`: it is the last one and has no line end."""
+
+    tool: str
+    number: int
+    text: str
+    is_cut: bool
+
+    @property
+    def where(self) -> str:
+        return f"line {self.number}"
+
+    def refused(self) -> FormatError:
+        """Make the error for a line that is not understood, or is cut."""
+        return line_refused(self.number, self.text, self.tool, cut=self.is_cut)
 
 
 def line_refused(number: int, line: str, tool: str, *, cut: bool = False) -> FormatError:
@@ -41,17 +55,20 @@ def line_refused(number: int, line: str, tool: str, *, cut: bool = False) -> For
     `unreadable-result`."""
     return FormatError.unreadable(
         f"line {number} of the output of {tool} is " + ("cut off" if cut else "not understood"),
-        f"it says: {line.strip()[:_SHOWN]!r}",
+        shown("it says", line),
         cut=cut,
     )
 
 
+def shown(lead: str, line: str) -> str:
+    """Quote a line for an error, not all of a long one."""
+    return f"{lead}: {line.strip()[:_SHOWN]!r}"
+
+
 def ends_early(tool: str, what: str, line: str = "") -> FormatError:
     """Make the error for an output that ends before `what`; `line` is its last line."""
-    return FormatError.truncated(
-        f"the output of {tool} ends before {what}",
-        *((f"the last line says: {line.strip()[:_SHOWN]!r}",) if line.strip() else ()),
-    )
+    context = [shown("the last line says", line)] if line.strip() else []
+    return FormatError.truncated(f"the output of {tool} ends before {what}", *context)
 
 
 class Figures:

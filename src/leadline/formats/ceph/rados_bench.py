@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import orjson
-
 from leadline.formats.ceph.bench_request import BenchRequest, read_bench_request, read_output_file
-from leadline.formats.fio.logs import Window
+from leadline.formats.fio.logs import Progress, Window, progress_windows
+from leadline.formats.json_lines import load_json
 from leadline.formats.result import EngineOutput, FormatError, JobResult, Latency, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Phase
@@ -37,19 +35,10 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """I/Os finished by each reported second, and by the end of one invocation."""
-
-    seconds: tuple[tuple[int, int], ...]
-    ios: int
-    ran_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """One invocation: a write, or a read of objects written before. `seconds` pairs the second
-    with the I/Os finished by then; `stddev_s` is None where the tool gives none (reads).
-    `reported_iops` is the tool's own figure, cut to whole I/Os per second."""
+    with the I/Os finished by then; the standard deviation is None where the tool gives none
+    (reads). `reported_iops` is the tool's own figure, cut to whole I/Os per second."""
 
     op: Op
     op_size: int
@@ -66,7 +55,7 @@ class Pass:
 
     @property
     def progress(self) -> Progress:
-        return Progress(seconds=self.seconds, ios=self.ios, ran_s=self.ran_s)
+        return Progress(self.seconds, self.ios, self.ran_s)
 
 
 def read_rados_bench(folder: Path) -> EngineOutput:
@@ -77,32 +66,15 @@ def read_rados_bench(folder: Path) -> EngineOutput:
     for group, (phase, passes) in enumerate(_phases(folder, request)):
         jobs.append(_job(request, phase, passes, before_s=before_s, group=group))
         before_s = jobs[-1].elapsed_s
-    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=tuple(jobs))
+    return EngineOutput(version=TOOL, jobs=tuple(jobs))
 
 
 def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
     """Read IOPS of each second and operation. Raises FormatError."""
     series: dict[Op, tuple[Window, ...]] = {}
     for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
-        series[phase.pattern.ops[0]] = rados_bench_windows([pass_.progress for pass_ in passes])
+        series[phase.pattern.ops[0]] = progress_windows(pass_.progress for pass_ in passes)
     return series
-
-
-def rados_bench_windows(passes: Sequence[Progress]) -> tuple[Window, ...]:
-    """Compute IOPS of each whole second, one pass after the other.
-
-    I/Os between two reported points (the seconds and the end of a pass) are spread evenly: of a
-    pass shorter than a second only the total is known.
-    """
-    times, counts = [0.0], [0.0]
-    for pass_ in passes:
-        before_s, before = times[-1], counts[-1]
-        points = [point for point in pass_.seconds if point[0] < pass_.ran_s]
-        times += [before_s + second for second, _ in points] + [before_s + pass_.ran_s]
-        counts += [before + ios for _, ios in points] + [before + pass_.ios]
-    ends = range(1, int(times[-1]) + 1)
-    reached = [0.0, *np.interp(ends, times, counts).tolist()]
-    return tuple(Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends)
 
 
 def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]]]:
@@ -216,16 +188,8 @@ def json_document(content: bytes) -> dict[str, Any]:
         raise FormatError.truncated(f"the output of {TOOL} holds no JSON", f"it begins: {first!r}")
     # After the JSON of a write with cleanup the tool prints a number of objects.
     end = content.rfind(b"}") + 1
-    try:
-        document = orjson.loads(content[start:end])
-    except orjson.JSONDecodeError as error:
-        cut = not content.rstrip().endswith(b"}") or error.pos >= end - start - 1
-        line = content.count(b"\n", 0, start) + error.lineno
-        raise FormatError.unreadable(
-            f"the output of {TOOL} is " + ("cut off" if cut else "not JSON"),
-            f"line {line}, column {error.colno}: {error.msg}",
-            cut=cut,
-        ) from error
+    open_end = not content.rstrip().endswith(b"}")
+    document = load_json(content, start, end, f"the output of {TOOL}", open_end=open_end)
     if not isinstance(document, dict):
         raise FormatError.unreadable(f"the output of {TOOL} is JSON, but not an object")
     return document
@@ -286,32 +250,23 @@ def _job(
     request: BenchRequest, phase: Phase, passes: Sequence[Pass], *, before_s: float, group: int
 ) -> JobResult:
     ios, ran_s = sum(pass_.ios for pass_ in passes), sum(pass_.ran_s for pass_ in passes)
+    moved = sum(pass_.bandwidth_bps * pass_.ran_s for pass_ in passes)
     operation = Operation(
         op=passes[0].op,
         # The tool's own figure is cut to whole I/Os per second, which is much for few.
         iops=ios / ran_s if ran_s else 0.0,
-        bandwidth_bps=sum(pass_.bandwidth_bps * pass_.ran_s for pass_ in passes) / ran_s
-        if ran_s
-        else 0.0,
+        bandwidth_bps=moved / ran_s if ran_s else 0.0,
         total_ios=ios,
         io_bytes=sum(pass_.ios * pass_.op_size for pass_ in passes),
         runtime_s=ran_s,
-        short_ios=0,
-        dropped_ios=0,
-        submission=None,
-        completion=None,
         total=_latency(passes, ios),
     )
     return JobResult(
         name=phase.name,
         group=group,
-        error=0,
         options=request.options(phase),
         job_runtime_s=ran_s,
         elapsed_s=before_s + ran_s,
-        user_cpu=None,
-        system_cpu=None,
-        depth_levels={},
         operations=(operation,) if ios else (),
     )
 
@@ -322,10 +277,9 @@ def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
         return None
     busy = [pass_ for pass_ in passes if pass_.ios]
     return Latency(
-        min_s=min(each.min_s for each in busy),
-        max_s=max(each.max_s for each in busy),
-        mean_s=sum(each.mean_s * each.ios for each in busy) / ios,
+        min_s=min(pass_.min_s for pass_ in busy),
+        max_s=max(pass_.max_s for pass_ in busy),
+        mean_s=sum(pass_.mean_s * pass_.ios for pass_ in busy) / ios,
         stddev_s=busy[0].stddev_s if len(busy) == 1 else None,
         count=ios,
-        histogram=None,
     )

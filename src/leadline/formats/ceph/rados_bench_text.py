@@ -19,10 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from leadline.formats.ceph.rados_bench import (
-    TOOL,
-)
-from leadline.formats.result import FormatError, Note, NoteKind
+from leadline.formats.ceph.rados_bench import TOOL
+from leadline.formats.result import FormatError, Latency, Note, NoteKind
 
 # No line of the tool is longer; a pattern is not tried on more.
 _LONGEST_LINE = 300
@@ -89,8 +87,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSummary:
-    """One invocation. Latencies in seconds, bandwidth in MiB/s; None where not reported or
-    impossible.
+    """One invocation. Bandwidth in MiB/s; None where not reported or impossible.
 
     `seconds` pairs the second with the I/Os finished by then, as printed. `wrong_objects` had other
     content than was written. `depth`, `asked_s` and `max_objects` are printed for writes only."""
@@ -102,10 +99,7 @@ class TextSummary:
     ran_s: float | None
     bandwidth_mib_s: float | None
     reported_iops: float | None
-    mean_s: float | None
-    min_s: float | None
-    max_s: float | None
-    stddev_s: float | None
+    latency: Latency | None
     seconds: tuple[tuple[int, int], ...]
     depth: int | None
     asked_s: int | None
@@ -202,7 +196,11 @@ def _add(section: _Section, number: int, line: str) -> bool:
     elif tick:
         section.seconds.append((int(tick["second"]), int(tick["finished"])))
     elif figure:
-        _take(section, number, *figure)
+        label, value = figure
+        if label in section.figures:
+            fact = f"{label!r} is given again; the first one is used"
+            section.notes.append(Note(NoteKind.REPEATED_FIELD, f"line {number}", fact))
+        section.figures.setdefault(label, (number, value))
     elif _WRONG_DATA.fullmatch(line):
         section.wrong_objects += 1
     elif not any(known.fullmatch(line) for known in (_COLUMNS, _EXTREMES, _KNOWN_BY)):
@@ -217,19 +215,6 @@ def _figure(line: str) -> tuple[str, str] | None:
         return None
     label = _LABEL.sub("", found["label"]).lower()
     return (label, found["value"]) if label in _LABELS else None
-
-
-def _take(section: _Section, number: int, label: str, value: str) -> None:
-    if label in section.figures:
-        section.notes.append(
-            Note(
-                NoteKind.REPEATED_FIELD,
-                f"line {number}",
-                f"{label!r} is given again; the first one is used",
-            )
-        )
-        return
-    section.figures[label] = (number, value)
 
 
 def _command(line: str) -> Command | None:
@@ -277,19 +262,29 @@ def _summary(section: _Section) -> TextSummary | FormatError:
     notes = list(section.notes)
     values = {label: _value(label, given, notes) for label, given in figures.items()}
     asked = section.asked if made[0] == _WRITES else None
-    notes += _left_out(section.odd)
+    op_size, ios = _whole(_SIZES[made[0]], figures), _whole(made[0], figures)
+    if section.odd:
+        number, first = section.odd[0]
+        lines = f"{len(section.odd)} line{'s are' if len(section.odd) > 1 else ' is'}"
+        fact = f"{lines} not {TOOL}'s; the first: {first!r}"
+        notes.append(Note(NoteKind.LEFT_OUT, f"line {number}", fact))
     return TextSummary(
         line=section.line,
         op_is_write=made[0] == _WRITES,
-        op_size=_whole(_SIZES[made[0]], figures),
-        ios=_whole(made[0], figures),
+        op_size=op_size,
+        ios=ios,
         ran_s=values[_TIME],
         bandwidth_mib_s=values[_BANDWIDTH],
         reported_iops=values.get(_IOPS),
-        mean_s=values.get("average latency"),
-        min_s=values.get("min latency"),
-        max_s=values.get("max latency"),
-        stddev_s=values.get("stddev latency"),
+        latency=None
+        if values.get("average latency") is None
+        else Latency(
+            mean_s=values["average latency"],
+            min_s=values.get("min latency"),
+            max_s=values.get("max latency"),
+            stddev_s=values.get("stddev latency"),
+            count=ios,
+        ),
         seconds=tuple(section.seconds),
         depth=int(asked["depth"]) if asked else None,
         asked_s=int(asked["seconds"]) if asked else None,
@@ -335,16 +330,3 @@ def _whole(label: str, figures: Mapping[str, tuple[int, str]]) -> int:
     if not re.fullmatch(_WHOLE, text):
         raise FormatError.unreadable(f"line {number}: {label!r} is {text}; expected a whole number")
     return int(text)
-
-
-def _left_out(odd: Sequence[tuple[int, str]]) -> list[Note]:
-    if not odd:
-        return []
-    return [
-        Note(
-            NoteKind.LEFT_OUT,
-            f"line {odd[0][0]}",
-            f"{len(odd)} line{'s are' if len(odd) > 1 else ' is'} not {TOOL}'s; "
-            f"the first: {odd[0][1]!r}",
-        )
-    ]

@@ -24,7 +24,7 @@ from leadline.formats.ceph.bench_request import (
     read_output_file,
 )
 from leadline.formats.fio.logs import Window
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -121,7 +121,7 @@ def rbd_bench_output(bench: Bench) -> EngineOutput:
     if Op.WRITE in bench.done:
         raw["buffer_pattern"] = BUFFERS[TOOL]
     job = _job(bench, TOOL, JobOptions(raw=raw), before_s=0.0, group=0)
-    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=(job,))
+    return EngineOutput(version=TOOL, jobs=(job,))
 
 
 def read_rbd_bench(folder: Path) -> EngineOutput:
@@ -132,7 +132,7 @@ def read_rbd_bench(folder: Path) -> EngineOutput:
     for group, (phase, bench) in enumerate(_phases(folder, request)):
         jobs.append(_job(bench, phase.name, request.options(phase), before_s=before_s, group=group))
         before_s = jobs[-1].elapsed_s
-    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=tuple(jobs))
+    return EngineOutput(version=TOOL, jobs=tuple(jobs))
 
 
 def read_rbd_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
@@ -292,13 +292,9 @@ def _job(bench: Bench, name: str, options: JobOptions, *, before_s: float, group
     return JobResult(
         name=name,
         group=group,
-        error=0,
         options=options,
         job_runtime_s=bench.ran_s,
         elapsed_s=before_s + bench.ran_s,
-        user_cpu=None,
-        system_cpu=None,
-        depth_levels={},
         operations=tuple(
             Operation(
                 op=op,
@@ -308,11 +304,6 @@ def _job(bench: Bench, name: str, options: JobOptions, *, before_s: float, group
                 total_ios=ops,
                 io_bytes=ops * bench.io_size,
                 runtime_s=bench.ran_s,
-                short_ios=0,
-                dropped_ios=0,
-                submission=None,
-                completion=None,
-                total=None,
             )
             for op, (ops, rate) in bench.done.items()
             if ops
@@ -337,10 +328,6 @@ class _Part:
 
 def _recognises(_name: str, head: bytes) -> bool:
     return _BEGINS.search(head) is not None
-
-
-def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in files.values() for result in read_results(content))
 
 
 def read_results(content: bytes) -> tuple[Result, ...]:
@@ -416,5 +403,5 @@ IMPORTER = Importer(
     kind="rbd-bench",
     summary="text output of `rbd bench` and `rbd bench-write`",
     recognises=_recognises,
-    read=_read,
+    read=each_file(read_results),
 )

@@ -12,7 +12,7 @@ import math
 import re
 import statistics
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice, zip_longest
@@ -44,6 +44,32 @@ class Window(NamedTuple):
 
     end_s: float
     value: float
+
+
+class Progress(NamedTuple):
+    """A part of a run: what was done by each reported second, and by its end."""
+
+    seconds: Sequence[tuple[float, int]]
+    done: int
+    ran_s: float
+
+
+def progress_windows(parts: Iterable[Progress]) -> tuple[Window, ...]:
+    """Compute the rate of each whole second, one part after the other.
+
+    What was done between two reported points (the seconds and the end of a part) is spread evenly:
+    of a part shorter than a second only the total is known.
+    """
+    times, counts = [0.0], [0.0]
+    for part in parts:
+        before_s, before = times[-1], counts[-1]
+        points = [*(point for point in part.seconds if point[0] < part.ran_s)]
+        points.append((part.ran_s, part.done))
+        times += [before_s + second for second, _ in points]
+        counts += [before + done for _, done in points]
+    ends = range(1, int(times[-1]) + 1)
+    reached = [0.0, *np.interp(ends, times, counts).tolist()]
+    return tuple(Window(float(end), reached[end] - reached[end - 1]) for end in ends)
 
 
 class Line(NamedTuple):

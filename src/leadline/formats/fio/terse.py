@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from leadline.formats.fio.histogram_logs import is_bound
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -125,13 +125,6 @@ def _recognises(name: str, head: bytes) -> bool:
     return any(_START.match(line.strip()) for line in head.split(b"\n"))
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    results: list[Result] = []
-    for content in contents.values():
-        results += _results(content)
-    return tuple(results)
-
-
 def _results(content: bytes) -> list[Result]:
     jobs: list[_Job] = []
     noise: list[str] = []
@@ -145,11 +138,9 @@ def _results(content: bytes) -> list[Result]:
             noise.append(line[:_MOST_NOISE].decode("utf-8", "replace"))
             held += len(noise[-1])
     if not jobs:
-        raise FormatError(
-            "empty-result" if not content.strip() else "unreadable-result",
-            "the file is empty" if not content.strip() else "no line is of fio's terse output",
-            context=("line 1",),
-        )
+        if not content.strip():
+            raise FormatError.empty("the file is empty", "line 1")
+        raise FormatError.unreadable("no line is of fio's terse output", "line 1")
     return _executions(jobs, "\n".join(noise))
 
 
@@ -395,5 +386,5 @@ IMPORTER = Importer(
     kind="fio-terse",
     summary="fio's terse output, versions 2 to 5 (--output-format=terse, --minimal)",
     recognises=_recognises,
-    read=_read,
+    read=each_file(_results),
 )

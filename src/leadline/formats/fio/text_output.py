@@ -43,7 +43,7 @@ from leadline.formats.fio.text_lines import (
     parse_scaled,
     parse_size,
 )
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -267,16 +267,13 @@ def _recognises(name: str, head: bytes) -> bool:
     return b'"fio version"' not in head and bool(_MARK.search(head))
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    results: list[Result] = []
-    for content in contents.values():
-        if not content.strip():
-            raise FormatError.empty("the file is empty", "line 1")
-        found = [result for run in executions(content) for result in _results(run)]
-        if not found:
-            raise FormatError.unreadable("the file holds no job of fio's", "line 1")
-        results += found
-    return tuple(results)
+def _read(content: bytes) -> list[Result]:
+    if not content.strip():
+        raise FormatError.empty("the file is empty", "line 1")
+    found = [result for run in executions(content) for result in _results(run)]
+    if not found:
+        raise FormatError.unreadable("the file holds no job of fio's", "line 1")
+    return found
 
 
 def _results(run: Execution) -> Iterator[Result]:
@@ -348,11 +345,11 @@ class _Section:
 
     @classmethod
     def from_headers(cls, headers: Sequence[Header]) -> _Section:
-        shared = set(headers[0].options.items()) if headers else set()
-        for header in headers[1:]:
-            shared &= header.options.items()
+        every = [header.options.items() for header in headers]
         return cls(
-            options=dict(shared),
+            options=dict(pair for pair in every[0] if all(pair in one for one in every))
+            if every
+            else {},
             count=len(headers),
             number=headers[0].number if len(headers) == 1 else None,
             has_block_size=all(header.has_block_size for header in headers),
@@ -535,5 +532,5 @@ IMPORTER = Importer(
     kind="fio-text",
     summary="fio's normal output for people, fio 2 and 3",
     recognises=_recognises,
-    read=_read,
+    read=each_file(_read),
 )

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -337,10 +337,6 @@ def _flag(text: str | None) -> bool | None:
     return {"0": False, "1": True, "false": False, "true": True}.get(text or "")
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in contents.values() for result in parse_elbencho(content))
-
-
 def _recognises(name: str, head: bytes) -> bool:
     start = head.lstrip(b"\xef\xbb\xbf \r\n\t")
     if start.startswith((_CSV.encode() + b"label,path type", _LIVE.encode())):
@@ -354,5 +350,5 @@ IMPORTER = Importer(
     kind=TOOL,
     summary="elbencho: its CSV and its JSON",
     recognises=_recognises,
-    read=_read,
+    read=each_file(parse_elbencho),
 )

@@ -10,12 +10,12 @@ and of read and write together, has no place in a result and is passed over.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -368,10 +368,6 @@ def _options(table: _Table, cell: _Cell) -> JobOptions:
     return JobOptions(raw=raw, whole=False)
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in contents.values() for result in parse_kbench(content))
-
-
 def _recognises(name: str, head: bytes) -> bool:
     return any(_TITLE.fullmatch(_bare(line)) for line in split_lines(head))
 
@@ -380,5 +376,5 @@ IMPORTER = Importer(
     kind=TOOL,
     summary="Longhorn kbench: summaries and comparisons, also inside documents",
     recognises=_recognises,
-    read=_read,
+    read=each_file(parse_kbench),
 )

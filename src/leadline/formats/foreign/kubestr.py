@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import orjson
-
 from leadline.formats.importer import Importer, Result
+from leadline.formats.json_lines import load_json
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -63,19 +62,8 @@ def _document(content: bytes) -> object:
     starts = [start for start in (content.find(b"{"), content.find(b"[")) if start >= 0]
     if not starts:
         raise FormatError.truncated("there is no JSON in the file")
-    start = min(starts)
     end = max(content.rfind(b"}"), content.rfind(b"]")) + 1
-    try:
-        parsed: object = orjson.loads(content[start:end])
-    except orjson.JSONDecodeError as error:
-        cut = error.pos >= end - start - 1
-        line = content.count(b"\n", 0, start) + error.lineno
-        raise FormatError.unreadable(
-            "kubestr's JSON is " + ("cut off" if cut else "not JSON"),
-            f"line {line}, column {error.colno}: {error.msg}",
-            cut=cut,
-        ) from error
-    return parsed
+    return load_json(content, min(starts), end, "kubestr's JSON")
 
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -425,13 +425,9 @@ def _recognises(_name: str, head: bytes) -> bool:
     return len(heads & set(_NEEDED)) >= 2 and len(heads & _KNOWN) >= 3
 
 
-def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in files.values() for result in read_table(content))
-
-
 IMPORTER = Importer(
     kind="table",
     summary="CSV of summaries: target, workload, op and figures",
     recognises=_recognises,
-    read=_read,
+    read=each_file(read_table),
 )
