@@ -14,7 +14,6 @@ format_commands  # click.Group
 on_broken_pipe  # rich.console.Console
 model_config  # pydantic
 _  # functools.singledispatch: one function for each kind of fact
-_inner  # pydantic validator
 _something  # pydantic validator
 _one_target  # pydantic validator
 _one_kind  # pydantic validator
@@ -36,6 +35,7 @@ resident_before_bytes  # archive: page cache before a drop
 clock_offset_s  # archive: clock of a remote client
 logical_sector_bytes  # inventory of a block device
 firmware  # inventory of an NVMe controller
+commit_s  # archive: what `ceph osd perf` printed during a trial
 taken_at  # inventory: time of the snapshot
 standbys_wanted  # inventory of CephFS
 quota_bytes  # inventory of a pool

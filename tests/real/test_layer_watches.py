@@ -13,7 +13,8 @@ import pytest
 
 from leadline.archive import layout
 from leadline.archive.reader import Run, StoredTrial
-from leadline.formats.ceph.counters import CounterDump, ImageSample, MissedImage, operation_sizes
+from leadline.formats.ceph.counters import CounterDump, ImageSample, operation_sizes
+from leadline.formats.json_lines import Missed
 from leadline.formats.result import FormatError
 from leadline.formats.watch_records import (
     BlockSample,
@@ -39,7 +40,7 @@ pytestmark = [pytest.mark.real, pytest.mark.root]
 KIB = 1024
 
 
-def image_growth(samples: Sequence[ImageSample | MissedImage]) -> tuple[dict[str, int], float]:
+def image_growth(samples: Sequence[ImageSample | Missed]) -> tuple[dict[str, int], float]:
     """Return the growth of an image's counters from the first to the last sample, and that of the
     seconds of its writes."""
     known = [sample for sample in samples if isinstance(sample, ImageSample)]

@@ -115,7 +115,7 @@ def test_what_is_received_is_verified_measured_and_removed(
         assert report is not None
         assert report.seconds >= 1
         size = 8192 if trial.record.target == "small" else 131072
-        assert report.record_bytes == size
+        assert report.record.record_bytes == size
         for stream in report.streams:
             # All 32 MiB, and no more next to them than a header for each record and the metadata.
             assert 32 << 20 <= stream.bytes < (32 << 20) * (1 + 600 / size) + (1 << 20)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
@@ -38,6 +38,17 @@ class Result:
 def one_by_one(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Every file by itself."""
     return tuple((name,) for name in names)
+
+
+def each_file(
+    parse: Callable[[bytes], Iterable[Result]],
+) -> Callable[[Mapping[str, bytes]], tuple[Result, ...]]:
+    """Make the `read` of an importer that parses every file by itself."""
+
+    def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+        return tuple(result for content in contents.values() for result in parse(content))
+
+    return read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ def parse_nvme_list(content: str) -> tuple[Namespace, ...]:
     `unreadable-result`) with the line or the path."""
     text = content.removeprefix("\ufeff")
     if not text.strip():
-        raise FormatError("empty-result", "the output of nvme list is empty")
+        raise FormatError.empty("the output of nvme list is empty")
     try:
         devices = _LIST.validate_json(text).devices
     except ValidationError as error:
@@ -119,8 +119,7 @@ def _refused(error: ValidationError, path: str) -> FormatError:
     first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
         fault = first["ctx"]["error"]
-        return FormatError(
-            "truncated-result" if fault.startswith("EOF") else "unreadable-result",
-            f"the output of nvme list is not JSON: {fault}",
+        return FormatError.unreadable(
+            f"the output of nvme list is not JSON: {fault}", cut=fault.startswith("EOF")
         )
-    return FormatError("unreadable-result", f"{path}{format_path(first['loc'])}: {first['msg']}")
+    return FormatError.unreadable(f"{path}{format_path(first['loc'])}: {first['msg']}")

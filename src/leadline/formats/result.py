@@ -31,6 +31,19 @@ class FormatError(LeadlineError):
         super().__init__(errors.FORMAT_INVALID, _cut(fact), context=map(_cut, context))
         self.condition = condition
 
+    @classmethod
+    def unreadable(cls, fact: str, *context: str, cut: bool = False) -> FormatError:
+        """Make the error for output that is not understood; `cut`: since it ends too early."""
+        return cls("truncated-result" if cut else "unreadable-result", fact, context=context)
+
+    @classmethod
+    def truncated(cls, fact: str, *context: str) -> FormatError:
+        return cls("truncated-result", fact, context=context)
+
+    @classmethod
+    def empty(cls, fact: str, *context: str) -> FormatError:
+        return cls("empty-result", fact, context=context)
+
     def __reduce__(self) -> tuple[Callable[..., FormatError], tuple[object, ...]]:
         """How pickle makes it again in another process."""
         return partial(FormatError, context=self.context), (self.condition, self.fact)
@@ -241,7 +254,7 @@ class NoteKind(StrEnum):
     LEFT_OUT = "left-out"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Note:
     """Input that a parser did not understand or use, and its position: a JSON path, or `line 12`.
     No number uses such input without a note."""

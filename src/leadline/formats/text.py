@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from leadline.formats.result import FormatError, Note, NoteKind
@@ -31,28 +32,43 @@ def split_lines(content: bytes) -> list[str]:
     return [line.rstrip("\r") for line in content.decode("utf-8-sig", "replace").split("\n")]
 
 
-def is_cut(text: str, number: int, lines: Sequence[str]) -> bool:
-    """Test whether line `number` is the last one and has no line end."""
-    return number >= len(lines) and not text.endswith("\n")
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of a tool's output. `is_cut`: it is the last one and has no line end."""
+
+    tool: str
+    number: int
+    text: str
+    is_cut: bool
+
+    @property
+    def where(self) -> str:
+        return f"line {self.number}"
+
+    def refused(self) -> FormatError:
+        """Make the error for a line that is not understood, or is cut."""
+        return line_refused(self.number, self.text, self.tool, cut=self.is_cut)
 
 
 def line_refused(number: int, line: str, tool: str, *, cut: bool = False) -> FormatError:
     """Make the error for a line that is not understood: `truncated-result` for a `cut` line, else
     `unreadable-result`."""
-    return FormatError(
-        "truncated-result" if cut else "unreadable-result",
+    return FormatError.unreadable(
         f"line {number} of the output of {tool} is " + ("cut off" if cut else "not understood"),
-        context=(f"it says: {line.strip()[:_SHOWN]!r}",),
+        shown("it says", line),
+        cut=cut,
     )
+
+
+def shown(lead: str, line: str) -> str:
+    """Quote a line for an error, not all of a long one."""
+    return f"{lead}: {line.strip()[:_SHOWN]!r}"
 
 
 def ends_early(tool: str, what: str, line: str = "") -> FormatError:
     """Make the error for an output that ends before `what`; `line` is its last line."""
-    return FormatError(
-        "truncated-result",
-        f"the output of {tool} ends before {what}",
-        context=(f"the last line says: {line.strip()[:_SHOWN]!r}",) if line.strip() else (),
-    )
+    context = [shown("the last line says", line)] if line.strip() else []
+    return FormatError.truncated(f"the output of {tool} ends before {what}", *context)
 
 
 class Figures:
@@ -62,7 +78,7 @@ class Figures:
         self.notes: list[Note] = []
 
     def note(self, kind: NoteKind, where: str, fact: str) -> None:
-        self.notes.append(Note(kind=kind, where=where, fact=fact))
+        self.notes.append(Note(kind, where, fact))
 
     def number(self, text: str, where: str, what: str, unit: float = 1.0) -> float | None:
         """`text` times `unit`. None where it is empty, and, with a note, where it cannot be: not
@@ -74,11 +90,7 @@ class Figures:
         if given.lower() in _NOT_FINITE:
             value = math.nan
         elif len(given) > _LONGEST or not (_NUMBER.fullmatch(given) or _GROUPED.fullmatch(given)):
-            raise FormatError(
-                "unreadable-result",
-                f"{what} is {given[:40]!r}; expected a number",
-                context=(where,),
-            )
+            raise FormatError.unreadable(f"{what} is {given[:40]!r}; expected a number", where)
         else:
             value = float(given.replace(",", "")) * unit
         if not 0 <= value < BEYOND:  # true for NaN, too

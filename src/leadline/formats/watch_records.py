@@ -1,24 +1,28 @@
 """Records of machines, block devices, mounts and ZFS pools during a trial.
 
-Each parser returns all samples or raises FormatError with the line. A sample has `at`, the time in
-ISO 8601 (UTC), and `elapsed_s`, seconds since the watch began.
+Each parser returns all samples or raises FormatError with the line.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
-from pydantic import BaseModel, Discriminator, Field, Tag, TypeAdapter
+from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from leadline.formats.json_lines import (
     MISSED_OR_SAMPLE,
+    Converted,
     Count,
     CountKey,
+    Missed,
     Number,
+    Sample,
+    counts,
+    in_order,
     parse_lines,
 )
 
@@ -77,13 +81,20 @@ class InterfaceCounters:
 class GroupCounters:
     """Counters of one control group with a CPU limit: periods in which it was runnable, periods in
     which it was throttled, throttled time (sum over its CPUs) and CPU time used. None where the
-    kernel does not report it; `quota_cores` is None without a quota."""
+    kernel does not report it; `quota_us` of each `period_us` is None without a quota."""
 
-    periods: int | None
-    throttled: int | None
-    throttled_us: int | None
-    usage_us: int | None
-    quota_cores: float | None
+    periods: Count | None = None
+    throttled: Count | None = None
+    throttled_us: Count | None = None
+    usage_us: Count | None = None
+    quota_us: Count | None = None
+    period_us: Count | None = None
+
+    @property
+    def quota_cores(self) -> float | None:
+        if self.quota_us is None or not self.period_us:
+            return None
+        return self.quota_us / self.period_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,121 +106,6 @@ class ProcessTicks:
     began: int
     user: int
     system: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSample:
-    """Counters of one machine. `clock_s` is the monotonic clock of the machine, `hz` ticks per
-    second, `links_bps` the link speeds in bytes per second. `cpu` is None where it could not be
-    read; `unread` are error messages for what could not be read."""
-
-    at: str
-    elapsed_s: float
-    machine: str
-    roles: frozenset[Role]
-    clock_s: float
-    cores: int
-    hz: int
-    cpu: CpuTicks | None
-    disks: Mapping[str, DiskCounters]
-    interfaces: Mapping[str, InterfaceCounters]
-    links_bps: Mapping[str, float]
-    groups: Mapping[str, GroupCounters]
-    processes: Mapping[str, ProcessTicks]
-    unread: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissedHostSample:
-    """A machine that could not be sampled, and the reason."""
-
-    at: str
-    elapsed_s: Number
-    machine: str
-    roles: frozenset[Role]
-    reason: Annotated[str, Field(alias="error")]
-
-
-class _GroupLine(BaseModel):
-    periods: Count | None = None
-    throttled: Count | None = None
-    throttled_us: Count | None = None
-    usage_us: Count | None = None
-    quota_us: Count | None = None
-    period_us: Count | None = None
-
-
-class _HostLine(BaseModel):
-    """One line of `resources.jsonl`: lists of counters in the order of the kernel."""
-
-    at: str
-    elapsed_s: Number
-    machine: str
-    roles: frozenset[Role]
-    clock_s: Number
-    cores: Annotated[Count, Field(gt=0)]
-    hz: Annotated[Count, Field(gt=0)]
-    cpu: Annotated[list[Count], Field(min_length=8)] | None = None
-    disks: dict[str, Annotated[list[Count], Field(min_length=11)]] = {}
-    interfaces: dict[str, Annotated[list[Count], Field(min_length=4)]] = {}
-    links_bps: dict[str, Number] = {}
-    groups: dict[str, _GroupLine] = {}
-    processes: dict[str, Annotated[list[Count], Field(min_length=4)]] = {}
-    unread: tuple[str, ...] = ()
-
-
-_HOST_LINE: Final[TypeAdapter[_HostLine | MissedHostSample]] = TypeAdapter(
-    Annotated[
-        Annotated[_HostLine, Tag("<sample>")] | Annotated[MissedHostSample, Tag("<missed>")],
-        MISSED_OR_SAMPLE,
-    ]
-)
-
-
-def parse_resource_log(content: bytes) -> tuple[HostSample | MissedHostSample, ...]:
-    """Parse a `resources.jsonl`. Devices and interfaces that a line leaves out have the values of
-    the previous line of the machine. Raises FormatError with the line."""
-    samples: list[HostSample | MissedHostSample] = []
-    last: dict[str, HostSample] = {}
-    for _, line in parse_lines(content, _HOST_LINE, "the record of machines"):
-        if isinstance(line, MissedHostSample):
-            samples.append(line)
-        else:
-            last[line.machine] = sample = _host_sample(line, last.get(line.machine))
-            samples.append(sample)
-    return tuple(samples)
-
-
-def _host_sample(line: _HostLine, before: HostSample | None) -> HostSample:
-    disks = {name: _disk(counters) for name, counters in line.disks.items()}
-    interfaces = {
-        name: InterfaceCounters(
-            received_bytes=counters[0],
-            received_packets=counters[1],
-            sent_bytes=counters[2],
-            sent_packets=counters[3],
-        )
-        for name, counters in line.interfaces.items()
-    }
-    return HostSample(
-        at=line.at,
-        elapsed_s=line.elapsed_s,
-        machine=line.machine,
-        roles=line.roles,
-        clock_s=line.clock_s,
-        cores=line.cores,
-        hz=line.hz,
-        cpu=None if line.cpu is None else _cpu(line.cpu),
-        disks={**before.disks, **disks} if before else disks,
-        interfaces={**before.interfaces, **interfaces} if before else interfaces,
-        links_bps={**before.links_bps, **line.links_bps} if before else line.links_bps,
-        groups={name: _group(group) for name, group in line.groups.items()},
-        processes={
-            name: ProcessTicks(pid=ticks[0], began=ticks[1], user=ticks[2], system=ticks[3])
-            for name, ticks in line.processes.items()
-        },
-        unread=line.unread,
-    )
 
 
 def _cpu(ticks: Sequence[int]) -> CpuTicks:
@@ -242,16 +138,67 @@ def _disk(counters: Sequence[int]) -> DiskCounters:
     )
 
 
-def _group(line: _GroupLine) -> GroupCounters:
-    return GroupCounters(
-        periods=line.periods,
-        throttled=line.throttled,
-        throttled_us=line.throttled_us,
-        usage_us=line.usage_us,
-        quota_cores=line.quota_us / line.period_us
-        if line.quota_us is not None and line.period_us
-        else None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSample(Sample):
+    """Counters of one machine: a line of `resources.jsonl`, which has lists of counters in the
+    order of the kernel. `clock_s` is the monotonic clock of the machine, `hz` ticks per second,
+    `links_bps` the link speeds in bytes per second. `cpu` is None where it could not be read;
+    `unread` are error messages for what could not be read."""
+
+    machine: str
+    roles: frozenset[Role]
+    clock_s: Number
+    cores: Annotated[Count, Field(gt=0)]
+    hz: Annotated[Count, Field(gt=0)]
+    cpu: Annotated[CpuTicks, Converted(counts(8), _cpu)] | None = None
+    disks: Mapping[str, Annotated[DiskCounters, Converted(counts(11), _disk)]] = field(
+        default_factory=dict
     )
+    interfaces: Mapping[str, Annotated[InterfaceCounters, in_order(InterfaceCounters)]] = field(
+        default_factory=dict
+    )
+    links_bps: Mapping[str, Number] = field(default_factory=dict)
+    groups: Mapping[str, GroupCounters] = field(default_factory=dict)
+    processes: Mapping[str, Annotated[ProcessTicks, in_order(ProcessTicks)]] = field(
+        default_factory=dict
+    )
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissedHostSample(Missed):
+    """A machine that could not be sampled."""
+
+    machine: str
+    roles: frozenset[Role]
+
+
+_HOST_LINE: Final[TypeAdapter[HostSample | MissedHostSample]] = TypeAdapter(
+    Annotated[
+        Annotated[HostSample, Tag("<sample>")] | Annotated[MissedHostSample, Tag("<missed>")],
+        MISSED_OR_SAMPLE,
+    ]
+)
+
+
+def parse_resource_log(content: bytes) -> tuple[HostSample | MissedHostSample, ...]:
+    """Parse a `resources.jsonl`. Devices and interfaces that a line leaves out have the values of
+    the previous line of the machine. Raises FormatError with the line."""
+    samples: list[HostSample | MissedHostSample] = []
+    last: dict[str, HostSample] = {}
+    for _, line in parse_lines(content, _HOST_LINE, "the record of machines"):
+        sample = line
+        if isinstance(sample, HostSample):
+            if before := last.get(sample.machine):
+                sample = replace(
+                    sample,
+                    disks={**before.disks, **sample.disks},
+                    interfaces={**before.interfaces, **sample.interfaces},
+                    links_bps={**before.links_bps, **sample.links_bps},
+                )
+            last[sample.machine] = sample
+        samples.append(sample)
+    return tuple(samples)
 
 
 # Requests to block devices: those that the driver received, after merging and splitting, in windows
@@ -259,13 +206,11 @@ def _group(line: _GroupLine) -> GroupCounters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockSample:
+class BlockSample(Sample):
     """Requests issued to one device in a window of `seconds`, by size in bytes. `at` and
     `elapsed_s` are the start of the window. `lost` requests, of any device, are not counted: the
     buffer was full. `flushes` carry no bytes."""
 
-    at: str
-    elapsed_s: Number
     device: str
     seconds: Number
     lost: Count
@@ -276,13 +221,10 @@ class BlockSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissedBlock:
-    """A device that could not be sampled, and the reason; `device` is empty for all devices."""
+class MissedBlock(Missed):
+    """A device that could not be sampled; empty for all devices."""
 
-    at: str
-    elapsed_s: Number
     device: str = ""
-    reason: Annotated[str, Field(alias="error")]
 
 
 _BLOCK_LINE: Final[TypeAdapter[BlockSample | MissedBlock]] = TypeAdapter(
@@ -347,11 +289,9 @@ NFS: Final = "nfs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FuseSample:
+class FuseSample(Sample):
     """Requests of a FUSE mount in flight: sent to its daemon or waiting for it."""
 
-    at: str
-    elapsed_s: Number
     mount: str = ""
     waiting: Count
 
@@ -389,38 +329,38 @@ class NfsOperation:
     failed: int
 
 
+def _nfs_operation(counters: Sequence[int]) -> NfsOperation:
+    return NfsOperation(
+        operations=counters[0],
+        transmissions=counters[1],
+        timeouts=counters[2],
+        sent_bytes=counters[3],
+        received_bytes=counters[4],
+        queue_s=counters[5] / 1e3,
+        round_trip_s=counters[6] / 1e3,
+        total_s=counters[7] / 1e3,
+        failed=counters[8] if len(counters) > 8 else 0,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NfsSample:
+class NfsSample(Sample):
     """Counters of an NFS mount. `operations` are those with at least one request, by protocol name
     (`READ`, `WRITE`, `COMMIT`)."""
 
-    at: str
-    elapsed_s: float
-    mount: str
-    bytes: NfsBytes
-    operations: Mapping[str, NfsOperation]
+    mount: str = ""
+    bytes: Annotated[NfsBytes, in_order(NfsBytes)]
+    operations: Mapping[str, Annotated[NfsOperation, Converted(counts(8), _nfs_operation)]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissedMount:
-    """A mount that could not be sampled, and the reason; `mount` is empty for all mounts."""
+class MissedMount(Missed):
+    """A mount that could not be sampled; empty for all mounts."""
 
-    at: str
-    elapsed_s: Number
     mount: str = ""
-    reason: Annotated[str, Field(alias="error")]
 
 
 MountSample = FuseSample | NfsSample | MissedMount
-
-
-class _NfsLine(BaseModel):
-    at: str
-    elapsed_s: Number
-    mount: str = ""
-    kind: Literal["nfs"]
-    bytes: Annotated[list[Count], Field(min_length=8)]
-    operations: dict[str, Annotated[list[Count], Field(min_length=8)]]
 
 
 def _mount_kind(entry: object) -> str | None:
@@ -429,10 +369,10 @@ def _mount_kind(entry: object) -> str | None:
     return "<missed>" if "error" in entry else f"<{entry.get('kind')}>"
 
 
-_MOUNT_LINE: Final[TypeAdapter[FuseSample | _NfsLine | MissedMount]] = TypeAdapter(
+_MOUNT_LINE: Final[TypeAdapter[MountSample]] = TypeAdapter(
     Annotated[
         Annotated[FuseSample, Tag(f"<{FUSE}>")]
-        | Annotated[_NfsLine, Tag(f"<{NFS}>")]
+        | Annotated[NfsSample, Tag(f"<{NFS}>")]
         | Annotated[MissedMount, Tag("<missed>")],
         Discriminator(_mount_kind),
     ]
@@ -441,43 +381,7 @@ _MOUNT_LINE: Final[TypeAdapter[FuseSample | _NfsLine | MissedMount]] = TypeAdapt
 
 def parse_mount_counters(content: bytes) -> tuple[MountSample, ...]:
     """Parse a `mount-counters.jsonl`. Raises FormatError with the line."""
-    return tuple(
-        _nfs_sample(line) if isinstance(line, _NfsLine) else line
-        for _, line in parse_lines(content, _MOUNT_LINE, "the record of mounts")
-    )
-
-
-def _nfs_sample(line: _NfsLine) -> NfsSample:
-    sums = line.bytes
-    return NfsSample(
-        at=line.at,
-        elapsed_s=line.elapsed_s,
-        mount=line.mount,
-        bytes=NfsBytes(
-            normal_read=sums[0],
-            normal_written=sums[1],
-            direct_read=sums[2],
-            direct_written=sums[3],
-            server_read=sums[4],
-            server_written=sums[5],
-            read_pages=sums[6],
-            written_pages=sums[7],
-        ),
-        operations={
-            name: NfsOperation(
-                operations=numbers[0],
-                transmissions=numbers[1],
-                timeouts=numbers[2],
-                sent_bytes=numbers[3],
-                received_bytes=numbers[4],
-                queue_s=numbers[5] / 1e3,
-                round_trip_s=numbers[6] / 1e3,
-                total_s=numbers[7] / 1e3,
-                failed=numbers[8] if len(numbers) > 8 else 0,
-            )
-            for name, numbers in line.operations.items()
-        },
-    )
+    return tuple(line for _, line in parse_lines(content, _MOUNT_LINE, "the record of mounts"))
 
 
 # ZFS: what its commands printed for a pool at the start and the end of a trial. The texts are for
@@ -485,26 +389,21 @@ def _nfs_sample(line: _NfsLine) -> NfsSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZfsAnswer:
+class ZfsAnswer(Sample):
     """The raw output of one command. `asked` names it: `iostat -r -p` (of `zpool`), `kstat
     arcstats`, ..."""
 
-    at: str
-    elapsed_s: Number
     pool: str
     asked: str
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissedZfs:
-    """A command that failed, and the reason; `pool` and `asked` are empty for all commands."""
+class MissedZfs(Missed):
+    """A command that failed; `pool` and `asked` are empty for all commands."""
 
-    at: str
-    elapsed_s: Number
     pool: str = ""
     asked: str = ""
-    reason: Annotated[str, Field(alias="error")]
 
 
 _ZFS_LINE: Final[TypeAdapter[ZfsAnswer | MissedZfs]] = TypeAdapter(

@@ -147,7 +147,7 @@ def test_streams_are_whole_verified_and_removed(machine: Machine) -> None:
     assert report.seconds - report.streams[-1].seconds < 0.5
     (file,) = report.streams[-1].files
     assert (file.path, file.bytes, file.sent) == ("leadline.0.dat", SIZE, file.received)
-    assert report.request.buffer_bytes == BUFFER_BYTES
+    assert report.record.request.buffer_bytes == BUFFER_BYTES
     (job,) = read_stream_output(machine.folder).jobs
     assert job.operations[0].io_bytes == report.bytes
     assert execution.command.count("|") == 1

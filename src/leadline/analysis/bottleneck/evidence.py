@@ -11,8 +11,9 @@ from leadline.analysis.explain.systems import PoolFacts, collect_facts
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
-from leadline.formats.ceph.counters import MissedCounters, OsdRates, osd_rates
+from leadline.formats.ceph.counters import OsdRates, osd_rates
 from leadline.formats.host_rates import MachineRates, machine_rates
+from leadline.formats.json_lines import Missed
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
 from leadline.inventory.ceph.model import CephInventory, find_pool
@@ -379,7 +380,7 @@ def _osds(trial: StoredTrial) -> tuple[tuple[OsdRates, ...], tuple[str, ...]]:
         samples = trial.ceph_counters
     except FormatError as error:
         return (), (error.fact,)
-    missed = (sample.reason for sample in samples if isinstance(sample, MissedCounters))
+    missed = (sample.reason for sample in samples if isinstance(sample, Missed))
     return osd_rates(samples), _once(f"OSDs: {reason}" for reason in missed)
 
 

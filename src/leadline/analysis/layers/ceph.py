@@ -26,13 +26,8 @@ from leadline.analysis.layers.windows import (
     common_seconds,
     growth,
 )
-from leadline.formats.ceph.counters import (
-    CounterSample,
-    ImageSample,
-    MissedImage,
-    OsdRates,
-    osd_rates,
-)
+from leadline.formats.ceph.counters import CounterSample, ImageSample, OsdRates, osd_rates
+from leadline.formats.json_lines import Missed
 from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 
@@ -55,14 +50,10 @@ class PoolSamples:
 
 
 def image_flow(
-    layer: Layer, samples: Sequence[ImageSample | MissedImage], windows: Mapping[Op, Window]
+    layer: Layer, samples: Sequence[ImageSample | Missed], windows: Mapping[Op, Window]
 ) -> LayerFlow:
     """Return the client's librbd layer."""
-    own = [
-        sample
-        for sample in samples
-        if isinstance(sample, MissedImage) or sample.image == layer.name
-    ]
+    own = [sample for sample in samples if isinstance(sample, Missed) or sample.image == layer.name]
     found = [sample for sample in own if isinstance(sample, ImageSample)]
     flows = {}
     counted: dict[Op, Series] = {}
@@ -80,7 +71,7 @@ def image_flow(
         # A client within the engine loses its counts since the last poll when it ends.
         basis = Basis.WHOLE_TRIAL
     flushes = found[-1].counts.get("flush", 0) - found[0].counts.get("flush", 0) if counted else 0
-    missed = [sample.reason for sample in own if isinstance(sample, MissedImage)]
+    missed = [sample.reason for sample in own if isinstance(sample, Missed)]
     unobserved = fact(Code.RECORDED, text=missed[0]) if missed else fact(Code.NOT_READ_TWICE)
     return LayerFlow(
         kind=layer.kind,

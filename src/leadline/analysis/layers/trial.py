@@ -22,13 +22,8 @@ from leadline.analysis.layers.windows import (
 )
 from leadline.analysis.layers.zfs import ZfsSamples, zfs_flow
 from leadline.archive.reader import StoredTrial
-from leadline.formats.ceph.counters import (
-    CounterSample,
-    ImageSample,
-    MissedCounters,
-    MissedImage,
-    operation_sizes,
-)
+from leadline.formats.ceph.counters import CounterSample, ImageSample, operation_sizes
+from leadline.formats.json_lines import Missed
 from leadline.formats.result import FormatError
 from leadline.formats.watch_records import (
     BlockSample,
@@ -63,7 +58,7 @@ class TrialRecords:
     machines: tuple[HostSample | MissedHostSample, ...]
     requests: Mapping[str, BlockRequests]
     zfs: ZfsSamples
-    image: tuple[ImageSample | MissedImage, ...]
+    image: tuple[ImageSample | Missed, ...]
     pool: PoolSamples
     mounts: tuple[MountSample, ...]
     stream: StreamReport | None
@@ -109,7 +104,7 @@ def read_records(trial: StoredTrial) -> TrialRecords:
     requests: Sequence[BlockSample | MissedBlock] = read(lambda: trial.block_requests, ())
     answers: Sequence[ZfsAnswer | MissedZfs] = read(lambda: trial.zfs, ())
     counters: tuple[CounterSample, ...] = read(lambda: trial.ceph_counters, ())
-    missed = (sample.reason for sample in counters if isinstance(sample, MissedCounters))
+    missed = (sample.reason for sample in counters if isinstance(sample, Missed))
     zfs = _zfs_samples(read(lambda: trial.zpool_iostat, None), answers, errors)
     return TrialRecords(
         machines=read(lambda: trial.resources, ()),

@@ -8,9 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.files import read_content
+from leadline.formats.json_lines import parse_document
 from leadline.formats.result import FormatError, JobOptions
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase
@@ -18,7 +19,6 @@ from leadline.plan.models import Pattern, Phase
 # rbd bench repeats one random byte, rados bench the letter z behind a short head (measured,
 # docs/internals/ceph-bench-engines.md). The values are those of fio's option.
 BUFFERS = {"rbd bench": "one random byte", "rados bench": "z"}
-
 
 # The request, in the folder of a trial.
 REQUEST_FILE = "bench.json"
@@ -76,45 +76,32 @@ def fill_phase(block_size: int, iodepth: int, size: int) -> Phase:
     )
 
 
-def parse_bench_request(content: bytes) -> BenchRequest:
-    """Parse a request. Raises FormatError with the path of the first fault."""
-    try:
-        return BenchRequest.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise FormatError(
-            "unreadable-result",
-            f"the request to the benchmark tool is not understood: {place}: {first['msg']}",
-        ) from error
-
-
 def read_bench_request(folder: Path, tool: Literal["rados bench", "rbd bench"]) -> BenchRequest:
     """The request of a trial's folder. Raises FormatError."""
-    try:
-        content = read_content(folder / REQUEST_FILE)
-    except FileNotFoundError as error:
-        raise FormatError("empty-result", f"{tool} has no request") from error
-    except OSError as error:
-        raise _unreadable(error, REQUEST_FILE) from error
+    content = _read_content(folder / REQUEST_FILE, f"{tool} has no request")
     request = parse_bench_request(content)
     if request.tool != tool:
-        raise FormatError("unreadable-result", f"the request is to {request.tool}, not to {tool}")
+        raise FormatError.unreadable(f"the request is to {request.tool}, not to {tool}")
     return request
 
 
-def _unreadable(error: OSError, name: str) -> FormatError:
-    return FormatError("unreadable-result", f"{name} cannot be read: {error.strerror}")
+def parse_bench_request(content: bytes) -> BenchRequest:
+    """Parse a request. Raises FormatError with the path of the first fault."""
+    return parse_document(content, BenchRequest, "the request to the benchmark tool")
 
 
 def read_output_file(path: Path, tool: str) -> bytes:
     """An output of a tool. Raises FormatError, `empty-result` where there is none."""
-    try:
-        content = read_content(path)
-    except FileNotFoundError as error:
-        raise FormatError("empty-result", f"{tool} wrote no {path.name}") from error
-    except OSError as error:
-        raise _unreadable(error, path.name) from error
+    content = _read_content(path, f"{tool} wrote no {path.name}")
     if not content.strip():
-        raise FormatError("empty-result", f"{tool} wrote nothing into {path.name}")
+        raise FormatError.empty(f"{tool} wrote nothing into {path.name}")
     return content
+
+
+def _read_content(path: Path, absent: str) -> bytes:
+    try:
+        return read_content(path)
+    except FileNotFoundError as error:
+        raise FormatError.empty(absent) from error
+    except OSError as error:
+        raise FormatError.unreadable(f"{path.name} cannot be read: {error.strerror}") from error

@@ -3,24 +3,27 @@
 Counters of OSDs are those of their `perf dump` (osd/OSD.cc, os/bluestore/BlueStore.cc),
 counters of an image those of librbd's `perf dump` (src/librbd/ImageCtx.cc, perf_start). They count
 from the start of the daemon or client; a latency is a number of operations and a sum of seconds.
-Each parser returns all samples or raises FormatError with the line. A sample has `at`, the time in
-ISO 8601 (UTC), and `elapsed_s`, seconds since the watch began.
+Each parser returns all samples or raises FormatError with the line.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from pydantic import BaseModel, Discriminator, Field, Tag, TypeAdapter
+from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from leadline.formats.json_lines import (
     MISSED_OR_SAMPLE,
+    Converted,
     Count,
     CountKey,
+    Missed,
     Number,
+    Sample,
+    counts,
     parse_lines,
 )
 
@@ -66,59 +69,40 @@ class Spent:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterDump:
-    """The counters of all OSDs, by OSD. Names of `counts` and `latencies` are those of `KEPT`
-    (`osd.op_latency`). `sizes`, by OSD and kind (`op_r`, `op_w`, `op_rw`), counts operations of
-    clients by size: each key is the lower limit in bytes of a bucket that ends at twice that size;
-    0 is the bucket below 512 bytes. Archives of earlier versions have no sizes."""
-
-    at: str
-    elapsed_s: float
-    hosts: Mapping[int, str]
-    counts: Mapping[int, Mapping[str, int]]
-    latencies: Mapping[int, Mapping[str, Spent]]
-    sizes: Mapping[int, Mapping[str, Mapping[int, int]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OsdPerf:
-    """The result of `ceph osd perf`: by OSD, the commit latency of its store over the last
-    seconds."""
-
-    at: str
-    elapsed_s: float
-    commit_s: Mapping[int, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissedCounters:
-    """A dump that failed, and the reason."""
-
-    at: str
-    elapsed_s: Number
-    reason: Annotated[str, Field(alias="error")]
-
-
-CounterSample = CounterDump | OsdPerf | MissedCounters
-
 # A plain counter, or a number of operations and a sum of seconds.
 _Counter = Count | tuple[Count, Number]
 
 
-class _DumpLine(BaseModel):
-    at: str
-    elapsed_s: Number
-    hosts: dict[CountKey, str] = {}
-    osds: dict[CountKey, dict[str, _Counter]]
-    failed: dict[CountKey, str] = {}
-    sizes: dict[CountKey, dict[str, dict[CountKey, Count]]] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterDump(Sample):
+    """The counters of all OSDs, by OSD and name in `KEPT` (`osd.op_latency`); `failed` are reasons
+    of those that gave none. `sizes`, by OSD and kind (`op_r`, `op_w`, `op_rw`), counts operations
+    of clients by size: each key is the lower limit in bytes of a bucket that ends at twice that
+    size; 0 is the bucket below 512 bytes. Archives of earlier versions have no sizes."""
+
+    hosts: Mapping[CountKey, str] = field(default_factory=dict)
+    osds: Mapping[CountKey, Mapping[str, _Counter]]
+    failed: Mapping[CountKey, str] = field(default_factory=dict)
+    sizes: Mapping[CountKey, Mapping[str, Mapping[CountKey, Count]]] = field(default_factory=dict)
 
 
-class _PerfLine(BaseModel):
-    at: str
-    elapsed_s: Number
-    perf: dict[CountKey, Annotated[list[Count], Field(min_length=2)]]
+def _commit_s(latencies: Mapping[int, Sequence[int]]) -> dict[int, float]:
+    return {osd: nanoseconds[0] / 1e9 for osd, nanoseconds in latencies.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OsdPerf(Sample):
+    """The result of `ceph osd perf`: by OSD, the commit latency of its store over the last
+    seconds."""
+
+    commit_s: Annotated[
+        Mapping[int, float],
+        Converted(dict[CountKey, counts(2)], _commit_s),
+        Field(validation_alias="perf"),
+    ]
+
+
+CounterSample = CounterDump | OsdPerf | Missed
 
 
 def _line_kind(entry: object) -> str | None:
@@ -127,11 +111,11 @@ def _line_kind(entry: object) -> str | None:
     return "<missed>" if "error" in entry else "<perf>" if "perf" in entry else "<dump>"
 
 
-_OSD_LINE: Final[TypeAdapter[_DumpLine | _PerfLine | MissedCounters]] = TypeAdapter(
+_OSD_LINE: Final[TypeAdapter[CounterSample]] = TypeAdapter(
     Annotated[
-        Annotated[_DumpLine, Tag("<dump>")]
-        | Annotated[_PerfLine, Tag("<perf>")]
-        | Annotated[MissedCounters, Tag("<missed>")],
+        Annotated[CounterDump, Tag("<dump>")]
+        | Annotated[OsdPerf, Tag("<perf>")]
+        | Annotated[Missed, Tag("<missed>")],
         Discriminator(_line_kind),
     ]
 )
@@ -139,28 +123,10 @@ _OSD_LINE: Final[TypeAdapter[_DumpLine | _PerfLine | MissedCounters]] = TypeAdap
 
 def parse_ceph_counters(content: bytes) -> tuple[CounterSample, ...]:
     """Parse a `ceph-counters.jsonl`. Raises FormatError with the line."""
-    return tuple(
-        _osd_sample(line) for _, line in parse_lines(content, _OSD_LINE, "the record of OSDs")
-    )
+    return tuple(line for _, line in parse_lines(content, _OSD_LINE, "the record of OSDs"))
 
 
-def _osd_sample(line: _DumpLine | _PerfLine | MissedCounters) -> CounterSample:
-    if isinstance(line, MissedCounters):
-        return line
-    if isinstance(line, _PerfLine):
-        commit_s = {osd: latencies[0] / 1e9 for osd, latencies in line.perf.items()}
-        return OsdPerf(at=line.at, elapsed_s=line.elapsed_s, commit_s=commit_s)
-    return CounterDump(
-        at=line.at,
-        elapsed_s=line.elapsed_s,
-        hosts=line.hosts,
-        counts={osd: _counts(counters) for osd, counters in line.osds.items()},
-        latencies={osd: _latencies(counters) for osd, counters in line.osds.items()},
-        sizes=line.sizes,
-    )
-
-
-def _counts(counters: Mapping[str, _Counter]) -> dict[str, int]:
+def _plain(counters: Mapping[str, _Counter]) -> dict[str, int]:
     return {name: value for name, value in counters.items() if isinstance(value, int)}
 
 
@@ -197,14 +163,15 @@ def osd_rates(samples: tuple[CounterSample, ...]) -> tuple[OsdRates, ...]:
     if seconds < _LEAST_S:
         return ()
     found = []
-    for osd in sorted(first.counts.keys() & last.counts.keys()):
+    for osd in sorted(first.osds.keys() & last.osds.keys()):
+        before = _plain(first.osds[osd])
         grown = {
-            name: value - first.counts[osd].get(name, 0) for name, value in last.counts[osd].items()
+            name: value - before.get(name, 0) for name, value in _plain(last.osds[osd]).items()
         }
-        spent = {}
-        for name, now in last.latencies[osd].items():
-            before = first.latencies[osd].get(name, Spent(operations=0, seconds=0.0))
-            spent[name] = (now.operations - before.operations, now.seconds - before.seconds)
+        spent_before, spent = _latencies(first.osds[osd]), {}
+        for name, now in _latencies(last.osds[osd]).items():
+            then = spent_before.get(name, Spent(operations=0, seconds=0.0))
+            spent[name] = (now.operations - then.operations, now.seconds - then.seconds)
         if min(grown.values(), default=0) < 0 or any(count < 0 for count, _ in spent.values()):
             continue  # the daemon restarted
         found.append(
@@ -266,55 +233,31 @@ OBJECTER: Final = ("op_r", "op_w", "op_rmw", "op_send", "op_send_bytes", "op_res
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSample:
+class ImageSample(Sample):
     """The counters of an image's client. `client` is `librbd`, `rbd-fuse`, ...; names of `counts`
     and `latencies` are those of `COUNTS` and `LATENCIES`, and of `OBJECTER` behind `objecter.`."""
 
-    at: str
-    elapsed_s: float
     image: str
     client: str
-    counts: Mapping[str, int]
-    latencies: Mapping[str, Spent]
+    counters: Mapping[str, _Counter]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return _plain(self.counters)
+
+    @property
+    def latencies(self) -> Mapping[str, Spent]:
+        return _latencies(self.counters)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissedImage:
-    """A sample that failed, and the reason."""
-
-    at: str
-    elapsed_s: Number
-    reason: Annotated[str, Field(alias="error")]
-
-
-class _ImageLine(BaseModel):
-    at: str
-    elapsed_s: Number
-    image: str
-    client: str
-    counters: dict[str, _Counter]
-
-
-_IMAGE_LINE: Final[TypeAdapter[_ImageLine | MissedImage]] = TypeAdapter(
+_IMAGE_LINE: Final[TypeAdapter[ImageSample | Missed]] = TypeAdapter(
     Annotated[
-        Annotated[_ImageLine, Tag("<sample>")] | Annotated[MissedImage, Tag("<missed>")],
+        Annotated[ImageSample, Tag("<sample>")] | Annotated[Missed, Tag("<missed>")],
         MISSED_OR_SAMPLE,
     ]
 )
 
 
-def parse_image_counters(content: bytes) -> tuple[ImageSample | MissedImage, ...]:
+def parse_image_counters(content: bytes) -> tuple[ImageSample | Missed, ...]:
     """Parse an `image-counters.jsonl`. Raises FormatError with the line."""
-    return tuple(
-        line
-        if isinstance(line, MissedImage)
-        else ImageSample(
-            at=line.at,
-            elapsed_s=line.elapsed_s,
-            image=line.image,
-            client=line.client,
-            counts=_counts(line.counters),
-            latencies=_latencies(line.counters),
-        )
-        for _, line in parse_lines(content, _IMAGE_LINE, "the record of an image")
-    )
+    return tuple(line for _, line in parse_lines(content, _IMAGE_LINE, "the record of an image"))

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import orjson
-
 from leadline.formats.ceph.bench_request import BenchRequest, read_bench_request, read_output_file
-from leadline.formats.fio.logs import Window
+from leadline.formats.fio.logs import Progress, Window, progress_windows
+from leadline.formats.json_lines import load_json
 from leadline.formats.result import EngineOutput, FormatError, JobResult, Latency, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Phase
@@ -37,19 +35,10 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """I/Os finished by each reported second, and by the end of one invocation."""
-
-    seconds: tuple[tuple[int, int], ...]
-    ios: int
-    ran_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """One invocation: a write, or a read of objects written before. `seconds` pairs the second
-    with the I/Os finished by then; `stddev_s` is None where the tool gives none (reads).
-    `reported_iops` is the tool's own figure, cut to whole I/Os per second."""
+    with the I/Os finished by then; the standard deviation is None where the tool gives none
+    (reads). `reported_iops` is the tool's own figure, cut to whole I/Os per second."""
 
     op: Op
     op_size: int
@@ -66,7 +55,7 @@ class Pass:
 
     @property
     def progress(self) -> Progress:
-        return Progress(seconds=self.seconds, ios=self.ios, ran_s=self.ran_s)
+        return Progress(self.seconds, self.ios, self.ran_s)
 
 
 def read_rados_bench(folder: Path) -> EngineOutput:
@@ -77,32 +66,15 @@ def read_rados_bench(folder: Path) -> EngineOutput:
     for group, (phase, passes) in enumerate(_phases(folder, request)):
         jobs.append(_job(request, phase, passes, before_s=before_s, group=group))
         before_s = jobs[-1].elapsed_s
-    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=tuple(jobs))
+    return EngineOutput(version=TOOL, jobs=tuple(jobs))
 
 
 def read_rados_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
     """Read IOPS of each second and operation. Raises FormatError."""
     series: dict[Op, tuple[Window, ...]] = {}
     for phase, passes in _phases(folder, read_bench_request(folder, TOOL)):
-        series[phase.pattern.ops[0]] = rados_bench_windows([pass_.progress for pass_ in passes])
+        series[phase.pattern.ops[0]] = progress_windows(pass_.progress for pass_ in passes)
     return series
-
-
-def rados_bench_windows(passes: Sequence[Progress]) -> tuple[Window, ...]:
-    """Compute IOPS of each whole second, one pass after the other.
-
-    I/Os between two reported points (the seconds and the end of a pass) are spread evenly: of a
-    pass shorter than a second only the total is known.
-    """
-    times, counts = [0.0], [0.0]
-    for pass_ in passes:
-        before_s, before = times[-1], counts[-1]
-        points = [point for point in pass_.seconds if point[0] < pass_.ran_s]
-        times += [before_s + second for second, _ in points] + [before_s + pass_.ran_s]
-        counts += [before + ios for _, ios in points] + [before + pass_.ios]
-    ends = range(1, int(times[-1]) + 1)
-    reached = [0.0, *np.interp(ends, times, counts).tolist()]
-    return tuple(Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends)
 
 
 def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, list[Pass]]]:
@@ -121,18 +93,15 @@ def _checked(pass_: Pass, phase: Phase) -> Pass:
     """Return the pass. Raises FormatError if its direction, block size or depth is not that of the
     phase."""
     if phase.pattern.ops != (pass_.op,):
-        raise FormatError(
-            "unreadable-result", f"{phase.pattern.value} was asked and {pass_.op.value}s were done"
+        raise FormatError.unreadable(
+            f"{phase.pattern.value} was asked and {pass_.op.value}s were done"
         )
     if pass_.op_size != phase.block_size:
-        raise FormatError(
-            "unreadable-result",
-            f"blocks of {phase.block_size} bytes were asked and {pass_.op_size} used",
+        raise FormatError.unreadable(
+            f"blocks of {phase.block_size} bytes were asked and {pass_.op_size} used"
         )
     if pass_.depth is not None and pass_.depth != phase.iodepth:
-        raise FormatError(
-            "unreadable-result", f"depth {phase.iodepth} was asked and {pass_.depth} used"
-        )
+        raise FormatError.unreadable(f"depth {phase.iodepth} was asked and {pass_.depth} used")
     return pass_
 
 
@@ -140,20 +109,18 @@ def parse_pass(content: bytes) -> Pass:
     """Parse the output of one invocation, with or without a line `hints = 1`. Raises FormatError,
     also where two values of one quantity disagree."""
     if not content.strip():
-        raise FormatError("empty-result", f"the output of {TOOL} is empty")
+        raise FormatError.empty(f"the output of {TOOL} is empty")
     one = read_pass(json_document(content))
     rate, slack = _rate(one.ios, one.ran_s)
     if not rate - _IOPS_STEP - slack <= one.reported_iops <= rate + slack:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"$['average_iops'] is {one.reported_iops:g}, and {one.ios} I/Os in {one.ran_s} s are "
-            f"{rate:.1f} per second",
+            f"{rate:.1f} per second"
         )
     if abs(one.bandwidth_bps - rate * one.op_size) > slack * one.op_size + 1:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"$['bandwidth'] is {one.bandwidth_bps / _MIB:.6f} MiB/s, and {one.ios} I/Os of "
-            f"{one.op_size} bytes in {one.ran_s} s are {rate * one.op_size / _MIB:.6f}",
+            f"{one.op_size} bytes in {one.ran_s} s are {rate * one.op_size / _MIB:.6f}"
         )
     return one
 
@@ -179,20 +146,20 @@ def read_pass(document: Mapping[str, Any]) -> Pass:
     """Read one invocation from its JSON. Raises FormatError."""
     made = [key for key in ("total_writes_made", "total_reads_made") if key in document]
     if len(made) != 1:
-        raise FormatError(
-            "truncated-result" if not made else "unreadable-result",
+        raise FormatError.unreadable(
             f"the output of {TOOL} holds "
             + ("no total of I/Os: it did not come to its end" if not made else "two totals"),
+            cut=not made,
         )
     op, size_key = (
         (Op.WRITE, "write_size") if made[0] == "total_writes_made" else (Op.READ, "read_size")
     )
     ios, ran_s = _integer(document, made[0]), _number(document, "total_time_run")
     if (ran_s <= 0 and ios) or ran_s > _LONGEST_S:
-        raise FormatError("unreadable-result", f"$['total_time_run'] is {ran_s} for {ios} I/Os")
+        raise FormatError.unreadable(f"$['total_time_run'] is {ran_s} for {ios} I/Os")
     op_size = _integer(document, size_key)
     if ios * op_size > _LARGEST:
-        raise FormatError("unreadable-result", f"$[{size_key!r}] is {op_size} for {ios} I/Os")
+        raise FormatError.unreadable(f"$[{size_key!r}] is {op_size} for {ios} I/Os")
     # Older releases wrote a colon into this key.
     largest = "max_latency" if "max_latency" in document else "max_latency:"
     depth, stddev = "concurrent_ios", "stddev_latency"
@@ -218,54 +185,40 @@ def json_document(content: bytes) -> dict[str, Any]:
     start = content.find(b"{")
     if start < 0:
         first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
-        raise FormatError(
-            "truncated-result",
-            f"the output of {TOOL} holds no JSON",
-            context=(f"it begins: {first!r}",),
-        )
+        raise FormatError.truncated(f"the output of {TOOL} holds no JSON", f"it begins: {first!r}")
     # After the JSON of a write with cleanup the tool prints a number of objects.
     end = content.rfind(b"}") + 1
-    try:
-        document = orjson.loads(content[start:end])
-    except orjson.JSONDecodeError as error:
-        cut = not content.rstrip().endswith(b"}") or error.pos >= end - start - 1
-        line = content.count(b"\n", 0, start) + error.lineno
-        raise FormatError(
-            "truncated-result" if cut else "unreadable-result",
-            f"the output of {TOOL} is " + ("cut off" if cut else "not JSON"),
-            context=(f"line {line}, column {error.colno}: {error.msg}",),
-        ) from error
+    open_end = not content.rstrip().endswith(b"}")
+    document = load_json(content, start, end, f"the output of {TOOL}", open_end=open_end)
     if not isinstance(document, dict):
-        raise FormatError("unreadable-result", f"the output of {TOOL} is JSON, but not an object")
+        raise FormatError.unreadable(f"the output of {TOOL} is JSON, but not an object")
     return document
 
 
 def _number(mapping: Mapping[str, Any], key: str, where: str = "$") -> float:
     """Read a number, as text or as a JSON number."""
     if key not in mapping:
-        raise FormatError("unreadable-result", f"{where}[{key!r}] is missing")
+        raise FormatError.unreadable(f"{where}[{key!r}] is missing")
     given = mapping[key]
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise FormatError(
-            "unreadable-result", f"{where}[{key!r}] is {type(given).__name__}; expected a number"
+        raise FormatError.unreadable(
+            f"{where}[{key!r}] is {type(given).__name__}; expected a number"
         )
     try:
         value = float(given)
     except (ValueError, OverflowError) as error:
-        raise FormatError(
-            "unreadable-result", f"{where}[{key!r}] is {str(given)[:40]!r}; expected a number"
+        raise FormatError.unreadable(
+            f"{where}[{key!r}] is {str(given)[:40]!r}; expected a number"
         ) from error
     if not math.isfinite(value * _MIB) or value < 0:
-        raise FormatError("unreadable-result", f"{where}[{key!r}] is {given}, which cannot be")
+        raise FormatError.unreadable(f"{where}[{key!r}] is {given}, which cannot be")
     return value
 
 
 def _integer(mapping: Mapping[str, Any], key: str, where: str = "$") -> int:
     value = _number(mapping, key, where)
     if value > _LARGEST or value != int(value):
-        raise FormatError(
-            "unreadable-result", f"{where}[{key!r}] is {value}; expected a whole number"
-        )
+        raise FormatError.unreadable(f"{where}[{key!r}] is {value}; expected a whole number")
     return int(value)
 
 
@@ -273,19 +226,18 @@ def _seconds(document: Mapping[str, Any], ios: int, ran_s: float) -> tuple[tuple
     """Read the I/Os finished by each whole second, which must increase up to the total."""
     entries = document.get("datas")
     if not isinstance(entries, list):
-        raise FormatError("unreadable-result", "$['datas'] is missing or not a list")
+        raise FormatError.unreadable("$['datas'] is missing or not a list")
     found: list[tuple[int, int]] = []
     last_s, last_ios = 0, 0
     for index, entry in enumerate(entries):
         where = f"$.datas[{index}]"
         if not isinstance(entry, dict):
-            raise FormatError("unreadable-result", f"{where} is not an object")
+            raise FormatError.unreadable(f"{where} is not an object")
         second, finished = _integer(entry, "sec", where), _integer(entry, "finished", where)
         if finished < last_ios or finished > ios or (index and second <= last_s):
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"{where}: second {second} with {finished} I/Os finished cannot follow second "
-                f"{last_s} with {last_ios} of {ios}",
+                f"{last_s} with {last_ios} of {ios}"
             )
         last_s, last_ios = second, finished
         # Ticks come a little later than the second that they name; the last may be behind the end.
@@ -298,32 +250,23 @@ def _job(
     request: BenchRequest, phase: Phase, passes: Sequence[Pass], *, before_s: float, group: int
 ) -> JobResult:
     ios, ran_s = sum(pass_.ios for pass_ in passes), sum(pass_.ran_s for pass_ in passes)
+    moved = sum(pass_.bandwidth_bps * pass_.ran_s for pass_ in passes)
     operation = Operation(
         op=passes[0].op,
         # The tool's own figure is cut to whole I/Os per second, which is much for few.
         iops=ios / ran_s if ran_s else 0.0,
-        bandwidth_bps=sum(pass_.bandwidth_bps * pass_.ran_s for pass_ in passes) / ran_s
-        if ran_s
-        else 0.0,
+        bandwidth_bps=moved / ran_s if ran_s else 0.0,
         total_ios=ios,
         io_bytes=sum(pass_.ios * pass_.op_size for pass_ in passes),
         runtime_s=ran_s,
-        short_ios=0,
-        dropped_ios=0,
-        submission=None,
-        completion=None,
         total=_latency(passes, ios),
     )
     return JobResult(
         name=phase.name,
         group=group,
-        error=0,
         options=request.options(phase),
         job_runtime_s=ran_s,
         elapsed_s=before_s + ran_s,
-        user_cpu=None,
-        system_cpu=None,
-        depth_levels={},
         operations=(operation,) if ios else (),
     )
 
@@ -334,10 +277,9 @@ def _latency(passes: Sequence[Pass], ios: int) -> Latency | None:
         return None
     busy = [pass_ for pass_ in passes if pass_.ios]
     return Latency(
-        min_s=min(each.min_s for each in busy),
-        max_s=max(each.max_s for each in busy),
-        mean_s=sum(each.mean_s * each.ios for each in busy) / ios,
+        min_s=min(pass_.min_s for pass_ in busy),
+        max_s=max(pass_.max_s for pass_ in busy),
+        mean_s=sum(pass_.mean_s * pass_.ios for pass_ in busy) / ios,
         stddev_s=busy[0].stddev_s if len(busy) == 1 else None,
         count=ios,
-        histogram=None,
     )

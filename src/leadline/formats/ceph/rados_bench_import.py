@@ -8,27 +8,18 @@ sequential or random, except by a command line before it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from leadline.formats.ceph.bench_request import BUFFERS
-from leadline.formats.ceph.rados_bench import (
-    TOOL,
-    Pass,
-    Progress,
-    exact_iops,
-    json_document,
-    rados_bench_windows,
-    read_pass,
-)
+from leadline.formats.ceph.rados_bench import TOOL, exact_iops, json_document, read_pass
 from leadline.formats.ceph.rados_bench_text import (
     Mode,
     TextSummary,
     looks_like_rados_bench,
     parse_rados_bench_text,
 )
-from leadline.formats.fio.logs import Window
-from leadline.formats.importer import Importer, Result
+from leadline.formats.fio.logs import Progress, Window, progress_windows
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -49,6 +40,7 @@ _WRONG_DATA = 84
 _SILENCE_S = 5
 _EARLY = 0.95
 _HINTS = "hints = 1"
+_PATTERN_UNKNOWN = f"{TOOL} does not report whether its reads are sequential (seq) or random (rand)"
 _WRITE_KEYS = ("concurrent_ios", "object_size", "op_size", "seconds_to_run", "max_objects")
 _KEYS = frozenset(
     {*_WRITE_KEYS, "object_prefix", "datas", "total_time_run", "bandwidth", "stddev_bandwidth"}
@@ -68,26 +60,20 @@ def _recognises(_name: str, head: bytes) -> bool:
     return looks_like_rados_bench(head.decode("utf-8", "replace"))
 
 
-def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in files.values() for result in read_results(content))
-
-
 def read_results(content: bytes) -> tuple[Result, ...]:
     """Read a file: one result per invocation of the tool. Raises FormatError."""
     text = content.decode("utf-8-sig", "replace")
     if not text.strip():
-        return (
-            _make_result(
-                "", FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
-            ),
-        )
+        error = FormatError.empty(f"the file is empty ({len(content)} bytes)")
+        return (Result(workload="", output=error, tool=TOOL),)
     if text.lstrip().removeprefix(_HINTS).lstrip().startswith("{"):
         return (_json_result(content),)
     summaries = parse_rados_bench_text(text)
-    names = _names(summaries)
     return tuple(
-        _make_result(name, entry) if isinstance(entry, FormatError) else _text_result(name, entry)
-        for name, entry in zip(names, summaries, strict=True)
+        Result(workload=name, output=summary, tool=TOOL)
+        if isinstance(summary, FormatError)
+        else _text_result(name, summary)
+        for name, summary in zip(_names(summaries), summaries, strict=True)
     )
 
 
@@ -111,78 +97,59 @@ def _mode(summary: TextSummary) -> Mode | None:
     return summary.command.mode if summary.command else None
 
 
-def _make_result(
-    workload: str,
-    output: EngineOutput | FormatError,
-    target: str = "",
-    windows: Mapping[Op, tuple[Window, ...]] | None = None,
-) -> Result:
-    return Result(workload=workload, output=output, target=target, tool=TOOL, windows=windows or {})
-
-
 def _text_result(name: str, summary: TextSummary) -> Result:
     op = Op.WRITE if summary.op_is_write else Op.READ
+    where = f"line {summary.line}"
     notes = list(summary.notes)
     moved = summary.ios * summary.op_size
     if moved > _LARGEST:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"{summary.ios} I/Os of {summary.op_size} bytes cannot be",
-            context=(f"its output begins on line {summary.line}",),
+            f"its output begins on {where}",
         )
+    mib_s = summary.bandwidth_mib_s
+    if mib_s is not None and mib_s * _MIB > _LARGEST:
+        fact = f"a bandwidth of {mib_s:g} MiB/s cannot be"
+        notes.append(Note(NoteKind.IMPOSSIBLE_VALUE, where, fact))
+        mib_s = None
+    ran_s = summary.ran_s or 0.0
     operation = Operation(
         op=op,
-        iops=exact_iops(summary.ios, summary.ran_s or 0.0, summary.reported_iops),
-        bandwidth_bps=_bytes(summary, notes),
+        iops=exact_iops(summary.ios, ran_s, summary.reported_iops),
+        bandwidth_bps=None if mib_s is None else mib_s * _MIB,
         total_ios=summary.ios,
         io_bytes=moved,
         runtime_s=summary.ran_s,
-        total=Latency(
-            min_s=summary.min_s,
-            max_s=summary.max_s,
-            mean_s=summary.mean_s,
-            stddev_s=summary.stddev_s,
-            count=summary.ios,
-        )
-        if summary.mean_s is not None
-        else None,
+        total=summary.latency,
     )
-    options, ended_early = _text_options(summary)
-    notes += ended_early
-    progress = Progress(seconds=summary.seconds, ios=summary.ios, ran_s=summary.ran_s or 0.0)
-    windows = _windows(op, progress, f"line {summary.line}", notes)
+    options = _text_options(summary, notes)
+    windows = _windows(op, Progress(summary.seconds, summary.ios, ran_s), where, notes)
     job = _job(operation, options, error=_WRONG_DATA if summary.wrong_objects else 0)
-    output = EngineOutput(version=TOOL, noise=summary.noise, jobs=(job,), notes=tuple(notes))
-    target = f"rados:{summary.command.pool}" if summary.command and summary.command.pool else ""
-    return _make_result(name, output, target, windows)
-
-
-def _bytes(summary: TextSummary, notes: list[Note]) -> float | None:
-    if summary.bandwidth_mib_s is None or summary.bandwidth_mib_s * _MIB <= _LARGEST:
-        return None if summary.bandwidth_mib_s is None else summary.bandwidth_mib_s * _MIB
-    fact = f"a bandwidth of {summary.bandwidth_mib_s:g} MiB/s cannot be"
-    notes.append(_note(NoteKind.IMPOSSIBLE_VALUE, f"line {summary.line}", fact))
-    return None
-
-
-def _text_options(summary: TextSummary) -> tuple[JobOptions, list[Note]]:
-    command, mode = summary.command, _mode(summary)
-    depth = summary.depth or (command.depth if command else None)
-    asked_s = (
-        summary.asked_s if summary.asked_s is not None else command.seconds if command else None
+    pool = summary.command.pool if summary.command else ""
+    return Result(
+        workload=name,
+        output=EngineOutput(version=TOOL, noise=summary.noise, jobs=(job,), notes=tuple(notes)),
+        target=f"rados:{pool}" if pool else "",
+        tool=TOOL,
+        windows=windows,
     )
-    notes = []
-    early = mode is Mode.SEQ and asked_s and (summary.ran_s or 0.0) < _EARLY * asked_s
-    if early:
+
+
+def _text_options(summary: TextSummary, notes: list[Note]) -> JobOptions:
+    command, mode = summary.command, _mode(summary)
+    depth, asked_s = summary.depth, summary.asked_s
+    if command:
+        depth, asked_s = depth or command.depth, command.seconds if asked_s is None else asked_s
+    if mode is Mode.SEQ and asked_s and (summary.ran_s or 0.0) < _EARLY * asked_s:
         fact = (
             f"{summary.ran_s} s of the {asked_s} s asked: seq ends when it has read every object "
             "once, so the time asked is not taken for the runtime"
         )
-        notes.append(_note(NoteKind.LEFT_OUT, f"line {summary.line}", fact))
+        notes.append(Note(NoteKind.LEFT_OUT, f"line {summary.line}", fact))
         asked_s = None
     if mode is None:
-        notes.append(_pattern_unknown(f"line {summary.line}"))
-    return _options(mode, summary.op_size, depth, asked_s, bounded=summary.max_objects > 0), notes
+        notes.append(Note(NoteKind.LEFT_OUT, f"line {summary.line}", _PATTERN_UNKNOWN))
+    return _options(mode, summary.op_size, depth, asked_s, bounded=summary.max_objects > 0)
 
 
 def _options(
@@ -207,46 +174,28 @@ def _options(
 def _json_result(content: bytes) -> Result:
     try:
         document = json_document(content)
-        one = read_pass(document)
+        pass_ = read_pass(document)
     except FormatError as error:
         if error.condition == "truncated-result":
-            return _make_result("", error)
+            return Result(workload="", output=error, tool=TOOL)
         raise
     notes = [
-        _note(NoteKind.UNKNOWN_FIELD, f"$[{key!r}]", f"{TOOL} is not known to write {key!r}")
+        Note(NoteKind.UNKNOWN_FIELD, f"$[{key!r}]", f"{TOOL} is not known to write {key!r}")
         for key in sorted(document.keys() - _KEYS)
     ]
     notes += [
-        _note(NoteKind.REPEATED_FIELD, f"$[{key!r}]", f"{key!r} is given again; the last is used")
+        Note(NoteKind.REPEATED_FIELD, f"$[{key!r}]", f"{key!r} is given again; the last is used")
         for key in sorted(_KEYS - {"object_size"})
         # The tool gives the object size twice itself; the names below `datas` are other ones.
         if content.count(b'"%s"' % key.encode()) > 1
     ]
-    mode = Mode.WRITE if one.op is Op.WRITE else None
+    mode = Mode.WRITE if pass_.op is Op.WRITE else None
     if mode is None:
-        notes.append(_pattern_unknown("$"))
-    asked = {key: _whole_number(document, key) for key in ("seconds_to_run", "max_objects")}
-    options = _options(
-        mode,
-        one.op_size,
-        one.depth,
-        asked["seconds_to_run"] if mode else None,
-        bounded=bool(asked["max_objects"]),
-    )
-    windows = _windows(one.op, one.progress, "$.datas", notes)
-    job = _job(_json_operation(one), options, error=0)
-    return _make_result(
-        "", EngineOutput(version=TOOL, jobs=(job,), notes=tuple(notes)), windows=windows
-    )
-
-
-def _whole_number(document: Mapping[str, Any], key: str) -> int | None:
-    text = str(document.get(key, ""))
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def _json_operation(pass_: Pass) -> Operation:
-    return Operation(
+        notes.append(Note(NoteKind.LEFT_OUT, "$", _PATTERN_UNKNOWN))
+    asked_s = _whole_number(document, "seconds_to_run") if mode else None
+    bounded = bool(_whole_number(document, "max_objects"))
+    options = _options(mode, pass_.op_size, pass_.depth, asked_s, bounded=bounded)
+    operation = Operation(
         op=pass_.op,
         iops=exact_iops(pass_.ios, pass_.ran_s, pass_.reported_iops),
         bandwidth_bps=pass_.bandwidth_bps,
@@ -261,6 +210,15 @@ def _json_operation(pass_: Pass) -> Operation:
             count=pass_.ios,
         ),
     )
+    windows = _windows(pass_.op, pass_.progress, "$.datas", notes)
+    job = _job(operation, options, error=0)
+    output = EngineOutput(version=TOOL, jobs=(job,), notes=tuple(notes))
+    return Result(workload="", output=output, tool=TOOL, windows=windows)
+
+
+def _whole_number(document: Mapping[str, Any], key: str) -> int | None:
+    text = str(document.get(key, ""))
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _job(operation: Operation, options: JobOptions, *, error: int) -> JobResult:
@@ -288,32 +246,22 @@ def _windows(
     for (before, done), (second, finished) in zip(((-1, 0), *points), points, strict=False):
         if second != before + 1 and not (before == -1 and second == 1):
             fault = f"second {second} follows second {max(before, 0)}"
-        elif finished < done or finished > progress.ios:
+        elif finished < done or finished > progress.done:
             fault = f"second {second}, with {finished} I/Os finished, cannot follow {done}"
         if fault:
             break
     if not fault and progress.ran_s > points[-1][0] + _SILENCE_S:
         fault = f"no line from second {points[-1][0]} to {progress.ran_s:g}"
     if fault:
-        fact = f"the seconds are not used: {fault}"
-        notes.append(_note(NoteKind.LEFT_OUT, where, fact))
+        notes.append(Note(NoteKind.LEFT_OUT, where, f"the seconds are not used: {fault}"))
         return {}
-    inside = tuple(point for point in points if 0 < point[0] <= progress.ran_s)
-    return {op: rados_bench_windows([replace(progress, seconds=inside)])}
-
-
-def _pattern_unknown(where: str) -> Note:
-    fact = f"{TOOL} does not report whether its reads are sequential (seq) or random (rand)"
-    return _note(NoteKind.LEFT_OUT, where, fact)
-
-
-def _note(kind: NoteKind, where: str, fact: str) -> Note:
-    return Note(kind=kind, where=where, fact=fact)
+    inside = [point for point in points if 0 < point[0] <= progress.ran_s]
+    return {op: progress_windows([progress._replace(seconds=inside)])}
 
 
 IMPORTER = Importer(
     kind="rados-bench",
     summary="output of `rados bench`, text or JSON",
     recognises=_recognises,
-    read=_read,
+    read=each_file(read_results),
 )

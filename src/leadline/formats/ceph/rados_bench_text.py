@@ -19,14 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from leadline.formats.ceph.rados_bench import (
-    TOOL,
-)
-from leadline.formats.result import (
-    FormatError,
-    Note,
-    NoteKind,
-)
+from leadline.formats.ceph.rados_bench import TOOL
+from leadline.formats.result import FormatError, Latency, Note, NoteKind
 
 # No line of the tool is longer; a pattern is not tried on more.
 _LONGEST_LINE = 300
@@ -93,8 +87,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSummary:
-    """One invocation. Latencies in seconds, bandwidth in MiB/s; None where not reported or
-    impossible.
+    """One invocation. Bandwidth in MiB/s; None where not reported or impossible.
 
     `seconds` pairs the second with the I/Os finished by then, as printed. `wrong_objects` had other
     content than was written. `depth`, `asked_s` and `max_objects` are printed for writes only."""
@@ -106,10 +99,7 @@ class TextSummary:
     ran_s: float | None
     bandwidth_mib_s: float | None
     reported_iops: float | None
-    mean_s: float | None
-    min_s: float | None
-    max_s: float | None
-    stddev_s: float | None
+    latency: Latency | None
     seconds: tuple[tuple[int, int], ...]
     depth: int | None
     asked_s: int | None
@@ -151,10 +141,8 @@ def parse_rados_bench_text(text: str) -> tuple[TextSummary | FormatError, ...]:
     sections = _sections(text)
     if not sections:
         first = text.strip().splitlines()[0][:160] if text.strip() else ""
-        raise FormatError(
-            "unreadable-result",
-            f"there is no output of {TOOL} in it",
-            context=(f"line 1 says: {first!r}",),
+        raise FormatError.unreadable(
+            f"there is no output of {TOOL} in it", f"line 1 says: {first!r}"
         )
     return tuple(_summary(section) for section in sections)
 
@@ -208,7 +196,11 @@ def _add(section: _Section, number: int, line: str) -> bool:
     elif tick:
         section.seconds.append((int(tick["second"]), int(tick["finished"])))
     elif figure:
-        _take(section, number, *figure)
+        label, value = figure
+        if label in section.figures:
+            fact = f"{label!r} is given again; the first one is used"
+            section.notes.append(Note(NoteKind.REPEATED_FIELD, f"line {number}", fact))
+        section.figures.setdefault(label, (number, value))
     elif _WRONG_DATA.fullmatch(line):
         section.wrong_objects += 1
     elif not any(known.fullmatch(line) for known in (_COLUMNS, _EXTREMES, _KNOWN_BY)):
@@ -223,19 +215,6 @@ def _figure(line: str) -> tuple[str, str] | None:
         return None
     label = _LABEL.sub("", found["label"]).lower()
     return (label, found["value"]) if label in _LABELS else None
-
-
-def _take(section: _Section, number: int, label: str, value: str) -> None:
-    if label in section.figures:
-        section.notes.append(
-            Note(
-                kind=NoteKind.REPEATED_FIELD,
-                where=f"line {number}",
-                fact=f"{label!r} is given again; the first one is used",
-            )
-        )
-        return
-    section.figures[label] = (number, value)
 
 
 def _command(line: str) -> Command | None:
@@ -274,9 +253,8 @@ def _summary(section: _Section) -> TextSummary | FormatError:
     if missing:
         return _incomplete(section, missing)
     if len(made) > 1:
-        raise FormatError(
-            "unreadable-result",
-            f"line {figures[made[1]][0]}: one summary has writes and reads",
+        raise FormatError.unreadable(
+            f"line {figures[made[1]][0]}: one summary has writes and reads"
         )
     command = section.command
     if command and (command.mode is Mode.WRITE) != (made[0] == _WRITES):
@@ -284,19 +262,29 @@ def _summary(section: _Section) -> TextSummary | FormatError:
     notes = list(section.notes)
     values = {label: _value(label, given, notes) for label, given in figures.items()}
     asked = section.asked if made[0] == _WRITES else None
-    notes += _left_out(section.odd)
+    op_size, ios = _whole(_SIZES[made[0]], figures), _whole(made[0], figures)
+    if section.odd:
+        number, first = section.odd[0]
+        lines = f"{len(section.odd)} line{'s are' if len(section.odd) > 1 else ' is'}"
+        fact = f"{lines} not {TOOL}'s; the first: {first!r}"
+        notes.append(Note(NoteKind.LEFT_OUT, f"line {number}", fact))
     return TextSummary(
         line=section.line,
         op_is_write=made[0] == _WRITES,
-        op_size=_whole(_SIZES[made[0]], figures),
-        ios=_whole(made[0], figures),
+        op_size=op_size,
+        ios=ios,
         ran_s=values[_TIME],
         bandwidth_mib_s=values[_BANDWIDTH],
         reported_iops=values.get(_IOPS),
-        mean_s=values.get("average latency"),
-        min_s=values.get("min latency"),
-        max_s=values.get("max latency"),
-        stddev_s=values.get("stddev latency"),
+        latency=None
+        if values.get("average latency") is None
+        else Latency(
+            mean_s=values["average latency"],
+            min_s=values.get("min latency"),
+            max_s=values.get("max latency"),
+            stddev_s=values.get("stddev latency"),
+            count=ios,
+        ),
         seconds=tuple(section.seconds),
         depth=int(asked["depth"]) if asked else None,
         asked_s=int(asked["seconds"]) if asked else None,
@@ -312,15 +300,13 @@ def _incomplete(section: _Section, missing: Sequence[str]) -> FormatError:
     where = section.odd[-1] if section.odd else (section.last_line, "")
     context = f"line {where[0]}" + (f" says: {where[1]!r}" if where[1] else " is its last")
     if section.complete:
-        raise FormatError(
-            "unreadable-result",
-            f"the summary of {TOOL} lacks its {' and '.join(missing)}",
-            context=(context,),
+        raise FormatError.unreadable(
+            f"the summary of {TOOL} lacks its {' and '.join(missing)}", context
         )
-    return FormatError(
-        "truncated-result",
+    return FormatError.truncated(
         f"{TOOL} printed no {' and no '.join(missing)}: it did not come to its end",
-        context=(f"it begins on line {section.line}", context),
+        f"it begins on line {section.line}",
+        context,
     )
 
 
@@ -331,9 +317,9 @@ def _value(label: str, given: tuple[int, str], notes: list[Note]) -> float | Non
         return value
     notes.append(
         Note(
-            kind=NoteKind.IMPOSSIBLE_VALUE,
-            where=f"line {given[0]}",
-            fact=f"{label!r} is {given[1]}, which cannot be",
+            NoteKind.IMPOSSIBLE_VALUE,
+            f"line {given[0]}",
+            f"{label!r} is {given[1]}, which cannot be",
         )
     )
     return None
@@ -342,20 +328,5 @@ def _value(label: str, given: tuple[int, str], notes: list[Note]) -> float | Non
 def _whole(label: str, figures: Mapping[str, tuple[int, str]]) -> int:
     number, text = figures[label]
     if not re.fullmatch(_WHOLE, text):
-        raise FormatError(
-            "unreadable-result", f"line {number}: {label!r} is {text}; expected a whole number"
-        )
+        raise FormatError.unreadable(f"line {number}: {label!r} is {text}; expected a whole number")
     return int(text)
-
-
-def _left_out(odd: Sequence[tuple[int, str]]) -> list[Note]:
-    if not odd:
-        return []
-    return [
-        Note(
-            kind=NoteKind.LEFT_OUT,
-            where=f"line {odd[0][0]}",
-            fact=f"{len(odd)} line{'s are' if len(odd) > 1 else ' is'} not {TOOL}'s; "
-            f"the first: {odd[0][1]!r}",
-        )
-    ]

@@ -24,7 +24,7 @@ from leadline.formats.ceph.bench_request import (
     read_output_file,
 )
 from leadline.formats.fio.logs import Window
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -121,7 +121,7 @@ def rbd_bench_output(bench: Bench) -> EngineOutput:
     if Op.WRITE in bench.done:
         raw["buffer_pattern"] = BUFFERS[TOOL]
     job = _job(bench, TOOL, JobOptions(raw=raw), before_s=0.0, group=0)
-    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=(job,))
+    return EngineOutput(version=TOOL, jobs=(job,))
 
 
 def read_rbd_bench(folder: Path) -> EngineOutput:
@@ -132,7 +132,7 @@ def read_rbd_bench(folder: Path) -> EngineOutput:
     for group, (phase, bench) in enumerate(_phases(folder, request)):
         jobs.append(_job(bench, phase.name, request.options(phase), before_s=before_s, group=group))
         before_s = jobs[-1].elapsed_s
-    return EngineOutput(version=TOOL, timestamp_s=None, noise="", jobs=tuple(jobs))
+    return EngineOutput(version=TOOL, jobs=tuple(jobs))
 
 
 def read_rbd_bench_windows(folder: Path) -> Mapping[Op, tuple[Window, ...]]:
@@ -165,10 +165,9 @@ def _phases(folder: Path, request: BenchRequest) -> list[tuple[Phase, Bench]]:
         bench = parse_bench(read_output_file(path, TOOL))
         asked = (phase.pattern.value, phase.block_size, phase.iodepth)
         if (bench.rw, bench.io_size, bench.depth) != asked:
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"{path.name} is of {bench.rw}, {bench.io_size} bytes, depth {bench.depth}; "
-                f"{asked[0]}, {asked[1]} bytes, depth {asked[2]} were asked",
+                f"{asked[0]}, {asked[1]} bytes, depth {asked[2]} were asked"
             )
         found.append((phase, bench))
     return found
@@ -178,7 +177,7 @@ def parse_bench(content: bytes, *, first_line: int = 1) -> Bench:
     """Parse the output of one invocation, which begins in that line of its file. Raises FormatError
     with the line."""
     if not content.strip():
-        raise FormatError("empty-result", f"the output of {TOOL} is empty")
+        raise FormatError.empty(f"the output of {TOOL} is empty")
     # The tool's own words end with a line break; without one the last line may be a part.
     cut = not content.endswith(b"\n")
     lines = content.decode("utf-8", "replace").splitlines()
@@ -207,10 +206,9 @@ def parse_bench(content: bytes, *, first_line: int = 1) -> Bench:
         else:
             raise line_refused(number, line, TOOL, cut=last)
     if summary is None:
-        raise FormatError(
-            "truncated-result",
+        raise FormatError.truncated(
             f"{TOOL} printed no summary: it did not come to its end",
-            context=(f"line {first_line + len(lines) - 1}: {lines[-1][:120]!r}",),
+            f"line {first_line + len(lines) - 1}: {lines[-1][:120]!r}",
         )
     return _bench(header, summary, parts, tuple(seconds))
 
@@ -229,31 +227,26 @@ def _bench(
         done = {wanted[0]: (ops, rate)}
     if set(done) != set(wanted):
         missing = [op.value for op in wanted if op not in done]
-        raise FormatError(
-            "truncated-result" if missing else "unreadable-result",
+        raise FormatError.unreadable(
             f"the summary of a {kind} bench lacks its {' and '.join(missing)}s"
             if missing
             else f"the summary of a {kind} bench has other operations",
+            cut=bool(missing),
         )
     if sum(count for count, _ in done.values()) != ops:
-        raise FormatError(
-            "unreadable-result", f"the operations of the summary do not add up to {ops}"
-        )
+        raise FormatError.unreadable(f"the operations of the summary do not add up to {ops}")
     elapsed_s = int(summary["elapsed"])
     if elapsed_s > _LONGEST_S or (seconds and seconds[-1][0] > elapsed_s + 2):
         last = f", with a line of second {seconds[-1][0]}" if seconds else ""
-        raise FormatError("unreadable-result", f"{elapsed_s} s elapsed{last}: that cannot be")
+        raise FormatError.unreadable(f"{elapsed_s} s elapsed{last}: that cannot be")
     if (ops and not rate) or (seconds and seconds[-1][1] > ops):
-        raise FormatError(
-            "unreadable-result", f"the summary's {ops} I/Os at {rate:g} per second cannot be"
-        )
+        raise FormatError.unreadable(f"the summary's {ops} I/Os at {rate:g} per second cannot be")
     # Whole seconds are printed; the rates were made of the exact time.
     ran_s = ops / rate if ops else float(elapsed_s)
     if ops and not elapsed_s - 0.01 <= ran_s <= elapsed_s + 1.01:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"{ops} I/Os at {rate:g} per second take {ran_s:.3f} s, but the output "
-            f"reports {elapsed_s} s",
+            f"reports {elapsed_s} s"
         )
     return Bench(
         rw=_RW[kind, header["pattern"].startswith("rand")],
@@ -275,10 +268,9 @@ def _figures(found: re.Match[str], io_size: int, number: int) -> tuple[int, floa
     step = _UNITS[found["unit"]] * (0.05 if "." in found["bytes"] else 1.0)
     moved = rate * io_size
     if abs(reported - moved) > max(step, _BYTES_AGREE * moved):
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {number}: {rate:g} I/Os of {io_size} bytes per second are {moved:.0f} bytes "
-            f"per second, not {reported:.0f}",
+            f"per second, not {reported:.0f}"
         )
     return ops, rate
 
@@ -289,10 +281,9 @@ def _append(seconds: list[tuple[int, int]], found: re.Match[str], number: int) -
     if second == last_s and not seconds:
         return  # a line of second 0 comes from releases that print at once
     if second <= last_s or ops < last_ops:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {number}: second {second} with {ops} I/Os cannot follow second {last_s} with "
-            f"{last_ops}",
+            f"{last_ops}"
         )
     seconds.append((second, ops))
 
@@ -301,13 +292,9 @@ def _job(bench: Bench, name: str, options: JobOptions, *, before_s: float, group
     return JobResult(
         name=name,
         group=group,
-        error=0,
         options=options,
         job_runtime_s=bench.ran_s,
         elapsed_s=before_s + bench.ran_s,
-        user_cpu=None,
-        system_cpu=None,
-        depth_levels={},
         operations=tuple(
             Operation(
                 op=op,
@@ -317,11 +304,6 @@ def _job(bench: Bench, name: str, options: JobOptions, *, before_s: float, group
                 total_ios=ops,
                 io_bytes=ops * bench.io_size,
                 runtime_s=bench.ran_s,
-                short_ios=0,
-                dropped_ios=0,
-                submission=None,
-                completion=None,
-                total=None,
             )
             for op, (ops, rate) in bench.done.items()
             if ops
@@ -348,23 +330,17 @@ def _recognises(_name: str, head: bytes) -> bool:
     return _BEGINS.search(head) is not None
 
 
-def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in files.values() for result in read_results(content))
-
-
 def read_results(content: bytes) -> tuple[Result, ...]:
     """Read a file: one result per invocation of the tool. Raises FormatError."""
     text = content.decode("utf-8-sig", "replace")
     if not text.strip():
-        error = FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
+        error = FormatError.empty(f"the file is empty ({len(content)} bytes)")
         return (Result(workload="", output=error, tool=TOOL),)
     parts = _parts(text.splitlines(keepends=True))
     if not parts:
         first = text.strip().splitlines()[0][:160]
-        raise FormatError(
-            "unreadable-result",
-            f"there is no output of {TOOL} in it",
-            context=(f"line 1 says: {first!r}",),
+        raise FormatError.unreadable(
+            f"there is no output of {TOOL} in it", f"line 1 says: {first!r}"
         )
     return tuple(_result(part) for part in parts)
 
@@ -409,7 +385,7 @@ def _result(part: _Part) -> Result:
         number = len(part.behind)
         fact = f"{number} line{'s are' if number > 1 else ' is'} not {TOOL}'s"
         where = f"line {part.behind[0] + 1}"
-        notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+        notes.append(Note(NoteKind.LEFT_OUT, where, fact))
     return Result(
         workload="",
         output=EngineOutput(
@@ -427,5 +403,5 @@ IMPORTER = Importer(
     kind="rbd-bench",
     summary="text output of `rbd bench` and `rbd bench-write`",
     recognises=_recognises,
-    read=_read,
+    read=each_file(read_results),
 )

@@ -7,7 +7,7 @@ where there are any (mon/PGMap.cc).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -15,15 +15,15 @@ from typing import Annotated, Any, Final
 from pydantic import (
     AliasPath,
     BaseModel,
+    BeforeValidator,
     Discriminator,
     Field,
     FiniteFloat,
     Tag,
     TypeAdapter,
-    model_validator,
 )
 
-from leadline.formats.json_lines import line_error, parse_lines
+from leadline.formats.json_lines import Converted, line_error, parse_lines
 
 _Integer = Annotated[int, Field(strict=True)]
 _Float = Annotated[FiniteFloat, Field(strict=True)]
@@ -47,6 +47,35 @@ class HealthCheck:
     muted: bool
 
 
+class _Check(BaseModel):
+    severity: Health
+    message: str = Field(validation_alias=AliasPath("summary", "message"))
+    # Since Octopus.
+    muted: Any = None
+
+
+class _PgState(BaseModel):
+    state_name: str
+    count: _Integer
+
+
+def _checks(stored: Mapping[str, _Check]) -> tuple[HealthCheck, ...]:
+    return tuple(
+        HealthCheck(
+            code=code, severity=check.severity, summary=check.message, muted=check.muted is True
+        )
+        for code, check in stored.items()
+    )
+
+
+def _pg_states(stored: Sequence[_PgState]) -> dict[str, int]:
+    return {state.state_name: state.count for state in stored}
+
+
+def _at(*path: str) -> object:
+    return Field(validation_alias=AliasPath(*path))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """One status document. Ratios are in 0 to 1.
@@ -56,20 +85,24 @@ class ClusterStatus:
     before Octopus, which does not report them.
     """
 
-    health: Health
-    checks: tuple[HealthCheck, ...]
-    pg_states: Mapping[str, int]
-    pgs: int
-    degraded_ratio: float
-    misplaced_ratio: float
-    unfound_objects: int
-    recovering_bps: float
-    osds_up: int
-    osds_in: int
-    osdmap_epoch: int
-    up_changed_at_s: int
-    in_changed_at_s: int
-    monitors_in_quorum: int
+    health: Annotated[Health, _at("health", "status")]
+    checks: Annotated[
+        tuple[HealthCheck, ...], Converted(dict[str, _Check], _checks), _at("health", "checks")
+    ]
+    monitors_in_quorum: Annotated[int, Converted(list[Any], len), _at("quorum")]
+    osdmap_epoch: Annotated[_Integer, _at("osdmap", "epoch")]
+    osds_up: Annotated[_Integer, _at("osdmap", "num_up_osds")]
+    osds_in: Annotated[_Integer, _at("osdmap", "num_in_osds")]
+    up_changed_at_s: Annotated[_Integer, _at("osdmap", "osd_up_since")] = 0
+    in_changed_at_s: Annotated[_Integer, _at("osdmap", "osd_in_since")] = 0
+    pg_states: Annotated[
+        Mapping[str, int], Converted(list[_PgState], _pg_states), _at("pgmap", "pgs_by_state")
+    ]
+    pgs: Annotated[_Integer, _at("pgmap", "num_pgs")]
+    degraded_ratio: Annotated[_Float, _at("pgmap", "degraded_ratio")] = 0.0
+    misplaced_ratio: Annotated[_Float, _at("pgmap", "misplaced_ratio")] = 0.0
+    unfound_objects: Annotated[_Integer, _at("pgmap", "unfound_objects")] = 0
+    recovering_bps: Annotated[_Float, _at("pgmap", "recovering_bytes_per_sec")] = 0.0
 
     def pgs_with(self, *flags: str) -> int:
         """Count the PGs whose state has at least one of the flags."""
@@ -93,13 +126,21 @@ class ClusterStatus:
         )
 
 
+def _with_flat_osdmap(status: Any) -> Any:
+    """Until Nautilus the OSD map is an object `osdmap` in `osdmap`."""
+    outer = status.get("osdmap") if isinstance(status, dict) else None
+    if isinstance(outer, dict) and "osdmap" in outer:
+        return {**status, "osdmap": outer["osdmap"]}
+    return status
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSample:
     """The status at one moment: ISO 8601 in UTC, and seconds since the watch began."""
 
     at: str
-    elapsed_s: float
-    status: ClusterStatus
+    elapsed_s: _Float
+    status: Annotated[ClusterStatus, BeforeValidator(_with_flat_osdmap)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,65 +152,11 @@ class MissedSample:
     reason: Annotated[str, Field(alias="error")]
 
 
-class _Check(BaseModel):
-    severity: Health
-    message: str = Field(validation_alias=AliasPath("summary", "message"))
-    # Since Octopus.
-    muted: Any = None
-
-
-class _Health(BaseModel):
-    status: Health
-    checks: dict[str, _Check]
-
-
-class _PgState(BaseModel):
-    state_name: str
-    count: _Integer
-
-
-class _PgMap(BaseModel):
-    pgs_by_state: list[_PgState]
-    num_pgs: _Integer
-    degraded_ratio: _Float = 0.0
-    misplaced_ratio: _Float = 0.0
-    unfound_objects: _Integer = 0
-    recovering_bytes_per_sec: _Float = 0.0
-
-
-class _OsdMap(BaseModel):
-    epoch: _Integer
-    num_up_osds: _Integer
-    num_in_osds: _Integer
-    osd_up_since: _Integer = 0
-    osd_in_since: _Integer = 0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _inner(cls, document: Any) -> Any:
-        """Until Nautilus the OSD map is an object `osdmap` in `osdmap`."""
-        nested = isinstance(document, dict) and "osdmap" in document
-        return document["osdmap"] if nested else document
-
-
-class _Status(BaseModel):
-    health: _Health
-    quorum: list[Any]
-    osdmap: _OsdMap
-    pgmap: _PgMap
-
-
 class _SameLine(BaseModel):
     """A line whose status is that of the line before."""
 
     at: str
     elapsed_s: _Float
-
-
-class _StatusLine(BaseModel):
-    at: str
-    elapsed_s: _Float
-    status: _Status
 
 
 def _line_kind(entry: object) -> str | None:
@@ -180,9 +167,9 @@ def _line_kind(entry: object) -> str | None:
     return "<same>" if entry.get("same") is True else "<status>"
 
 
-_LINE: Final[TypeAdapter[_StatusLine | _SameLine | MissedSample]] = TypeAdapter(
+_LINE: Final[TypeAdapter[ClusterSample | _SameLine | MissedSample]] = TypeAdapter(
     Annotated[
-        Annotated[_StatusLine, Tag("<status>")]
+        Annotated[ClusterSample, Tag("<status>")]
         | Annotated[_SameLine, Tag("<same>")]
         | Annotated[MissedSample, Tag("<missed>")],
         Discriminator(_line_kind),
@@ -196,40 +183,11 @@ def parse_cluster_log(content: bytes) -> tuple[ClusterSample | MissedSample, ...
     samples: list[ClusterSample | MissedSample] = []
     last: ClusterStatus | None = None
     for number, line in parse_lines(content, _LINE, "the record of a cluster"):
-        if isinstance(line, MissedSample):
+        if isinstance(line, _SameLine):
+            if last is None:
+                raise line_error(number, ".same", "there is no status before it")
+            samples.append(ClusterSample(at=line.at, elapsed_s=line.elapsed_s, status=last))
+        else:
+            last = line.status if isinstance(line, ClusterSample) else last
             samples.append(line)
-            continue
-        if isinstance(line, _StatusLine):
-            last = _cluster_status(line.status)
-        elif last is None:
-            raise line_error(number, ".same", "there is no status before it")
-        samples.append(ClusterSample(at=line.at, elapsed_s=line.elapsed_s, status=last))
     return tuple(samples)
-
-
-def _cluster_status(document: _Status) -> ClusterStatus:
-    osdmap, pgmap = document.osdmap, document.pgmap
-    return ClusterStatus(
-        health=document.health.status,
-        checks=tuple(
-            HealthCheck(
-                code=code,
-                severity=check.severity,
-                summary=check.message,
-                muted=check.muted is True,
-            )
-            for code, check in document.health.checks.items()
-        ),
-        pg_states={state.state_name: state.count for state in pgmap.pgs_by_state},
-        pgs=pgmap.num_pgs,
-        degraded_ratio=pgmap.degraded_ratio,
-        misplaced_ratio=pgmap.misplaced_ratio,
-        unfound_objects=pgmap.unfound_objects,
-        recovering_bps=pgmap.recovering_bytes_per_sec,
-        osds_up=osdmap.num_up_osds,
-        osds_in=osdmap.num_in_osds,
-        osdmap_epoch=osdmap.epoch,
-        up_changed_at_s=osdmap.osd_up_since,
-        in_changed_at_s=osdmap.osd_in_since,
-        monitors_in_quorum=len(document.quorum),
-    )

@@ -125,7 +125,7 @@ def parse_histogram_log(name: str, content: bytes) -> HistogramLog:
         added = np.array(values[3:], dtype=np.int64)
         sums[op] = sums[op] + added if op in sums else added
     if not number:
-        raise FormatError("empty-result", f"{name} is empty", context=("line 1",))
+        raise FormatError.empty(f"{name} is empty", "line 1")
     unit_ns, stride = _LAYOUTS[width]
     where = np.array(
         [bucket_value(index * stride, stride) * unit_ns for index in range(width)], dtype=np.int64
@@ -140,9 +140,9 @@ def parse_histogram_log(name: str, content: bytes) -> HistogramLog:
         },
         notes=tuple(
             Note(
-                kind=NoteKind.LEFT_OUT,
-                where=name,
-                fact=f"{int(counted[-1]):,} {op.value}s lie in fio's last bucket, which holds all "
+                NoteKind.LEFT_OUT,
+                name,
+                f"{int(counted[-1]):,} {op.value}s lie in fio's last bucket, which holds all "
                 f"that took longer than {bucket_start((width - 1) * stride) * unit_ns / 1e9:.1f} s",
             )
             for op, counted in sums.items()
@@ -160,8 +160,8 @@ def _integers(fields: list[bytes]) -> list[int] | None:
 
 
 def _refused(name: str, number: int, row: bytes, *, cut: bool) -> FormatError:
-    return FormatError(
-        "truncated-result" if cut else "unreadable-result",
+    return FormatError.unreadable(
         f"{name} ends within a row" if cut else f"a row of {name} is none of a fio histogram log",
-        context=(f"line {number}: {row[:60]!r}",),
+        f"line {number}: {row[:60]!r}",
+        cut=cut,
     )

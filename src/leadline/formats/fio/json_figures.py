@@ -8,19 +8,14 @@ is reported as unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from leadline.formats.fio.json_text import key_path
-from leadline.formats.result import (
-    FormatError,
-    Latency,
-    Note,
-    NoteKind,
-)
+from leadline.formats.result import FormatError, Latency, Note, NoteKind
 from leadline.stats.histogram import LatencyHistogram
 
 DOCUMENT: Final = frozenset(
@@ -109,24 +104,15 @@ class Notes:
 
     def add(self, kind: NoteKind, where: str, fact: str) -> None:
         if len(self._notes) < _MOST_NOTES:
-            self._notes.append(Note(kind=kind, where=where, fact=fact))
+            self._notes.append(Note(kind, where, fact))
         else:
             self._more += 1
 
-    def unknown(
-        self, entry: Mapping[str, Any], known: frozenset[str], where: str, *, scope: str, level: str
-    ) -> None:
-        """Add one note for each unknown key, once per scope (the jobs of one name)."""
-        if entry.keys() <= known:
-            return
-        for key in entry:
-            if key not in known and (scope, level, key) not in self._unknown:
-                self._unknown.add((scope, level, key))
-                self.add(
-                    NoteKind.UNKNOWN_FIELD,
-                    key_path(where, key),
-                    f"unknown field of {level}; not read",
-                )
+    def unknown(self, key: str, where: str, *, scope: str, level: str) -> None:
+        if (scope, level, key) not in self._unknown:
+            self._unknown.add((scope, level, key))
+            fact = f"unknown field of {level}; not read"
+            self.add(NoteKind.UNKNOWN_FIELD, key_path(where, key), fact)
 
     def impossible(self, where: str, value: object) -> None:
         shown = str(value) if isinstance(value, float) else repr(value)
@@ -138,81 +124,87 @@ class Notes:
         if not self._more:
             return tuple(self._notes)
         more = f"{self._more} more notes are left out"
-        return (*self._notes, Note(kind=NoteKind.LEFT_OUT, where="$", fact=more))
+        return (*self._notes, Note(NoteKind.LEFT_OUT, "$", more))
 
 
 def value_refused(where: str, fact: str) -> FormatError:
-    return FormatError(
-        "unreadable-result", f"fio's JSON is not understood: {fact}", context=(where,)
-    )
+    return FormatError.unreadable(f"fio's JSON is not understood: {fact}", where)
 
 
-def read_number(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> float | None:
-    """Read a number as it is written; None where it is missing or, with a note, impossible.
-    Raises FormatError where it is not a number."""
-    value = entry.get(key)
-    if value is None:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object of a document: its values, its JSON path and the notes on the document."""
+
+    values: dict[str, Any]
+    where: str
+    notes: Notes
+
+    def number(self, key: str) -> float | None:
+        """Read a number as it is written; None where it is missing or, with a note, impossible.
+        Raises FormatError where it is not a number."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if type(value) is not int and type(value) is not float:
+            raise self._refused(key, "a number", value)
+        if 0 <= value < BEYOND:  # false for NaN, too
+            return value
+        self.notes.impossible(key_path(self.where, key), value)
         return None
-    if type(value) is not int and type(value) is not float:
-        fact = f"a number is expected, not {type(value).__name__}"
-        raise value_refused(key_path(where, key), fact)
-    if 0 <= value < BEYOND:  # false for NaN, too
-        return value
-    notes.impossible(key_path(where, key), value)
-    return None
 
-
-def read_count(entry: Mapping[str, Any], key: str, where: str, notes: Notes) -> int | None:
-    """Read a whole number, as `read_number`."""
-    value = read_number(entry, key, where, notes)
-    if value is None or type(value) is int:
-        return value
-    if value.is_integer():
-        return int(value)
-    notes.impossible(key_path(where, key), value)
-    return None
-
-
-def read_scaled(
-    entry: Mapping[str, Any], key: str, where: str, notes: Notes, unit: float
-) -> float | None:
-    """Read a number, as `read_number`, and divide it by the `unit` that it is written in."""
-    value = read_number(entry, key, where, notes)
-    return None if value is None else value / unit
-
-
-def read_object(entry: Mapping[str, Any], key: str, where: str) -> dict[str, Any] | None:
-    """Read an object in an object; None where it is missing. Raises FormatError for other types."""
-    value = entry.get(key)
-    if value is None or isinstance(value, dict):
-        return value
-    raise value_refused(key_path(where, key), f"an object is expected, not {type(value).__name__}")
-
-
-def read_objects(entry: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]] | None:
-    """Read a list of objects; None where it is missing. Raises FormatError for other types."""
-    value = entry.get(key)
-    if value is None:
+    def count(self, key: str) -> int | None:
+        """Read a whole number, as `number`."""
+        value = self.number(key)
+        if value is None or type(value) is int:
+            return value
+        if value.is_integer():
+            return int(value)
+        self.notes.impossible(key_path(self.where, key), value)
         return None
-    if not isinstance(value, list):
-        raise value_refused(key_path(where, key), f"a list is expected, not {type(value).__name__}")
-    for index, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise value_refused(
-                f"{key_path(where, key)}[{index}]",
-                f"an object is expected, not {type(item).__name__}",
-            )
-    return value
+
+    def scaled(self, key: str, unit: float) -> float | None:
+        """Read a number, as `number`, and divide it by the `unit` that it is written in."""
+        value = self.number(key)
+        return None if value is None else value / unit
+
+    def inner(self, key: str) -> Entry | None:
+        """Read an object; None where it is missing. Raises FormatError for other types."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self._refused(key, "an object", value)
+        return Entry(value, key_path(self.where, key), self.notes)
+
+    def listed(self, key: str) -> list[Entry] | None:
+        """Read a list of objects; None where it is missing. Raises FormatError for other types."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise self._refused(key, "a list", value)
+        where = key_path(self.where, key)
+        found = [Entry(item, f"{where}[{index}]", self.notes) for index, item in enumerate(value)]
+        for item in found:
+            if not isinstance(item.values, dict):
+                fact = f"an object is expected, not {type(item.values).__name__}"
+                raise value_refused(item.where, fact)
+        return found
+
+    def note_unknown(self, known: frozenset[str], *, scope: str, level: str) -> None:
+        """Add one note for each unknown key, once per scope (the jobs of one name)."""
+        if not self.values.keys() <= known:
+            for key in self.values:
+                if key not in known:
+                    self.notes.unknown(key, self.where, scope=scope, level=level)
+
+    def _refused(self, key: str, expected: str, value: object) -> FormatError:
+        fact = f"{expected} is expected, not {type(value).__name__}"
+        return value_refused(key_path(self.where, key), fact)
 
 
 def read_latency(
-    part: Mapping[str, Any],
-    name: str,
-    where: str,
-    notes: Notes,
-    *,
-    scope: str,
-    histogram_needed: bool = True,
+    part: Entry, name: str, *, scope: str, histogram_needed: bool = True
 ) -> Latency | None:
     """Read `slat`, `clat` or `lat` of an operation, in nanoseconds or in microseconds (fio 2).
 
@@ -221,61 +213,57 @@ def read_latency(
     the count: to make all three takes longer than to decode the file.
     """
     unit = _NS
-    entry = read_object(part, key := f"{name}_ns", where)
+    entry = part.inner(f"{name}_ns")
     if entry is None:
         unit = _US
-        entry = read_object(part, key := name, where)
-    if not entry:
+        entry = part.inner(name)
+    if entry is None or not entry.values:
         return None
-    where = f"{where}.{key}"
-    notes.unknown(entry, LATENCY, where, scope=scope, level="a latency")
-    mean, largest = entry.get("mean"), entry.get("max")
-    if not mean and not largest:
+    entry.note_unknown(LATENCY, scope=scope, level="a latency")
+    if not entry.values.get("mean") and not entry.values.get("max"):
         return None
-    reported = read_count(entry, "N", where, notes)
+    reported = entry.count("N")
     counted, histogram = None, None
-    bins = read_object(entry, "bins", where)
-    if bins:
-        counted = _counted(bins, where, notes)
+    bins = entry.inner("bins")
+    if bins is not None and bins.values:
+        counted = _counted(bins)
         if counted is not None and (histogram_needed or reported not in (None, counted)):
-            histogram = _histogram(bins, unit, where, notes)
+            histogram = _histogram(bins, unit)
     return Latency(
-        min_s=read_scaled(entry, "min", where, notes, unit),
-        max_s=read_scaled(entry, "max", where, notes, unit),
-        mean_s=read_scaled(entry, "mean", where, notes, unit),
-        stddev_s=read_scaled(entry, "stddev", where, notes, unit),
+        min_s=entry.scaled("min", unit),
+        max_s=entry.scaled("max", unit),
+        mean_s=entry.scaled("mean", unit),
+        stddev_s=entry.scaled("stddev", unit),
         count=counted if reported is None else reported,
         histogram=histogram,
-        percentiles=_percentiles(entry, where, notes, unit),
+        percentiles=_percentiles(entry, unit),
     )
 
 
-def _counted(bins: Mapping[str, Any], where: str, notes: Notes) -> int | None:
+def _counted(bins: Entry) -> int | None:
     """Count the I/Os in a histogram; None, with a note, where its counts are invalid."""
     try:
-        counted = sum(bins.values())
+        counted = sum(bins.values.values())
     except TypeError:
         counted = None
     if type(counted) is int and 0 <= counted < BEYOND:
         return counted
-    notes.impossible(f"{where}.bins", counted if counted is not None else "not counts")
+    bins.notes.impossible(bins.where, counted if counted is not None else "not counts")
     return None
 
 
-def _histogram(
-    bins: Mapping[str, Any], unit: float, where: str, notes: Notes
-) -> LatencyHistogram | None:
+def _histogram(bins: Entry, unit: float) -> LatencyHistogram | None:
     """Make the histogram; None, with a note, where a bin is not a valid whole number of nanoseconds
     (microseconds in fio 2)."""
     try:
         # numpy reads a list of digits four times as fast as int() does one after the other, but
         # takes anything, and what is too great for it as the greatest that it has.
-        keys = ",".join(bins)
+        keys = ",".join(bins.values)
         commas = keys.encode().translate(None, b"0123456789")
-        if commas != b"," * (len(bins) - 1) or "" in bins:
+        if commas != b"," * (len(bins.values) - 1) or "" in bins.values:
             raise ValueError("not whole numbers")
         values = np.fromstring(keys, dtype=np.int64, sep=",")
-        counts = np.fromiter(bins.values(), dtype=np.int64, count=len(bins))
+        counts = np.fromiter(bins.values.values(), dtype=np.int64, count=len(bins.values))
         if values.max() == np.iinfo(np.int64).max:
             raise ValueError("too long")
         if unit == _US:
@@ -284,11 +272,8 @@ def _histogram(
             values *= 1000
         return LatencyHistogram.from_arrays(values, counts)
     except (ValueError, OverflowError):
-        notes.add(
-            NoteKind.IMPOSSIBLE_VALUE,
-            f"{where}.bins",
-            "not all bins are counts of I/Os by latency; histogram not read",
-        )
+        fact = "not all bins are counts of I/Os by latency; histogram not read"
+        bins.notes.add(NoteKind.IMPOSSIBLE_VALUE, bins.where, fact)
         return None
 
 
@@ -303,28 +288,23 @@ def _quantile(percent: str) -> float | None:
     return quantile if 0 <= quantile <= 1 else None
 
 
-def _percentiles(
-    entry: Mapping[str, Any], where: str, notes: Notes, unit: float
-) -> dict[float, float]:
+def _percentiles(latency: Entry, unit: float) -> dict[float, float]:
     """Read seconds by quantile. Empty where all are zero and the mean is not: fio 2 writes zeros
     where percentiles were not asked for. fio 2 filled the list up with the percentile `0.00`."""
-    given = read_object(entry, "percentile", where)
-    if not given:
+    entry = latency.inner("percentile")
+    if entry is None:
         return {}
-    where = f"{where}.percentile"
     found: dict[float, float] = {}
-    for percent, value in given.items():
+    for percent, value in entry.values.items():
         quantile = _quantile(percent) if len(percent) <= _LONGEST_PERCENT else None
         if quantile is None:
-            notes.add(
-                NoteKind.UNKNOWN_FIELD,
-                key_path(where, percent),
-                "this is not a percentage; it was not read",
-            )
+            place = key_path(entry.where, percent)
+            fact = "this is not a percentage; it was not read"
+            entry.notes.add(NoteKind.UNKNOWN_FIELD, place, fact)
         elif 0 < quantile < 1:  # the 100th is the maximum
             # Most of a file's figures are these, and most are sound.
             if type(value) is not int or not 0 <= value < BEYOND:
-                value = read_number(given, percent, where, notes)
+                value = entry.number(percent)
             if value is not None:
                 found[quantile] = value / unit
-    return found if any(found.values()) or not entry.get("mean") else {}
+    return found if any(found.values()) or not latency.values.get("mean") else {}

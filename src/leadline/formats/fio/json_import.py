@@ -110,7 +110,7 @@ def _results(document: FioDocument, logs: Mapping[str, bytes], *, alone: bool) -
     names = list(dict.fromkeys(job.name for job in whole.jobs))
     if not names:
         lines = tuple(whole.noise.splitlines()[:4])
-        nothing = FormatError("empty-result", "fio's output has no job", context=lines)
+        nothing = FormatError.empty("fio's output has no job", *(lines))
         yield Result(workload="", output=nothing, tool=_TOOL)
         return
     if len(names) == 1:
@@ -180,7 +180,7 @@ def _windows(
 
 
 def _left_out(name: str, fact: str) -> Note:
-    return Note(kind=NoteKind.LEFT_OUT, where=name, fact=fact)
+    return Note(NoteKind.LEFT_OUT, name, fact)
 
 
 def _without_interim(documents: Sequence[FioDocument]) -> Iterator[FioDocument]:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from leadline.formats.fio.json_figures import (
     BEYOND,
@@ -29,13 +29,9 @@ from leadline.formats.fio.json_figures import (
     MARKS,
     OPERATION,
     STEADY_STATE,
+    Entry,
     Notes,
-    read_count,
     read_latency,
-    read_number,
-    read_object,
-    read_objects,
-    read_scaled,
     value_refused,
 )
 from leadline.formats.fio.json_text import JsonDocument, Repeat, find_json, key_path
@@ -85,8 +81,8 @@ def parse_fio_json(content: bytes) -> EngineOutput:
     """
     outputs = parse_fio_documents(content)
     if len(outputs) > 1:
-        raise FormatError(
-            "unreadable-result", f"fio's output holds {len(outputs)} executions where one is due"
+        raise FormatError.unreadable(
+            f"fio's output holds {len(outputs)} executions where one is due"
         )
     return outputs[0]
 
@@ -102,7 +98,7 @@ def parse_fio_documents(content: bytes) -> tuple[EngineOutput, ...]:
 def read_fio_text(content: bytes) -> FioText:
     """Read the documents of a file, at least one. Raises FormatError."""
     if not content.strip():
-        raise FormatError("empty-result", f"fio's output is empty ({len(content)} bytes)")
+        raise FormatError.empty(f"fio's output is empty ({len(content)} bytes)")
     text = find_json(content, MARKS, FLAT)
     if not text.documents:
         raise text.fault or _no_json(content)
@@ -113,44 +109,43 @@ def _no_json(content: bytes) -> FormatError:
     first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
     begins = (f"line 1; it begins: {first!r}",)
     if re.search(rb'\{\s*["}]', content):
-        return FormatError(
-            "unreadable-result", "this holds JSON, but no output of fio", context=begins
-        )
-    return FormatError("truncated-result", "fio's output holds no JSON", context=begins)
+        return FormatError.unreadable("this holds JSON, but no output of fio", *(begins))
+    return FormatError.truncated("fio's output holds no JSON", *(begins))
 
 
 def _document(found: JsonDocument) -> FioDocument:
-    content, notes = found.content, Notes()
+    notes = Notes()
     for repeat in found.repeats:
         _settle(repeat, notes)
-    version = content.get("fio version") or ""
+    content = Entry(found.content, "$", notes)
+    version = found.content.get("fio version") or ""
     if not isinstance(version, str):
         raise value_refused("$['fio version']", f"text is expected, not {type(version).__name__}")
     release = _release(version, notes)
-    notes.unknown(content, DOCUMENT, "$", scope="", level="an execution")
-    listed = "client_stats" if "client_stats" in content else "jobs"
-    entries = read_objects(content, listed, "$")
+    content.note_unknown(DOCUMENT, scope="", level="an execution")
+    listed = "client_stats" if "client_stats" in found.content else "jobs"
+    entries = content.listed(listed)
     if entries is None:
         raise value_refused(f"$.{listed}", "the list of jobs is missing")
-    shared = _shared_options(content, notes)
+    shared = _shared_options(content)
     jobs: list[JobResult] = []
     places: list[str] = []
-    for index, entry in enumerate(entries):
-        place = f"$.{listed}[{index}]"
+    for entry in entries:
         # The sum over clients follows them; it may be the only entry that was kept.
-        if entry.get("jobname") == _ALL_CLIENTS and "client_stats" in content and jobs:
-            notes.add(NoteKind.LEFT_OUT, place, "the sum over all clients; each client is read")
+        if entry.values.get("jobname") == _ALL_CLIENTS and listed == "client_stats" and jobs:
+            fact = "the sum over all clients; each client is read"
+            notes.add(NoteKind.LEFT_OUT, entry.where, fact)
             continue
-        jobs.append(_job(entry, shared, release, place, notes))
-        places.append(place)
-    milliseconds = read_scaled(content, "timestamp_ms", "$", notes, 1e3)
-    seconds = read_number(content, "timestamp", "$", notes)
+        jobs.append(_job(entry, shared, release))
+        places.append(entry.where)
+    milliseconds, seconds = content.scaled("timestamp_ms", 1e3), content.number("timestamp")
+    disks = _disks(content)
     output = EngineOutput(
         version=version,
         timestamp_s=seconds if milliseconds is None else milliseconds,
         noise=found.noise,
         jobs=tuple(jobs),
-        disks=_disks(content, notes),
+        disks=disks,
         notes=notes.all,
     )
     return FioDocument(output=output, places=tuple(places))
@@ -192,204 +187,180 @@ def _release(version: str, notes: Notes) -> tuple[int, int] | None:
     return release
 
 
-def _shared_options(content: Mapping[str, Any], notes: Notes) -> Mapping[str, dict[str, str]]:
+def _shared_options(content: Entry) -> Mapping[str, dict[str, str]]:
     """Read the [global] options by client; the key is empty where all jobs share them."""
-    where = key_path("$", "global options")
-    if not isinstance(content.get("global options"), list):
-        options = read_object(content, "global options", "$")
-        return {"": _texts(options or {}, where, notes)}
-    shared = {}
-    for index, entry in enumerate(read_objects(content, "global options", "$") or ()):
-        options = {key: value for key, value in entry.items() if key not in ("hostname", "port")}
-        shared[_host(entry)] = _texts(options, f"{where}[{index}]", notes)
-    return shared
+    if not isinstance(content.values.get("global options"), list):
+        return {"": _texts(content.inner("global options"))}
+    return {
+        _host(entry): _texts(entry, besides=("hostname", "port"))
+        for entry in content.listed("global options") or ()
+    }
 
 
-def _host(entry: Mapping[str, Any]) -> str:
+def _host(entry: Entry) -> str:
     """Read the client of an entry as `hostname:port`; empty where it names none."""
-    name, port = entry.get("hostname"), entry.get("port")
+    name, port = entry.values.get("hostname"), entry.values.get("port")
     if not isinstance(name, str) or not name:
         return ""
     return f"{name}:{port}" if type(port) is int else name
 
 
-def _texts(options: Mapping[str, Any], where: str, notes: Notes) -> dict[str, str]:
+def _texts(options: Entry | None, besides: tuple[str, ...] = ()) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for key, value in options.items():
+    for key, value in options.values.items() if options else ():
+        if key in besides:
+            continue
         if isinstance(value, str):
             texts[key] = value
         elif value is None or isinstance(value, int | float):
             texts[key] = "" if value is None else str(int(value) if value is True else value)
-        else:
-            notes.add(
-                NoteKind.UNKNOWN_FIELD, key_path(where, key), "an option must be text; not read"
-            )
+        elif options:
+            fact = "an option must be text; not read"
+            options.notes.add(NoteKind.UNKNOWN_FIELD, key_path(options.where, key), fact)
     return texts
 
 
 def _job(
-    entry: Mapping[str, Any],
-    shared: Mapping[str, dict[str, str]],
-    release: tuple[int, int] | None,
-    where: str,
-    notes: Notes,
+    entry: Entry, shared: Mapping[str, dict[str, str]], release: tuple[int, int] | None
 ) -> JobResult:
-    name = entry.get("jobname")
+    name = entry.values.get("jobname")
     if not isinstance(name, str):
-        raise value_refused(f"{where}.jobname", "the job's name is missing or no text")
-    notes.unknown(entry, JOB, where, scope=name, level="a job")
+        raise value_refused(f"{entry.where}.jobname", "the job's name is missing or no text")
+    entry.note_unknown(JOB, scope=name, level="a job")
     # The sum over clients bears the last one's name.
     host = "" if name == _ALL_CLIENTS else _host(entry)
-    own = read_object(entry, "job options", where)
+    own = entry.inner("job options")
     common = shared.get(host, shared.get("", {}))
-    cpu = ("usr_cpu", "sys_cpu") if "usr_cpu" in entry else ("usr_cp", "sys_cp")
+    cpu = ("usr_cpu", "sys_cpu") if "usr_cpu" in entry.values else ("usr_cp", "sys_cp")
     return JobResult(
         name=name,
-        group=read_count(entry, "groupid", where, notes) or 0,
-        error=_error(entry, where, notes),
+        group=entry.count("groupid") or 0,
+        error=_error(entry),
         options=JobOptions(
-            raw={**common, **_texts(own or {}, key_path(where, "job options"), notes)},
+            raw={**common, **_texts(own)},
             # The sum over clients has only the shared options.
             whole=own is not None or (bool(common) and name != _ALL_CLIENTS),
         ),
-        job_runtime_s=read_scaled(entry, "job_runtime", where, notes, 1e3) or 0.0,
-        elapsed_s=read_number(entry, "elapsed", where, notes) or 0.0,
-        user_cpu=read_scaled(entry, cpu[0], where, notes, 100),
-        system_cpu=read_scaled(entry, cpu[1], where, notes, 100),
-        depth_levels=_depth_levels(entry, where, notes),
-        operations=_operations(entry, release, where, notes, scope=name),
+        job_runtime_s=entry.scaled("job_runtime", 1e3) or 0.0,
+        elapsed_s=entry.number("elapsed") or 0.0,
+        user_cpu=entry.scaled(cpu[0], 100),
+        system_cpu=entry.scaled(cpu[1], 100),
+        depth_levels=_depth_levels(entry),
+        operations=_operations(entry, release, scope=name),
         host=host,
-        steady=_steady(entry, where, notes, scope=name),
+        steady=_steady(entry, scope=name),
     )
 
 
-def _error(entry: Mapping[str, Any], where: str, notes: Notes) -> int:
-    error = entry.get("error")
+def _error(entry: Entry) -> int:
+    error, where = entry.values.get("error"), f"{entry.where}.error"
     if type(error) is int and abs(error) < BEYOND:
         return error
     if error is not None:
-        raise value_refused(f"{where}.error", f"an error number is expected, not {str(error)[:40]}")
+        raise value_refused(where, f"an error number is expected, not {str(error)[:40]}")
     # All versions write it.
-    notes.add(NoteKind.LEFT_OUT, f"{where}.error", "missing: it is unknown whether the job failed")
+    fact = "missing: it is unknown whether the job failed"
+    entry.notes.add(NoteKind.LEFT_OUT, where, fact)
     return 0
 
 
-def _depth_levels(entry: Mapping[str, Any], where: str, notes: Notes) -> dict[str, float]:
-    given = read_object(entry, "iodepth_level", where) or {}
-    where = f"{where}.iodepth_level"
-    levels = {depth: read_scaled(given, depth, where, notes, 100) for depth in given}
+def _depth_levels(entry: Entry) -> dict[str, float]:
+    given = entry.inner("iodepth_level")
+    levels = {depth: given.scaled(depth, 100) for depth in given.values} if given else {}
     return {depth: share for depth, share in levels.items() if share is not None}
 
 
-def _steady(entry: Mapping[str, Any], where: str, notes: Notes, *, scope: str) -> bool:
-    state = read_object(entry, "steadystate", where)
+def _steady(entry: Entry, *, scope: str) -> bool:
+    state = entry.inner("steadystate")
     if state is None:
         return False
-    where = f"{where}.steadystate"
-    notes.unknown(state, STEADY_STATE, where, scope=scope, level="a steady state")
-    return bool(read_number(state, "attained", where, notes))
+    state.note_unknown(STEADY_STATE, scope=scope, level="a steady state")
+    return bool(state.number("attained"))
 
 
 def _operations(
-    entry: Mapping[str, Any],
-    release: tuple[int, int] | None,
-    where: str,
-    notes: Notes,
-    *,
-    scope: str,
+    entry: Entry, release: tuple[int, int] | None, *, scope: str
 ) -> tuple[Operation, ...]:
     """Read the operations with I/O. `unified_rw_reporting` makes them one; with `both`, fio writes
     their sum in addition."""
     found: list[Operation] = []
     for key, op in _OPS:
-        part = read_object(entry, key, where)
+        part = entry.inner(key)
         if part is None:
             continue
-        place = f"{where}.{key}"
         # fio 3 writes no latencies in microseconds, and no fio writes both: the key was added
         # later.
         modern = release is not None and release >= _IN_NANOSECONDS
-        known = _KEYS_NS if modern or _NS_LATENCIES & part.keys() else _KEYS_US
-        notes.unknown(part, known, place, scope=scope, level="an operation")
-        amounts = [part.get(figure) for figure in ("total_ios", "io_bytes")]
+        known = _KEYS_NS if modern or _NS_LATENCIES & part.values.keys() else _KEYS_US
+        part.note_unknown(known, scope=scope, level="an operation")
+        amounts = [part.values.get(figure) for figure in ("total_ios", "io_bytes")]
         if not any(amounts if amounts[0] is None else amounts[:1]):
             continue
         if op is Op.TOTAL and found:
-            notes.add(NoteKind.LEFT_OUT, place, "the sum over operations; each operation is read")
+            fact = "the sum over operations; each operation is read"
+            part.notes.add(NoteKind.LEFT_OUT, part.where, fact)
             continue
         if known is _KEYS_NS:
-            part = {name: value for name, value in part.items() if name in known}
-        found.append(_operation(op, part, release, place, notes, scope=scope))
+            values = {name: value for name, value in part.values.items() if name in known}
+            part = replace(part, values=values)
+        found.append(_operation(op, part, release, scope=scope))
     return tuple(found)
 
 
-def _operation(
-    op: Op,
-    part: Mapping[str, Any],
-    release: tuple[int, int] | None,
-    where: str,
-    notes: Notes,
-    *,
-    scope: str,
-) -> Operation:
-    bandwidth = read_number(part, "bw_bytes", where, notes)
-    if "bw_bytes" not in part and (kibibytes := read_number(part, "bw", where, notes)) is not None:
+def _operation(op: Op, part: Entry, release: tuple[int, int] | None, *, scope: str) -> Operation:
+    bandwidth = part.number("bw_bytes")
+    if "bw_bytes" not in part.values and (kibibytes := part.number("bw")) is not None:
         bandwidth = kibibytes * 1024
-    total = read_latency(part, "lat", where, notes, scope=scope)
+    total = read_latency(part, "lat", scope=scope)
     alone = total is None or total.histogram is None
     return Operation(
         op=op,
-        iops=read_number(part, "iops", where, notes),
+        iops=part.number("iops"),
         bandwidth_bps=bandwidth,
-        total_ios=read_count(part, "total_ios", where, notes),
-        io_bytes=_io_bytes(part, release, where, notes),
-        runtime_s=read_scaled(part, "runtime", where, notes, 1e3),
-        short_ios=read_count(part, "short_ios", where, notes) or 0,
-        dropped_ios=read_count(part, "drop_ios", where, notes) or 0,
-        submission=read_latency(part, "slat", where, notes, scope=scope, histogram_needed=False),
-        completion=read_latency(part, "clat", where, notes, scope=scope, histogram_needed=alone),
+        total_ios=part.count("total_ios"),
+        io_bytes=_io_bytes(part, release),
+        runtime_s=part.scaled("runtime", 1e3),
+        short_ios=part.count("short_ios") or 0,
+        dropped_ios=part.count("drop_ios") or 0,
+        submission=read_latency(part, "slat", scope=scope, histogram_needed=False),
+        completion=read_latency(part, "clat", scope=scope, histogram_needed=alone),
         total=total,
     )
 
 
-def _io_bytes(
-    part: Mapping[str, Any], release: tuple[int, int] | None, where: str, notes: Notes
-) -> int | None:
-    reported = read_count(part, "io_bytes", where, notes)
-    if reported is None or "io_kbytes" in part or (release and release >= _IN_NANOSECONDS):
+def _io_bytes(part: Entry, release: tuple[int, int] | None) -> int | None:
+    reported = part.count("io_bytes")
+    if reported is None or "io_kbytes" in part.values or (release and release >= _IN_NANOSECONDS):
         return reported
     if release is None:
-        notes.add(
-            NoteKind.UNKNOWN_VERSION,
-            f"{where}.io_bytes",
-            "in KiB or bytes, by the version, which is unknown; not read",
-        )
+        fact = "in KiB or bytes, by the version, which is unknown; not read"
+        part.notes.add(NoteKind.UNKNOWN_VERSION, f"{part.where}.io_bytes", fact)
         return None
     return reported * 1024
 
 
-def _disks(content: Mapping[str, Any], notes: Notes) -> tuple[DiskUse, ...]:
+def _disks(content: Entry) -> tuple[DiskUse, ...]:
     found = []
-    for index, entry in enumerate(read_objects(content, "disk_util", "$") or ()):
-        where = f"$.disk_util[{index}]"
-        notes.unknown(entry, DISK, where, scope="", level="a disk")
-        name, host = entry.get("name"), _host(entry)
-        ios = [read_count(entry, key, where, notes) for key in ("read_ios", "write_ios")]
-        if not isinstance(name, str) or ios[0] is None or ios[1] is None:
-            notes.add(NoteKind.LEFT_OUT, where, "a disk without its name or its counts of I/Os")
+    for entry in content.listed("disk_util") or ():
+        entry.note_unknown(DISK, scope="", level="a disk")
+        name, host = entry.values.get("name"), _host(entry)
+        read_ios, write_ios = entry.count("read_ios"), entry.count("write_ios")
+        if not isinstance(name, str) or read_ios is None or write_ios is None:
+            fact = "a disk without its name or its counts of I/Os"
+            entry.notes.add(NoteKind.LEFT_OUT, entry.where, fact)
             continue
-        sectors = [read_count(entry, f"{op}_sectors", where, notes) for op in ("read", "write")]
-        moved = [None if sector is None else sector * _SECTOR for sector in sectors]
+        sectors = [entry.count(f"{op}_sectors") for op in ("read", "write")]
+        read_bytes, write_bytes = (None if count is None else count * _SECTOR for count in sectors)
         found.append(
             DiskUse(
                 name=f"{host}/{name}" if host else name,
-                read_ios=ios[0],
-                write_ios=ios[1],
-                read_merges=read_count(entry, "read_merges", where, notes) or 0,
-                write_merges=read_count(entry, "write_merges", where, notes) or 0,
-                read_bytes=moved[0],
-                write_bytes=moved[1],
-                busy_share=read_scaled(entry, "util", where, notes, 100),
+                read_ios=read_ios,
+                write_ios=write_ios,
+                read_merges=entry.count("read_merges") or 0,
+                write_merges=entry.count("write_merges") or 0,
+                read_bytes=read_bytes,
+                write_bytes=write_bytes,
+                busy_share=entry.scaled("util", 100),
             )
         )
     return tuple(found)

@@ -232,10 +232,9 @@ def _find_all(text: str, marks: frozenset[str]) -> JsonText:
             position = max(error.pos, start + 1)
             continue
         except RecursionError:
-            deep = FormatError(
-                "unreadable-result",
+            deep = FormatError.unreadable(
                 "the JSON is nested too deeply",
-                context=(f"in the object that begins at {_position(text, start)}",),
+                f"in the object that begins at {_position(text, start)}",
             )
             return JsonText(documents=tuple(documents), fault=deep)
         if isinstance(document, dict) and marks & document.keys():
@@ -275,10 +274,10 @@ def _fault(text: str, error: json.JSONDecodeError) -> FormatError:
     cut = (
         error.msg.startswith("Unterminated string") or _STUMP.fullmatch(text, error.pos) is not None
     )
-    return FormatError(
-        "truncated-result" if cut else "unreadable-result",
+    return FormatError.unreadable(
         "the JSON is cut off" if cut else "this is not JSON",
-        context=(f"{_position(text, error.pos)}: {error.msg}",),
+        f"{_position(text, error.pos)}: {error.msg}",
+        cut=cut,
     )
 
 

@@ -12,7 +12,7 @@ import math
 import re
 import statistics
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice, zip_longest
@@ -46,6 +46,32 @@ class Window(NamedTuple):
     value: float
 
 
+class Progress(NamedTuple):
+    """A part of a run: what was done by each reported second, and by its end."""
+
+    seconds: Sequence[tuple[float, int]]
+    done: int
+    ran_s: float
+
+
+def progress_windows(parts: Iterable[Progress]) -> tuple[Window, ...]:
+    """Compute the rate of each whole second, one part after the other.
+
+    What was done between two reported points (the seconds and the end of a part) is spread evenly:
+    of a part shorter than a second only the total is known.
+    """
+    times, counts = [0.0], [0.0]
+    for part in parts:
+        before_s, before = times[-1], counts[-1]
+        points = [*(point for point in part.seconds if point[0] < part.ran_s)]
+        points.append((part.ran_s, part.done))
+        times += [before_s + second for second, _ in points]
+        counts += [before + done for _, done in points]
+    ends = range(1, int(times[-1]) + 1)
+    reached = [0.0, *np.interp(ends, times, counts).tolist()]
+    return tuple(Window(float(end), reached[end] - reached[end - 1]) for end in ends)
+
+
 class Line(NamedTuple):
     """One line; `block` is 0 for an interval. `priority`: one of the `columns` has a form that only
     fio 3 writes."""
@@ -71,10 +97,10 @@ def read_lines(name: str, content: bytes) -> Iterator[Line]:
         found = 3 + (match.group(4) is not None) + rest.count(b",") if match else 0
         if match is None or (columns and found != columns):
             cut = bool(columns) and not raw.endswith(b"\n")
-            raise FormatError(
-                "truncated-result" if cut else "unreadable-result",
+            raise FormatError.unreadable(
                 f"{name} ends within a line" if cut else f"a line of {name} is none of a fio log",
-                context=(f"line {number}: {raw[:80]!r}",),
+                f"line {number}: {raw[:80]!r}",
+                cut=cut,
             )
         columns = found
         yield Line(
@@ -102,8 +128,8 @@ def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line.encode("utf-8", "replace"))
         if match is None:
-            raise FormatError(
-                "unreadable-result", f"line {number} of a fio log is not understood: {line[:80]!r}"
+            raise FormatError.unreadable(
+                f"line {number} of a fio log is not understood: {line[:80]!r}"
             )
         end_ms, value = int(match.group(1)), float(match.group(2))
         window = round(end_ms / 1000 / window_s)
@@ -206,7 +232,7 @@ def read_log(name: str, content: bytes) -> Log:
     """
     head = list(islice(read_lines(name, content), _INTERVAL_LINES))
     if not head:
-        raise FormatError("empty-result", f"{name} is empty", context=("line 1",))
+        raise FormatError.empty(f"{name} is empty", "line 1")
     first = head[0]
     by_clock = first.time_ms > _EPOCH_MS
     start_ms = first.time_ms if by_clock else 0
@@ -217,10 +243,9 @@ def read_log(name: str, content: bytes) -> Log:
     reader = _Reader(start_ms, interval_ms, window_ms, each_io)
     for line in read_lines(name, content):
         if (line.block > 0) != each_io:
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"{name} mixes lines of single I/Os with lines of intervals",
-                context=(f"line {line.number}: the block size is {line.block}",),
+                f"line {line.number}: the block size is {line.block}",
             )
         reader.take(line)
     reader.end_job()

@@ -64,10 +64,10 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     for name in sorted(contents):
         match = _NAME.fullmatch(PurePosixPath(name).name)
         if match is None:
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"the name {name!r} does not say what its values are",
-                context=("line 1", "fio calls its logs X_iops.1.log, X_bw.1.log, X_lat.1.log, ..."),
+                "line 1",
+                "fio calls its logs X_iops.1.log, X_bw.1.log, X_lat.1.log, ...",
             )
         stem = match.group(1)
         files.append(
@@ -79,7 +79,7 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
             )
         )
     if not any(file.content.strip() for file in files):
-        raise FormatError("empty-result", "the logs are empty", context=("line 1",))
+        raise FormatError.empty("the logs are empty", "line 1")
     jobs: dict[int, list[_File]] = {}
     for file in files:
         jobs.setdefault(file.job, []).append(file)
@@ -289,11 +289,7 @@ def _notes(jobs: Mapping[int, _Logs]) -> list[Note]:
             if not log.span_s:
                 found.setdefault("rates: all lines are of one moment", []).append(file.name)
             impossible += [
-                Note(
-                    kind=NoteKind.IMPOSSIBLE_VALUE,
-                    where=f"{file.name}, line {line}",
-                    fact=f"{what}: no rates",
-                )
+                Note(NoteKind.IMPOSSIBLE_VALUE, f"{file.name}, line {line}", f"{what}: no rates")
                 for what, line in (
                     ("the time goes back", log.backwards),
                     ("a negative value", log.impossible),
@@ -313,7 +309,7 @@ def _notes(jobs: Mapping[int, _Logs]) -> list[Note]:
 
 
 def _left_out(where: str, fact: str) -> Note:
-    return Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact)
+    return Note(NoteKind.LEFT_OUT, where, fact)
 
 
 IMPORTER = Importer(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from leadline.formats.fio.histogram_logs import is_bound
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -82,10 +82,10 @@ class _Fields:
 
     def error(self, what: str) -> FormatError:
         cut = self._last and self._next >= len(self._fields) - 1
-        return FormatError(
-            "truncated-result" if cut else "unreadable-result",
+        return FormatError.unreadable(
             "the terse output ends within a line" if cut else f"terse output: {what}",
-            context=(f"line {self.line}, field {self._next + 1}",),
+            f"line {self.line}, field {self._next + 1}",
+            cut=cut,
         )
 
     def peek(self, ahead: int = 0) -> str:
@@ -125,13 +125,6 @@ def _recognises(name: str, head: bytes) -> bool:
     return any(_START.match(line.strip()) for line in head.split(b"\n"))
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    results: list[Result] = []
-    for content in contents.values():
-        results += _results(content)
-    return tuple(results)
-
-
 def _results(content: bytes) -> list[Result]:
     jobs: list[_Job] = []
     noise: list[str] = []
@@ -145,11 +138,9 @@ def _results(content: bytes) -> list[Result]:
             noise.append(line[:_MOST_NOISE].decode("utf-8", "replace"))
             held += len(noise[-1])
     if not jobs:
-        raise FormatError(
-            "empty-result" if not content.strip() else "unreadable-result",
-            "the file is empty" if not content.strip() else "no line is of fio's terse output",
-            context=("line 1",),
-        )
+        if not content.strip():
+            raise FormatError.empty("the file is empty", "line 1")
+        raise FormatError.unreadable("no line is of fio's terse output", "line 1")
     return _executions(jobs, "\n".join(noise))
 
 
@@ -177,7 +168,7 @@ def _executions(jobs: Sequence[_Job], noise: str) -> list[Result]:
                 fact = f"whether the {count:,} lines of this name are processes of one job or "
                 fact += "runs one after the other; each is a result"
                 where = f"line {group[0].line}"
-                notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+                notes.append(Note(NoteKind.LEFT_OUT, where, fact))
             results.append(
                 Result(
                     workload=group[0].result.name,
@@ -201,23 +192,19 @@ def _output(jobs: Sequence[_Job], noise: str, notes: Sequence[Note]) -> EngineOu
 
 def _job(number: int, raw: bytes, *, last: bool) -> _Job:
     if len(raw) > _LONGEST:
-        raise FormatError(
-            "unreadable-result",
-            "a line is too long for fio's terse output",
-            context=(f"line {number}: {len(raw):,} bytes",),
+        raise FormatError.unreadable(
+            "a line is too long for fio's terse output", f"line {number}: {len(raw):,} bytes"
         )
     fields = _Fields(number, raw.decode("utf-8", "replace").split(";"), last=last)
     notes: list[Note] = []
 
     def note(kind: NoteKind, fact: str) -> None:
-        notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
+        notes.append(Note(kind, f"line {number}", fact))
 
     terse = fields.text()
     if terse not in ("2", "3", "4", "5"):
-        raise FormatError(
-            "unreadable-result",
-            f"terse output of version {terse} is not known (2 to 5 are)",
-            context=(f"line {number}, field 1",),
+        raise FormatError.unreadable(
+            f"terse output of version {terse} is not known (2 to 5 are)", f"line {number}, field 1"
         )
     version = fields.text() if terse != "2" else "fio"
     name, group, error = fields.text(), fields.count(), fields.count()
@@ -399,5 +386,5 @@ IMPORTER = Importer(
     kind="fio-terse",
     summary="fio's terse output, versions 2 to 5 (--output-format=terse, --minimal)",
     recognises=_recognises,
-    read=_read,
+    read=each_file(_results),
 )

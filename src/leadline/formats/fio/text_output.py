@@ -12,40 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from leadline.formats.fio.histogram_logs import is_bound
-from leadline.formats.fio.text_lines import (
-    CPU,
-    DEPTHS,
-    DISK,
-    HEADER,
-    ISSUED,
-    JOB,
-    KNOWN,
-    LATENCY,
-    LEVEL,
-    NEW_DIRECTION,
-    OLD_DIRECTION,
-    OPS,
-    PERCENTILE_ROW,
-    PERCENTILES,
-    STARTING,
-    VERSION,
-    WORKERS,
-    Header,
-    Issued,
-    parse_disk,
-    parse_header,
-    parse_issued,
-    parse_latency,
-    parse_percentiles,
-    parse_scaled,
-    parse_size,
-)
-from leadline.formats.importer import Importer, Result
+from leadline.formats.fio.text_lines import Block, Direction, Execution, Header, executions
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
-    DiskUse,
     EngineOutput,
     FormatError,
     JobOptions,
@@ -56,202 +28,6 @@ from leadline.formats.result import (
     Operation,
 )
 from leadline.metrics import Op
-
-# fio's normal output, line by line: executions, and the blocks of figures of their jobs.
-
-_PROGRESS = re.compile(
-    r"\s*Jobs: \d+ \(f=.*|.*: Laying out IO file.*|\s*Disk stats \(read/write\):.*"
-)
-_SUMMARY = re.compile(r"\s*(?:READ|WRITE|TRIM|MIXED): .*")
-_LONGEST_LINE = 4096
-_MOST_NOISE = 1 << 16
-_MOST_NOTES = 20
-
-
-@dataclass(slots=True)
-class Direction:
-    op: Op
-    iops: float | None
-    bandwidth_bps: float | None
-    io_bytes: float | None
-    io_digits: int
-    runtime_ms: int
-    latencies: dict[str, Latency] = field(default_factory=dict)
-    percentiles: dict[str, dict[float, float]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Block:
-    """A job's block while it is read."""
-
-    line: int
-    name: str
-    group: int
-    jobs: int
-    error: int
-    pid: str
-    directions: list[Direction] = field(default_factory=list)
-    at: Direction | None = None
-    percentiles_of: str = ""
-    percentile_unit: str = ""
-    cpu: tuple[float, float] | None = None
-    levels: dict[str, float] = field(default_factory=dict)
-    issued: Issued | None = None
-    notes: list[Note] = field(default_factory=list)
-
-    def note(self, kind: NoteKind, number: int, fact: str) -> None:
-        if len(self.notes) < _MOST_NOTES:
-            self.notes.append(Note(kind=kind, where=f"line {number}", fact=fact))
-
-
-@dataclass(slots=True)
-class Execution:
-    """One call of fio while it is read."""
-
-    version: str = "fio"
-    headers: dict[object, Header] = field(default_factory=dict)
-    cloned: set[int] = field(default_factory=set)
-    workers: int = 0
-    blocks: dict[tuple[str, int, str], Block] = field(default_factory=dict)
-    open: Block | None = None
-    summed_up: bool = False
-    disks: list[DiskUse] = field(default_factory=list)
-    noise: list[str] = field(default_factory=list)
-    held: int = 0
-    notes: list[Note] = field(default_factory=list)
-    last_line: int = 1
-
-    def keep(self, text: str) -> None:
-        """Keep a line as noise, up to a limit, which is higher for messages of fio (why the run
-        ended)."""
-        if self.held < _MOST_NOISE * (2 if "fio: " in text else 1):
-            self.noise.append(text[:_LONGEST_LINE])
-            self.held += len(self.noise[-1])
-
-
-def executions(content: bytes) -> Iterator[Execution]:
-    run = Execution()
-    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        # A progress line is overwritten: only the text behind the last carriage return counts.
-        text = raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
-        if not text.strip():
-            continue
-        if len(text) > _LONGEST_LINE:
-            run.keep(text)
-            continue
-        head, job = HEADER.fullmatch(text), JOB.fullmatch(text)
-        if (head and (run.blocks or run.summed_up)) or (job and _another_run(run, job)):
-            yield run
-            run = Execution()
-        run.last_line = number
-        if head:
-            one = parse_header(head, number=len(run.headers))
-            run.headers.setdefault((one.name, one.group, tuple(one.options.items())), one)
-        elif job:
-            _open_block(run, number, job)
-        elif not _take(run, number, text):
-            run.keep(text)
-    yield run
-
-
-def _identity(job: re.Match[str]) -> tuple[str, int, str]:
-    return job["name"].strip(), int(job["group"]), job["pid"]
-
-
-def _another_run(run: Execution, job: re.Match[str]) -> bool:
-    """Test whether a job begins another execution: it follows the summary, and is new. Under
-    --status-interval fio prints the same jobs again."""
-    return run.summed_up and _identity(job) not in run.blocks
-
-
-def _open_block(run: Execution, number: int, job: re.Match[str]) -> None:
-    name, group, pid = _identity(job)
-    block = Block(number, name, group, int(job["jobs"]), int(job["error"]), pid)
-    earlier = run.blocks.pop((name, group, pid), None)
-    if earlier:
-        fact = f"the job is also in line {earlier.line}; the last one is used"
-        block.note(NoteKind.LEFT_OUT, number, fact)
-        run.summed_up = False
-        run.disks.clear()
-    run.blocks[name, group, pid] = run.open = block
-
-
-def _take(run: Execution, number: int, text: str) -> bool:
-    """Test whether a line is understood, as part of a block or of what surrounds blocks."""
-    bare = text.strip()
-    if bare == "...":
-        run.cloned.add(len(run.headers) - 1)
-    elif match := STARTING.fullmatch(bare):
-        run.workers += sum(int(count) for count in WORKERS.findall(match.group(1)))
-    elif match := VERSION.fullmatch(bare):
-        run.version = match.group(1).replace(" ", "-")
-    elif bare.startswith("Run status group"):
-        run.summed_up = True
-    elif match := DISK.fullmatch(text):
-        run.disks.append(parse_disk(match))
-    elif run.open and not run.summed_up:
-        return _take_in_block(run.open, number, text) or bool(_PROGRESS.fullmatch(text))
-    else:
-        return bool(_PROGRESS.fullmatch(text) or _SUMMARY.fullmatch(text))
-    return True
-
-
-def _take_in_block(block: Block, number: int, text: str) -> bool:
-    if match := NEW_DIRECTION.fullmatch(text) or OLD_DIRECTION.fullmatch(text):
-        _direction(block, number, match, old=match.re is OLD_DIRECTION)
-    elif match := LATENCY.fullmatch(text):
-        block.percentiles_of = ""
-        if match["kind"] == "sync":
-            block.at = None
-            block.note(NoteKind.LEFT_OUT, number, "latencies of fsync and the like")
-        elif block.at:
-            block.at.latencies[match["kind"]] = parse_latency(match)
-    elif match := PERCENTILES.fullmatch(text):
-        block.percentiles_of, block.percentile_unit = match["kind"], match["unit"]
-    elif PERCENTILE_ROW.fullmatch(text):
-        if block.at and block.percentiles_of:
-            values = block.at.percentiles.setdefault(block.percentiles_of, {})
-            values |= parse_percentiles(text, block.percentile_unit)
-    elif match := CPU.fullmatch(text):
-        block.cpu = float(match.group(1)) / 100, float(match.group(2)) / 100
-    elif match := DEPTHS.fullmatch(text):
-        levels = LEVEL.findall(match.group(1))
-        block.levels = {level: float(share) / 100 for level, share in levels}
-    elif match := ISSUED.fullmatch(text):
-        block.issued = parse_issued(match)
-    elif not KNOWN.fullmatch(text):
-        if not text[0].isspace():
-            return False
-        block.percentiles_of = ""
-        block.note(NoteKind.UNKNOWN_FIELD, number, f"not understood: {text.strip()[:60]!r}")
-    return True
-
-
-def _direction(block: Block, number: int, match: re.Match[str], *, old: bool) -> None:
-    op = OPS[match["op"]]
-    block.percentiles_of = ""
-    if op is Op.TOTAL and block.directions:
-        # unified_rw_reporting=both: the sum of the above (and 0 in fio 3.33).
-        block.at = None
-        block.note(NoteKind.LEFT_OUT, number, "the sum of reads and writes, which are read")
-        return
-    block.at = Direction(
-        op=op,
-        iops=parse_scaled(match["iops"]),
-        bandwidth_bps=parse_size(match["bw"], old=old),
-        io_bytes=parse_size(match["io"], old=old),
-        io_digits=sum(character.isdigit() for character in match["io"]),
-        runtime_ms=int(match["runtime"]),
-    )
-    if None in (block.at.iops, block.at.bandwidth_bps, block.at.io_bytes):
-        block.note(
-            NoteKind.UNKNOWN_FIELD, number, f"not understood: {match.group().strip()[:80]!r}"
-        )
-    if any(direction.op is op for direction in block.directions):
-        block.note(NoteKind.REPEATED_FIELD, number, f"{op.value} a second time; the last is used")
-        block.directions = [direction for direction in block.directions if direction.op is not op]
-    block.directions.append(block.at)
-
 
 _MARK = re.compile(rb": \(groupid=\d+, jobs=\d+\): err=|: \(g=\d+\): rw=\w+, [^\n]*ioengine=")
 # The sum over all clients, in client mode.
@@ -267,18 +43,13 @@ def _recognises(name: str, head: bytes) -> bool:
     return b'"fio version"' not in head and bool(_MARK.search(head))
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    results: list[Result] = []
-    for content in contents.values():
-        if not content.strip():
-            raise FormatError("empty-result", "the file is empty", context=("line 1",))
-        found = [result for run in executions(content) for result in _results(run)]
-        if not found:
-            raise FormatError(
-                "unreadable-result", "the file holds no job of fio's", context=("line 1",)
-            )
-        results += found
-    return tuple(results)
+def _read(content: bytes) -> list[Result]:
+    if not content.strip():
+        raise FormatError.empty("the file is empty", "line 1")
+    found = [result for run in executions(content) for result in _results(run)]
+    if not found:
+        raise FormatError.unreadable("the file holds no job of fio's", "line 1")
+    return found
 
 
 def _results(run: Execution) -> Iterator[Result]:
@@ -286,7 +57,7 @@ def _results(run: Execution) -> Iterator[Result]:
     for block in run.blocks.values():
         if block.name == _ALL:
             where = f"line {block.line}"
-            run.notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact="the sum of clients"))
+            run.notes.append(Note(NoteKind.LEFT_OUT, where, "the sum of clients"))
         else:
             groups.setdefault((block.group, block.name), []).append(block)
     headers = _Headers.from_run(run)
@@ -333,10 +104,9 @@ def _output(run: Execution, jobs: tuple[JobResult, ...], notes: Sequence[Note]) 
 
 def _cut(run: Execution, blocks: Sequence[Block]) -> FormatError:
     cut = next(block for block in blocks if block.issued is None)
-    return FormatError(
-        "truncated-result",
+    return FormatError.truncated(
         "the figures of the job are not whole: the line with the I/Os issued is missing",
-        context=(f"the job begins in line {cut.line}, the text ends in line {run.last_line}",),
+        f"the job begins in line {cut.line}, the text ends in line {run.last_line}",
     )
 
 
@@ -351,11 +121,11 @@ class _Section:
 
     @classmethod
     def from_headers(cls, headers: Sequence[Header]) -> _Section:
-        shared = set(headers[0].options.items()) if headers else set()
-        for header in headers[1:]:
-            shared &= header.options.items()
+        every = [header.options.items() for header in headers]
         return cls(
-            options=dict(shared),
+            options=dict(pair for pair in every[0] if all(pair in one for one in every))
+            if every
+            else {},
             count=len(headers),
             number=headers[0].number if len(headers) == 1 else None,
             has_block_size=all(header.has_block_size for header in headers),
@@ -412,10 +182,10 @@ class _Headers:
         where = f"line {blocks[0].line}"
         if section.count > 1:
             fact = f"{section.count} sections are reported as one: only shared options count"
-            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+            notes.append(Note(NoteKind.LEFT_OUT, where, fact))
         if not section.has_block_size:
             fact = "the block size, which is rounded or of a form not known"
-            notes.append(Note(kind=NoteKind.LEFT_OUT, where=where, fact=fact))
+            notes.append(Note(NoteKind.LEFT_OUT, where, fact))
         raw = dict(section.options)
         numjobs = self._numjobs(section.number, jobs)
         if numjobs:
@@ -476,7 +246,7 @@ def _operation(
                 f"{direction.runtime_ms} ms {exact:g}"
             )
             where = f"line {block.line}"
-            notes.append(Note(kind=NoteKind.IMPOSSIBLE_VALUE, where=where, fact=fact))
+            notes.append(Note(NoteKind.IMPOSSIBLE_VALUE, where, fact))
     io_bytes = _io_bytes(direction, total, options)
     bandwidth_bps = direction.bandwidth_bps
     if io_bytes is not None and direction.runtime_ms:
@@ -490,7 +260,7 @@ def _operation(
             fact = (
                 f"{direction.op.value} {kind} percentiles from {q:.2%} on: above fio's last bucket"
             )
-            notes.append(Note(kind=NoteKind.LEFT_OUT, where=f"line {block.line}", fact=fact))
+            notes.append(Note(NoteKind.LEFT_OUT, f"line {block.line}", fact))
         latencies[kind] = replace(latencies.get(kind, Latency()), percentiles=kept)
     return Operation(
         op=direction.op,
@@ -538,5 +308,5 @@ IMPORTER = Importer(
     kind="fio-text",
     summary="fio's normal output for people, fio 2 and 3",
     recognises=_recognises,
-    read=_read,
+    read=each_file(_read),
 )

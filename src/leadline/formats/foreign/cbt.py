@@ -53,10 +53,9 @@ def read_cbt(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     result`."""
     outputs = _outputs(contents)
     if not outputs:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             "no file is named as CBT names results",
-            context=(f"expected output.0.HOST, found {', '.join(sorted(contents))[:200]}",),
+            f"expected output.0.HOST, found {', '.join(sorted(contents))[:200]}",
         )
     folders = outputs[0].name.split("/")[:-1]
     notes: list[Note] = []
@@ -111,7 +110,7 @@ def _parsed(output: _Output) -> EngineOutput:
 
     content = output.content
     if not content.strip():
-        raise FormatError("empty-result", "the output of a process is empty")
+        raise FormatError.empty("the output of a process is empty")
     if _FIO_JSON in content:
         kind = "fio-json"
     elif _RADOS_TEXT in content and not output.extract:
@@ -119,15 +118,11 @@ def _parsed(output: _Output) -> EngineOutput:
     elif _FIO_TEXT.search(content):
         kind = "fio-text"
     elif _RADOS_TEXT in content:
-        raise FormatError(
-            "unreadable-result",
-            "CBT's extract of a rados bench lacks its seconds; output.N.HOST next to it is read",
+        raise FormatError.unreadable(
+            "CBT's extract of a rados bench lacks its seconds; output.N.HOST next to it is read"
         )
     else:
-        raise FormatError(
-            "truncated-result",
-            "the output of a process has no figures of fio or rados bench",
-        )
+        raise FormatError.truncated("the output of a process has no figures of fio or rados bench")
     results = importer(kind).read({output.name: content})
     jobs: list[JobResult] = []
     notes: list[Note] = []
@@ -139,7 +134,7 @@ def _parsed(output: _Output) -> EngineOutput:
         jobs += result.output.jobs
         notes += result.output.notes
     if whole is None:
-        raise FormatError("empty-result", "the output of a process holds no result")
+        raise FormatError.empty("the output of a process holds no result")
     return replace(whole, jobs=tuple(jobs), notes=tuple(dict.fromkeys(notes)))
 
 
@@ -150,9 +145,9 @@ def _joined(
     if len(versions) > 1:
         notes.append(
             Note(
-                kind=NoteKind.UNKNOWN_VERSION,
-                where=parts[0][0].name,
-                fact=f"the clients have different versions: {', '.join(versions)[:200]}",
+                NoteKind.UNKNOWN_VERSION,
+                parts[0][0].name,
+                f"the clients have different versions: {', '.join(versions)[:200]}",
             )
         )
     for output, parsed in parts:
@@ -218,7 +213,7 @@ def _pool_profile(contents: Mapping[str, bytes], notes: list[Note]) -> str:
                 settings = value.get("cluster") if isinstance(value, dict) else None
                 profile = settings.get("pool_profile") if isinstance(settings, dict) else None
                 return profile if isinstance(profile, str) else ""
-        notes.append(Note(kind=NoteKind.LEFT_OUT, where=name, fact=f"not read: {fact}"))
+        notes.append(Note(NoteKind.LEFT_OUT, name, f"not read: {fact}"))
     return ""
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -43,28 +44,39 @@ _AVERAGE = re.compile(
 )
 _SEQUENTIAL = re.compile(rf"Sequential Read/Write:\s*+{_RATE}\s*+/\s*+{_RATE}")
 _MIXED = re.compile(rf"Mixed Random Read/Write IOPS:\s*+{_FIGURE}\s*+/\s*+{_FIGURE}")
-_SECONDS: Final = {"nsec": 1e-9, "usec": 1e-6, "msec": 1e-3, "sec": 1.0}
-# fio counts I/Os by thousands.
-_THOUSANDS: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
-_BYTES: Final = {
-    "b/s": 1.0,
-    "kib/s": float(1 << 10),
-    "mib/s": float(1 << 20),
-    "gib/s": float(1 << 30),
-}
 _SPLIT = re.compile(r"([\d.]*)(.*)", re.ASCII | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figure(StrEnum):
+    IOPS = "iops"
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+
+
+_UNITS: Final[Mapping[_Figure, Mapping[str, float]]] = {
+    # fio counts I/Os by thousands.
+    _Figure.IOPS: {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9},
+    _Figure.BANDWIDTH: {"b/s": 1, "kib/s": 1 << 10, "mib/s": 1 << 20, "gib/s": 1 << 30},
+    _Figure.LATENCY: {"nsec": 1e-9, "usec": 1e-6, "msec": 1e-3, "sec": 1.0},
+}
+
+
+@dataclass(frozen=True, slots=True)
 class _Test:
     """One of dbench's fio runs, by its `--name`, and the options that its script always gives."""
 
     name: str
+    figure: _Figure
     rw: str
     bs: str
     iodepth: int
     numjobs: int = 1
-    timed: bool = False
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        if self.rw == "randrw":
+            return (Op.READ, Op.WRITE)
+        return (Op(self.rw.removeprefix("rand")),)
 
     @property
     def options(self) -> JobOptions:
@@ -76,7 +88,7 @@ class _Test:
             "ioengine": "libaio",
             "time_based": "1",
         }
-        if not self.timed:
+        if self.figure is not _Figure.LATENCY:
             raw["gtod_reduce"] = "1"
         if self.numjobs > 1:
             # Its figure is of the `READ:` line, which is the sum of the jobs.
@@ -87,30 +99,39 @@ class _Test:
         return JobOptions(raw=raw, whole=False)
 
 
-_READ_IOPS = _Test(name="read_iops", rw="randread", bs="4k", iodepth=64)
-_WRITE_IOPS = _Test(name="write_iops", rw="randwrite", bs="4k", iodepth=64)
-_READ_BW = _Test(name="read_bw", rw="randread", bs="128k", iodepth=64)
-_WRITE_BW = _Test(name="write_bw", rw="randwrite", bs="128k", iodepth=64)
-_READ_LATENCY = _Test(name="read_latency", rw="randread", bs="4k", iodepth=4, timed=True)
-_WRITE_LATENCY = _Test(name="write_latency", rw="randwrite", bs="4k", iodepth=4, timed=True)
-_READ_SEQ = _Test(name="read_seq", rw="read", bs="1M", iodepth=16, numjobs=4)
-_WRITE_SEQ = _Test(name="write_seq", rw="write", bs="1M", iodepth=16, numjobs=4)
-_MIX = _Test(name="rw_mix", rw="randrw", bs="4k", iodepth=64)
+# The tests of each line, in the order of its figures.
+_LINES: Final = {
+    _RANDOM: (
+        _Test("read_iops", _Figure.IOPS, "randread", "4k", 64),
+        _Test("write_iops", _Figure.IOPS, "randwrite", "4k", 64),
+        _Test("read_bw", _Figure.BANDWIDTH, "randread", "128k", 64),
+        _Test("write_bw", _Figure.BANDWIDTH, "randwrite", "128k", 64),
+    ),
+    _AVERAGE: (
+        _Test("read_latency", _Figure.LATENCY, "randread", "4k", 4),
+        _Test("write_latency", _Figure.LATENCY, "randwrite", "4k", 4),
+    ),
+    _SEQUENTIAL: (
+        _Test("read_seq", _Figure.BANDWIDTH, "read", "1M", 16, numjobs=4),
+        _Test("write_seq", _Figure.BANDWIDTH, "write", "1M", 16, numjobs=4),
+    ),
+    _MIXED: (_Test("rw_mix", _Figure.IOPS, "randrw", "4k", 64),),
+}
 
 
 def parse_dbench(content: bytes) -> tuple[Result, ...]:
     """Every test of every summary. Raises FormatError with condition `empty-result`,
     `truncated-result` or `unreadable-result`."""
     if not content.strip():
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     lines = [_QUOTE.sub("", line, count=1).rstrip() for line in split_lines(content)]
     titles = [index for index, line in enumerate(lines) if line == _TITLE]
     if not titles:
         cut = any(line.startswith("Testing Read IOPS") for line in lines)
-        raise FormatError(
-            "truncated-result" if cut else "unreadable-result",
+        raise FormatError.unreadable(
             "there is no summary of dbench's in the file"
             + (": the run did not come to its end" if cut else ""),
+            cut=cut,
         )
     captions = [
         caption_above(lines, index, before)
@@ -138,129 +159,94 @@ def _summary(lines: Sequence[str], start: int, end: int, target: str) -> list[Re
         results = _line(line, where)
         if results is None or heading in seen:
             if not found or heading in seen or "Read/Write" in line:
-                raise FormatError(
-                    "unreadable-result",
+                raise FormatError.unreadable(
                     f"{line[:80]!r} is no line of dbench's summary"
                     if results is None
                     else f"{heading!r} is repeated in one summary",
-                    context=(where,),
+                    where,
                 )
             break
         seen[heading] = index
         found += results
     if not found:
-        raise FormatError(
-            "truncated-result", "dbench's summary has no figures", context=(f"line {start}",)
-        )
-    return [
-        Result(workload=entry.workload, output=entry.output, target=target, tool=TOOL)
-        for entry in found
-    ]
+        raise FormatError.truncated("dbench's summary has no figures", f"line {start}")
+    return [replace(result, target=target) for result in found]
 
 
 def _line(line: str, where: str) -> list[Result] | None:
     """The tests of a line; None for a line that is none of dbench's."""
-    if match := _RANDOM.fullmatch(line):
-        # The full stop ends the sentence, not the figure.
-        read, write = match[1], match[2].removesuffix(".")
-        return [
-            _rated(_READ_IOPS, Op.READ, read, where),
-            _rated(_WRITE_IOPS, Op.WRITE, write, where),
-            _banded(_READ_BW, Op.READ, match[3], where),
-            _banded(_WRITE_BW, Op.WRITE, match[4], where),
-        ]
-    if match := _AVERAGE.fullmatch(line):
-        heading = match[1] or ""
-        return [
-            _late(_READ_LATENCY, Op.READ, match[2], match[3] or heading, where),
-            _late(_WRITE_LATENCY, Op.WRITE, match[4], match[5] or heading, where),
-        ]
-    if match := _SEQUENTIAL.fullmatch(line):
-        return [
-            _banded(_READ_SEQ, Op.READ, match[1], where),
-            _banded(_WRITE_SEQ, Op.WRITE, match[2], where),
-        ]
-    if match := _MIXED.fullmatch(line):
-        figures = Figures()
-        operations = tuple(
-            Operation(op=op, iops=_iops(figures, _MIX, text, where))
-            for op, text in ((Op.READ, match[1]), (Op.WRITE, match[2]))
-        )
-        return [_result(_MIX, operations, figures)]
+    for pattern, tests in _LINES.items():
+        if match := pattern.fullmatch(line):
+            texts = iter(_texts(match))
+            return [_result(test, [next(texts) for _ in test.ops], where) for test in tests]
     return None
 
 
-def _rated(test: _Test, op: Op, text: str, where: str) -> Result:
+def _texts(match: re.Match[str]) -> list[str]:
+    """The figures of a line with their units."""
+    if match.re is _AVERAGE:
+        heading, *pairs = (group or "" for group in match.groups())
+        units = (unit or heading for unit in pairs[1::2])
+        return [text + unit if text else "" for text, unit in zip(pairs[::2], units, strict=True)]
+    texts = list(match.groups())
+    if match.re is _RANDOM:
+        # The full stop ends the sentence, not the figure.
+        texts[1] = texts[1].removesuffix(".")
+    return texts
+
+
+def _result(test: _Test, texts: Sequence[str], where: str) -> Result:
     figures = Figures()
-    return _result(test, (Operation(op=op, iops=_iops(figures, test, text, where)),), figures)
+    operations = []
+    for op, text in zip(test.ops, texts, strict=True):
+        value = _value(figures, test, text, where)
+        is_latency = test.figure is _Figure.LATENCY and value is not None
+        operations.append(
+            Operation(
+                op=op,
+                iops=value if test.figure is _Figure.IOPS else None,
+                bandwidth_bps=value if test.figure is _Figure.BANDWIDTH else None,
+                total=Latency(mean_s=value) if is_latency else None,
+            )
+        )
+    job = JobResult(name=test.name, options=test.options, operations=tuple(operations))
+    output = EngineOutput(version=TOOL, jobs=(job,), notes=tuple(figures.notes))
+    return Result(workload=test.name, output=output, tool=TOOL)
 
 
-def _iops(figures: Figures, test: _Test, text: str, where: str) -> float | None:
-    return _scaled(figures, test, text, _THOUSANDS, where)
-
-
-def _banded(test: _Test, op: Op, text: str, where: str) -> Result:
-    figures = Figures()
-    if text.lower() in ("kb/s", "mb/s", "gb/s") or text.lower().endswith(("kb/s", "mb/s", "gb/s")):
+def _value(figures: Figures, test: _Test, text: str, where: str) -> float | None:
+    """A figure with its unit behind it. An empty one is left out, with a note."""
+    if test.figure is _Figure.BANDWIDTH and text.lower().endswith(("kb/s", "mb/s", "gb/s")):
         figures.note(
             NoteKind.LEFT_OUT,
             where,
             f"{test.name} is {text}, which is of 1024 in fio 2 and of 1000 in fio 3; dbench does "
             "not print the version of fio",
         )
-        value = None
-    else:
-        value = _scaled(figures, test, text, _BYTES, where)
-    return _result(test, (Operation(op=op, bandwidth_bps=value),), figures)
-
-
-def _late(test: _Test, op: Op, text: str, unit: str, where: str) -> Result:
-    figures = Figures()
-    mean = _scaled(figures, test, text + (unit if text else ""), _SECONDS, where)
-    latency = None if mean is None else Latency(mean_s=mean)
-    return _result(test, (Operation(op=op, total=latency),), figures)
-
-
-def _scaled(
-    figures: Figures, test: _Test, text: str, units: Mapping[str, float], where: str
-) -> float | None:
-    """A figure with its unit behind it. An empty one is left out, with a note."""
+        return None
     if not text:
         figures.note(NoteKind.LEFT_OUT, where, f"dbench printed nothing for {test.name}")
         return None
     split = _SPLIT.match(text)
     assert split is not None
-    unit = split[2].lower()
+    unit, units = split[2].lower(), _UNITS[test.figure]
     if not split[1] or unit not in units:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"{test.name} is {text[:40]!r}; expected a figure in {', '.join(filter(None, units))}",
-            context=(where,),
+            where,
         )
     return figures.number(split[1], where, test.name, units[unit])
 
 
-def _result(test: _Test, operations: tuple[Operation, ...], figures: Figures) -> Result:
-    job = JobResult(name=test.name, options=test.options, operations=operations)
-    output = EngineOutput(version=TOOL, jobs=(job,), notes=tuple(figures.notes))
-    return Result(workload=test.name, output=output, tool=TOOL)
-
-
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    results = []
-    for content in contents.values():
-        first, *others = parse_dbench(content)
-        if _QUOTED in content and isinstance(first.output, EngineOutput):
-            line = content.count(b"\n", 0, content.index(_QUOTED)) + 1
-            note = Note(
-                kind=NoteKind.LEFT_OUT,
-                where=f"line {line}",
-                fact="output of fio next to the summary; import it from a file of its own",
-            )
-            output = replace(first.output, notes=(*first.output.notes, note))
-            first = replace(first, output=output)
-        results += [first, *others]
-    return tuple(results)
+def _read(content: bytes) -> list[Result]:
+    first, *others = parse_dbench(content)
+    if _QUOTED in content and isinstance(first.output, EngineOutput):
+        line = content.count(b"\n", 0, content.index(_QUOTED)) + 1
+        fact = "output of fio next to the summary; import it from a file of its own"
+        note = Note(NoteKind.LEFT_OUT, f"line {line}", fact)
+        output = replace(first.output, notes=(*first.output.notes, note))
+        first = replace(first, output=output)
+    return [first, *others]
 
 
 def _recognises(name: str, head: bytes) -> bool:
@@ -271,5 +257,5 @@ IMPORTER = Importer(
     kind=TOOL,
     summary="dbench: the summary at the end of its log, also inside documents",
     recognises=_recognises,
-    read=_read,
+    read=each_file(_read),
 )

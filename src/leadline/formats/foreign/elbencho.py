@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -83,29 +83,26 @@ def parse_elbencho(content: bytes) -> tuple[Result, ...]:
     lines = split_lines(content)
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     if lines[first].startswith(_LIVE):
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             "these are elbencho's live statistics, of a run that was still going on",
-            context=(f"line {first + 1}", "the result is in the file given by --csvfile"),
+            f"line {first + 1}",
+            "the result is in the file given by --csvfile",
         )
     if lines[first].startswith(_CSV):
         phases = _csv_phases(lines)
     elif lines[first].lstrip().startswith("{"):
         phases = _json_phases(lines)
     elif any(line.startswith(_TEXT) for line in lines):
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             "elbencho's text for people has neither block size nor threads; "
             "its --csvfile or --jsonfile does",
-            context=(f"line {first + 1}",),
+            f"line {first + 1}",
         )
     else:
-        raise FormatError(
-            "unreadable-result",
-            "this is neither CSV nor JSON of elbencho's",
-            context=(f"line {first + 1}: {lines[first][:80]!r}",),
+        raise FormatError.unreadable(
+            "this is neither CSV nor JSON of elbencho's", f"line {first + 1}: {lines[first][:80]!r}"
         )
     return _results(phases)
 
@@ -120,18 +117,14 @@ def _csv_phases(lines: Sequence[str]) -> list[_Phase]:
         elif line.strip():
             cells = line.split(",")
             if len(cells) > len(header):
-                raise FormatError(
-                    "unreadable-result",
-                    f"a row has {len(cells)} cells, its header {len(header)}",
-                    context=(f"line {number}",),
+                raise FormatError.unreadable(
+                    f"a row has {len(cells)} cells, its header {len(header)}", f"line {number}"
                 )
             row = dict(zip(header, cells, strict=False))
             cut = len(cells) < len(header)
             if cut and number < len(lines):
-                raise FormatError(
-                    "unreadable-result",
-                    f"a row has {len(cells)} cells, its header {len(header)}",
-                    context=(f"line {number}",),
+                raise FormatError.unreadable(
+                    f"a row has {len(cells)} cells, its header {len(header)}", f"line {number}"
                 )
             phases.append(_csv_phase(row, f"line {number}", cut=cut))
     return phases
@@ -171,10 +164,10 @@ def _json_phases(lines: Sequence[str]) -> list[_Phase]:
             record = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             cut = error.pos >= len(line.rstrip()) - 1
-            raise FormatError(
-                "truncated-result" if cut else "unreadable-result",
+            raise FormatError.unreadable(
                 "a record of elbencho's is " + ("cut off" if cut else "not JSON"),
-                context=(f"line {number}, column {error.colno}: {error.msg}",),
+                f"line {number}, column {error.colno}: {error.msg}",
+                cut=cut,
             ) from error
         phases.append(_json_phase(_object(record, f"line {number}: $"), f"line {number}"))
     return phases
@@ -182,7 +175,7 @@ def _json_phases(lines: Sequence[str]) -> list[_Phase]:
 
 def _object(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise FormatError("unreadable-result", "expected a JSON object", context=(where,))
+        raise FormatError.unreadable("expected a JSON object", where)
     return value
 
 
@@ -192,7 +185,7 @@ def _text(value: object, where: str) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise FormatError("unreadable-result", "expected a text or a number", context=(where,))
+    raise FormatError.unreadable("expected a text or a number", where)
 
 
 def _json_phase(record: Mapping[str, Any], line: str) -> _Phase:
@@ -246,9 +239,8 @@ def _results(phases: Sequence[_Phase]) -> tuple[Result, ...]:
             )
     if not kept:
         held = ", ".join(dict.fromkeys(phase.operation[:40] for phase in phases))[:200]
-        raise FormatError(
-            "empty-result",
-            f"no phase of reading or writing: {held}" if held else "a header, and no phase",
+        raise FormatError.empty(
+            f"no phase of reading or writing: {held}" if held else "a header, and no phase"
         )
     names = distinct_names([(phase.name, phase.parameters) for phase in kept])
     results = []
@@ -272,9 +264,7 @@ def _ops(phase: _Phase) -> tuple[Op, ...]:
 
 def _result(name: str, phase: _Phase, figures: Figures) -> Result:
     if phase.cut:
-        error = FormatError(
-            "truncated-result", "the last row of the file is cut off", context=(phase.where,)
-        )
+        error = FormatError.truncated("the last row of the file is cut off", phase.where)
         return Result(workload=name, output=error, tool=TOOL)
     ops = _ops(phase)
     elapsed_ms = figures.number(phase.time_ms, phase.where, "time ms [last]")
@@ -347,10 +337,6 @@ def _flag(text: str | None) -> bool | None:
     return {"0": False, "1": True, "false": False, "true": True}.get(text or "")
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in contents.values() for result in parse_elbencho(content))
-
-
 def _recognises(name: str, head: bytes) -> bool:
     start = head.lstrip(b"\xef\xbb\xbf \r\n\t")
     if start.startswith((_CSV.encode() + b"label,path type", _LIVE.encode())):
@@ -364,5 +350,5 @@ IMPORTER = Importer(
     kind=TOOL,
     summary="elbencho: its CSV and its JSON",
     recognises=_recognises,
-    read=_read,
+    read=each_file(parse_elbencho),
 )

@@ -10,12 +10,12 @@ and of read and write together, has no place in a result and is passed over.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -116,10 +116,9 @@ class _Table:
             return ("" if self.subject in _NAMELESS else self.subject,)
         first, vs, second = self.subject.partition(" vs ")
         if not vs or not first.strip() or not second.strip() or " vs " in second:
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"a comparison does not say which two volumes it compares: {self.subject[:80]!r}",
-                context=(f"line {self.line}",),
+                f"line {self.line}",
             )
         return first.strip(), second.strip()
 
@@ -128,10 +127,10 @@ def parse_kbench(content: bytes) -> tuple[Result, ...]:
     """Every test of every table, in their order. Raises FormatError with condition
     `empty-result`, `truncated-result` or `unreadable-result`."""
     if not content.strip():
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     tables = _tables(split_lines(content))
     if not tables:
-        raise FormatError("unreadable-result", "there is no summary of kbench's in the file")
+        raise FormatError.unreadable("there is no summary of kbench's in the file")
     return tuple(
         result
         for table, targets in zip(tables, _targets(tables), strict=True)
@@ -214,10 +213,9 @@ def _kind(table: _Table, group: re.Match[str], where: int) -> _Kind:
             "comparison, and the figures are in their usual one",
         )
     elif unit not in _UNITS[kind]:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"{group['kind']} is in {unit or 'no unit'}, which kbench does not print",
-            context=(f"line {where}",),
+            f"line {where}",
         )
     return kind
 
@@ -247,10 +245,10 @@ def _take(table: _Table, cells: str, kind: _Kind, random: bool, op: str | None, 
         else:
             pair = _PAIR.fullmatch(cell.strip())
             if pair is None:
-                raise FormatError(
-                    "truncated-result" if "/" not in cell else "unreadable-result",
+                raise FormatError.unreadable(
                     f"{cell.strip()[:80]!r} is no pair of figures for read and write",
-                    context=(f"line {line}",),
+                    f"line {line}",
+                    cut="/" not in cell,
                 )
             taken = [(Op.READ, pair["read"]), (Op.WRITE, pair["write"])]
         for operation, text in taken:
@@ -286,9 +284,7 @@ def _targets(tables: Sequence[_Table]) -> list[tuple[str, ...]]:
 
 def _results(table: _Table, targets: tuple[str, ...]) -> list[Result]:
     if not table.cells:
-        error = FormatError(
-            "truncated-result", "a summary of kbench's has no figures", context=(_at(table.line),)
-        )
+        error = FormatError.truncated("a summary of kbench's has no figures", _at(table.line))
         return [Result(workload=TOOL, output=error, target=target, tool=TOOL) for target in targets]
     found = [
         Result(
@@ -300,9 +296,7 @@ def _results(table: _Table, targets: tuple[str, ...]) -> list[Result]:
         for number, cell in enumerate(table.cells)
     ]
     for group, line in table.bare_groups.items():
-        error = FormatError(
-            "truncated-result", f"no figures follow {group!r}", context=(_at(line),)
-        )
+        error = FormatError.truncated(f"no figures follow {group!r}", _at(line))
         found += [Result(workload=group, output=error, target=name, tool=TOOL) for name in targets]
     return found
 
@@ -374,10 +368,6 @@ def _options(table: _Table, cell: _Cell) -> JobOptions:
     return JobOptions(raw=raw, whole=False)
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in contents.values() for result in parse_kbench(content))
-
-
 def _recognises(name: str, head: bytes) -> bool:
     return any(_TITLE.fullmatch(_bare(line)) for line in split_lines(head))
 
@@ -386,5 +376,5 @@ IMPORTER = Importer(
     kind=TOOL,
     summary="Longhorn kbench: summaries and comparisons, also inside documents",
     recognises=_recognises,
-    read=_read,
+    read=each_file(parse_kbench),
 )

@@ -8,15 +8,13 @@ kubestr's own has no `stonewall`: they ran at the same time.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import orjson
-
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
+from leadline.formats.json_lines import load_json
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -31,12 +29,7 @@ from leadline.formats.result import (
 from leadline.formats.text import BEYOND, Figures, caption_above, distinct_targets, split_lines
 from leadline.metrics import Op
 
-# The JSON of `kubestr fio -o json`: fio's figures as kubestr's Go types hold them.
-#  Every field that is zero is left out (`omitempty`, pkg/fio/fio_types.go), so that a missing one
-# is 0 and not unknown; a latency of 0 with I/O is what `gtod_reduce=1` leaves, and is not
-# measured.
-
-_TOOL: Final = "kubestr"
+TOOL: Final = "kubestr"
 _NS: Final = 1e-9
 
 
@@ -44,186 +37,162 @@ def parse_kubestr_json(content: bytes) -> tuple[Result, ...]:
     """Every job of every test in the file. Raises FormatError with condition `empty-result`,
     `truncated-result` or `unreadable-result`."""
     document = _document(content)
-    tests = document if isinstance(document, list) else [document]
+    in_list = isinstance(document, list)
     found: list[Result] = []
-    for number, test in enumerate(tests):
-        where = f"$[{number}]" if isinstance(document, list) else "$"
-        if "fioConfig" in _mapping(test, where):
-            found += _run(test, where)
-        elif "Raw" in test and "FIO" in str(test.get("TestName")):
-            raw = _mapping(test["Raw"], f"{where}.Raw")
-            found += _run(raw, f"{where}.Raw")
+    for number, value in enumerate(document if in_list else [document]):
+        test = _Object.checked(value, f"$[{number}]" if in_list else "$", [])
+        if "fioConfig" in test.values:
+            found += _json_results(test)
+        elif "Raw" in test.values and "FIO" in str(test.values.get("TestName")):
+            found += _json_results(test.inner("Raw"))
     if not found:
-        raise FormatError("empty-result", "there is no fio run of kubestr in this file")
+        raise FormatError.empty("there is no fio run of kubestr in this file")
     return tuple(found)
 
 
-def _document(content: bytes) -> object:
+def _document(content: bytes) -> Any:
     """What begins with the first bracket: kubestr prints its progress before, in one stream."""
     starts = [start for start in (content.find(b"{"), content.find(b"[")) if start >= 0]
     if not starts:
-        raise FormatError("truncated-result", "there is no JSON in the file")
-    start = min(starts)
+        raise FormatError.truncated("there is no JSON in the file")
     end = max(content.rfind(b"}"), content.rfind(b"]")) + 1
-    try:
-        parsed: object = orjson.loads(content[start:end])
-    except orjson.JSONDecodeError as error:
-        cut = error.pos >= end - start - 1
-        line = content.count(b"\n", 0, start) + error.lineno
-        raise FormatError(
-            "truncated-result" if cut else "unreadable-result",
-            "kubestr's JSON is " + ("cut off" if cut else "not JSON"),
-            context=(f"line {line}, column {error.colno}: {error.msg}",),
-        ) from error
-    return parsed
+    return load_json(content, min(starts), end, "kubestr's JSON")
 
 
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise FormatError("unreadable-result", f"{where} is no object")
-    return value
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """A JSON object with its path and the notes on its file. A field that is zero is left out
+    (`omitempty`, pkg/fio/fio_types.go), so that a missing one is 0 and not unknown."""
 
+    values: Mapping[str, Any]
+    where: str
+    notes: list[Note]
 
-class _Numbers:
-    def __init__(self) -> None:
-        self.notes: list[Note] = []
+    @classmethod
+    def checked(cls, value: object, where: str, notes: list[Note]) -> _Object:
+        if not isinstance(value, dict):
+            raise FormatError.unreadable(f"{where} is no object")
+        return cls(value, where, notes)
 
-    def read(self, mapping: Mapping[str, Any], key: str, where: str) -> float | None:
-        """0 where missing; None, with a note, where it cannot be."""
-        value = mapping.get(key, 0)
+    def inner(self, key: str) -> _Object:
+        where = f"{self.where}.{key}" if key.isidentifier() else f"{self.where}[{key!r}]"
+        return self.checked(self.values.get(key, {}), where, self.notes)
+
+    def text(self, key: str) -> str:
+        return str(self.values.get(key, ""))
+
+    def texts(self) -> dict[str, str]:
+        return {key: value for key, value in self.values.items() if isinstance(value, str)}
+
+    def number(self, key: str, unit: float = 1.0) -> float | None:
+        """The value divided by `unit`; None, with a note, where it cannot be."""
+        value = self.values.get(key, 0)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise FormatError("unreadable-result", f"{where}[{key!r}] is no number")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not 0 <= number < BEYOND:  # true for NaN, too
-            self.notes.append(
-                Note(
-                    kind=NoteKind.IMPOSSIBLE_VALUE,
-                    where=f"{where}[{key!r}]",
-                    fact=f"{key} is {str(value)[:40]}, which cannot be",
-                )
-            )
-            return None
-        return number
+            raise FormatError.unreadable(f"{self.where}[{key!r}] is no number")
+        # Compared before it is a float, which long integers do not fit in; false for NaN, too.
+        if 0 <= value < BEYOND:
+            return float(value) / unit
+        fact = f"{key} is {str(value)[:40]}, which cannot be"
+        self.notes.append(Note(NoteKind.IMPOSSIBLE_VALUE, f"{self.where}[{key!r}]", fact))
+        return None
 
-    def count(self, mapping: Mapping[str, Any], key: str, where: str) -> int | None:
-        value = self.read(mapping, key, where)
+    def count(self, key: str) -> int | None:
+        value = self.number(key)
         return None if value is None else int(value)
 
 
-def _run(raw: Mapping[str, Any], where: str) -> list[Result]:
-    result = _mapping(raw.get("result", {}), f"{where}.result")
-    entries = result.get("jobs", [])
+def _json_results(run: _Object) -> list[Result]:
+    notes: list[Note] = []
+    run = replace(run, notes=notes)
+    result = run.inner("result")
+    entries = result.values.get("jobs", [])
     if not isinstance(entries, list) or not entries:
-        raise FormatError("empty-result", f"{where}.result has no jobs: fio did not run")
-    numbers = _Numbers()
-    shared = _texts(result.get("global options", {}), f"{where}.result['global options']")
-    jobs = [
-        _job(_mapping(entry, place), shared, numbers, place, number)
-        for number, entry in enumerate(entries)
-        for place in [f"{where}.result.jobs[{number}]"]
-    ]
-    storage_class = _mapping(raw.get("storageClass", {}), f"{where}.storageClass")
-    metadata = _mapping(storage_class.get("metadata", {}), f"{where}.storageClass.metadata")
-    disks = _disks(result.get("disk_util", []), numbers, f"{where}.result.disk_util")
-    version = str(result.get("fio version", ""))
-    timestamp = numbers.read(result, "timestamp", f"{where}.result") or None
-
-    def output(some: tuple[JobResult, ...], notes: tuple[Note, ...]) -> EngineOutput:
-        return EngineOutput(
-            version=version, timestamp_s=timestamp, jobs=some, disks=disks, notes=notes
-        )
-
-    notes = tuple(numbers.notes)
-    together = output(tuple(jobs), notes)
+        raise FormatError.empty(f"{result.where} has no jobs: fio did not run")
+    shared = result.inner("global options").texts()
+    jobs = []
+    for number, entry in enumerate(entries):
+        fields = _Object.checked(entry, f"{result.where}.jobs[{number}]", notes)
+        jobs.append(_json_job(fields, shared, number))
+    metadata = run.inner("storageClass").inner("metadata")
+    together = EngineOutput(
+        version=result.text("fio version"),
+        disks=_json_disks(result),
+        timestamp_s=result.number("timestamp") or None,
+        jobs=tuple(jobs),
+        notes=tuple(notes),
+    )
     found: list[Result] = []
     for number, job in enumerate(jobs):
-        selected: EngineOutput | FormatError = output((job,), notes if number == 0 else ())
+        output: EngineOutput | FormatError = replace(
+            together, jobs=(job,), notes=() if number else together.notes
+        )
         if not job.operations:
-            selected = FormatError(
-                "empty-result",
-                f"the job {job.name!r} did no I/O",
-                context=(f"{where}.result.jobs[{number}]",),
-            )
+            place = f"{result.where}.jobs[{number}]"
+            output = FormatError.empty(f"the job {job.name!r} did no I/O", place)
         found.append(
             Result(
                 workload=job.name,
-                output=selected,
-                target=str(metadata.get("name", "")),
-                tool=_TOOL,
+                output=output,
+                target=metadata.text("name"),
+                tool=TOOL,
                 together=together if len(jobs) > 1 else None,
             )
         )
     return found
 
 
-def _texts(value: object, where: str) -> dict[str, str]:
-    options = _mapping(value, where)
-    return {key: text for key, text in options.items() if isinstance(text, str)}
-
-
-def _job(
-    entry: Mapping[str, Any], shared: Mapping[str, str], numbers: _Numbers, where: str, number: int
-) -> JobResult:
-    own = _texts(entry.get("job options", {}), f"{where}['job options']")
+def _json_job(job: _Object, shared: Mapping[str, str], number: int) -> JobResult:
+    own = job.inner("job options").texts()
     options = JobOptions(raw={**shared, **own}, whole=False)
-    elapsed = numbers.read(entry, "elapsed", where)
-    runtime_ms = numbers.read(entry, "job_runtime", where)
-    user, system = numbers.read(entry, "usr_cpu", where), numbers.read(entry, "sys_cpu", where)
+    elapsed_s, runtime_s = job.number("elapsed"), job.number("job_runtime", 1000)
+    user_cpu, system_cpu = job.number("usr_cpu", 100), job.number("sys_cpu", 100)
     operations = [
-        _operation(op, part, numbers, place, measured=not options.flag("gtod_reduce"))
+        _json_operation(op, part, measured=not options.flag("gtod_reduce"))
         for op in (Op.READ, Op.WRITE, Op.TRIM)
-        for place in [f"{where}.{op.value}"]
-        for part in [_mapping(entry.get(op.value, {}), place)]
-        if part.get("total_ios")
+        if (part := job.inner(op.value)).values.get("total_ios")
     ]
     return JobResult(
-        name=str(entry.get("jobname", "")) or f"job {number + 1}",
-        group=numbers.count(entry, "groupid", where) or 0,
-        error=numbers.count(entry, "error", where) or 0,
+        name=job.text("jobname") or f"job {number + 1}",
+        group=job.count("groupid") or 0,
+        error=job.count("error") or 0,
         options=options,
-        job_runtime_s=(runtime_ms or 0.0) / 1000,
-        elapsed_s=elapsed or 0.0,
-        user_cpu=None if user is None else user / 100,
-        system_cpu=None if system is None else system / 100,
+        job_runtime_s=runtime_s or 0.0,
+        elapsed_s=elapsed_s or 0.0,
+        user_cpu=user_cpu,
+        system_cpu=system_cpu,
         operations=tuple(operations),
     )
 
 
-def _operation(
-    op: Op, part: Mapping[str, Any], numbers: _Numbers, where: str, *, measured: bool
-) -> Operation:
-    runtime_ms = numbers.read(part, "runtime", where)
+def _json_operation(op: Op, part: _Object, *, measured: bool) -> Operation:
+    runtime_s = part.number("runtime", 1000)
     # `bw_bytes` is not in every fio that kubestr's images had; `bw` is KiB/s in all.
-    exact = "bw_bytes" in part
-    bandwidth = numbers.read(part, "bw_bytes" if exact else "bw", where)
-    total_ios = numbers.count(part, "total_ios", where)
+    exact = "bw_bytes" in part.values
+    bandwidth_bps = part.number("bw_bytes") if exact else part.number("bw", 1 / _KIB)
+    total_ios = part.count("total_ios")
     return Operation(
         op=op,
-        iops=numbers.read(part, "iops", where),
-        bandwidth_bps=bandwidth if exact or bandwidth is None else bandwidth * 1024,
+        iops=part.number("iops"),
+        bandwidth_bps=bandwidth_bps,
         total_ios=total_ios,
-        io_bytes=numbers.count(part, "io_bytes", where),
-        runtime_s=None if runtime_ms is None else runtime_ms / 1000,
-        short_ios=numbers.count(part, "short_ios", where) or 0,
-        dropped_ios=numbers.count(part, "drop_ios", where) or 0,
-        submission=_latency(part, "slat_ns", numbers, where, total_ios) if measured else None,
-        completion=_latency(part, "clat_ns", numbers, where, total_ios) if measured else None,
-        total=_latency(part, "lat_ns", numbers, where, total_ios) if measured else None,
+        io_bytes=part.count("io_bytes"),
+        runtime_s=runtime_s,
+        short_ios=part.count("short_ios") or 0,
+        dropped_ios=part.count("drop_ios") or 0,
+        submission=_json_latency(part, "slat_ns", total_ios) if measured else None,
+        completion=_json_latency(part, "clat_ns", total_ios) if measured else None,
+        total=_json_latency(part, "lat_ns", total_ios) if measured else None,
     )
 
 
-def _latency(
-    part: Mapping[str, Any], key: str, numbers: _Numbers, where: str, count: int | None
-) -> Latency | None:
-    given = _mapping(part.get(key, {}), f"{where}.{key}")
-    if not given.get("mean"):
+def _json_latency(part: _Object, key: str, count: int | None) -> Latency | None:
+    """None for 0, which with I/O is what `gtod_reduce=1` leaves: not measured."""
+    given = part.inner(key)
+    if not given.values.get("mean"):
         return None
 
     def seconds(name: str) -> float | None:
-        value = numbers.read(given, name, f"{where}.{key}")
+        value = given.number(name)
         return None if value is None else value * _NS
 
     return Latency(
@@ -235,28 +204,30 @@ def _latency(
     )
 
 
-def _disks(value: object, numbers: _Numbers, where: str) -> tuple[DiskUse, ...]:
-    if not isinstance(value, list):
-        raise FormatError("unreadable-result", f"{where} is no list")
+def _json_disks(result: _Object) -> tuple[DiskUse, ...]:
+    where = f"{result.where}.disk_util"
+    entries = result.values.get("disk_util", [])
+    if not isinstance(entries, list):
+        raise FormatError.unreadable(f"{where} is no list")
     found = []
-    for index, entry in enumerate(value):
-        place = f"{where}[{index}]"
-        disk = _mapping(entry, place)
-        busy = numbers.read(disk, "util", place)
+    for index, entry in enumerate(entries):
+        disk = _Object.checked(entry, f"{where}[{index}]", result.notes)
+        busy_share = disk.number("util", 100)
         found.append(
             DiskUse(
-                name=str(disk.get("name", "")),
-                read_ios=numbers.count(disk, "read_ios", place) or 0,
-                write_ios=numbers.count(disk, "write_ios", place) or 0,
-                read_merges=numbers.count(disk, "read_merges", place) or 0,
-                write_merges=numbers.count(disk, "write_merges", place) or 0,
-                busy_share=None if busy is None else busy / 100,
+                name=disk.text("name"),
+                read_ios=disk.count("read_ios") or 0,
+                write_ios=disk.count("write_ios") or 0,
+                read_merges=disk.count("read_merges") or 0,
+                write_merges=disk.count("write_merges") or 0,
+                busy_share=busy_share,
             )
         )
     return tuple(found)
 
 
-TOOL: Final = "kubestr"
+# The text of `kubestr fio`.
+
 _KIB: Final = 1024.0
 _QUOTE = re.compile(r"[>|]? ?")
 _RUNNING = re.compile(r"Running FIO test \(.*\) on StorageClass \((?P<target>[^()]*)\).*")
@@ -312,14 +283,14 @@ def parse_kubestr(content: bytes) -> tuple[Result, ...]:
     `truncated-result` or `unreadable-result`; text that was overwritten on its way is refused with
     the line."""
     if not content.strip():
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     lines = [
         _QUOTE.sub("", line, count=1) if line.startswith(">") else line
         for line in split_lines(content)
     ]
     runs = _runs(lines)
     if not runs:
-        raise FormatError("unreadable-result", "there is no result of kubestr's in the file")
+        raise FormatError.unreadable("there is no result of kubestr's in the file")
     targets = [run.target for run in runs]
     if not all(targets):
         targets = distinct_targets(targets, [run.caption for run in runs])
@@ -350,10 +321,9 @@ def _runs(lines: Sequence[str]) -> list[_Run]:
 
 
 def _garbled(line: str, index: int) -> FormatError:
-    return FormatError(
-        "unreadable-result",
+    return FormatError.unreadable(
         f"{line[:80]!r} is no line of kubestr's; the text was changed or overwritten",
-        context=(f"line {index + 1}",),
+        f"line {index + 1}",
     )
 
 
@@ -426,9 +396,7 @@ def _disk(disk: re.Match[str], index: int) -> DiskUse:
 
 def _results(run: _Run, target: str) -> list[Result]:
     if not run.jobs:
-        raise FormatError(
-            "truncated-result", "kubestr printed no job", context=(f"line {run.line}",)
-        )
+        raise FormatError.truncated("kubestr printed no job", f"line {run.line}")
     names = [job.name or f"job {number}" for number, job in enumerate(run.jobs, start=1)]
     jobs = [
         JobResult(
@@ -475,12 +443,8 @@ def _output(
     )
 
 
-def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(
-        result
-        for content in contents.values()
-        for result in (parse_kubestr_json if _is_json(content) else parse_kubestr)(content)
-    )
+def _read(content: bytes) -> tuple[Result, ...]:
+    return parse_kubestr_json(content) if _is_json(content) else parse_kubestr(content)
 
 
 def _is_json(content: bytes) -> bool:
@@ -497,5 +461,5 @@ IMPORTER = Importer(
     kind=TOOL,
     summary="kubestr fio: its text, also inside documents, and its JSON",
     recognises=_recognises,
-    read=_read,
+    read=each_file(_read),
 )

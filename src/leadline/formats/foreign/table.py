@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -86,11 +86,11 @@ def read_table(content: bytes) -> tuple[Result, ...]:
     (`empty-result`), (`truncated-result`) or (`unreadable-result`) with line and column."""
     text = _text(content)
     if not text.strip():
-        raise FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
+        raise FormatError.empty(f"the file is empty ({len(content)} bytes)")
     rows = _rows(text)
     head = next(rows, None)
     if head is None:
-        raise FormatError("empty-result", "the table has no cell with anything in it")
+        raise FormatError.empty("the table has no cell with anything in it")
     columns, notes = _columns(*head)
     cut_line = 0 if text.endswith(("\n", "\r")) else text.count("\n") + 1
     trials: dict[tuple[str, ...], dict[Op, _Row]] = {}
@@ -106,14 +106,13 @@ def read_table(content: bytes) -> tuple[Result, ...]:
         met[key] += not given
         trial = trials.setdefault((*row.load, *(given or ("", str(met[key])))), {})
         if op in trial:
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"line {line}: trial {given[0][:60]!r} has a {op.value} row already, on line "
-                f"{trial[op].line}",
+                f"{trial[op].line}"
             )
         trial[op] = row
     if not trials:
-        raise FormatError("empty-result", "the table has a head and no rows")
+        raise FormatError.empty("the table has a head and no rows")
     return tuple(
         _result(trial, tuple(notes) if not number else (), labels)
         for number, trial in enumerate(trials.values())
@@ -125,10 +124,9 @@ def _text(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {line}: the table is not UTF-8",
-            context=(f"byte {error.start} is 0x{content[error.start]:02x}",),
+            f"byte {error.start} is 0x{content[error.start]:02x}",
         ) from error
 
 
@@ -157,10 +155,7 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             cut = "unexpected end" in str(error)
-            raise FormatError(
-                "truncated-result" if cut else "unreadable-result",
-                f"line {line}: {error}",
-            ) from error
+            raise FormatError.unreadable(f"line {line}: {error}", cut=cut) from error
         if any(cell.strip() for cell in cells):
             yield line, cells
         line = reader.line_num + 1
@@ -169,14 +164,13 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
 def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Note]]:
     columns = tuple(_head(cell) for cell in heads)
     if len(columns) > _MOST_COLUMNS:
-        raise FormatError("unreadable-result", f"line {line}: a head of {len(columns)} columns")
+        raise FormatError.unreadable(f"line {line}: a head of {len(columns)} columns")
     for number, column in enumerate(columns, start=1):
         known = column in _KNOWN or column.startswith(_LABEL)
         if known and columns.index(column) < number - 1:
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"line {line}: the column {column!r} is there twice",
-                context=(f"columns {columns.index(column) + 1} and {number}",),
+                f"columns {columns.index(column) + 1} and {number}",
             )
     both = [key for key in _TRIAL if key in columns]
     missing = [key for key in _NEEDED if key not in columns]
@@ -184,17 +178,16 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
         missing.append("iops")
     if missing or len(both) > 1:
         what = f"needs the columns {', '.join(missing)}" if missing else "has trial and repeat"
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"line {line}: a table of results {what}"
             + (" or another figure" if "iops" in missing else ""),
-            context=tuple(_nearest(key, columns) for key in missing),
+            *(_nearest(key, columns) for key in missing),
         )
     notes = [
         Note(
-            kind=NoteKind.UNKNOWN_FIELD,
-            where=f"line {line}, column {number}",
-            fact=f"the column {column!r} is not known and is left out" + _near(column),
+            NoteKind.UNKNOWN_FIELD,
+            f"line {line}, column {number}",
+            f"the column {column!r} is not known and is left out" + _near(column),
         )
         for number, column in enumerate(columns, start=1)
         if column and column not in _KNOWN and not column.startswith(_LABEL)
@@ -203,9 +196,8 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
         (entry for entry in columns if entry.startswith(_LABEL) and not _key(entry)), None
     )
     if nameless:
-        raise FormatError(
-            "unreadable-result",
-            f"line {line}: the column {nameless!r} names no label; write it as 'label:cores'",
+        raise FormatError.unreadable(
+            f"line {line}: the column {nameless!r} names no label; write it as 'label:cores'"
         )
     return columns, notes
 
@@ -223,10 +215,10 @@ def _near(column: str) -> str:
 def _row(line: int, cells: Sequence[str], columns: Sequence[str], *, cut: bool) -> _Row:
     if len(cells) < len(columns) or any(cell.strip() for cell in cells[len(columns) :]):
         short = len(cells) < len(columns)
-        raise FormatError(
-            "truncated-result" if cut and short else "unreadable-result",
+        raise FormatError.unreadable(
             f"line {line} has {len(cells)} cells and the head {len(columns)} columns",
-            context=(f"it says: {','.join(cells)[:160]!r}",),
+            f"it says: {','.join(cells)[:160]!r}",
+            cut=cut and short,
         )
     values = {
         column or f"column {number}": cell.strip()
@@ -237,12 +229,10 @@ def _row(line: int, cells: Sequence[str], columns: Sequence[str], *, cut: bool) 
         (key for key in values if key.startswith("column ") and key not in columns), None
     )
     if nameless:
-        raise FormatError(
-            "unreadable-result", f"line {line}: {nameless} has a value and its head no name"
-        )
+        raise FormatError.unreadable(f"line {line}: {nameless} has a value and its head no name")
     for key in _NEEDED:
         if key not in values:
-            raise FormatError("unreadable-result", f"line {line}: the column {key!r} is blank")
+            raise FormatError.unreadable(f"line {line}: the column {key!r} is blank")
     return _Row(line=line, cells=values)
 
 
@@ -254,9 +244,8 @@ def _op(row: _Row) -> Op:
 
 
 def _bad(row: _Row, column: str, expected: str) -> FormatError:
-    return FormatError(
-        "unreadable-result",
-        f"line {row.line}, column {column!r}: {row.cells[column][:60]!r}; {expected}",
+    return FormatError.unreadable(
+        f"line {row.line}, column {column!r}: {row.cells[column][:60]!r}; {expected}"
     )
 
 
@@ -283,11 +272,10 @@ class _Labels:
                 raise _bad(row, column, "expected a word without , and =, 100 letters at most")
             before, line = of_target.setdefault(key, (value, row.line))
             if before != value:
-                raise FormatError(
-                    "unreadable-result",
+                raise FormatError.unreadable(
                     f"line {row.line}: target {row.cells['target'][:60]!r} has the {key} "
                     f"{value!r}, and {before!r} on line {line}",
-                    context=("labels are a target's: give what differs names of its own",),
+                    "labels are a target's: give what differs names of its own",
                 )
 
     def row_labels(self, row: _Row) -> dict[str, str]:
@@ -322,7 +310,7 @@ def _result(trial: Mapping[Op, _Row], notes: tuple[Note, ...], labels: _Labels) 
             notes=tuple(found),
         )
     else:
-        output = FormatError("empty-result", f"line {first.line} gives no figure that can be")
+        output = FormatError.empty(f"line {first.line} gives no figure that can be")
     return Result(
         workload=first.cells["workload"],
         output=output,
@@ -381,9 +369,9 @@ def _figure(row: _Row, column: str, notes: list[Note]) -> float | None:
         return value
     notes.append(
         Note(
-            kind=NoteKind.IMPOSSIBLE_VALUE,
-            where=f"line {row.line}, column {column!r}",
-            fact=f"{text[:60]!r} cannot be and is left out",
+            NoteKind.IMPOSSIBLE_VALUE,
+            f"line {row.line}, column {column!r}",
+            f"{text[:60]!r} cannot be and is left out",
         )
     )
     return None
@@ -437,13 +425,9 @@ def _recognises(_name: str, head: bytes) -> bool:
     return len(heads & set(_NEEDED)) >= 2 and len(heads & _KNOWN) >= 3
 
 
-def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in files.values() for result in read_table(content))
-
-
 IMPORTER = Importer(
     kind="table",
     summary="CSV of summaries: target, workload, op and figures",
     recognises=_recognises,
-    read=_read,
+    read=each_file(read_table),
 )

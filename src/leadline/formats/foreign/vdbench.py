@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.formats.fio.logs import Window
@@ -75,12 +75,16 @@ class Row:
     file ends within the row."""
 
     run: str
-    interval: str
     line: int
-    time_s: float | None
-    cells: Mapping[str, str]
+    interval: str = ""
+    time_s: float | None = None
+    cells: Mapping[str, str] = field(default_factory=dict)
     requested_size: bool = False
     cut: bool = False
+
+    @property
+    def where(self) -> str:
+        return f"line {self.line}"
 
     def has(self, column: str) -> bool:
         return self.text(column) not in ("", "n/a")
@@ -92,7 +96,7 @@ class Row:
         """None where vdbench has none. Raises FormatError where it is no number."""
         if not self.has(column):
             return None
-        return figures.number(self.text(column), f"line {self.line}", column, unit)
+        return figures.number(self.text(column), self.where, column, unit)
 
 
 def read_flatfile(lines: Sequence[str]) -> list[Row]:
@@ -100,34 +104,25 @@ def read_flatfile(lines: Sequence[str]) -> list[Row]:
     columns: list[str] = []
     rows: list[Row] = []
     for number, line in enumerate(lines, start=1):
-        cells = line.split()
+        cells, where = line.split(), f"line {number}"
         if not cells or line.startswith(("*", "<")):
             continue
         if cells[0] == "tod":
             columns = [cell.lower() for cell in cells]
             if "run" not in columns or "interval" not in columns:
-                raise FormatError(
-                    "unreadable-result",
-                    "the header of the flat file names no run or interval",
-                    context=(f"line {number}",),
+                raise FormatError.unreadable(
+                    "the header of the flat file names no run or interval", where
                 )
             continue
         if not columns:
-            raise FormatError(
-                "unreadable-result",
-                "the flat file has figures before its header",
-                context=(f"line {number}",),
-            )
+            raise FormatError.unreadable("the flat file has figures before its header", where)
+        named = dict(zip(columns, cells, strict=False))
         if len(cells) < len(columns) and number == len(lines):
-            rows.append(_cut_row(dict(zip(columns, cells, strict=False)).get("run", ""), number))
+            rows.append(Row(run=named.get("run", ""), line=number, cut=True))
             continue
         if len(cells) != len(columns):
-            raise FormatError(
-                "unreadable-result",
-                f"a line of the flat file has {len(cells)} columns, its header {len(columns)}",
-                context=(f"line {number}",),
-            )
-        named = dict(zip(columns, cells, strict=True))
+            fact = f"a line of the flat file has {len(cells)} columns, its header {len(columns)}"
+            raise FormatError.unreadable(fact, where)
         rows.append(
             Row(
                 run=named["run"],
@@ -142,10 +137,6 @@ def read_flatfile(lines: Sequence[str]) -> list[Row]:
     return rows
 
 
-def _cut_row(run: str, number: int) -> Row:
-    return Row(run=run, interval="", line=number, time_s=None, cells={}, cut=True)
-
-
 def read_report(lines: Sequence[str]) -> list[Row]:
     """Rows of a summary, totals or log report. Raises FormatError with the line."""
     rows: list[Row] = []
@@ -157,36 +148,29 @@ def read_report(lines: Sequence[str]) -> list[Row]:
             run, asked = starting["name"], _asked(starting["rest"])
             columns = ()
             continue
-        cells = line.split()
+        cells, where = line.split(), f"line {number}"
         if "interval" in cells and "i/o" in cells:
             upper = cells[cells.index("interval") + 1 :]
         elif ".Interval." in cells:
             upper = []
         elif cells[:1] == ["rate"]:
-            columns = _columns(upper, cells, number)
+            columns = _columns(upper, cells, where)
         elif columns and len(cells) > 1 and _TIME.fullmatch(cells[0]) and _is_row(cells[1]):
             if not run:
-                raise FormatError(
-                    "unreadable-result",
-                    "values before the name of their run",
-                    context=(f"line {number}",),
-                )
-            given = cells[2:]
+                raise FormatError.unreadable("values before the name of their run", where)
+            time, interval, *given = cells
             if len(given) < len(columns) and number == len(lines):
-                rows.append(_cut_row(run, number))
+                rows.append(Row(run=run, line=number, cut=True))
                 continue
             if len(given) < len(columns):
-                raise FormatError(
-                    "unreadable-result",
-                    f"a line has {len(given)} figures, its header {len(columns)}",
-                    context=(f"line {number}",),
-                )
+                fact = f"a line has {len(given)} figures, its header {len(columns)}"
+                raise FormatError.unreadable(fact, where)
             rows.append(
                 Row(
                     run=run,
-                    interval=cells[1],
+                    interval=interval,
                     line=number,
-                    time_s=_time_s(cells[0]),
+                    time_s=_time_s(time),
                     cells=asked | dict(zip(columns, given, strict=False)),
                 )
             )
@@ -210,7 +194,7 @@ def _is_row(interval: str) -> bool:
     return interval.isascii() and (interval.isdigit() or interval.startswith("avg_"))
 
 
-def _columns(upper: Sequence[str], lower: Sequence[str], number: int) -> tuple[str, ...]:
+def _columns(upper: Sequence[str], lower: Sequence[str], where: str) -> tuple[str, ...]:
     """Columns by the two header lines; those of file systems end with the size: what follows is
     of no reads and writes."""
     if not upper:
@@ -220,11 +204,7 @@ def _columns(upper: Sequence[str], lower: Sequence[str], number: int) -> tuple[s
         half in _HALVES for half in zip(upper, lower, strict=True)
     ):
         return tuple(_HALVES[half] for half in zip(upper, lower, strict=True))
-    raise FormatError(
-        "unreadable-result",
-        f"columns that are not known: {' '.join(lower)[:120]!r}",
-        context=(f"line {number}",),
-    )
+    raise FormatError.unreadable(f"columns that are not known: {' '.join(lower)[:120]!r}", where)
 
 
 def _time_s(text: str) -> float | None:
@@ -251,12 +231,12 @@ _REPORTS: Final = ("flatfile.html", "summary.html", "totals.html", "logfile.html
 _PARAMETERS: Final = ("xfersize", "threads", "rdpct", "seekpct", "reqrate")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Run:
     name: str
-    intervals: tuple[Row, ...]
-    average: Row | None
     line: int
+    intervals: list[Row] = field(default_factory=list)
+    average: Row | None = None
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -272,95 +252,73 @@ def parse_vdbench(content: bytes) -> tuple[Result, ...]:
     """Every run of a flat file or a report. Raises FormatError with condition `empty-result`,
     `truncated-result` or `unreadable-result`."""
     if not content.strip():
-        raise FormatError("empty-result", "the file is empty")
+        raise FormatError.empty("the file is empty")
     lines = split_lines(content)
     flat = any(line.split(maxsplit=1)[:1] == ["tod"] for line in lines)
     runs = _runs(read_flatfile(lines) if flat else read_report(lines))
     if not runs:
         begun = any(mark in content for mark in (*_BEGUN, b"Interval"))
-        raise FormatError(
-            "truncated-result" if begun else "unreadable-result",
-            "vdbench reported no interval of any run",
-        )
+        raise FormatError.unreadable("vdbench reported no interval of any run", cut=begun)
     layout = [run for run in runs if _LAYOUT.fullmatch(run.name)]
     runs = [run for run in runs if not _LAYOUT.fullmatch(run.name)]
     if not runs:
-        raise FormatError(
-            "truncated-result",
+        raise FormatError.truncated(
             f"vdbench came no further than {layout[-1].name}, which lays files out",
-            context=(f"line {layout[-1].line}",),
+            f"line {layout[-1].line}",
         )
     names = distinct_names([(run.name, run.parameters) for run in runs])
-    results = []
-    for number, (name, run) in enumerate(zip(names, runs, strict=True)):
-        figures = Figures()
-        if number == 0:
-            for layout_run in layout:
-                figures.note(
-                    NoteKind.LEFT_OUT,
-                    f"line {layout_run.line}",
-                    f"the run {layout_run.name} lays files out and is no measurement",
-                )
-        results.append(_result(name, run, figures))
-    return tuple(results)
+    first = Figures()
+    for run in layout:
+        fact = f"the run {run.name} lays files out and is no measurement"
+        first.note(NoteKind.LEFT_OUT, f"line {run.line}", fact)
+    figures = [first, *(Figures() for _ in runs[1:])]
+    return tuple(map(_result, names, runs, figures))
 
 
 def _runs(rows: Sequence[Row]) -> list[_Run]:
     """Rows by run: an average ends one, since loops run one name again and again."""
     runs: list[_Run] = []
-    intervals: list[Row] = []
-
-    def close(average: Row | None) -> None:
-        if intervals or average:
-            first = intervals[0] if intervals else average
-            assert first is not None
-            runs.append(
-                _Run(name=first.run, intervals=tuple(intervals), average=average, line=first.line)
-            )
-            intervals.clear()
-
+    current: _Run | None = None
     for row in rows:
-        if intervals and intervals[0].run != row.run:
-            close(None)
-        if _AVERAGE.fullmatch(row.interval):
-            close(row)
-        elif row.cut or (row.interval.isascii() and row.interval.isdigit()):
-            intervals.append(row)
-        # Newer versions add lines of deviations and maxima, `std_2-30` and `max_2-30`.
-    close(None)
+        if current and current.name != row.run:
+            current = None
+        is_average = bool(_AVERAGE.fullmatch(row.interval))
+        is_interval = row.cut or (row.interval.isascii() and row.interval.isdigit())
+        if not is_average and not is_interval:
+            # Newer versions add lines of deviations and maxima, `std_2-30` and `max_2-30`.
+            continue
+        if current is None:
+            current = _Run(name=row.run, line=row.line)
+            runs.append(current)
+        if is_average:
+            current.average = row
+            current = None
+        else:
+            current.intervals.append(row)
     return runs
 
 
 def _result(name: str, run: _Run, figures: Figures) -> Result:
-    if run.average is None:
-        error = FormatError(
-            "truncated-result",
-            f"the run {run.name} has no average: it did not come to its end",
-            context=(f"line {run.line}",),
-        )
+    def failed(error: FormatError) -> Result:
         return Result(workload=name, output=error, tool=TOOL)
+
+    if run.average is None:
+        fact = f"the run {run.name} has no average: it did not come to its end"
+        return failed(FormatError.truncated(fact, f"line {run.line}"))
+    where = f"line {run.average.line}"
     counted = _AVERAGE.fullmatch(run.average.interval)
     assert counted is not None
     first, last = int(counted["first"]), int(counted["last"])
     if last < first:
-        error = FormatError(
-            "empty-result",
-            f"the run {run.name} ended within its first interval, which vdbench does not count",
-            context=(f"line {run.average.line}",),
-        )
-        return Result(workload=name, output=error, tool=TOOL)
+        fact = f"the run {run.name} ended within its first interval, which vdbench does not count"
+        return failed(FormatError.empty(fact, where))
     step_s = _interval_s(run.intervals)
     runtime_s = step_s * (last - first + 1) if step_s else None
     operations = _operations(run.average, figures, runtime_s)
     if not operations:
         idle = not _as_float(run.average.text("rate"))
-        error = FormatError(
-            "empty-result",
-            f"the run {run.name} "
-            + ("neither read nor wrote" if idle else "has no rate of reads or of writes"),
-            context=(f"line {run.average.line}",),
-        )
-        return Result(workload=name, output=error, tool=TOOL)
+        what = "neither read nor wrote" if idle else "has no rate of reads or of writes"
+        return failed(FormatError.empty(f"the run {run.name} {what}", where))
     job = JobResult(
         name=run.name,
         options=_options(run.average, operations),
@@ -396,9 +354,7 @@ def _operations(row: Row, figures: Figures, runtime_s: float | None) -> tuple[Op
         total = row.number(figures, "mb/sec", _MIB)
         percent = row.number(figures, "read%")
         if percent is not None and percent > 100:
-            figures.note(
-                NoteKind.IMPOSSIBLE_VALUE, f"line {row.line}", f"read% is {percent:g}, above 100"
-            )
+            figures.note(NoteKind.IMPOSSIBLE_VALUE, row.where, f"read% is {percent:g}, above 100")
             percent = None
         share = None if percent is None else percent / 100
         shares = {Op.READ: share, Op.WRITE: None if share is None else 1 - share}
@@ -409,17 +365,11 @@ def _operations(row: Row, figures: Figures, runtime_s: float | None) -> tuple[Op
             for op, part in shares.items()
         }
         if share is None:
-            figures.note(
-                NoteKind.LEFT_OUT,
-                f"line {row.line}",
-                "the share of reads is not known, and no rate of reads or writes without it",
-            )
+            fact = "the share of reads is not known, and no rate of reads or writes without it"
+            figures.note(NoteKind.LEFT_OUT, row.where, fact)
         elif bandwidth[Op.READ] is None and total:
-            figures.note(
-                NoteKind.LEFT_OUT,
-                f"line {row.line}",
-                "the bandwidth is of reads and writes of no one size together",
-            )
+            fact = "the bandwidth is of reads and writes of no one size together"
+            figures.note(NoteKind.LEFT_OUT, row.where, fact)
     return tuple(
         Operation(
             op=op,
@@ -452,11 +402,8 @@ def _latency(row: Row, figures: Figures, op: Op, *, alone: bool) -> Latency | No
     name = op.value
     whole = ("resp",) if alone and not row.has("read_rate") else ()
     if row.has("resp") and not alone and not row.has(f"{name}_resp"):
-        figures.note(
-            NoteKind.LEFT_OUT,
-            f"line {row.line}",
-            f"the response time is of reads and writes together, not of {name}s",
-        )
+        fact = f"the response time is of reads and writes together, not of {name}s"
+        figures.note(NoteKind.LEFT_OUT, row.where, fact)
     latency = Latency(
         mean_s=seconds(f"{name}_resp", *whole),
         max_s=seconds(f"{name}_resp_max", f"{name}_max", *(f"{entry}_max" for entry in whole)),

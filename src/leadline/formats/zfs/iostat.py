@@ -10,7 +10,7 @@ does not show. All suffixes are powers of 1024, of operations, too (zfs_nicenum,
 before 1.10K); without -p a figure has three digits, a time one to three. The mean waits of -l are
 made of the middles of a histogram's buckets, of which each begins at twice the one before
 (zpool_main.c, single_histo_average): they may be a third off. -r and -w print those histograms and
-are refused here: `leadline.formats.zfs.iostat` and `iostat_latencies` read them.
+are refused here: `iostat_sizes` reads those of -r.
 
 With an interval the blocks follow each other, with -v each under heads of its own; what several
 runs of the tool printed one after the other reads the same, but where a prompt or the command
@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Final
 
 from leadline.formats.result import FormatError, Note, NoteKind
-from leadline.formats.text import line_refused
+from leadline.formats.text import TextLine, shown
 from leadline.formats.zfs.lines import (
     clock_s,
     is_date,
@@ -152,18 +152,18 @@ def parse_zpool_iostat(content: bytes, *, stopped: bool = False) -> IostatReport
         content = content[: content.rfind(b"\n") + 1]
     text = uncoloured(content.decode("utf-8-sig", "replace"))
     if not text.strip():
-        raise FormatError("empty-result", f"the file is empty ({len(content)} bytes)")
+        raise FormatError.empty(f"the file is empty ({len(content)} bytes)")
     lines = text.splitlines()
     cut = not text.endswith(("\n", "\r"))
     whole = lines[:-1] if cut and len(lines) > 1 else lines
     reading = _Reading(blanks=is_scripted_with_blanks(whole) or _asks_for_blanks(whole))
     for number, line in enumerate(lines, start=1):
-        _take(reading, number, line.rstrip(), cut=cut and number == len(lines))
+        _take(reading, TextLine(TOOL, number, line.rstrip(), cut and number == len(lines)))
     if not reading.rows:
-        raise FormatError(
-            "truncated-result" if reading.groups else "unreadable-result",
+        raise FormatError.unreadable(
             f"there is no row of {TOOL} in it",
-            context=(f"line 1 says: {lines[0].strip()[:160]!r}",),
+            shown("line 1 says", lines[0]),
+            cut=bool(reading.groups),
         )
     if stopped:
         _drop_unfinished(reading)
@@ -193,7 +193,7 @@ def _doubt_single_blocks(reading: _Reading) -> None:
             "each block has its own heads, as runs without an interval print it: those "
             "would be averages since the pool was imported, and no measurement"
         )
-        reading.notes.append(note(NoteKind.UNKNOWN_FIELD, f"line {reading.rows[0].line}", fact))
+        reading.notes.append(Note(NoteKind.UNKNOWN_FIELD, f"line {reading.rows[0].line}", fact))
 
 
 def _drop_unfinished(reading: _Reading) -> None:
@@ -211,37 +211,37 @@ def _step(steps: set[int]) -> float | None:
     return float(step) if step > 0 else None
 
 
-def _take(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    if len(line) > LONGEST_LINE:
-        _other(reading, number, line, cut=cut)
+def _take(reading: _Reading, line: TextLine) -> None:
+    text = line.text
+    if len(text) > LONGEST_LINE:
+        _other(reading, line)
         return
-    words = line.split()
+    words = text.split()
     # The backticks are those around code in Markdown.
-    if not line.strip("- \t`"):
+    if not text.strip("- \t`"):
         return
     if is_histogram(words):
         mode = "-r" if _HISTOGRAM_GROUPS[0] <= set(words) else "-w"
-        raise FormatError(
-            "unreadable-result",
-            f"line {number}: histograms of {TOOL} {mode} give no rates, and their buckets, each "
+        raise FormatError.unreadable(
+            f"{line.where}: histograms of {TOOL} {mode} give no rates, and their buckets, each "
             "twice as wide as the one before, no percentiles; take it with -l and an interval "
             f"({TOOL} -y -l 1)",
-            context=(f"it says: {line.strip()[:160]!r}",),
+            shown("it says", text),
         )
     if words[:3] == FIRST_GROUPS:
         reading.groups, reading.columns = tuple(words), ()
         reading.heads += 1
     elif reading.groups and not reading.columns:
-        reading.indent, reading.width = len(line) - len(line.lstrip()), len(line)
-        reading.columns = _columns(reading, number, words)
-    elif _UNIX_TIME.fullmatch(line):
-        _take_stamp(reading, int(line))
-    elif is_date(line):
-        _take_stamp(reading, clock_s(line))
-    elif is_prompt(line) or _command_words(line):
-        _other(reading, number, line, cut=cut)
+        reading.indent, reading.width = len(text) - len(text.lstrip()), len(text)
+        reading.columns = _columns(reading, line)
+    elif _UNIX_TIME.fullmatch(text):
+        _take_stamp(reading, int(text))
+    elif is_date(text):
+        _take_stamp(reading, clock_s(text))
+    elif is_prompt(text) or _command_words(text):
+        _other(reading, line)
     else:
-        _row(reading, number, line, cut=cut)
+        _row(reading, line)
 
 
 def _take_stamp(reading: _Reading, seconds: int) -> None:
@@ -279,66 +279,55 @@ def _asks_for_blanks(lines: Sequence[str]) -> bool:
     )
 
 
-def _columns(reading: _Reading, number: int, words: Sequence[str]) -> tuple[str, ...]:
+def _columns(reading: _Reading, line: TextLine) -> tuple[str, ...]:
     """The columns' names, of the line of groups and the line of labels below it."""
-    labels = [_OLD_LABELS.get(word, word) for word in words[1:]]
+    labels = [_OLD_LABELS.get(word, word) for word in line.text.split()[1:]]
     columns: list[str] = []
     for group in reading.groups:
         # A wait of a single kind of I/O has one column, all others have two.
         width = 1 if labels[:1] == ["wait"] else 2
         columns += [f"{group}_{label}" for label in labels[:width]]
         labels = labels[width:]
-    if (
-        labels
-        or len(set(columns)) < len(columns)
-        or tuple(columns[: len(DEFAULT_COLUMNS)]) != DEFAULT_COLUMNS
-    ):
-        raise FormatError(
-            "unreadable-result",
-            f"line {number}: the heads of {TOOL} do not fit to each other",
-            context=(
-                f"it says: {' '.join(words)[:160]!r}",
-                f"above it: {' '.join(reading.groups)[:160]!r}",
-            ),
+    known = tuple(columns[: len(DEFAULT_COLUMNS)]) == DEFAULT_COLUMNS
+    if labels or len(set(columns)) < len(columns) or not known:
+        raise FormatError.unreadable(
+            f"{line.where}: the heads of {TOOL} do not fit to each other",
+            shown("it says", " ".join(line.text.split())),
+            shown("above it", " ".join(reading.groups)),
         )
     if not reading.rows:
-        reading.notes += [
-            note(
-                NoteKind.UNKNOWN_FIELD,
-                f"line {number - 1}",
-                f"the column {group!r} is not known, nor its unit; it is left out",
-            )
-            for group in reading.groups
-            if group not in _GROUPS
-        ]
+        where = f"line {line.number - 1}"
+        for group in reading.groups:
+            if group not in _GROUPS:
+                fact = f"the column {group!r} is not known, nor its unit; it is left out"
+                reading.notes.append(Note(NoteKind.UNKNOWN_FIELD, where, fact))
     return tuple(columns)
 
 
-def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    scripted = ("\t" in line or reading.blanks) and not reading.columns
+def _row(reading: _Reading, line: TextLine) -> None:
+    text = line.text
+    scripted = ("\t" in text or reading.blanks) and not reading.columns
     columns = reading.columns or DEFAULT_COLUMNS
-    cells = line.split(None if reading.blanks else "\t")
+    cells = text.split(None if reading.blanks else "\t")
     if not scripted:
-        cells = line.rsplit(None, len(columns))
+        cells = text.rsplit(None, len(columns))
     fits = len(cells) >= len(columns) + 1 if scripted else len(cells) == len(columns) + 1
     if not fits or not (reading.columns or scripted):
-        _other(reading, number, line, cut=cut)
+        _other(reading, line)
         return
     name, values = cells[0].strip(), [cell.strip() for cell in cells[1:]]
-    if not all(value == "-" or CELL.fullmatch(value) for value in values):
-        if cut or reading.rows or scripted:
-            raise line_refused(number, line, TOOL, cut=cut)
-        _other(reading, number, line, cut=cut)
+    are_figures = all(value == "-" or CELL.fullmatch(value) for value in values)
+    if not are_figures and (line.is_cut or reading.rows or scripted):
+        raise line.refused()
+    if not are_figures or (scripted and not name[:1].isalpha()):
+        _other(reading, line)
         return
-    if scripted and not name[:1].isalpha():
-        _other(reading, number, line, cut=cut)
-        return
-    if cut and not scripted and len(line) < reading.width:
+    if line.is_cut and not scripted and len(text) < reading.width:
         # The last figure may lack digits and its unit.
-        raise line_refused(number, line, TOOL, cut=cut)
-    reading.width = min(reading.width, len(line))
+        raise line.refused()
+    reading.width = min(reading.width, len(text))
     # Every level of vdevs is two blanks further in.
-    depth = None if scripted else max(0, len(line) - len(line.lstrip()) - reading.indent) // 2
+    depth = None if scripted else max(0, len(text) - len(text.lstrip()) - reading.indent) // 2
     if name in _HEADS and set(values) == {"-"}:
         reading.group = name
         return
@@ -351,30 +340,29 @@ def _row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
             f"{len(values) - len(columns)} columns behind bandwidth have no names with -H; they "
             "are left out"
         )
-        reading.notes.append(note(NoteKind.LEFT_OUT, f"line {number}", fact))
+        reading.notes.append(Note(NoteKind.LEFT_OUT, line.where, fact))
     if not depth:
         _begin_interval(reading, name)
         reading.seen.add(name)
         reading.pool, reading.group = name, ""
     if depth and not reading.pool:
-        raise FormatError(
-            "unreadable-result",
-            f"line {number} of the output of {TOOL} is a vdev with no pool above it",
-            context=(f"it says: {line.strip()[:160]!r}",),
+        raise FormatError.unreadable(
+            f"{line.where} of the output of {TOOL} is a vdev with no pool above it",
+            shown("it says", text),
         )
-    values_by_column = {
-        column: _value(column, value, number)
+    row_values = {
+        column: _value(column, value, line.where)
         for column, value in zip(columns, values, strict=False)
-        if _is_known(column)
+        if any(column.startswith(f"{group}_") for group in _GROUPS)
     }
     reading.rows.append(
         IostatRow(
             interval=reading.interval,
-            line=number,
+            line=line.number,
             pool=reading.pool,
             name=name,
             depth=depth,
-            values=MappingProxyType(values_by_column),
+            values=MappingProxyType(row_values),
             group=reading.group,
         )
     )
@@ -390,22 +378,22 @@ def _begin_interval(reading: _Reading, pool: str) -> None:
     reading.begins = False
 
 
-def _other(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
+def _other(reading: _Reading, line: TextLine) -> None:
     """A line that is none of the tool's: the command, and before the figures anything."""
-    words = _command_words(line)
-    if (reading.rows or reading.columns) and not (words or is_prompt(line)):
-        raise line_refused(number, line, TOOL, cut=cut)
-    reading.noise.append(line)
+    words = _command_words(line.text)
+    if (reading.rows or reading.columns) and not (words or is_prompt(line.text)):
+        raise line.refused()
+    reading.noise.append(line.text)
     if reading.rows:
         reading.columns = reading.groups = ()
         reading.begins, reading.without_average = True, None
         # The time between two runs is no interval.
         reading.stamp = None
     if words:
-        _take_command(reading, number, words)
+        _take_command(reading, line.where, words)
 
 
-def _take_command(reading: _Reading, number: int, words: Sequence[str]) -> None:
+def _take_command(reading: _Reading, where: str, words: Sequence[str]) -> None:
     """Raises FormatError for a second run with another interval."""
     flags = "".join(word for word in words if re.fullmatch(r"-[a-zA-Z]+", word))
     reading.without_average = "y" in flags
@@ -414,10 +402,9 @@ def _take_command(reading: _Reading, number: int, words: Sequence[str]) -> None:
     numbers = [word for word in words[-2:] if re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", word)]
     asked_s = float(numbers[0]) or None if numbers else None
     if reading.rows and asked_s and reading.asked_s and asked_s != reading.asked_s:
-        raise FormatError(
-            "unreadable-result",
-            f"line {number}: a run of {TOOL} every {asked_s:g} s begins behind one every "
-            f"{reading.asked_s:g} s; give each a file of its own",
+        raise FormatError.unreadable(
+            f"{where}: a run of {TOOL} every {asked_s:g} s begins behind one every "
+            f"{reading.asked_s:g} s; give each a file of its own"
         )
     reading.asked_s = asked_s or (reading.asked_s if reading.rows else None)
 
@@ -428,11 +415,7 @@ def _command_words(line: str) -> Sequence[str]:
     return (TOOL, *found["rest"].split()) if found else ()
 
 
-def _is_known(column: str) -> bool:
-    return any(column.startswith(f"{group}_") for group in _GROUPS)
-
-
-def _value(column: str, text: str, number: int) -> float | None:
+def _value(column: str, text: str, where: str) -> float | None:
     """In base units. Times without a unit (-p) are nanoseconds. Raises FormatError."""
     found = CELL.fullmatch(text)
     if found is None:
@@ -441,11 +424,5 @@ def _value(column: str, text: str, number: int) -> float | None:
     factors: Mapping[str, float] = _TIMES if timed else _FACTORS
     unit = found["unit"] or ""
     if unit not in factors:
-        raise FormatError(
-            "unreadable-result", f"line {number}: {text!r} cannot be in the column {column}"
-        )
+        raise FormatError.unreadable(f"{where}: {text!r} cannot be in the column {column}")
     return float(found["number"].replace(",", ".")) * factors[unit]
-
-
-def note(kind: NoteKind, where: str, fact: str) -> Note:
-    return Note(kind=kind, where=where, fact=fact)

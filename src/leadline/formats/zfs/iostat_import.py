@@ -6,11 +6,11 @@ The format itself is in `leadline.formats.zfs.iostat`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from leadline.formats.fio.logs import Window
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -32,7 +32,6 @@ from leadline.formats.zfs.iostat import (
     IostatRow,
     is_histogram,
     is_scripted_with_blanks,
-    note,
     parse_zpool_iostat,
 )
 from leadline.formats.zfs.lines import uncoloured
@@ -77,10 +76,6 @@ def _are_sizes(cells: Sequence[str]) -> bool:
     )
 
 
-def _read(files: Mapping[str, bytes]) -> tuple[Result, ...]:
-    return tuple(result for content in files.values() for result in read_results(content))
-
-
 def read_results(content: bytes) -> tuple[Result, ...]:
     """A result for each pool: the means over the intervals measured. Raises FormatError."""
     try:
@@ -91,28 +86,27 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         return (Result(workload="", output=error, tool=TOOL),)
     measured = [interval for interval in range(report.intervals) if interval not in report.averages]
     if not measured:
-        raise FormatError(
-            "unreadable-result",
+        raise FormatError.unreadable(
             f"a single block of {TOOL} is the average since the pool was imported and measures no "
             "load; take it with an interval (zpool iostat -y 1)",
-            context=(f"line {report.rows[0].line} says: {report.rows[0].name!r}",),
+            f"line {report.rows[0].line} says: {report.rows[0].name!r}",
         )
     scripted = [row for row in report.rows if row.depth is None]
     sum_of_others = _sum_of_others(scripted)
     for row in scripted:
         if row is sum_of_others or _is_vdev(row):
-            raise FormatError(
-                "unreadable-result",
+            raise FormatError.unreadable(
                 f"with -H -v pools and vdevs look the same in {TOOL}",
-                context=(f"line {row.line} says: {row.name[:160]!r}",),
+                f"line {row.line} says: {row.name[:160]!r}",
             )
     notes = list(report.notes)
-    for row in _first_rows(report):
+    first_lines = {row.interval: row.line for row in reversed(report.rows)}
+    for interval in sorted(report.averages & first_lines.keys()):
         fact = "the first block is the average since the pool was imported and is left out"
-        notes.append(note(NoteKind.LEFT_OUT, f"line {row.line}", fact))
+        notes.append(Note(NoteKind.LEFT_OUT, f"line {first_lines[interval]}", fact))
     if report.interval_s is None:
         fact = "the length of the intervals is unknown, so there is no series of every second"
-        notes.append(note(NoteKind.LEFT_OUT, f"line {report.rows[-1].line}", fact))
+        notes.append(Note(NoteKind.LEFT_OUT, f"line {report.rows[-1].line}", fact))
     pools: dict[str, list[IostatRow]] = {}
     for row in report.rows:
         if not row.depth and row.interval not in report.averages:
@@ -121,15 +115,6 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         _result(name, rows, report, measured, tuple(notes) if not number else ())
         for number, (name, rows) in enumerate(pools.items())
     )
-
-
-def _first_rows(report: IostatReport) -> list[IostatRow]:
-    """Of each average since the import."""
-    found: dict[int, IostatRow] = {}
-    for row in report.rows:
-        if row.interval in report.averages:
-            found.setdefault(row.interval, row)
-    return list(found.values())
 
 
 def _is_vdev(row: IostatRow) -> bool:
@@ -225,5 +210,5 @@ IMPORTER = Importer(
     kind="zpool-iostat",
     summary="text of `zpool iostat` with an interval",
     recognises=_recognises,
-    read=_read,
+    read=each_file(read_results),
 )

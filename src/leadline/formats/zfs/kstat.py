@@ -11,20 +11,14 @@ and `objset-*`). A pool's `txgs` has one row for each transaction group.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from leadline.formats.text import ends_early, is_cut, line_refused
-from leadline.formats.zfs.lines import _BEYOND, tool_lines
-
-# Files below /proc/spl/kstat/zfs: tables of a name, a type and a value (`arcstats`, `zil`,
-# `dmu_tx`, `zfetchstats`, a pool's `iostats` and `objset-*`), a pool's `io` (up to 2.0), which
-# has a line of names and one of values, and a pool's `txgs`.
-#      18 1 0x01 147 39984 8805559810 115388725390     name                            type data
-# hits                            4    89795
+from leadline.formats.text import TextLine, ends_early, line_refused
+from leadline.formats.zfs.lines import BEYOND, tool_lines
 
 _KSTAT_TOOL: Final = "a kstat"
 _TXGS: Final = "the kstat txgs"
@@ -44,7 +38,7 @@ _KSTAT_NUMBER: Final = re.compile(r"-?\d{1,20}", re.ASCII)
 # KSTAT_DATA_CHAR and _STRING; 1 to 6 are numbers (include/os/linux/spl/sys/kstat.h).
 _TEXTS: Final = frozenset("07")
 _NUMBERS: Final = frozenset("123456")
-_KSTAT_LONGEST_LINE: Final = 2000
+_LONGEST_LINE: Final = 2000
 _TXG_HEADS: Final = (
     *("txg", "birth", "state", "ndirty", "nread", "nwritten", "reads", "writes"),
     *("otime", "qtime", "wtime", "stime"),
@@ -90,36 +84,38 @@ def parse_kstat(text: str) -> Mapping[str, int | str]:
     module was loaded. Raises FormatError (`empty-result`, `truncated-result` where there are fewer
     entries than the header states, `unreadable-result`) with the line."""
     lines = tool_lines(text, _KSTAT_TOOL)
-    header = _HEADER.fullmatch(lines[0])
+    header = _HEADER.fullmatch(lines[0].text)
     if header is None or header["type"] != _NAMED:
-        raise line_refused(1, lines[0], _KSTAT_TOOL, cut=is_cut(text, 1, lines))
-    return MappingProxyType(_named_values(text, lines, int(header["entries"])))
-
-
-def _named_values(text: str, lines: list[str], entries: int) -> dict[str, int | str]:
+        raise lines[0].refused()
     values: dict[str, int | str] = {}
-    heads = False
-    for number, line in enumerate(lines[1:], start=2):
-        if not line.strip():
-            continue
-        if not heads:
-            if line.split() != _KSTAT_HEADS:
-                raise line_refused(number, line, _KSTAT_TOOL, cut=is_cut(text, number, lines))
-            heads = True
-            continue
-        found = _NAMED_ROW.fullmatch(line) if len(line) <= _KSTAT_LONGEST_LINE else None
+    for line in _rows(lines[1:], _KSTAT_HEADS):
+        found = _NAMED_ROW.fullmatch(line.text) if len(line.text) <= _LONGEST_LINE else None
         value = _value(found["type"], found["data"] or "") if found else None
         # A number of which the end is missing is a wrong number.
-        if found is None or value is None or is_cut(text, number, lines):
-            raise line_refused(number, line, _KSTAT_TOOL, cut=is_cut(text, number, lines))
+        if found is None or value is None or line.is_cut:
+            raise line.refused()
         if found["name"] in values:
-            raise line_refused(number, line, _KSTAT_TOOL)
+            raise line_refused(line.number, line.text, _KSTAT_TOOL)
         values[found["name"]] = value
+    entries = int(header["entries"])
     if len(values) < entries:
-        raise ends_early(_KSTAT_TOOL, f"all of its {entries} entries", lines[-1])
+        raise ends_early(_KSTAT_TOOL, f"all of its {entries} entries", lines[-1].text)
     if len(values) > entries:
-        raise line_refused(len(lines), lines[-1], _KSTAT_TOOL)
-    return values
+        raise line_refused(len(lines), lines[-1].text, _KSTAT_TOOL)
+    return MappingProxyType(values)
+
+
+def _rows(lines: Sequence[TextLine], heads: Sequence[str]) -> Iterator[TextLine]:
+    """Yield the lines below the heads, without blank ones. Raises FormatError for other heads."""
+    begun = False
+    for line in lines:
+        words = line.text.split()
+        if words and begun:
+            yield line
+        elif words:
+            if words != list(heads):
+                raise line.refused()
+            begun = True
 
 
 def _value(kind: str, given: str) -> int | str | None:
@@ -128,7 +124,7 @@ def _value(kind: str, given: str) -> int | str | None:
     if kind not in _NUMBERS or not _KSTAT_NUMBER.fullmatch(given):
         return None
     value = int(given)
-    return value if abs(value) < _BEYOND else None
+    return value if abs(value) < BEYOND else None
 
 
 def parse_txgs(text: str) -> tuple[Txg, ...]:
@@ -136,23 +132,15 @@ def parse_txgs(text: str) -> tuple[Txg, ...]:
     (zfs_txg_history is 0). Up to 0.8 a kstat header is above it. Raises FormatError as
     parse_kstat does."""
     lines = tool_lines(text, _TXGS)
+    below = lines[1:] if _HEADER.fullmatch(lines[0].text) else lines
+    if not any(line.text.strip() for line in below):
+        raise ends_early(_TXGS, "its heads", lines[0].text)
     groups: list[Txg] = []
-    heads = False
-    for number, line in enumerate(lines, start=1):
-        words = line.split()
-        if not words or (number == 1 and _HEADER.fullmatch(line)):
-            continue
-        if not heads:
-            if tuple(words) != _TXG_HEADS:
-                raise line_refused(number, line, _TXGS, cut=is_cut(text, number, lines))
-            heads = True
-            continue
-        group = _txg(words)
-        if group is None or is_cut(text, number, lines):
-            raise line_refused(number, line, _TXGS, cut=is_cut(text, number, lines))
+    for line in _rows(below, _TXG_HEADS):
+        group = _txg(line.text.split())
+        if group is None or line.is_cut:
+            raise line.refused()
         groups.append(group)
-    if not heads:
-        raise ends_early(_TXGS, "its heads", lines[0])
     return tuple(groups)
 
 
@@ -162,7 +150,7 @@ def _txg(words: list[str]) -> Txg | None:
     numbers = {
         head: int(word)
         for head, word in cells.items()
-        if _KSTAT_NUMBER.fullmatch(word) and 0 <= int(word) < _BEYOND
+        if _KSTAT_NUMBER.fullmatch(word) and 0 <= int(word) < BEYOND
     }
     if len(words) != len(_TXG_HEADS) or len(numbers) < len(cells) or state not in set(TxgState):
         return None

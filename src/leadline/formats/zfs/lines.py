@@ -10,9 +10,7 @@ import re
 from typing import Final
 
 from leadline.formats.result import FormatError
-
-# Figures as ZFS prints them without -p (libzutil, zfs_nicenum_format): three digits and a suffix,
-# which is a power of 1024, of counts, too, and of 1000 for times.
+from leadline.formats.text import TextLine
 
 _FACTORS: Final = {
     suffix: 1 << 10 * power for power, suffix in enumerate(("", "K", "M", "G", "T", "P", "E"))
@@ -21,7 +19,7 @@ _FACTORS: Final = {
 # decimal point is a comma with some locales.
 _NUMBER: Final = re.compile(r"(\d{1,20}(?:\.\d{1,9}|,\d{1,2})?)([KMGTPE]?)B?", re.ASCII)
 # No counter of a kernel is larger.
-_BEYOND: Final = 1 << 64
+BEYOND: Final = 1 << 64
 
 
 def nice_number(text: str) -> float | None:
@@ -31,19 +29,17 @@ def nice_number(text: str) -> float | None:
     if found is None:
         return None
     value = float(found[1].replace(",", ".")) * _FACTORS[found[2]]
-    return value if value < _BEYOND else None
+    return value if value < BEYOND else None
 
 
 def nice_count(text: str) -> int | None:
     """The nearest whole number; exact where the text has no suffix. None as for nice_number."""
     if text.isascii() and text.isdigit() and len(text) <= 20:
         count = int(text)
-        return count if count < _BEYOND else None
+        return count if count < BEYOND else None
     value = nice_number(text)
-    return None if value is None or round(value) >= _BEYOND else round(value)
+    return None if value is None or round(value) >= BEYOND else round(value)
 
-
-# Lines of a tool's output, and how one that is not understood is refused.
 
 # What OpenZFS 2.2 colours figures with, where it prints to a terminal (ZFS_COLOR).
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,20}[mK]")
@@ -86,12 +82,16 @@ def is_prompt(line: str) -> bool:
     return bool(stripped) and bool(_PROMPT.fullmatch(stripped[:_LONGEST_PROMPT]))
 
 
-def tool_lines(text: str, tool: str) -> list[str]:
-    """Lines without blanks at their ends; the first has number 1. Raises
-    FormatError(`empty-result`)."""
+def tool_lines(text: str, tool: str) -> list[TextLine]:
+    """Lines without blanks at their ends, at least one. Raises FormatError(`empty-result`)."""
     given = uncoloured(text.removeprefix("\ufeff"))
     if not given.strip():
-        raise FormatError("empty-result", f"the output of {tool} is empty")
+        raise FormatError.empty(f"the output of {tool} is empty")
     # Only what ends a line in a file: a name may hold the other characters that splitlines knows.
     # Tabs stay: between them a cell may be empty.
-    return [line.rstrip(" \r") for line in given.split("\n")]
+    lines = [line.rstrip(" \r") for line in given.split("\n")]
+    cut_line = 0 if text.endswith("\n") else len(lines)
+    return [
+        TextLine(tool, number, line, number == cut_line)
+        for number, line in enumerate(lines, start=1)
+    ]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from leadline.formats.text import ends_early, is_cut, line_refused
+from leadline.formats.text import TextLine, ends_early, line_refused
 from leadline.formats.zfs.lines import is_prompt, nice_count, tool_lines
 
 _TOOL: Final = "zpool status"
@@ -109,56 +109,54 @@ def parse_pool_status(text: str) -> tuple[PoolStatus, ...]:
     pools: list[_Reading] = []
     # On standard error, so before all other lines, the tool reports that it cannot list errors.
     early = _Reading(line=0)
-    for number, line in enumerate(lines, start=1):
-        cut = is_cut(text, number, lines)
-        if len(line) > _LONGEST_LINE:
-            raise line_refused(number, line, _TOOL, cut=cut)
-        if not line.strip() or (not pools and is_prompt(line)):
+    for line in lines:
+        if len(line.text) > _LONGEST_LINE:
+            raise line.refused()
+        if not line.text.strip() or (not pools and is_prompt(line.text)):
             continue
-        found = _KEY.fullmatch(line)
+        found = _KEY.fullmatch(line.text)
         key = found["key"] if found else ""
         if key == "pool":
-            pools.append(_Reading(line=number))
+            pools.append(_Reading(line=line.number))
         reading = pools[-1] if pools else early
         if found and (pools or key == "errors"):
             reading.key = key
             reading.texts.setdefault(key, []).append((found["rest"] or "").strip())
         elif reading.key == "config":
-            _take_row(reading, number, line, cut=cut)
+            _take_row(reading, line)
         elif reading.key:
-            reading.texts[reading.key].append(line.strip())
+            reading.texts[reading.key].append(line.text.strip())
         else:
-            raise line_refused(number, line, _TOOL, cut=cut)
+            raise line.refused()
     if not pools:
-        raise ends_early(_TOOL, "the first pool", lines[0])
+        raise ends_early(_TOOL, "the first pool", lines[0].text)
     if early.texts:
         pools[0].texts.setdefault("errors", []).extend(early.texts["errors"])
     return tuple(_status(pool) for pool in pools)
 
 
-def _take_row(reading: _Reading, number: int, line: str, *, cut: bool) -> None:
-    wide = line.expandtabs(8)
+def _take_row(reading: _Reading, line: TextLine) -> None:
+    wide = line.text.expandtabs(8)
     indent = len(wide) - len(wide.lstrip())
-    words = line.split()
+    words = line.text.split()
     if reading.margin < 0:
-        if words[:2] != ["NAME", "STATE"]:
+        if words[:2] == ["NAME", "STATE"]:
+            reading.margin = indent
+        else:
             # A pool that could not be opened may have words in place of the tree.
-            reading.texts["config"].append(line.strip())
-            return
-        reading.margin = indent
+            reading.texts["config"].append(line.text.strip())
         return
     if indent == reading.margin and len(words) == 1 and words[0] in _HEADS:
         reading.group = _HEADS[words[0]]
         return
     # A name may hold blanks, and be one of the states.
     at = next((index for index, word in enumerate(words) if index and word in _STATES), 0)
-    if not at or indent < reading.margin or (indent - reading.margin) % 2:
-        raise line_refused(number, line, _TOOL, cut=cut)
     behind = words[at + 1 :]
     counts = [nice_count(word) for word in behind[:3]]
     has_counts = len(counts) == 3 and None not in counts
-    if cut and not has_counts:
-        raise line_refused(number, line, _TOOL, cut=cut)
+    is_row = at and indent >= reading.margin and (indent - reading.margin) % 2 == 0
+    if not is_row or (line.is_cut and not has_counts):
+        raise line.refused()
     reading.vdevs.append(
         VdevStatus(
             name=" ".join(words[:at]),
@@ -227,24 +225,23 @@ def parse_properties(
     lines = tool_lines(text, _PROPERTIES_TOOL)
     found: dict[str, dict[str, Property]] = {}
     begin = -1
-    for number, line in enumerate(lines, start=1):
-        cut = is_cut(text, number, lines)
-        if len(line) > _PROPERTIES_LONGEST_LINE:
-            raise line_refused(number, line, _PROPERTIES_TOOL, cut=cut)
-        if not line.strip():
+    for line in lines:
+        if len(line.text) > _PROPERTIES_LONGEST_LINE:
+            raise line.refused()
+        if not line.text.strip():
             continue
-        if tuple(line.lower().split()) == _ALL:
-            begin = line.index("PROPERTY") if "PROPERTY" in line else -1
+        if tuple(line.text.lower().split()) == _ALL:
+            begin = line.text.find("PROPERTY")
             continue
-        cells = _row(line, begin) if begin > 0 else _tabbed(line, columns)
-        if cells is None or cut:
-            raise line_refused(number, line, _PROPERTIES_TOOL, cut=cut)
+        cells = _row(line.text, begin) if begin > 0 else _tabbed(line.text, columns)
+        if cells is None or line.is_cut:
+            raise line.refused()
         name, key, value, source = cells
         if key in found.setdefault(name, {}):
-            raise line_refused(number, line, _PROPERTIES_TOOL)
+            raise line_refused(line.number, line.text, _PROPERTIES_TOOL)
         found[name][key] = Property(value=value, source=source)
     if not found:
-        raise ends_early(_PROPERTIES_TOOL, "the first property", lines[0])
+        raise ends_early(_PROPERTIES_TOOL, "the first property", lines[0].text)
     return MappingProxyType({name: MappingProxyType(entry) for name, entry in found.items()})
 
 

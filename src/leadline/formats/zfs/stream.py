@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from leadline.files import read_content
-from leadline.formats.fio.logs import Window
-from leadline.formats.json_lines import Count, Number, line_error, parse_lines
+from leadline.formats.fio.logs import Progress, Window, progress_windows
+from leadline.formats.json_lines import Count, Number, line_error, parse_document, parse_lines
 from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Operation
 from leadline.metrics import Op
 
@@ -28,7 +27,6 @@ _STEP_S = 2e-6
 # Of all streams of a trial: there is a window for each second.
 _LONGEST_S: Final = 30 * 86_400
 
-Model = TypeVar("Model", bound=BaseModel)
 Seconds = Annotated[float, Field(ge=0, le=30 * 86400)]
 Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
@@ -172,12 +170,12 @@ _SAMPLE: Final = TypeAdapter(StreamSample)
 class StreamReport:
     """A trial's streams, and the samples of all of them in the order of their time."""
 
-    request: StreamRequest
-    dataset: str
-    record_bytes: int | None
-    version: str
-    streams: tuple[Stream, ...]
+    record: StreamRecord
     samples: tuple[StreamSample, ...] = ()
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        return self.record.streams
 
     @property
     def counted(self) -> tuple[Stream, ...]:
@@ -210,22 +208,19 @@ class StreamReport:
     def bandwidth_windows(self) -> tuple[Window, ...]:
         """Bytes/s that the receiver took in each whole second, the counted streams one behind the
         other without what lies between them."""
-        times, counts = [0.0], [0.0]
-        for stream in self.counted:
-            before_s, before = times[-1], counts[-1]
-            inside = [s for s in self.samples_of(stream.number) if 0 < s.at_s < stream.seconds]
-            times += [before_s + s.at_s for s in inside] + [before_s + stream.seconds]
-            counts += [before + s.written_bytes for s in inside] + [before + stream.bytes]
-        ends = range(1, int(times[-1]) + 1)
-        reached = [0.0, *np.interp(ends, times, counts).tolist()]
-        return tuple(
-            Window(end_s=float(end), value=reached[end] - reached[end - 1]) for end in ends
+        return progress_windows(
+            Progress(
+                [(s.at_s, s.written_bytes) for s in self.samples_of(stream.number) if s.at_s > 0],
+                stream.bytes,
+                stream.seconds,
+            )
+            for stream in self.counted
         )
 
 
 def parse_stream_request(content: bytes) -> StreamRequest:
     """Raises FormatError with the place of the first fault."""
-    return _validated(StreamRequest, content, "the request for streams")
+    return parse_document(content, StreamRequest, "the request for streams")
 
 
 def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
@@ -233,32 +228,22 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
     where no stream was counted, `unreadable-result` where one contradicts itself or was not
     received as it was sent."""
     if not content.strip():
-        raise FormatError("empty-result", f"the record of {TOOL} is empty")
-    record = _validated(StreamRecord, content, RECORD_FILE)
+        raise FormatError.empty(f"the record of {TOOL} is empty")
+    record = parse_document(content, StreamRecord, RECORD_FILE)
     for position, stream in enumerate(record.streams, start=1):
         if stream.number != position:
-            raise FormatError("unreadable-result", f"stream {position} is called {stream.number}")
+            raise FormatError.unreadable(f"stream {position} is called {stream.number}")
         if not 0 < stream.stream_s <= stream.seconds + _STEP_S:
-            raise FormatError(
-                "unreadable-result",
-                f"stream {position} took {stream.seconds} s, of them {stream.stream_s} s streaming",
+            raise FormatError.unreadable(
+                f"stream {position} took {stream.seconds} s, of them {stream.stream_s} s streaming"
             )
         if stream.difference:
-            raise FormatError("unreadable-result", f"stream {position}: {stream.difference}")
+            raise FormatError.unreadable(f"stream {position}: {stream.difference}")
     if sum(stream.seconds for stream in record.streams) > _LONGEST_S:
-        raise FormatError(
-            "unreadable-result", f"the streams of one trial took more than {_LONGEST_S} s"
-        )
-    report = StreamReport(
-        request=record.request,
-        dataset=record.dataset,
-        record_bytes=record.record_bytes,
-        version=record.version,
-        streams=record.streams,
-        samples=tuple(_samples(samples)),
-    )
+        raise FormatError.unreadable(f"the streams of one trial took more than {_LONGEST_S} s")
+    report = StreamReport(record=record, samples=tuple(_samples(samples)))
     if not report.counted:
-        raise FormatError("empty-result", f"{TOOL} counted no stream")
+        raise FormatError.empty(f"{TOOL} counted no stream")
     return report
 
 
@@ -282,8 +267,8 @@ def read_zfs_stream(folder: Path) -> StreamReport | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FormatError(
-            "unreadable-result", f"{error.filename} cannot be read: {error.strerror}"
+        raise FormatError.unreadable(
+            f"{error.filename} cannot be read: {error.strerror}"
         ) from error
 
 
@@ -292,12 +277,12 @@ def read_stream_output(folder: Path) -> EngineOutput:
     Raises FormatError."""
     report = read_zfs_stream(folder)
     if report is None:
-        raise FormatError("empty-result", f"{TOOL} left no {RECORD_FILE}")
+        raise FormatError.empty(f"{TOOL} left no {RECORD_FILE}")
     return stream_output(report)
 
 
 def stream_output(report: StreamReport) -> EngineOutput:
-    request = report.request
+    request = report.record.request
     options = {
         "rw": "write",
         "ioengine": "zfs-stream",
@@ -305,8 +290,8 @@ def stream_output(report: StreamReport) -> EngineOutput:
         "runtime": f"{round(request.runtime_s * 1000)}ms",
         "time_based": "1",
     }
-    if report.record_bytes:
-        options["recordsize"] = str(report.record_bytes)
+    if report.record.record_bytes:
+        options["recordsize"] = str(report.record.record_bytes)
     operation = Operation(
         op=Op.WRITE,
         bandwidth_bps=report.bandwidth_bps,
@@ -322,14 +307,3 @@ def stream_output(report: StreamReport) -> EngineOutput:
         operations=(operation,),
     )
     return EngineOutput(version=TOOL, jobs=(job,))
-
-
-def _validated(model: type[Model], content: bytes, what: str) -> Model:
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise FormatError(
-            "unreadable-result", f"{what} is not understood: {place}: {first['msg']}"
-        ) from error

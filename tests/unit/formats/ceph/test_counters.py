@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.formats.ceph.counters import (
-    CounterDump,
-    MissedCounters,
-    OsdPerf,
-    osd_rates,
-    parse_ceph_counters,
-)
+from leadline.formats.ceph.counters import CounterDump, OsdPerf, osd_rates, parse_ceph_counters
+from leadline.formats.json_lines import Missed
 from leadline.formats.result import FormatError
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "bottleneck"
@@ -65,7 +60,7 @@ def test_missed_dumps_and_commit_latencies() -> None:
         {"perf": {"0": [4_000_000, 0]}},
     )
     missed, *_ = samples = parse_ceph_counters(content)
-    assert isinstance(missed, MissedCounters)
+    assert isinstance(missed, Missed)
     assert missed.reason == "no answer"
     perfs = [sample for sample in samples if isinstance(sample, OsdPerf)]
     assert [perf.commit_s for perf in perfs] == [{0: 0.002, 1: 0.0}, {0: 0.004}]

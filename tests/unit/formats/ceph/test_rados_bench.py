@@ -13,10 +13,10 @@ from leadline.formats.ceph.bench_request import REQUEST_FILE, BenchRequest
 from leadline.formats.ceph.rados_bench import (
     OUTPUT_FILE,
     parse_pass,
-    rados_bench_windows,
     read_rados_bench,
     read_rados_bench_windows,
 )
+from leadline.formats.fio.logs import progress_windows
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.metrics import PERCENTILES, Metric, Op
 from leadline.plan.models import Pattern, Phase
@@ -118,13 +118,13 @@ def found(output: EngineOutput) -> set[str]:
 
 
 def test_seconds_give_rates() -> None:
-    values = [window.value for window in rados_bench_windows([parse_pass(WRITE).progress])]
+    values = [window.value for window in progress_windows([parse_pass(WRITE).progress])]
     assert values == [452, 364, 352, 321, 371, 402]
 
 
 def test_passes_are_put_one_behind_the_other() -> None:
     one = parse_pass(SEQ).progress
-    windows = rados_bench_windows([one, one, one])
+    windows = progress_windows([one, one, one])
     assert [window.end_s for window in windows] == [1, 2, 3]
     assert windows[0].value == 1947
     total = sum(window.value for window in windows)
@@ -162,7 +162,7 @@ def test_a_missing_pass_or_phase_is_reported(tmp_path: Path) -> None:
 def test_garbage_figures_are_never_used() -> None:
     one = parse_pass((RECORDED / "rados_bench_100_objects.json").read_bytes())
     assert (one.ios, one.ran_s, one.seconds) == (100, 0.042485, ())
-    assert rados_bench_windows([one.progress]) == ()
+    assert progress_windows([one.progress]) == ()
 
 
 def test_the_colon_of_old_releases() -> None:

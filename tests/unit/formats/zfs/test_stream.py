@@ -30,7 +30,7 @@ def test_the_figures_are_those_of_the_streams_behind_the_ramp() -> None:
     assert report.bandwidth_bps == pytest.approx(
         sum(one["bytes"] for one in counted) / sum(one["seconds"] for one in counted)
     )
-    assert (report.record_bytes, report.version) == (16384, "zfs-fuse")
+    assert (report.record.record_bytes, report.record.version) == (16384, "zfs-fuse")
     # Each stream holds 64 MiB of files, and what describes them.
     assert all(64 << 20 < one.bytes < 1.05 * (64 << 20) for one in report.streams)
 
@@ -69,7 +69,7 @@ def test_throughput_over_time_adds_up_to_what_was_sent() -> None:
     moved = sum(one.value for one in windows)
     assert moved <= report.bytes
     assert moved >= report.bytes * (len(windows) / report.seconds) * 0.8
-    assert all(one.buffered_bytes <= report.request.buffer_bytes for one in report.samples)
+    assert all(one.buffered_bytes <= report.record.request.buffer_bytes for one in report.samples)
 
 
 def test_a_folder_without_streams_has_no_report(tmp_path: Path) -> None:

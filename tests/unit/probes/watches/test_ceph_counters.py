@@ -14,7 +14,8 @@ import pytest
 from leadline.archive import layout
 from leadline.archive.reader import StoredTrial
 from leadline.errors import CEPH_UNREACHABLE, LeadlineError
-from leadline.formats.ceph.counters import MissedCounters, OsdPerf, operation_sizes, osd_rates
+from leadline.formats.ceph.counters import OsdPerf, operation_sizes, osd_rates
+from leadline.formats.json_lines import Missed
 from leadline.probes.watches import ceph
 from leadline.probes.watches.ceph import CephCountersWatch, count_sizes
 from tests.awaiting import wait_for
@@ -195,7 +196,7 @@ def test_monitors_that_fail_are_a_line_and_the_watch_goes_on(tmp_path: Path) -> 
     with CephCountersWatch(cluster, tmp_path, period_s=PERIOD_S):
         wait_for(lambda: cluster.perfs > 1)
     samples = StoredTrial(tmp_path, None).ceph_counters
-    assert isinstance(samples[0], MissedCounters)
+    assert isinstance(samples[0], Missed)
     assert samples[0].reason == "no monitor answers"
     assert any(isinstance(sample, OsdPerf) for sample in samples)
 

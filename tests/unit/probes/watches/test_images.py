@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from leadline.archive.reader import StoredTrial
-from leadline.formats.ceph.counters import ImageSample, MissedImage
+from leadline.formats.ceph.counters import ImageSample
+from leadline.formats.json_lines import Missed
 from leadline.probes.watches.ceph import ImageWatch, add_up, read_image_counters
 from tests.awaiting import wait_for
 
@@ -24,7 +25,7 @@ DUMP = Path("tests/recorded/layers/rbd-fuse-perf-dump-pacific.json")
 PERIOD_S = 0.05
 
 
-def image_growth(samples: Sequence[ImageSample | MissedImage]) -> tuple[dict[str, int], float]:
+def image_growth(samples: Sequence[ImageSample | Missed]) -> tuple[dict[str, int], float]:
     """Return the growth of an image's counters from the first to the last sample, and that of the
     seconds of its writes."""
     known = [sample for sample in samples if isinstance(sample, ImageSample)]
@@ -95,7 +96,7 @@ def librbd(image: str, writes: int) -> dict[str, Any]:
     }
 
 
-def samples(folder: Path) -> tuple[ImageSample | MissedImage, ...]:
+def samples(folder: Path) -> tuple[ImageSample | Missed, ...]:
     return StoredTrial(folder, None).image_counters
 
 
@@ -144,7 +145,7 @@ def test_clients_come_and_go_and_what_they_did_stays(sockets: Path, tmp_path: Pa
     time.sleep(2 * PERIOD_S)
     watch.stop()
     reported = samples(tmp_path)
-    assert not any(isinstance(each, MissedImage) for each in reported)
+    assert not any(isinstance(each, Missed) for each in reported)
     counts, _ = image_growth(reported)
     # Of each the last that it reported.
     assert counts["wr"] == 90 + len(one.requests) + 7
@@ -167,7 +168,7 @@ def test_an_answer_that_is_none_is_reported(answer: bytes, sockets: Path, tmp_pa
         time.sleep(0.05)
     client.end()
     reported = samples(tmp_path)
-    assert [type(item) for item in reported] == [MissedImage, MissedImage]
+    assert [type(item) for item in reported] == [Missed, Missed]
 
 
 def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
@@ -178,14 +179,14 @@ def test_a_client_that_ends_in_the_middle_of_an_answer_has_ended(
         wait_for(lambda: len(client.requests) > 2)
     client.end()
     reported = samples(tmp_path)
-    assert not any(isinstance(item, MissedImage) for item in reported)
+    assert not any(isinstance(item, Missed) for item in reported)
 
 
 def test_a_client_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with ImageWatch("rep2/img", "rbd-fuse", tmp_path / "gone.asok", tmp_path, period_s=3600):
         pass
     first = samples(tmp_path)[0]
-    assert isinstance(first, MissedImage)
+    assert isinstance(first, Missed)
     assert "no socket" in first.reason
 
 
@@ -203,7 +204,7 @@ def test_a_client_that_never_answers_does_not_hold_the_trial_up(
     assert time.monotonic() - began < 20
     silent.close()
     last = samples(tmp_path)[-1]
-    assert isinstance(last, MissedImage)
+    assert isinstance(last, Missed)
     assert "within 0.2 s" in last.reason
 
 

@@ -55,7 +55,7 @@ def sample(machine: str, second: int, busy_share: float) -> HostSample:
         groups={
             "host-a": GroupCounters(
                 periods=100 * second, throttled=25 * second, throttled_us=0, usage_us=0,
-                quota_cores=0.5,
+                quota_us=50_000, period_us=100_000,
             )
         },
         processes={},
