@@ -446,9 +446,7 @@ def rank(
     resampled = bool(whole) and all(len(trials) > 1 for one in logs for trials in one)
     if resampled:
         drawn = resampled_scores(
-            logs,
-            [one.weight for one in question.objectives],
-            together=not run.plan.imported,
+            logs, [one.weight for one in question.objectives], together=not run.plan.imported
         )
         for number, name in enumerate(whole):
             drawn[number] += scores[name]

@@ -379,8 +379,7 @@ def recommend(
     rest = [one for one in eligible if chosen is None or one.name != chosen.name]
     runner_up = next((one for one in rest if one in tied), rest[0] if rest else None)
     ordered = sorted(
-        candidates,
-        key=lambda one: (one is not chosen, not one.eligible, not one.standing.complete),
+        candidates, key=lambda one: (one is not chosen, not one.eligible, not one.standing.complete)
     )
     return Recommendation(
         case=case,

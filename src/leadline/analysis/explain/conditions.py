@@ -100,10 +100,7 @@ def conditions(
         pools,
         *trips,
         reads={
-            subject: (
-                _reads(baseline, subject, around[0]),
-                _reads(candidate, subject, around[1]),
-            )
+            subject: (_reads(baseline, subject, around[0]), _reads(candidate, subject, around[1]))
             for subject in subjects
         },
         hosts_known=bool(hosts[0] and hosts[1]),

@@ -233,11 +233,7 @@ def _offers(search: Density, rate: float) -> bool:
 
 
 def _answer(
-    run: Run,
-    parts: Sequence[LoadCurve],
-    shape: _Shape,
-    limit: LatencyLimit,
-    search: Density | None,
+    run: Run, parts: Sequence[LoadCurve], shape: _Shape, limit: LatencyLimit, search: Density | None
 ) -> DensityAnswer | None:
     by_clients: dict[int, list[tuple[Op, LoadPoint]]] = {}
     for curve in parts:

@@ -103,11 +103,7 @@ def resources(ours: SystemFacts, theirs: SystemFacts, subject: str) -> tuple[Res
     found = {(one.name, one.told_by): one.value for one in _amounts(theirs, subject)}
     return tuple(
         Resource(
-            name=one.name,
-            kind=one.kind,
-            baseline=one.value,
-            candidate=other,
-            told_by=one.told_by,
+            name=one.name, kind=one.kind, baseline=one.value, candidate=other, told_by=one.told_by
         )
         for one in _amounts(ours, subject)
         if (other := found.get((one.name, one.told_by))) is not None and min(one.value, other) > 0
