@@ -130,4 +130,3 @@ written_pages  # /proc/self/mountstats
 transmissions  # /proc/self/mountstats
 birth_s  # txgs kstat
 quiesce_s  # txgs kstat
-interval_coverage  # the proof of median_interval, held by its tests

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from leadline.findings import Finding, Severity
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell
 from leadline.stats.histogram import LatencyHistogram, samples_needed
+from leadline.text import did_you_mean
 
 # 2 x (1/2)^n must not exceed 5 %: true from n = 6 on.
 TRIALS_FOR_INTERVAL = 6
@@ -48,15 +48,6 @@ def interval_rank(count: int) -> int | None:
             break
         rank += 1
     return rank or None
-
-
-def interval_coverage(count: int) -> float | None:
-    """Return the coverage of `median_interval`; None without an interval."""
-    rank = interval_rank(count)
-    if rank is None:
-        return None
-    outside = 2 * sum(math.comb(count, below) for below in range(rank))
-    return 1 - outside / float(2**count)
 
 
 def outliers(values: Sequence[float]) -> tuple[bool, ...]:
@@ -461,12 +452,11 @@ def parse_metric(text: str) -> Metric:
     """A metric by its contract name or as people write it. Raises LeadlineError (`usage`)."""
     found = METRIC_WORDS.get(text.strip().lower())
     if found is None:
-        near = difflib.get_close_matches(text, METRIC_WORDS, n=1)
         raise LeadlineError(
             errors.USAGE,
             f"there is no metric {text!r}",
             context=[f"metrics: {', '.join(METRIC_WORDS)}"],
-            hint=f"did you mean {near[0]!r}?" if near else "name one of them",
+            hint=did_you_mean(text, METRIC_WORDS, "name one of them"),
         )
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,6 +19,7 @@ from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, find_pool
 from leadline.inventory.host import HostInventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
+from leadline.text import did_you_mean
 
 # CRUSH's levels as Ceph makes them, the smallest first.
 LEVELS = (
@@ -230,7 +230,6 @@ def _parsed(text: str) -> Requirement:
 
 
 def _unknown(text: str, what: str, word: str, known: Sequence[str]) -> LeadlineError:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return LeadlineError(
         errors.USAGE,
         f"the requirement {text!r} is not understood",
@@ -240,7 +239,7 @@ def _unknown(text: str, what: str, word: str, known: Sequence[str]) -> LeadlineE
             else f"{what}: {', '.join(known)}",
             "forms: survive=osd|host|rack|zone, access=rwo|rwx, encrypted",
         ],
-        hint=f"did you mean {near[0]!r}?" if near else "`leadline recommend --help`",
+        hint=did_you_mean(word, known, "`leadline recommend --help`", cutoff=0.5),
     )
 
 
