@@ -191,21 +191,17 @@ def _outcome(limit: Limit, cell: ComparedCell) -> Outcome:
     judged = cell.judgement
     if judged.ratio is None or judged.verdict is Verdict.NOT_COMPARABLE:
         return Outcome.UNDECIDED
-    low, high = judged.interval or (judged.ratio, judged.ratio)
-    if not limit.above:
-        # A lower limit is an upper limit of the negative.
-        low, high = -high, -low
-    border = limit.ratio if limit.above else -limit.ratio
-    ratio = judged.ratio if limit.above else -judged.ratio
     if judged.interval is None and judged.evidence is not Evidence.ONE_NUMBER:
         # One trial without its seconds has no interval.
         return Outcome.UNDECIDED
-    if low > border:
+    # A lower limit is an upper limit of the negative.
+    sign = 1 if limit.above else -1
+    low = min(sign * end for end in judged.interval or (judged.ratio,))
+    if low > sign * limit.ratio:
         return Outcome.EXCEEDED
-    if high <= border:
-        return Outcome.KEPT
-    # The figures are within the limit, and the interval does not exceed it as a whole.
-    return Outcome.UNDECIDED if ratio > border else Outcome.KEPT
+    # Where the interval does not exceed the limit as a whole, the figures decide.
+    exceeds = sign * judged.ratio > sign * limit.ratio
+    return Outcome.UNDECIDED if exceeds else Outcome.KEPT
 
 
 # --- partners by label: targets with equal other labels and place --------------------------------
