@@ -207,13 +207,14 @@ def scale(
     times as much hardware the second system has, where no inventory shows it. Raises
     LeadlineError (`usage`, `run-not-found`, `no-load-curve`, `not-comparable`).
     """
-    from leadline.analysis.scaling.study import parse_limit, scaling_study
+    from leadline.analysis.scaling.study import parse_limit, require_answer, study
 
     _check_band(band)
     limit = parse_limit(latency_limit)
     archives = [_archive(run) for run in runs or ("@latest",)]
     unique = tuple({run.path: run for run in archives}.values())
-    return OpenScaling(scaling_study(unique, Judge(), limit=limit, by=by, added=added, band=band))
+    found = study(unique, Judge(), limit=limit, by=by, added=added, band=band)
+    return OpenScaling(require_answer(found))
 
 
 def layers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -77,3 +78,16 @@ def percent(share: float) -> str:
 def sentence(clause: str) -> str:
     """A clause with a capital and a full stop; empty of nothing."""
     return f"{clause[:1].upper()}{clause[1:]}." if clause else ""
+
+
+def shortened(items: Iterable[str], limit: int = 12, *, nothing: str = "none") -> str:
+    """`a, b and 3 more`; `nothing` for no items."""
+    given = list(items)
+    more = f" and {len(given) - limit} more" if len(given) > limit else ""
+    return (", ".join(given[:limit]) or nothing) + more
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
+    """Suggest the known word nearest to an unknown one, else return the hint `otherwise`."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]!r}?" if near else otherwise

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.explain.conditions import conditions
 from leadline.analysis.figures import CellFigure, Selector
-from leadline.analysis.noise import NoiseFloors, noise_floors
+from leadline.analysis.noise import noise_floors
 from leadline.analysis.verdicts import Pair, Sample, Samples, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, unlike, usual_rate
 from leadline.metrics import Metric, Op
@@ -33,38 +33,23 @@ def compare(
     adjusted by Holm, the others by Benjamini-Hochberg. Raises ValueError for a `band` that is not
     between 0 and 1.
     """
-    subjects = [one for one in baseline.targets if one in candidate.targets]
-    floors = noise_floors(baseline), noise_floors(candidate)
-    ours, theirs = _Cells(baseline), _Cells(candidate)
+    subjects = [subject for subject in baseline.targets if subject in candidate.targets]
+    systems = _System(baseline), _System(candidate)
+    keys = {
+        subject: dict.fromkeys(key for system in systems for key in system.figures[subject])
+        for subject in subjects
+    }
     # A workload of one subject is missing on every other, on both systems.
-    matrix = dict.fromkeys(
-        key for one in subjects for key in (*ours.of(one), *theirs.of(one)) if key[2] is not None
-    )
-    rows: list[_Row] = []
-    for subject in subjects:
-        cells, others = ours.of(subject), theirs.of(subject)
-        for key in dict.fromkeys((*cells, *others, *matrix)):
-            rows += _rows(
-                subject, key, cells.get(key), others.get(key), (ours, theirs), metrics=metrics
-            )
-    pairs = [_pair(row, (ours, theirs), floors, primary) for row in rows]
-    judgements = judge(pairs, band)
+    matrix = [key for found in keys.values() for key in found if key[2] is not None]
+    rows = [
+        row
+        for subject in subjects
+        for key in dict.fromkeys((*keys[subject], *matrix))
+        for row in _rows(subject, key, systems, metrics, primary)
+    ]
+    judgements = judge([pair for _, pair in rows], band)
     compared = tuple(
-        ComparedCell(
-            target=row.subject,
-            workload=row.workload,
-            level=row.level,
-            op=row.op,
-            metric=row.metric,
-            baseline_cell=row.baseline,
-            candidate_cell=row.candidate,
-            judgement=judgement,
-            depth=row.depth,
-            jobs=row.jobs,
-            streaming=row.streaming,
-            rate_metric=row.rate_metric,
-        )
-        for row, judgement in zip(rows, judgements, strict=True)
+        cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
     )
     found = conditions(baseline, candidate, subjects, compared)
     return Comparison(
@@ -82,113 +67,85 @@ def compare(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """A pair of figures before its test."""
-
-    subject: str
-    workload: str
-    level: str
-    op: Op | None
-    metric: Metric
-    baseline: CellFigure | None
-    candidate: CellFigure | None
-    depth: int | None
-    jobs: int | None
-    streaming: bool
-    rate_metric: Metric
-    unlike: tuple[str, ...]
-
-
-class _Cells:
-    """The figures of one system by subject, its workloads, and the samples of its figures."""
+class _System:
+    """The figures of one system by subject, its workloads, samples and noise floors."""
 
     def __init__(self, side: Side) -> None:
         names = {name: subject for subject, name in side.targets.items()}
-        self._figures: dict[str, dict[_Key, CellFigure]] = {one: {} for one in side.targets}
+        self.figures: dict[str, dict[_Key, CellFigure]] = {subject: {} for subject in side.targets}
         for figure in side.figures:
             subject = names.get(figure.target)
             if subject is not None:
-                key = (figure.workload, figure.level, figure.op)
-                self._figures[subject][key] = figure
+                self.figures[subject][figure.workload, figure.level, figure.op] = figure
         self._workloads = {
             (cell.target, cell.workload.name, cell.level): cell.workload
             for cell in side.run.plan.cells
         }
-        self.samples = Samples(side.run)
+        self._samples = Samples(side.run)
+        self.floors = noise_floors(side)
 
-    def of(self, subject: str) -> Mapping[_Key, CellFigure]:
-        return self._figures[subject]
-
-    def workload(self, figure: CellFigure) -> Workload | None:
+    def workload(self, figure: CellFigure | None) -> Workload | None:
+        if figure is None:
+            return None
         return self._workloads.get((figure.target, figure.planned_workload, figure.level))
 
     def planned(self, key: _Key) -> Workload | None:
         """Return a workload with this name and level of any target."""
-        return next(
-            (
-                workload
-                for (_, name, level), workload in self._workloads.items()
-                if (name, level) == key[:2]
-            ),
-            None,
-        )
+        planned = self._workloads.items()
+        return next((workload for where, workload in planned if where[1:] == key[:2]), None)
+
+    def sample(self, figure: CellFigure | None, metric: Metric) -> Sample:
+        if figure is None:
+            return Sample(value=None)
+        return self._samples.of(figure.metric(metric), figure.op)
 
 
 def _rows(
     subject: str,
     key: _Key,
-    baseline: CellFigure | None,
-    candidate: CellFigure | None,
-    sides: tuple[_Cells, _Cells],
-    *,
+    systems: tuple[_System, _System],
     metrics: Sequence[Metric],
-) -> Iterable[_Row]:
-    """Yield a row for each metric that either system reports, else one empty row."""
-    ours = sides[0].workload(baseline) if baseline else None
-    theirs = sides[1].workload(candidate) if candidate else None
-    known = ours or theirs or sides[0].planned(key) or sides[1].planned(key)
+    primary: Sequence[Selector],
+) -> Iterator[tuple[Callable[..., ComparedCell], Pair]]:
+    """Yield a cell without its judgement, and the samples to judge: for each metric that either
+    system reports, else once for the usual rate."""
+    workload, level, op = key
+    baseline, candidate = (system.figures[subject].get(key) for system in systems)
+    ours, theirs = systems[0].workload(baseline), systems[1].workload(candidate)
+    known = ours or theirs or systems[0].planned(key) or systems[1].planned(key)
     rate = usual_rate(known)
-    there = [one for one in (baseline, candidate) if one is not None]
+    there = [figure for figure in (baseline, candidate) if figure is not None]
+    differs = ours is not None and theirs is not None and unlike(ours, theirs)
 
     def is_reported(metric: Metric) -> bool:
-        return any(one.metric(metric).value is not None for one in there)
+        return any(figure.metric(metric).value is not None for figure in there)
 
     reported = [metric for metric in metrics if is_reported(metric)]
     nothing = [rate if rate in metrics else next(iter(metrics), rate)]
     for metric in reported or nothing:
-        yield _Row(
-            subject=subject,
-            workload=key[0],
-            level=key[1],
-            op=key[2],
+        where = (*key, metric)
+        cell = partial(
+            ComparedCell,
+            target=subject,
+            workload=workload,
+            level=level,
+            op=op,
             metric=metric,
-            baseline=baseline,
-            candidate=candidate,
-            depth=depth(known, key[2]),
-            jobs=jobs(known, key[2]),
+            baseline_cell=baseline,
+            candidate_cell=candidate,
+            depth=depth(known, op),
+            jobs=jobs(known, op),
             streaming=rate is Metric.BANDWIDTH,
             rate_metric=reported_rate(rate, is_reported),
-            unlike=unlike(ours, theirs) if ours and theirs else (),
         )
-
-
-def _pair(
-    row: _Row,
-    sides: tuple[_Cells, _Cells],
-    floors: tuple[NoiseFloors, NoiseFloors],
-    primary: Sequence[Selector],
-) -> Pair:
-    samples = [
-        cells.samples.of(figure.metric(row.metric), row.op) if figure else Sample(value=None)
-        for cells, figure in zip(sides, (row.baseline, row.candidate), strict=True)
-    ]
-    where = (row.workload, row.level, row.op, row.metric)
-    return Pair(
-        metric=row.metric,
-        baseline=samples[0],
-        candidate=samples[1],
-        noise=max(floor.get(where, 0.0) for floor in floors),
-        differs=("workload-differs",) if row.unlike else (),
-        primary=any(one.matches(*where) for one in primary),
-    )
+        yield (
+            cell,
+            Pair(
+                metric=metric,
+                baseline=systems[0].sample(baseline, metric),
+                candidate=systems[1].sample(candidate, metric),
+                noise=max(system.floors.get(where, 0.0) for system in systems),
+                differs=("workload-differs",) if differs else (),
+                primary=any(selector.matches(*where) for selector in primary),
+            ),
+        )

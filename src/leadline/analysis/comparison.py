@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from leadline.inventory.diff import Difference
 from leadline.metrics import Metric, Op
 from leadline.plan.labels import labels_text, parse_labels, value_order
 from leadline.plan.models import Target
+from leadline.text import did_you_mean, shortened
 
 
 class By(StrEnum):
@@ -191,21 +191,17 @@ def _outcome(limit: Limit, cell: ComparedCell) -> Outcome:
     judged = cell.judgement
     if judged.ratio is None or judged.verdict is Verdict.NOT_COMPARABLE:
         return Outcome.UNDECIDED
-    low, high = judged.interval or (judged.ratio, judged.ratio)
-    if not limit.above:
-        # A lower limit is an upper limit of the negative.
-        low, high = -high, -low
-    border = limit.ratio if limit.above else -limit.ratio
-    ratio = judged.ratio if limit.above else -judged.ratio
     if judged.interval is None and judged.evidence is not Evidence.ONE_NUMBER:
         # One trial without its seconds has no interval.
         return Outcome.UNDECIDED
-    if low > border:
+    # A lower limit is an upper limit of the negative.
+    sign = 1 if limit.above else -1
+    low = min(sign * end for end in judged.interval or (judged.ratio,))
+    if low > sign * limit.ratio:
         return Outcome.EXCEEDED
-    if high <= border:
-        return Outcome.KEPT
-    # The figures are within the limit, and the interval does not exceed it as a whole.
-    return Outcome.UNDECIDED if ratio > border else Outcome.KEPT
+    # Where the interval does not exceed the limit as a whole, the figures decide.
+    exceeds = sign * judged.ratio > sign * limit.ratio
+    return Outcome.UNDECIDED if exceeds else Outcome.KEPT
 
 
 # --- partners by label: targets with equal other labels and place --------------------------------
@@ -226,21 +222,16 @@ def with_labels(run: Run, text: str) -> list[Target]:
     found = [one for one in run.plan.targets if wanted.items() <= one.labels.items()]
     if found and wanted:
         return found
-    known = list(
-        dict.fromkeys(
-            f"{key}={value}" for one in run.plan.targets for key, value in one.labels.items()
-        )
+    known = dict.fromkeys(
+        f"{key}={value}" for target in run.plan.targets for key, value in target.labels.items()
     )
-    near = difflib.get_close_matches(text, known, n=1)
-    shown = ", ".join(known[:_MOST_LISTED]) or "none"
-    more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
     raise LeadlineError(
         errors.USAGE,
         f"run {run.id} has no {'label' if len(wanted) < 2 else 'target with the labels'} {text!r}",
-        context=[f"labels: {shown}{more}"],
-        hint=f"did you mean {near[0]!r}?"
-        if near and near[0] != text
-        else f"`leadline show {run.id}` shows what it has",
+        context=[f"labels: {shortened(known)}"],
+        hint=did_you_mean(
+            text, () if text in known else known, f"`leadline show {run.id}` shows what it has"
+        ),
     )
 
 
@@ -253,7 +244,6 @@ def values_of(run: Run, key: str) -> tuple[str, ...]:
     if found:
         return tuple(sorted(found, key=value_order))
     known = dict.fromkeys(key for one in run.plan.targets for key in one.labels)
-    near = difflib.get_close_matches(key, [*known, *(one.value for one in By)], n=1)
     raise LeadlineError(
         errors.USAGE,
         f"no target of run {run.id} has the label {key!r}",
@@ -261,10 +251,12 @@ def values_of(run: Run, key: str) -> tuple[str, ...]:
             f"labels: {', '.join(known) or 'none'}",
             f"other choices of --by: {', '.join(By)}",
         ],
-        hint=f"did you mean {near[0]!r}?"
-        if near
-        else "`labels: {cores: 1}` of a plan or its targets, `run --label` and `import --label` "
-        "give labels",
+        hint=did_you_mean(
+            key,
+            [*known, *By],
+            "`labels: {cores: 1}` of a plan or its targets, `run --label` and `import --label` "
+            "give labels",
+        ),
     )
 
 
@@ -277,15 +269,13 @@ def two_values(baseline: Run, candidate: Run, key: str) -> tuple[str, str]:
     if baseline.path == candidate.path:
         if len(ours) == 2:
             return f"{key}={ours[0]}", f"{key}={ours[1]}"
-        shown = ", ".join(ours)
         raise LeadlineError(
             errors.USAGE,
             f"run {baseline.id} has {len(ours)} values of the label {key!r}, "
             "a comparison needs two",
-            context=[f"{key}: {shown}"],
-            hint="name two of them: "
-            f"`leadline compare {key}={ours[0]} {key}="
-            f"{ours[-1]} --by label --run {baseline.id}`"
+            context=[f"{key}: {', '.join(ours)}"],
+            hint=f"name two of them: `leadline compare {key}={ours[0]} {key}={ours[-1]} "
+            f"--by label --run {baseline.id}`"
             if len(ours) > 2
             else "name a second run, with another value",
         )
@@ -535,16 +525,10 @@ def _labelled(
     return (left, right) if left else _partners(ours, theirs)
 
 
-def _unknown(run: Run, what: str, name: str, known: Iterable[str]) -> LeadlineError:
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    shown = ", ".join(names[:12]) or "none"
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+def _unknown(run: Run, what: str, name: str, known: Sequence[str]) -> LeadlineError:
     return LeadlineError(
         errors.USAGE,
         f"run {run.id} has no {what} {name!r}",
-        context=[f"{what}s: {shown}{more}"],
-        hint=f"did you mean {near[0]!r}?"
-        if near
-        else f"`leadline show {run.id}` shows what it has",
+        context=[f"{what}s: {shortened(known)}"],
+        hint=did_you_mean(name, known, f"`leadline show {run.id}` shows what it has"),
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from leadline import errors
@@ -16,6 +15,7 @@ from leadline.findings import Finding, Severity
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell
 from leadline.stats.histogram import LatencyHistogram, samples_needed
+from leadline.text import did_you_mean
 
 # 2 x (1/2)^n must not exceed 5 %: true from n = 6 on.
 TRIALS_FOR_INTERVAL = 6
@@ -50,15 +50,6 @@ def interval_rank(count: int) -> int | None:
     return rank or None
 
 
-def interval_coverage(count: int) -> float | None:
-    """Return the coverage of `median_interval`; None without an interval."""
-    rank = interval_rank(count)
-    if rank is None:
-        return None
-    outside = 2 * sum(math.comb(count, below) for below in range(rank))
-    return 1 - outside / float(2**count)
-
-
 def outliers(values: Sequence[float]) -> tuple[bool, ...]:
     """Flag values further than 14.826 x MAD from the median (10 standard deviations of a
     normal distribution). Marked, never removed; nothing is marked below five values."""
@@ -78,37 +69,28 @@ class FindingMark:
     whole_run: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scope:
-    """Where a finding applies; an empty name or None applies everywhere."""
-
-    target: str
-    workload: str
-    level: str
-    op: Op | None
-
-    def touches(self, target: str, workload: str, planned: str, level: str, op: Op | None) -> bool:
-        return (
-            self.target in ("", target)
-            and self.workload in ("", workload, planned)
-            and self.level in ("", level)
-            and self._touches_op(op)
-        )
-
-    def _touches_op(self, op: Op | None) -> bool:
-        # A total is the sum of its operations: a finding about one of them is about the total.
-        return self.op is None or op is None or self.op is op or op is Op.TOTAL
-
-
 class FindingIndex:
-    """Findings by scope, computed once; the finding of a trial gets the trial's cell."""
+    """Findings by target, computed once; the finding of a trial gets the trial's cell."""
 
     def __init__(self, run: Run, findings: Iterable[Finding]) -> None:
-        cells = _cells_of_trials(run)
-        self._by_target: dict[str, list[tuple[_Scope, Finding]]] = {}
+        plan = run.plan
+        cells = {
+            stored.record.trial: (stored.record.target, stored.record.workload, stored.record.level)
+            for stored in run.trials
+        }
+        for trial in plan.trials:
+            cell = plan.cells[trial.cell]
+            cells[trial.id] = cell.target, cell.workload.name, cell.level
+        self._by_target: dict[str, list[Finding]] = {}
         for finding in findings:
-            scope = _scope(finding, cells)
-            self._by_target.setdefault(scope.target, []).append((scope, finding))
+            target, workload, level = cells.get(finding.trial or "", ("", "", ""))
+            located = replace(
+                finding,
+                target=finding.target or target,
+                workload=finding.workload or workload,
+                level=finding.level or level,
+            )
+            self._by_target.setdefault(located.target or "", []).append(located)
 
     def touching(
         self, *, target: str, workload: str, planned: str, level: str, op: Op | None
@@ -117,64 +99,41 @@ class FindingIndex:
 
         `planned` is the workload's name in the plan, which the sections of a job file share.
         """
-        candidates = self._by_target.get("", []) + self._by_target.get(target, [])
         return RowFindings(
-            tuple(
-                (scope, finding)
-                for scope, finding in candidates
-                if scope.touches(target, workload, planned, level, op)
-            )
+            [
+                finding
+                for finding in (*self._by_target.get("", ()), *self._by_target.get(target, ()))
+                if (finding.workload or workload) in (workload, planned)
+                and (finding.level or level) == level
+                # A total is the sum of its operations: a finding about one is about the total.
+                and (None in (finding.op, op) or finding.op is op or op is Op.TOTAL)
+            ]
         )
 
 
 class RowFindings:
     """The findings about a row; some are about its latencies only."""
 
-    def __init__(self, scoped: tuple[tuple[_Scope, Finding], ...]) -> None:
-        self._of_all = _doubts((s, f) for s, f in scoped if not f.latency_only)
-        self._of_latency = _doubts(scoped)
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self._of_latency = _marks(findings)
+        self._of_all = _marks([finding for finding in findings if not finding.latency_only])
 
     def of(self, metric: Metric) -> tuple[FindingMark, ...]:
         """Return the findings about one number, the most severe first, without duplicates."""
         return self._of_latency if metric.is_latency else self._of_all
 
 
-def _doubts(scoped: Iterable[tuple[_Scope, Finding]]) -> tuple[FindingMark, ...]:
+def _marks(findings: Iterable[Finding]) -> tuple[FindingMark, ...]:
     found: dict[tuple[str, Severity], bool] = {}
-    for scope, finding in scoped:
+    for finding in findings:
         key = (finding.code, finding.severity)
-        found[key] = found.get(key, False) or scope == _WHOLE_RUN
-    finding_marks = [
+        everywhere = not any((finding.target, finding.workload, finding.level, finding.op))
+        found[key] = found.get(key, False) or everywhere
+    marks = [
         FindingMark(code=code, severity=severity, whole_run=whole)
         for (code, severity), whole in found.items()
     ]
-    return tuple(sorted(finding_marks, key=lambda mark: (-mark.severity.order, mark.code)))
-
-
-_WHOLE_RUN = _Scope(target="", workload="", level="", op=None)
-
-
-def _cells_of_trials(run: Run) -> Mapping[str, tuple[str, str, str]]:
-    plan = run.plan
-    cells = {
-        trial.id: (cell.target, cell.workload.name, cell.level)
-        for trial in plan.trials
-        for cell in (plan.cells[trial.cell],)
-    }
-    for stored in run.trials:
-        record = stored.record
-        cells.setdefault(record.trial, (record.target, record.workload, record.level))
-    return cells
-
-
-def _scope(finding: Finding, cells: Mapping[str, tuple[str, str, str]]) -> _Scope:
-    target, workload, level = cells.get(finding.trial or "", ("", "", ""))
-    return _Scope(
-        target=finding.target or target,
-        workload=finding.workload or workload,
-        level=finding.level or level,
-        op=finding.op,
-    )
+    return tuple(sorted(marks, key=lambda mark: (-mark.severity.order, mark.code)))
 
 
 METRICS: tuple[Metric, ...] = tuple(Metric)
@@ -265,7 +224,7 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
     Values are of completed trials. A number with an `error` finding is kept with its finding;
     rankings and comparisons check it.
     """
-    finding_marks = FindingIndex(run, findings)
+    index = FindingIndex(run, findings)
     completed = {
         trial.record.trial for trial in run.trials if trial.record.status is TrialStatus.COMPLETED
     }
@@ -275,27 +234,16 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
         rows.setdefault((row.target, row.workload, row.level, row.op), []).append(row)
 
     found: list[CellFigure] = []
-    for index, cell in enumerate(run.plan.cells):
-        trials = [trial.id for trial in run.plan.trials if trial.cell == index]
-        keys = _keys_of(cell, rows)
-        for key in keys:
+    for number, cell in enumerate(run.plan.cells):
+        trials = [trial.id for trial in run.plan.trials if trial.cell == number]
+        done = sum(trial in completed for trial in trials)
+        for key in _keys_of(cell, rows):
             ordered = sorted(rows.pop(key, []), key=lambda row: position.get(row.trial, -1))
-            found.append(
-                _figure(
-                    key,
-                    cell.workload.name,
-                    ordered,
-                    planned=len(trials),
-                    cell_completed=sum(trial in completed for trial in trials),
-                    finding_marks=finding_marks,
-                )
-            )
+            found.append(_figure(key, cell.workload.name, ordered, len(trials), done, index))
     # Measurements outside the plan, for example after an edit of the plan, are kept.
     for key, left in rows.items():
-        count = len({row.trial for row in left})
-        found.append(
-            _figure(key, key[1], left, planned=0, cell_completed=count, finding_marks=finding_marks)
-        )
+        done = len({row.trial for row in left})
+        found.append(_figure(key, key[1], left, 0, done, index))
     return tuple(found)
 
 
@@ -313,12 +261,9 @@ def _keys_of(cell: Cell, rows: Mapping[_Key, Sequence[Measurement]]) -> list[_Ke
     expected: list[_Key] = [(cell.target, name, cell.level, op) for op in expected_ops(cell)]
     if not expected and not measured:
         expected = [(cell.target, name, cell.level, None)]
-    return [*expected, *(key for key in sorted_by_op(measured) if key not in expected)]
-
-
-def sorted_by_op(keys: Iterable[_Key]) -> list[_Key]:
     order = list(Op)
-    return sorted(keys, key=lambda key: (key[1], order.index(key[3]) if key[3] else -1))
+    measured.sort(key=lambda key: (key[1], order.index(key[3]) if key[3] else -1))
+    return [*expected, *(key for key in measured if key not in expected)]
 
 
 def expected_ops(cell: Cell) -> tuple[Op, ...]:
@@ -332,11 +277,11 @@ def _figure(
     key: _Key,
     planned_workload: str,
     rows: Sequence[Measurement],
-    *,
     planned: int,
-    cell_completed: int,
-    finding_marks: FindingIndex,
+    completed: int,
+    index: FindingIndex,
 ) -> CellFigure:
+    """`planned` and `completed` count the cell's trials."""
     target, workload, level, op = key
     by_metric: dict[Metric, list[Measurement]] = {metric: [] for metric in METRICS}
     for row in rows:
@@ -348,24 +293,28 @@ def _figure(
     trials = {row.trial for row in rows}
     whole = len(histograms) == len(trials) and bool(histograms)
     merged = LatencyHistogram.merged(histograms) if whole else None
-    made = []
-    touching = finding_marks.touching(
+    about = index.touching(
         target=target, workload=workload, planned=planned_workload, level=level, op=op
     )
-    for metric in METRICS:
-        given = [TrialValue(trial=row.trial, value=row.value) for row in by_metric[metric]]
-        about = touching.of(metric)
-        made.append(summarise(metric, given, merged, finding_marks=about, completed=cell_completed))
     return CellFigure(
         target=target,
         workload=workload,
         planned_workload=planned_workload,
         level=level,
         op=op,
-        completed=len({row.trial for row in rows}),
+        completed=len(trials),
         planned=planned,
         ios=merged.count if merged else 0,
-        metrics=tuple(made),
+        metrics=tuple(
+            summarise(
+                metric,
+                [TrialValue(trial=row.trial, value=row.value) for row in by_metric[metric]],
+                merged,
+                finding_marks=about.of(metric),
+                completed=completed,
+            )
+            for metric in METRICS
+        ),
         histogram=merged,
     )
 
@@ -376,7 +325,7 @@ def summarise(
     merged: LatencyHistogram | None,
     *,
     finding_marks: tuple[FindingMark, ...] = (),
-    completed: int | None = None,
+    completed: int = 0,
 ) -> MetricFigure:
     """Summarise one metric from its trials' values and the merged histogram of their I/Os.
 
@@ -386,21 +335,16 @@ def summarise(
     value: float | None = median(values) if values else None
     absence = ""
     if not trials:
-        done = completed if completed is not None else 0
-        absence = "the completed trials did not report it" if done else "no completed trial"
+        absence = "the completed trials did not report it" if completed else "no completed trial"
     elif metric.quantile is not None and (merged is not None or len(trials) > 1 or not values):
         value, absence = _percentile(metric.quantile, merged)
     elif value is None:
         absence = "not measured"
     flags = iter(outliers(values))
-    marked = tuple(
-        TrialValue(trial=one.trial, value=one.value, outlier=one.value is not None and next(flags))
-        for one in trials
-    )
     return MetricFigure(
         metric=metric,
         value=value,
-        trials=marked,
+        trials=tuple(replace(one, outlier=one.value is not None and next(flags)) for one in trials),
         # An interval needs all trials.
         interval=median_interval(values) if len(values) == len(trials) else None,
         low=min(values) if values else None,
@@ -461,12 +405,11 @@ def parse_metric(text: str) -> Metric:
     """A metric by its contract name or as people write it. Raises LeadlineError (`usage`)."""
     found = METRIC_WORDS.get(text.strip().lower())
     if found is None:
-        near = difflib.get_close_matches(text, METRIC_WORDS, n=1)
         raise LeadlineError(
             errors.USAGE,
             f"there is no metric {text!r}",
             context=[f"metrics: {', '.join(METRIC_WORDS)}"],
-            hint=f"did you mean {near[0]!r}?" if near else "name one of them",
+            hint=did_you_mean(text, METRIC_WORDS, "name one of them"),
         )
     return found
 

@@ -14,6 +14,7 @@ from leadline.archive.reader import Run
 from leadline.data import load_table
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
+from leadline.text import did_you_mean, shortened
 
 
 class Access(StrEnum):
@@ -100,7 +101,6 @@ _WORDS = {
     Metric.LATENCY_P999: "p99.9",
     Metric.LATENCY_P9999: "p99.99",
 }
-_NAMES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,7 @@ class Objective:
     @property
     def name(self) -> str:
         """`random-rw-4k@qd16 write p99`."""
-        level = f"@{self.level}" if self.level else ""
-        return f"{self.workload}{level} {self.op.value} {metric_word(self.metric)}"
+        return f"{key_name(self.key)} {metric_word(self.metric)}"
 
 
 class UnmeasuredCause(StrEnum):
@@ -155,7 +154,6 @@ class Question:
     name: str
     objectives: tuple[Objective, ...]
     not_measured: tuple[Unmeasured, ...] = ()
-    use_case: UseCase | None = None
 
 
 def metric_word(metric: Metric) -> str:
@@ -176,9 +174,7 @@ def every_rate(run: Run, figures: Sequence[CellFigure]) -> Question:
             f"the run {run.id} has no figure of any operation",
             hint=f"`leadline show {run.id}` lists its trials",
         )
-    objectives = tuple(
-        _objective(key, table.rate(key), weight=1 / len(keys), need="") for key in keys
-    )
+    objectives = tuple(_objective(key, table.rate(key), 1 / len(keys)) for key in keys)
     name = objectives[0].name if len(objectives) == 1 else "the rate of every workload"
     return Question(name=name, objectives=objectives)
 
@@ -193,31 +189,34 @@ def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Q
     unmeasured: list[Unmeasured] = []
     for text in texts:
         selector = parse_selector(text)
-        keys = _matched(table, selector)
+        keys = [key for key in table.traits if selector.matches(*key, selector.metric)]
+        keys = keys if selector.op is Op.TOTAL else _without_totals(keys)
         if not keys:
             raise _matches_nothing(table, text, selector)
         measured = [key for key in keys if table.has_value(key, selector.metric)]
         if not measured:
+            words = [
+                metric_word(metric)
+                for metric in Metric
+                if any(table.has_value(key, metric) for key in keys)
+            ]
             raise LeadlineError(
                 errors.USAGE,
                 f"no target has a {metric_word(selector.metric)} for {text!r}",
-                context=[f"measured there: {_measured(table, keys)}"],
+                context=[f"measured there: {', '.join(words) or 'nothing'}"],
                 hint=f"`leadline show {run.id}` shows what the run has",
             )
         unmeasured += [
             Unmeasured(
-                cause=UnmeasuredCause.NO_TARGET,
-                subject=_objective(key, selector.metric, weight=0, need="").name,
+                cause=UnmeasuredCause.NO_TARGET, subject=_objective(key, selector.metric, 0).name
             )
             for key in keys
             if key not in measured
         ]
         for key in measured:
-            weight = 1 / len(texts) / len(measured)
             known = found.get((key, selector.metric))
-            found[key, selector.metric] = _objective(
-                key, selector.metric, weight=weight + (known.weight if known else 0.0), need=""
-            )
+            weight = 1 / len(texts) / len(measured) + (known.weight if known else 0.0)
+            found[key, selector.metric] = _objective(key, selector.metric, weight)
     return Question(
         name=" and ".join(dict.fromkeys(" ".join(text.split()) for text in texts)),
         objectives=tuple(found.values()),
@@ -235,14 +234,12 @@ def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Ques
     table = _Table(run, figures)
     found: list[Objective] = []
     unmeasured: list[Unmeasured] = []
-    essential = False
     for need in case.needs:
         objectives, lacking = _objectives_of_need(table, need)
         found += objectives
         unmeasured += lacking
-        essential = essential or (need.essential and bool(objectives))
-    if not essential:
-        wanted = [need.name for need in case.needs if need.essential]
+    wanted = [need.name for need in case.needs if need.essential]
+    if not any(objective.need in wanted for objective in found):
         raise LeadlineError(
             errors.NOTHING_TO_RANK,
             f"the run {run.id} has no essential workload of {case.name}",
@@ -250,7 +247,7 @@ def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Ques
                 f"it needs one of: {'; '.join(wanted)}"
                 if len(wanted) > 1
                 else f"it needs {wanted[0]}",
-                f"measured: {_listed(_names(table.traits))}",
+                f"measured: {table.contents}",
             ],
             hint="measure them, or rank by what there is: `leadline rank --objective ...`",
         )
@@ -259,7 +256,6 @@ def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Ques
         name=case.name,
         objectives=tuple(replace(one, weight=one.weight / total) for one in found),
         not_measured=tuple(unmeasured),
-        use_case=case,
     )
 
 
@@ -274,30 +270,22 @@ def _objectives_of_need(table: _Table, need: Need) -> tuple[list[Objective], lis
     for metric in need.weights:
         measured = [key for key in keys if table.has_value(key, metric)]
         blurred = [key for key in measured if not table.every_trial_has_value(key, metric)]
-        if not measured:
+        if blurred or not measured:
+            cause = UnmeasuredCause.TOO_FEW_SAMPLES if measured else UnmeasuredCause.NO_METRIC
             lacking.append(
-                Unmeasured(cause=UnmeasuredCause.NO_METRIC, subject=need.name, metric=metric)
-            )
-        elif blurred:
-            lacking.append(
-                Unmeasured(
-                    cause=UnmeasuredCause.TOO_FEW_SAMPLES,
-                    subject=need.name,
-                    metric=metric,
-                    keys=tuple(blurred),
-                )
+                Unmeasured(cause=cause, subject=need.name, metric=metric, keys=tuple(blurred))
             )
         if len(measured) > len(blurred):
             usable[metric] = [key for key in measured if key not in blurred]
     share = need.weight / (sum(need.weights[metric] for metric in usable) or 1.0)
     return [
-        _objective(key, metric, weight=share * need.weights[metric] / len(fit), need=need.name)
+        _objective(key, metric, share * need.weights[metric] / len(fit), need.name)
         for metric, fit in usable.items()
         for key in fit
     ], lacking
 
 
-def _objective(key: Key, metric: Metric, *, weight: float, need: str) -> Objective:
+def _objective(key: Key, metric: Metric, weight: float, need: str = "") -> Objective:
     workload, level, op = key
     return Objective(workload=workload, level=level, op=op, metric=metric, weight=weight, need=need)
 
@@ -312,6 +300,10 @@ class _Table:
             if figure.op is not None:
                 key = (figure.workload, figure.level, figure.op)
                 self._figures.setdefault(key, []).append(figure)
+
+    @property
+    def contents(self) -> str:
+        return shortened(map(key_name, self.traits), nothing="nothing")
 
     def _of(self, key: Key, metric: Metric) -> Iterable[MetricFigure]:
         return (figure.metric(metric) for figure in self._figures[key])
@@ -341,39 +333,22 @@ def _without_totals(keys: Iterable[Key]) -> list[Key]:
     return [key for key in given if key[2] is not Op.TOTAL or key[:2] not in apart]
 
 
-def _matched(table: _Table, selector: Selector) -> list[Key]:
-    keys = [key for key in table.traits if selector.matches(*key, selector.metric)]
-    return keys if selector.op is Op.TOTAL else _without_totals(keys)
-
-
 def _matches_nothing(table: _Table, text: str, selector: Selector) -> LeadlineError:
-    names = list(dict.fromkeys(workload for workload, _, _ in table.traits))
-    near = difflib.get_close_matches(selector.workload or "", names, n=1)
+    names = {workload: None for workload, _, _ in table.traits}
     known = selector.workload is None or selector.workload in names
-    hint = "name a workload, level and operation that the run has"
     return LeadlineError(
         errors.USAGE,
         f"the objective {text!r} matches nothing in the run",
-        context=[f"it has: {_listed(_names(table.traits))}"],
-        hint=f"did you mean {near[0]!r}?" if near and not known else hint,
+        context=[f"it has: {table.contents}"],
+        hint=did_you_mean(
+            selector.workload or "",
+            () if known else names,
+            "name a workload, level and operation that the run has",
+        ),
     )
-
-
-def _measured(table: _Table, keys: Sequence[Key]) -> str:
-    found = [metric for metric in Metric if any(table.has_value(key, metric) for key in keys)]
-    return ", ".join(metric_word(one) for one in found) or "nothing"
 
 
 def key_name(key: Key) -> str:
     """Return `random-rw-4k@qd16 write`."""
     workload, level, op = key
     return f"{workload}{f'@{level}' if level else ''} {op.value}"
-
-
-def _names(keys: Iterable[Key]) -> list[str]:
-    return [key_name(key) for key in keys]
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return (", ".join(names[:_NAMES_SHOWN]) or "nothing") + more

@@ -5,12 +5,12 @@ docs/guides/choose-a-pool.md explains how ties, intervals and scores are compute
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -34,6 +34,7 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
+from leadline.text import did_you_mean, shortened
 
 Values = npt.NDArray[np.float64]
 Better = npt.NDArray[np.bool_]
@@ -205,28 +206,19 @@ class RankedNumbers:
             )
             cause = MissingCause.NO_COMPLETED_TRIAL if planned else MissingCause.NOT_PLANNED
             return Missing(objective=objective, cause=cause)
+        missing = partial(Missing, objective=objective)
         metric = figure.metric(objective.metric)
         refused = error_codes(metric)
         if metric.value is None:
-            return Missing(
-                objective=objective,
-                cause=MissingCause.NO_VALUE,
-                absence=metric.absence,
-                codes=tuple(refused),
-            )
+            absence = metric.absence
+            return missing(cause=MissingCause.NO_VALUE, absence=absence, codes=refused)
         if refused:
-            return Missing(objective=objective, cause=MissingCause.REFUSED, codes=tuple(refused))
+            return missing(cause=MissingCause.REFUSED, codes=refused)
         if metric.value <= 0:
-            return Missing(objective=objective, cause=MissingCause.ZERO)
+            return missing(cause=MissingCause.ZERO)
         usual, own = self._usual[number], self._workload(figure)
-        if usual and own and usual is not own and usual.recorded:
-            differences = unlike(usual, own)
-            if differences:
-                return Missing(
-                    objective=objective,
-                    cause=MissingCause.OTHER_WORK,
-                    differences=tuple(differences),
-                )
+        if usual and own and usual.recorded and (differences := unlike(usual, own)):
+            return missing(cause=MissingCause.OTHER_WORK, differences=differences)
         return None
 
     def values(self, target: str) -> tuple[float | None, ...]:
@@ -330,12 +322,10 @@ def _sign(metric: Metric) -> float:
     return -1.0 if metric.is_latency else 1.0
 
 
-Judge = Callable[[Sequence[Pair], float], tuple[Judgement, ...]]
 NoiseFloor = Callable[[Objective], float]
 DEFAULT_BAND = 0.05
 # For more targets, ranks by each objective take too long to compute and are too many to read.
 MOST_BY_FIGURE = 60
-_NAMES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,7 +398,6 @@ def rank(
     baseline: str | None = None,
     band: float = DEFAULT_BAND,
     noise: NoiseFloor = lambda objective: 0.0,
-    judging: Judge = judge,
 ) -> Ranking:
     """Every target of the run. `baseline` is the target that scores 1, the plan's first complete
     one unless named; `noise` is the measured noise floor of an objective as a share.
@@ -418,25 +407,19 @@ def rank(
     table = RankedNumbers(run, figures, question.objectives)
     names = [target.name for target in run.plan.targets]
     missing = {name: table.missing(name) for name in names}
-    base = _baseline(names, missing, baseline)
+    base = _baseline(missing, baseline)
     whole = sorted(name for name in names if not missing[name])
     scores = {name: table.log_score(name, base) for name in whole if base is not None}
     whole.sort(key=lambda name: (-scores[name], name))
     tiers = tuple(
-        _tiers(table, number, names, missing, band=band, noise=noise, judging=judging)
-        for number in range(len(question.objectives) if len(names) <= MOST_BY_FIGURE else 0)
+        _tiers(table, number, missing, band, noise(objective))
+        for number, objective in enumerate(question.objectives)
+        if len(names) <= MOST_BY_FIGURE
     )
-    pairs = list(combinations(range(len(whole)), 2))
     samples = [table.composite(name, base) for name in whole if base is not None]
     floor = sum(one.weight * noise(one) for one in question.objectives)
     only = question.objectives[0].metric if len(question.objectives) == 1 else Metric.IOPS
-    judgements = judging(
-        [
-            Pair(metric=only, candidate=samples[high], baseline=samples[low], noise=floor)
-            for high, low in pairs
-        ],
-        band,
-    )
+    pairs, judgements = _judge_pairs(samples, only, band, floor)
     better = better_than(len(whole), pairs, judgements)
     intervals = verdict_intervals(better, pairs, judgements)
     ranks = ranks_of(better)
@@ -446,9 +429,7 @@ def rank(
     resampled = bool(whole) and all(len(trials) > 1 for one in logs for trials in one)
     if resampled:
         drawn = resampled_scores(
-            logs,
-            [one.weight for one in question.objectives],
-            together=not run.plan.imported,
+            logs, [one.weight for one in question.objectives], together=not run.plan.imported
         )
         for number, name in enumerate(whole):
             drawn[number] += scores[name]
@@ -470,9 +451,9 @@ def rank(
         for number, name in enumerate(whole)
     ]
     rest = [
-        Standing(target=name, values=table.values(name), missing=missing[name])
-        for name in names
-        if missing[name]
+        Standing(target=name, values=table.values(name), missing=gaps)
+        for name, gaps in missing.items()
+        if gaps
     ]
     return Ranking(
         question=question,
@@ -506,67 +487,55 @@ def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return min(one[0], other[0]), max(one[1], other[1])
 
 
-def _baseline(
-    names: Sequence[str], missing: Mapping[str, tuple[Missing, ...]], wanted: str | None
-) -> str | None:
-    whole = [name for name in names if not missing[name]]
+def _baseline(missing: Mapping[str, tuple[Missing, ...]], wanted: str | None) -> str | None:
+    whole = [name for name in missing if not missing[name]]
     if wanted is None:
         return whole[0] if whole else None
     if wanted not in missing:
-        raise _no_target(names, wanted)
+        raise LeadlineError(
+            errors.USAGE,
+            f"the run has no target {wanted!r} to be the baseline",
+            context=[f"targets: {shortened(missing)}"],
+            hint=did_you_mean(wanted, missing, "name one of them, or none"),
+        )
     if missing[wanted]:
         lacks = [f"{gap.objective.name}: {gap.cause.replace('-', ' ')}" for gap in missing[wanted]]
         raise LeadlineError(
             errors.USAGE,
             f"{wanted} cannot be the baseline: it lacks a number",
-            context=lacks[:_NAMES_SHOWN],
-            hint=f"name one of {_listed(whole)}" if whole else "no target has every number",
+            context=lacks[:12],
+            hint=f"name one of {shortened(whole)}" if whole else "no target has every number",
         )
     return wanted
-
-
-def _no_target(names: Sequence[str], wanted: str) -> LeadlineError:
-    near = difflib.get_close_matches(wanted, names, n=1)
-    return LeadlineError(
-        errors.USAGE,
-        f"the run has no target {wanted!r} to be the baseline",
-        context=[f"targets: {_listed(names)}"],
-        hint=f"did you mean {near[0]!r}?" if near else "name one of them, or none",
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(names[:_NAMES_SHOWN]) + more
 
 
 def _tiers(
     table: RankedNumbers,
     number: int,
-    names: Sequence[str],
     missing: Mapping[str, tuple[Missing, ...]],
-    *,
     band: float,
-    noise: NoiseFloor,
-    judging: Judge,
+    noise: float,
 ) -> Tiers:
     """Ranks by one objective alone."""
     objective = table.objectives[number]
-    there = [name for name in names if objective not in [one.objective for one in missing[name]]]
-    samples = {name: table.sample(name, number) for name in there}
-    there.sort(key=lambda name: (-table.turned(name, number), name))
-    pairs = list(combinations(range(len(there)), 2))
-    judgements = judging(
+    names = [
+        name for name, gaps in missing.items() if objective not in [gap.objective for gap in gaps]
+    ]
+    names.sort(key=lambda name: (-table.turned(name, number), name))
+    samples = [table.sample(name, number) for name in names]
+    ranks = ranks_of(better_than(len(names), *_judge_pairs(samples, objective.metric, band, noise)))
+    return Tiers(objective=objective, ranks=dict(zip(names, ranks, strict=True)))
+
+
+def _judge_pairs(
+    samples: Sequence[Sample], metric: Metric, band: float, noise: float
+) -> tuple[Pairs, tuple[Judgement, ...]]:
+    """Test every pair of targets, which are given with the best figure first."""
+    pairs = list(combinations(range(len(samples)), 2))
+    return pairs, judge(
         [
-            Pair(
-                metric=objective.metric,
-                candidate=samples[there[one]],
-                baseline=samples[there[other]],
-                noise=noise(objective),
-            )
-            for one, other in pairs
+            Pair(metric=metric, candidate=samples[high], baseline=samples[low], noise=noise)
+            for high, low in pairs
         ],
         band,
     )
-    ranks = ranks_of(better_than(len(there), pairs, judgements))
-    return Tiers(objective=objective, ranks=dict(zip(there, ranks, strict=True)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -16,10 +15,11 @@ from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
-from leadline.inventory.ceph.model import CephInventory, Crypt, Pool, find_pool
+from leadline.inventory.ceph.model import CephInventory, Crypt, find_pool
 from leadline.inventory.host import HostInventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
+from leadline.text import did_you_mean
 
 # CRUSH's levels as Ceph makes them, the smallest first.
 LEVELS = (
@@ -53,16 +53,6 @@ class Protection:
     def known(self) -> bool:
         return self.failures_survived is not None
 
-    def survives(self, level: str) -> bool | None:
-        """Return whether no data is lost with any one bucket of a CRUSH level."""
-        if self.failures_survived is None:
-            return None
-        if self.failures_survived == 0:
-            return False
-        if self.failure_domain not in LEVELS:
-            return None
-        return LEVELS.index(self.failure_domain) >= LEVELS.index(level)
-
 
 def protections(run: Run) -> Mapping[str, Protection]:
     """Return the protection of every target of the plan, by its name."""
@@ -88,18 +78,29 @@ def _protection(
     pool = find_pool(inventory, target.parsed) if inventory and target.url else None
     if pool is None or inventory is None:
         return Protection(access=access)
-    code = pool.erasure
+    code, rule = pool.erasure, pool.rule
     losses = code.m if code else pool.size - 1
+    # The OSDs that may hold a part of the pool: unknown encryption of one of them is unknown.
+    osds = [
+        osd
+        for osd in inventory.osds
+        if osd.is_in
+        and (rule is None or rule.device_class in (None, osd.device_class))
+        and (
+            rule is None or rule.root is None or any(one.name == rule.root for one in osd.location)
+        )
+    ]
+    encrypted = bool(osds) and all(osd.dm_crypt is Crypt.YES for osd in osds)
     return Protection(
         pool=pool.name,
         copies=None if code else pool.size,
         data_chunks=code.k if code else None,
         coding_chunks=code.m if code else None,
-        failure_domain=pool.rule.failure_domain if pool.rule else None,
+        failure_domain=rule.failure_domain if rule else None,
         failures_survived=losses,
         failures_writable=max(0, min(losses, pool.size - pool.min_size)),
         raw_per_stored=pool.raw_rate,
-        encrypted_at_rest=_encrypted_at_rest(pool, inventory),
+        encrypted_at_rest=True if encrypted else None,
         access=access,
     )
 
@@ -122,21 +123,6 @@ def _access(target: Target, host: HostInventory | None) -> tuple[str, ...] | Non
             return None
         return both if filesystem in _SHARED_FILESYSTEMS else (Access.RWO,)
     return (Access.RWO,)
-
-
-def _encrypted_at_rest(pool: Pool, inventory: CephInventory) -> bool | None:
-    """Return None if any OSD that may hold a part of the pool is unknown."""
-    rule = pool.rule
-    osds = [
-        osd
-        for osd in inventory.osds
-        if osd.is_in
-        and (rule is None or rule.device_class in (None, osd.device_class))
-        and (
-            rule is None or rule.root is None or any(one.name == rule.root for one in osd.location)
-        )
-    ]
-    return True if osds and all(osd.dm_crypt is Crypt.YES for osd in osds) else None
 
 
 _KINDS = ("survive", "access", "encrypted")
@@ -193,14 +179,15 @@ class Unmet:
 
 
 def _survival(given: Protection, level: str) -> UnmetCause | None:
-    survives = given.survives(level)
-    if survives:
-        return None
-    if not given.known:
+    """Return why data may be lost with one bucket of a CRUSH level; None where none is."""
+    if given.failures_survived is None:
         return UnmetCause.PROTECTION_UNKNOWN
     if given.failures_survived == 0:
         return UnmetCause.NO_SECOND_COPY
-    return UnmetCause.DOMAIN_UNKNOWN if survives is None else UnmetCause.DOMAIN_TOO_SMALL
+    if given.failure_domain not in LEVELS:
+        return UnmetCause.DOMAIN_UNKNOWN
+    large_enough = LEVELS.index(given.failure_domain) >= LEVELS.index(level)
+    return None if large_enough else UnmetCause.DOMAIN_TOO_SMALL
 
 
 def parse_requirements(texts: Sequence[str]) -> tuple[Requirement, ...]:
@@ -230,20 +217,18 @@ def _parsed(text: str) -> Requirement:
 
 
 def _unknown(text: str, what: str, word: str, known: Sequence[str]) -> LeadlineError:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return LeadlineError(
         errors.USAGE,
         f"the requirement {text!r} is not understood",
         context=[
-            f"{what}s: {', '.join(known)}"
-            if what == "requirement"
-            else f"{what}: {', '.join(known)}",
+            f"{what}: {', '.join(known)}",
             "forms: survive=osd|host|rack|zone, access=rwo|rwx, encrypted",
         ],
-        hint=f"did you mean {near[0]!r}?" if near else "`leadline recommend --help`",
+        hint=did_you_mean(word, known, "`leadline recommend --help`", cutoff=0.5),
     )
 
 
+_CONDITION = Requirement(kind="condition")
 # A target that ties with the fastest can replace it within so many equivalence margins.
 _NEAR_BANDS = 2
 
@@ -351,19 +336,22 @@ def recommend(
         Candidate(
             standing=one,
             protection=protections[one.target],
-            unmet=(
-                *_imposed(imposed.get(one.target)),
-                *(
-                    Unmet(requirement=requirement, cause=cause)
-                    for requirement in required
-                    if (cause := requirement.check(protections[one.target])) is not None
-                ),
+            unmet=tuple(
+                Unmet(requirement=requirement, cause=cause)
+                for requirement in required
+                if (cause := requirement.check(protections[one.target])) is not None
             ),
         )
         for one in ranking.standings
     ]
+    candidates = [
+        _refused(one, _CONDITION, UnmetCause.IMPOSED_CONDITION, same_as=imposed[one.name])
+        if one.name in imposed
+        else one
+        for one in candidates
+    ]
     eligible = [one for one in candidates if one.eligible]
-    shared = [one for one in eligible if _shared(one, case.access)]
+    shared = [one for one in eligible if case.access in (one.protection.access or ())]
     not_shared = case.access is not None and not shared
     if case.access is not None:
         # A target that one node mounts is no answer, however fast; an unknown access mode is one
@@ -371,7 +359,10 @@ def recommend(
         wanted = Requirement(kind="access", value=case.access.value)
         kept = shared or [one for one in eligible if one.protection.access is None]
         candidates = [
-            one if one in kept or not one.eligible else _refused(one, wanted) for one in candidates
+            _refused(one, wanted, cause)
+            if one.eligible and one not in kept and (cause := wanted.check(one.protection))
+            else one
+            for one in candidates
         ]
         eligible = kept
     tied = [one for one in eligible if not _differ(ranking, eligible[0], one)]
@@ -379,8 +370,7 @@ def recommend(
     rest = [one for one in eligible if chosen is None or one.name != chosen.name]
     runner_up = next((one for one in rest if one in tied), rest[0] if rest else None)
     ordered = sorted(
-        candidates,
-        key=lambda one: (one is not chosen, not one.eligible, not one.standing.complete),
+        candidates, key=lambda one: (one is not chosen, not one.eligible, not one.standing.complete)
     )
     return Recommendation(
         case=case,
@@ -398,7 +388,8 @@ def recommend(
             and one.standing.complete
             and not one.eligible
             and one.name not in imposed
-            and _faster(ranking, one, chosen)
+            and (one.standing.score or 0.0) > (chosen.standing.score or 0.0)
+            and _differ(ranking, one, chosen)
         ),
         runner_up=runner_up,
         not_shared=not_shared,
@@ -409,27 +400,17 @@ def recommend(
 def imposed_conditions(run: Run) -> Mapping[str, str]:
     """Map each target with an imposed lab delay to the same target without, where the run has
     it."""
+    targets = [target for target in run.plan.targets if target.url and target.subject]
     plain = {
         (target.cluster, target.subject): target.name
-        for target in run.plan.targets
-        if target.url and target.parsed.inter_zone_rtt_s is None and target.subject
+        for target in targets
+        if target.parsed.inter_zone_rtt_s is None
     }
     return {
         target.name: plain[target.cluster, target.subject]
-        for target in run.plan.targets
-        if target.url
-        and target.parsed.inter_zone_rtt_s is not None
-        and (target.cluster, target.subject) in plain
+        for target in targets
+        if target.parsed.inter_zone_rtt_s is not None and (target.cluster, target.subject) in plain
     }
-
-
-def _imposed(same: str | None) -> Iterator[Unmet]:
-    if same is not None:
-        yield Unmet(
-            requirement=Requirement(kind="condition"),
-            cause=UnmetCause.IMPOSED_CONDITION,
-            same_as=same,
-        )
 
 
 def _warnings(figures: Sequence[CellFigure], ranking: Ranking, target: str) -> tuple[str, ...]:
@@ -445,14 +426,11 @@ def _warnings(figures: Sequence[CellFigure], ranking: Ranking, target: str) -> t
     return tuple(dict.fromkeys(found))
 
 
-def _shared(candidate: Candidate, access: Access | None) -> bool:
-    return access is None or access in (candidate.protection.access or ())
-
-
-def _refused(candidate: Candidate, wanted: Requirement) -> Candidate:
-    cause = wanted.check(candidate.protection)
-    assert cause is not None, "a candidate that is refused lacks the access"
-    return replace(candidate, unmet=(Unmet(requirement=wanted, cause=cause),))
+def _refused(
+    candidate: Candidate, requirement: Requirement, cause: UnmetCause, same_as: str = ""
+) -> Candidate:
+    unmet = Unmet(requirement=requirement, cause=cause, same_as=same_as)
+    return replace(candidate, unmet=(unmet, *candidate.unmet))
 
 
 def _differ(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
@@ -468,11 +446,6 @@ def _near(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
     ratio = (other.standing.score or 0.0) / (one.standing.score or 1.0)
     close = ratio > (1 + ranking.band) ** -_NEAR_BANDS
     return judgement.verdict is Verdict.SAME or (judgement.evidence is not Evidence.NONE and close)
-
-
-def _faster(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
-    mine, its = one.standing.score, other.standing.score
-    return mine is not None and its is not None and mine > its and _differ(ranking, one, other)
 
 
 def _basis(

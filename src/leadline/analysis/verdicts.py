@@ -6,9 +6,10 @@ The rules and the reasons for them are in docs/adr/0013-verdicts.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum
+from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -40,131 +41,6 @@ REPEATS_FACTOR = math.exp(_NORMAL * math.sqrt(2) * REPEATS_DEVIATION)
 _ROUNDING = 1e-9
 # `same` needs both ends inside the margin: 90 % each.
 _POWER_OF_SAME = 0.9
-
-
-class Place(Enum):
-    """Position of an interval relative to the equivalence margin."""
-
-    BELOW = "below"
-    INSIDE = "inside"
-    ABOVE = "above"
-    ACROSS = "across"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """The equivalence margin: ratios from 1 - share to 1 + share count as unchanged.
-
-    `factor` widens it to the difference between repeats.
-    """
-
-    asked: float
-    noise: float = 0.0
-    factor: float = 1.0
-
-    @property
-    def share(self) -> float:
-        return max(self.asked, self.noise)
-
-    @property
-    def low(self) -> float:
-        return min(max(1 - self.share, 0.0), 1 / self.factor)
-
-    @property
-    def high(self) -> float:
-        return max(1 + self.share, self.factor)
-
-    def widened(self, factor: float) -> Band:
-        return replace(self, factor=factor)
-
-    def place(self, interval: tuple[float, float]) -> Place:
-        low, high = interval
-        if low > self.high * (1 + _ROUNDING):
-            return Place.ABOVE
-        if high < self.low * (1 - _ROUNDING):
-            return Place.BELOW
-        inside = low >= self.low * (1 - _ROUNDING) and high <= self.high * (1 + _ROUNDING)
-        return Place.INSIDE if inside else Place.ACROSS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemTrials:
-    """The trials of one system (all positive), each with its standard error as a share."""
-
-    values: tuple[float, ...]
-    within: tuple[float | None, ...]
-
-    def error(self) -> float | None:
-        """Compute the standard error of the figure as a share; None if unknown."""
-        number = len(self.values)
-        known = [one for one in self.within if one is not None]
-        inside = (
-            math.sqrt(sum(one**2 for one in known)) / number
-            if number and len(known) == number
-            else None
-        )
-        if number < 2:
-            return inside
-        logs = [math.log(one) for one in self.values]
-        mean = math.fsum(logs) / number
-        between = math.sqrt(math.fsum((one - mean) ** 2 for one in logs) / ((number - 1) * number))
-        return max(between, inside or 0.0)
-
-
-def ratio_of(baseline: float | None, candidate: float | None) -> float | None:
-    """Compute candidate / baseline; None if either is missing, zero, or no number."""
-    if baseline is None or candidate is None:
-        return None
-    return candidate / baseline if 0 < baseline < math.inf and 0 < candidate < math.inf else None
-
-
-def within_run_interval(
-    ratio: float, baseline: SystemTrials, candidate: SystemTrials
-) -> tuple[float, float] | None:
-    """Compute the 95 % interval from the seconds within the trials, not from repeats."""
-    errors = baseline.error(), candidate.error()
-    if errors[0] is None or errors[1] is None:
-        return None
-    margin = math.exp(_NORMAL * math.hypot(errors[0], errors[1]))
-    return ratio / margin, ratio * margin
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """The power of a test: `scale` / sqrt(n) is the standard error of the log ratio, `number` the
-    trials per system."""
-
-    scale: float
-    paired: bool
-    number: int
-
-    def detectable(self, band: Band) -> float:
-        """Compute the smallest increase, as a share, that is found with 80 % power."""
-        return band.high * math.exp(detectable(self.scale, self.number, paired=self.paired)) - 1
-
-    def trials_needed(self, ratio: float, band: Band, family: int) -> int | None:
-        """Compute the trials per system for a verdict, with the measured ratio and scatter.
-
-        `family` counts the p values that are adjusted together.
-        """
-        lower = math.log(band.low) if band.low > 0 else -math.inf
-        upper, at = math.log(band.high), math.log(ratio)
-        outside = max(at - upper, lower - at)
-        if outside <= 0:
-            return self._needed(-outside, power=_POWER_OF_SAME)
-        beyond = self._needed(outside)
-        tested = self._needed(abs(at), level=LEVEL / max(1, family))
-        return max(beyond, tested) if beyond and tested else None
-
-    def _needed(self, difference: float, *, level: float = LEVEL, power: float = 0.8) -> int | None:
-        return trials_needed(
-            difference,
-            self.scale,
-            paired=self.paired,
-            more_than=self.number,
-            level=level,
-            power=power,
-        )
 
 
 class Reason(StrEnum):
@@ -272,13 +148,46 @@ class _Draft:
     """A pair before the adjustment of all p values. `numbers` are the trials to estimate from."""
 
     pair: Pair
-    evidence: Evidence
-    limits: Band
+    band: float
+    evidence: Evidence = Evidence.NONE
     ratio: float | None = None
     interval: tuple[float, float] | None = None
     reasons: tuple[str, ...] = ()
     comparable: bool = True
     numbers: TwoSamples | None = None
+
+    @property
+    def share(self) -> float:
+        """The equivalence margin: the larger of the one asked for and the noise floor."""
+        return max(self.band, self.pair.noise)
+
+    def with_evidence(self, evidence: Evidence, *reasons: Reason) -> _Draft:
+        return replace(self, evidence=evidence, reasons=(*self.reasons, *reasons))
+
+    def margin(self, factor: float = 1.0) -> tuple[float, float]:
+        """Ratios that count as unchanged; `factor` is the difference between repeats."""
+        return min(max(1 - self.share, 0.0), 1 / factor), max(1 + self.share, factor)
+
+    def verdict(self, interval: tuple[float, float], factor: float = 1.0) -> Verdict:
+        """Return where an interval of the ratio lies relative to the margin."""
+        low, high = interval
+        least, most = self.margin(factor)
+        above, below = low > most * (1 + _ROUNDING), high < least * (1 - _ROUNDING)
+        if above or below:
+            return Verdict.WORSE if above is self.pair.metric.is_latency else Verdict.BETTER
+        inside = low >= least * (1 - _ROUNDING) and high <= most * (1 + _ROUNDING)
+        return Verdict.SAME if inside else Verdict.INCONCLUSIVE
+
+    def conclude(self, verdict: Verdict, reasons: Sequence[str]) -> Judgement:
+        noisy = (Reason.NOISE_FLOOR,) if self.pair.noise > self.band else ()
+        return Judgement(
+            verdict=verdict,
+            evidence=self.evidence,
+            band=self.share,
+            ratio=self.ratio,
+            interval=self.interval,
+            reasons=tuple(str(reason) for reason in (*reasons, *noisy)),
+        )
 
 
 def judge(pairs: Sequence[Pair], band: float = 0.05) -> tuple[Judgement, ...]:
@@ -289,21 +198,22 @@ def judge(pairs: Sequence[Pair], band: float = 0.05) -> tuple[Judgement, ...]:
     if not 0 < band < 1:
         raise ValueError(f"a band of {band} is not between 0 and 1")
     drafts = [_draft(pair, band) for pair in pairs]
-    by_trials = [
-        (index, one.numbers) for index, one in enumerate(drafts) if one.numbers is not None
-    ]
-    estimates = dict(
-        zip(
-            (index for index, _ in by_trials),
-            estimate_ratios([numbers for _, numbers in by_trials]),
-            strict=True,
-        )
-    )
-    tested = {index: one.p for index, one in estimates.items() if drafts[index].comparable}
-    adjusted = _adjusted(pairs, tested)
-    family = {True: 0, False: 0}
-    for index in tested:
-        family[pairs[index].primary] += 1
+    by_trials = {
+        index: draft.numbers for index, draft in enumerate(drafts) if draft.numbers is not None
+    }
+    found = estimate_ratios(list(by_trials.values()))
+    estimates = dict(zip(by_trials, found, strict=True))
+    # Primary pairs are adjusted by Holm, the others by Benjamini-Hochberg.
+    adjusted: dict[int, float] = {}
+    family = {}
+    for primary, adjust in ((True, holm), (False, benjamini_hochberg)):
+        tested = {
+            index: estimate.p
+            for index, estimate in estimates.items()
+            if drafts[index].comparable and pairs[index].primary is primary
+        }
+        adjusted |= zip(tested, adjust(list(tested.values())), strict=True)
+        family[primary] = len(tested)
     return tuple(
         _judge_without_trials(draft)
         if index not in estimates
@@ -313,40 +223,35 @@ def judge(pairs: Sequence[Pair], band: float = 0.05) -> tuple[Judgement, ...]:
 
 
 def _draft(pair: Pair, band: float) -> _Draft:
-    limits = Band(asked=band, noise=pair.noise)
     baseline, candidate = pair.baseline, pair.candidate
     refusals = _refusals(pair)
-    draft = _Draft(
-        pair=pair,
-        evidence=Evidence.NONE,
-        limits=limits,
-        ratio=ratio_of(baseline.value, candidate.value),
-        reasons=refusals,
-        comparable=not refusals,
-    )
-    if draft.ratio is None:
+    draft = _Draft(pair=pair, band=band, reasons=refusals, comparable=not refusals)
+    if baseline.value is None or candidate.value is None:
         return draft
+    if not (0 < baseline.value < math.inf and 0 < candidate.value < math.inf):
+        return draft
+    ratio = candidate.value / baseline.value
+    draft = replace(draft, ratio=ratio)
     trials = (*baseline.trials, *candidate.trials)
     fewest = min(len(baseline.trials), len(candidate.trials))
-    if any(one.imported and len(one.trials) < 2 for one in (baseline, candidate)):
-        return _with(draft, Evidence.ONE_NUMBER, Reason.SINGLE_TRIAL, Reason.BAND_ONLY)
+    if any(sample.imported and len(sample.trials) < 2 for sample in (baseline, candidate)):
+        return draft.with_evidence(Evidence.ONE_NUMBER, Reason.SINGLE_TRIAL, Reason.BAND_ONLY)
     if not fewest:
-        return _with(draft, Evidence.NONE, Reason.NO_TRIAL_VALUES)
-    if not all(0 < one < math.inf for one in trials):
-        return _with(draft, Evidence.NONE, Reason.TRIAL_NOT_POSITIVE)
+        return draft.with_evidence(Evidence.NONE, Reason.NO_TRIAL_VALUES)
+    if not all(0 < value < math.inf for value in trials):
+        return draft.with_evidence(Evidence.NONE, Reason.TRIAL_NOT_POSITIVE)
     if fewest == 1:
-        interval = within_run_interval(draft.ratio, _side(baseline), _side(candidate))
-        if interval is None:
-            return _with(draft, Evidence.NONE, Reason.SINGLE_TRIAL, Reason.NO_WITHIN_RUN_EVIDENCE)
-        found = _with(draft, Evidence.WITHIN_RUN, Reason.SINGLE_TRIAL, Reason.WITHIN_RUN_EVIDENCE)
-        return replace(found, interval=interval)
+        single = Reason.SINGLE_TRIAL
+        errors = _standard_error(baseline), _standard_error(candidate)
+        if errors[0] is None or errors[1] is None:
+            return draft.with_evidence(Evidence.NONE, single, Reason.NO_WITHIN_RUN_EVIDENCE)
+        # 95 %, by the seconds within the trials.
+        margin = math.exp(_NORMAL * math.hypot(errors[0], errors[1]))
+        draft = draft.with_evidence(Evidence.WITHIN_RUN, single, Reason.WITHIN_RUN_EVIDENCE)
+        return replace(draft, interval=(ratio / margin, ratio * margin))
     few = (Reason.FEW_TRIALS,) if fewest < MANY else ()
-    found = _with(draft, Evidence.FEW_TRIALS if few else Evidence.TRIALS, *few)
-    return replace(found, numbers=_numbers(baseline, candidate))
-
-
-def _with(draft: _Draft, evidence: Evidence, *reasons: Reason) -> _Draft:
-    return replace(draft, evidence=evidence, reasons=(*draft.reasons, *reasons))
+    draft = draft.with_evidence(Evidence.FEW_TRIALS if few else Evidence.TRIALS, *few)
+    return replace(draft, numbers=_numbers(baseline, candidate))
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:
@@ -363,8 +268,19 @@ def _refusals(pair: Pair) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _side(sample: Sample) -> SystemTrials:
-    return SystemTrials(values=sample.trials, within=sample.within)
+def _standard_error(sample: Sample) -> float | None:
+    """Compute the standard error of a figure with positive trials as a share; None if unknown."""
+    number = len(sample.trials)
+    known = [share for share in sample.within if share is not None]
+    inside = None
+    if number and len(known) == number:
+        inside = math.sqrt(sum(share**2 for share in known)) / number
+    if number < 2:
+        return inside
+    logs = [math.log(value) for value in sample.trials]
+    mean = math.fsum(logs) / number
+    between = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / ((number - 1) * number))
+    return max(between, inside or 0.0)
 
 
 def _numbers(baseline: Sample, candidate: Sample) -> TwoSamples:
@@ -383,37 +299,24 @@ def _numbers(baseline: Sample, candidate: Sample) -> TwoSamples:
     )
 
 
-def _adjusted(pairs: Sequence[Pair], tested: Mapping[int, float]) -> dict[int, float]:
-    """Adjust p values: Holm for primary pairs, Benjamini-Hochberg for the others; by index."""
-    found: dict[int, float] = {}
-    for primary, adjust in ((True, holm), (False, benjamini_hochberg)):
-        family = [index for index in tested if pairs[index].primary is primary]
-        found.update(zip(family, adjust([tested[index] for index in family]), strict=True))
-    return found
-
-
 def _judge_without_trials(draft: _Draft) -> Judgement:
     """Decide without an estimate from trials: by the margin alone, or the seconds of one trial."""
-    verdict = Verdict.INCONCLUSIVE
-    reasons = draft.reasons
     if not draft.comparable or draft.ratio is None:
-        verdict = Verdict.NOT_COMPARABLE
-    elif draft.evidence is Evidence.ONE_NUMBER:
-        place = draft.limits.place((draft.ratio, draft.ratio))
-        verdict = _verdict(place, draft.pair.metric)
-    elif draft.interval is not None:
-        place = draft.limits.widened(REPEATS_FACTOR).place(draft.interval)
-        if place in (Place.ABOVE, Place.BELOW):
-            verdict = _verdict(place, draft.pair.metric)
-        else:
-            reasons = (*reasons, Reason.REPEATS_MAY_DIFFER)
-    return _conclude(draft, verdict, reasons)
+        return draft.conclude(Verdict.NOT_COMPARABLE, draft.reasons)
+    if draft.evidence is Evidence.ONE_NUMBER:
+        return draft.conclude(draft.verdict((draft.ratio, draft.ratio)), draft.reasons)
+    if draft.interval is None:
+        return draft.conclude(Verdict.INCONCLUSIVE, draft.reasons)
+    verdict = draft.verdict(draft.interval, REPEATS_FACTOR)
+    if verdict in (Verdict.BETTER, Verdict.WORSE):
+        return draft.conclude(verdict, draft.reasons)
+    return draft.conclude(Verdict.INCONCLUSIVE, (*draft.reasons, Reason.REPEATS_MAY_DIFFER))
 
 
 def _judge_trials(
     draft: _Draft, estimate: RatioEstimate, p_adjusted: float | None, family: int
 ) -> Judgement:
-    ratio, limits, numbers = draft.ratio, draft.limits, draft.numbers
+    ratio, numbers = draft.ratio, draft.numbers
     assert ratio is not None
     assert numbers is not None
     reasons = list(draft.reasons)
@@ -425,51 +328,42 @@ def _judge_trials(
         low, high = min(low, ratio), max(high, ratio)
     found = replace(draft, interval=(low, high))
     if p_adjusted is None:
-        return _conclude(found, Verdict.NOT_COMPARABLE, reasons)
-    place = limits.place((low, high))
-    verdict = _verdict(place, draft.pair.metric)
+        return found.conclude(Verdict.NOT_COMPARABLE, reasons)
+    verdict = draft.verdict((low, high))
     caveats = []
-    if place in (Place.ABOVE, Place.BELOW):
+    if verdict is Verdict.INCONCLUSIVE:
+        caveats.append(Reason.INTERVAL_CROSSES_BAND)
+    elif verdict is not Verdict.SAME:
         if p_adjusted > LEVEL:
             caveats.append(Reason.P_NOT_SMALL)
         if draft.evidence is Evidence.FEW_TRIALS and not estimate.separated:
             caveats.append(Reason.TRIALS_OVERLAP)
-    elif place is Place.ACROSS:
-        caveats.append(Reason.INTERVAL_CROSSES_BAND)
-    if caveats:
-        verdict = Verdict.INCONCLUSIVE
-    outlook = Outlook(
-        scale=estimate.scale,
-        paired=estimate.paired,
-        number=min(len(numbers.above), len(numbers.below)),
-    )
+    number = min(len(numbers.above), len(numbers.below))
+    margin = draft.margin()
+    growth = math.exp(detectable(estimate.scale, number, paired=estimate.paired))
     return replace(
-        _conclude(found, verdict, [*caveats, *reasons]),
+        found.conclude(Verdict.INCONCLUSIVE if caveats else verdict, [*caveats, *reasons]),
         p=estimate.p,
         p_adjusted=p_adjusted,
-        trials_needed=outlook.trials_needed(ratio, limits, family) if caveats else None,
-        detectable=outlook.detectable(limits),
+        trials_needed=_trials_needed(estimate, number, ratio, margin, family) if caveats else None,
+        detectable=margin[1] * growth - 1,
     )
 
 
-def _conclude(draft: _Draft, verdict: Verdict, reasons: Sequence[str]) -> Judgement:
-    noisy = (Reason.NOISE_FLOOR,) if draft.limits.noise > draft.limits.asked else ()
-    return Judgement(
-        verdict=verdict,
-        evidence=draft.evidence,
-        band=draft.limits.share,
-        ratio=draft.ratio,
-        interval=draft.interval,
-        reasons=tuple(str(one) for one in (*reasons, *noisy)),
-    )
-
-
-def _verdict(place: Place, metric: Metric) -> Verdict:
-    if place is Place.INSIDE:
-        return Verdict.SAME
-    if place is Place.ACROSS:
-        return Verdict.INCONCLUSIVE
-    return Verdict.WORSE if (place is Place.ABOVE) is metric.is_latency else Verdict.BETTER
+def _trials_needed(
+    estimate: RatioEstimate, number: int, ratio: float, margin: tuple[float, float], family: int
+) -> int | None:
+    """Compute the trials per system for a verdict, with the measured ratio and scatter. There are
+    `number` now; `family` counts the p values that are adjusted together."""
+    needed = partial(trials_needed, scale=estimate.scale, paired=estimate.paired, more_than=number)
+    lower = math.log(margin[0]) if margin[0] > 0 else -math.inf
+    upper, at = math.log(margin[1]), math.log(ratio)
+    outside = max(at - upper, lower - at)
+    if outside <= 0:
+        return needed(-outside, level=LEVEL, power=_POWER_OF_SAME)
+    beyond = needed(outside, level=LEVEL)
+    tested = needed(abs(at), level=LEVEL / max(1, family))
+    return max(beyond, tested) if beyond and tested else None
 
 
 class Samples:

@@ -64,7 +64,7 @@ def command(
         leadline scale three-hosts five-hosts
         leadline scale mayastor --by cores --format json
     """
-    from leadline.analysis.scaling.study import parse_limit, scaling_study
+    from leadline.analysis.scaling.study import parse_limit, require_answer, study
     from leadline.api import judging
     from leadline.archive.runs import find_run, runs_folder
 
@@ -74,8 +74,8 @@ def command(
     found = [find_run(name, folder) for name in names or ("@latest",)]
     unique = tuple({run.path: run for run in found}.values())
     with judging(unique, verifying=False) as (judge, _):
-        studied = scaling_study(unique, judge, limit=below, by=label, added=added, band=share)
-    _print(studied, output)
+        studied = study(unique, judge, limit=below, by=label, added=added, band=share)
+    _print(require_answer(studied), output)
     return Exit.ANSWERED
 
 

@@ -36,9 +36,7 @@ _AT_ONCE = 2_000_000
 
 
 @cache
-def median_support(
-    n: int,
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Values]:
+def median_support(n: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Values]:
     """Return the support of the bootstrap median of n values: places i <= j (from 0) in the sorted
     values, whose middle (x_i + x_j) / 2 it is, and the probability of each.
 

@@ -323,8 +323,11 @@ def test_protection_is_read_from_a_captured_cluster(
         overhead,
     )
     assert zones.access == access
-    assert (zones.survives("zone"), racks.survives("zone")) == (True, False)
-    assert (zones.survives("host"), racks.survives("rack")) == (True, True)
+    zone, rack, host = (
+        Requirement(kind="survive", value=level) for level in ("zone", "rack", "host")
+    )
+    assert (zone.check(zones), zone.check(racks)) == (None, UnmetCause.DOMAIN_TOO_SMALL)
+    assert (host.check(zones), rack.check(racks)) == (None, None)
     assert zones.encrypted_at_rest is None, "no OSD of it is known to be encrypted"
 
 

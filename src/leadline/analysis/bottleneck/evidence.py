@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from leadline.analysis.explain.round_trips import count_round_trips
-from leadline.analysis.explain.systems import PoolFacts, collect_facts
+from leadline.analysis.explain.systems import PoolFacts, ReadFrom, find_pool_facts
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
@@ -16,9 +16,9 @@ from leadline.formats.host_rates import MachineRates, machine_rates
 from leadline.formats.json_lines import Missed
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
-from leadline.inventory.ceph.model import CephInventory, find_pool
+from leadline.inventory.ceph.model import find_pool
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Cell, Phase, Target
+from leadline.plan.models import Cell, Target
 from leadline.plan.target_url import TargetKind
 
 # Share of the data of I/Os that crosses a network link at least once if the target is remote.
@@ -114,50 +114,30 @@ class LevelEvidence:
         return max(0, len(hosts) - len(self.storage))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetSystem:
-    """The properties of a target that its bottlenecks depend on."""
-
-    on_ceph: bool
-    on_lab: bool
-    pool: PoolFacts | None = None
-    devices: frozenset[str] = field(default_factory=frozenset)
-    rotational: bool | None = None
-
-    @classmethod
-    def of(cls, run: Run, target: Target) -> TargetSystem:
-        clusters = {one.name: one for one in run.plan.clusters}
-        cluster = clusters.get(target.cluster)
-        inventory = _inventory(run, target)
-        devices, rotational = _disks(run, target)
-        return cls(
-            on_ceph=inventory is not None or (target.kind is not None and target.kind.on_ceph),
-            on_lab=cluster is not None and cluster.lab is not None,
-            pool=_pool(inventory, target) if inventory else None,
-            devices=devices,
-            rotational=rotational,
-        )
-
-
-def _inventory(run: Run, target: Target) -> CephInventory | None:
+def _of_target(run: Run, target: Target) -> tuple[LevelEvidence, PoolFacts | None]:
+    """What all levels on a target have in common, and its pool."""
     try:
-        return run.cluster("start", target.cluster) if target.cluster else None
+        inventory = run.cluster("start", target.cluster) if target.cluster else None
     except LeadlineError:
-        return None  # the cluster section of the page reports it
-
-
-def _pool(inventory: CephInventory, target: Target) -> PoolFacts | None:
-    pool = find_pool(inventory, target.parsed) if target.url else None
-    if pool is None:
-        return None
-    names = {target.name: (pool.name, pool.name)}
-    policy = target.parsed.options.get("read_policy", "default")
-    reads = {target.name: (policy, policy)}
+        inventory = None  # the cluster section of the page reports it
+    devices, rotational = _disks(run, target)
+    common = LevelEvidence(
+        on_ceph=inventory is not None or (target.kind is not None and target.kind.on_ceph),
+        on_lab=any(
+            cluster.name == target.cluster and cluster.lab is not None
+            for cluster in run.plan.clusters
+        ),
+        devices=devices,
+        rotational=rotational,
+    )
+    pool = find_pool(inventory, target.parsed) if inventory and target.url else None
+    if inventory is None or pool is None:
+        return common, None
     try:
-        facts = collect_facts(inventory, inventory, names, None, None, reads=reads)
+        reads = ReadFrom(target.parsed.options.get("read_policy", "default"))
     except ValueError:
-        return None  # a read policy of a newer release
-    return facts.pools[target.name][0] if target.name in facts.pools else None
+        return common, None  # a read policy of a newer release
+    return common, find_pool_facts(inventory, pool.name, reads)
 
 
 def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
@@ -167,7 +147,7 @@ def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
     if host is None or target.kind not in (TargetKind.DIR, TargetKind.DEVICE):
         return frozenset(), None
     known = {device.name: device for device in host.block_devices}
-    mine = next((one for one in host.targets if one.target == target.name), None)
+    mine = next((place for place in host.targets if place.target == target.name), None)
     source = "" if mine is None else mine.device or (mine.mount.source if mine.mount else "")
     name = source.rpartition("/")[2]
     for _ in known:
@@ -180,7 +160,7 @@ def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:
     return frozenset({name}), known[name].rotational if bare else None
 
 
-def trips_of(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: bool) -> float | None:
+def _trips(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: bool) -> float | None:
     """Compute the round trips between zones that an I/O waits for, averaged over its operations.
     None where the I/O path is unknown; a single zone counts only where its network was measured."""
     if pool is None:
@@ -212,23 +192,30 @@ def levels_evidence(run: Run, target: str, workload: str) -> Mapping[str, LevelE
         if cell.target == target and cell.workload.name == workload
     ]
     planned = {trial.id: trial.cell for trial in run.plan.trials}
-    seen: dict[int, list[_Seen]] = {number: [] for number, _ in cells}
+    seen: dict[int, list[_Figures]] = {number: [] for number, _ in cells}
     for trial in run.trials:
         number = planned.get(trial.record.trial)
         if number in seen and trial.record.status is TrialStatus.COMPLETED:
-            figures = _figures(trial, run.plan.cells[number])
-            if figures is not None:
-                seen[number].append(_Seen(trial=trial, figures=figures))
+            seen[number] += _figures(trial, run.plan.cells[number])
     rates = {
-        number: median(one.figures.iops for one in trials)
+        number: median(figures.iops for figures in trials)
         for number, trials in seen.items()
         if trials
     }
-    system = TargetSystem.of(run, run.plan.target(target))
+    common, pool = _of_target(run, run.plan.target(target))
     found = {}
     for number, cell in cells:
-        more = [rate for other, rate in rates.items() if _heavier(run.plan.cells[other], cell)]
-        found[cell.level] = _evidence(cell, seen[number], system, max(more, default=None))
+        load = cell.load
+        evidence = replace(
+            common,
+            asked=None if load.offered_iops is not None else load.in_flight,
+            offered_iops=load.offered_iops,
+        )
+        if seen[number]:
+            more = [rate for other, rate in rates.items() if _heavier(run.plan.cells[other], cell)]
+            evidence = replace(evidence, more_iops=max(more, default=None))
+            evidence = _of_median_trial(evidence, cell, seen[number], pool)
+        found[cell.level] = evidence
     return found
 
 
@@ -236,6 +223,7 @@ def levels_evidence(run: Run, target: str, workload: str) -> Mapping[str, LevelE
 class _Figures:
     """Figures of a trial's phase; of several phases, the one that filled its queue least."""
 
+    trial: StoredTrial
     iops: float
     bandwidth_bps: float
     in_flight: float | None
@@ -247,11 +235,11 @@ class _Figures:
         """By Little's law, over reads and writes together."""
         return self.in_flight / self.iops if self.in_flight is not None and self.iops else None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    trial: StoredTrial
-    figures: _Figures
+    @property
+    def filled(self) -> float:
+        if self.asked is None or self.in_flight is None:
+            return 1.0
+        return self.in_flight / self.asked
 
 
 def _heavier(cell: Cell, than: Cell) -> bool:
@@ -262,8 +250,8 @@ def _heavier(cell: Cell, than: Cell) -> bool:
     return mine.neighbours == its.neighbours and mine.in_flight > its.in_flight
 
 
-def _figures(trial: StoredTrial, cell: Cell) -> _Figures | None:
-    """Figures of a trial; None without a throughput."""
+def _figures(trial: StoredTrial, cell: Cell) -> list[_Figures]:
+    """Figures of a trial; empty without a throughput."""
     rows: dict[Op, dict[Metric, float]] = {}
     derived = trial.derived
     for operation in derived.operations if derived else ():
@@ -272,91 +260,74 @@ def _figures(trial: StoredTrial, cell: Cell) -> _Figures | None:
             if value is not None:
                 row[metric] = row.get(metric, 0.0) + value if metric in _SUMMED else value
     rows.pop(Op.TOTAL, None)
-    volumes = max(1, len(trial.runners)) if not cell.workload.clients else cell.workload.clients
+    volumes = cell.workload.clients or max(1, len(trial.runners))
     phases = [
-        one
+        figures
         for phase in cell.workload.phases
-        if (one := _of_ops(rows, phase.pattern.ops, _asked(phase, volumes))) is not None
+        for figures in _of_ops(
+            trial,
+            {op: rows[op] for op in phase.pattern.ops if op in rows},
+            None if phase.rate_iops is not None else phase.iodepth * phase.numjobs * volumes,
+        )
     ]
-    if phases:
-        return min(phases, key=_filled)
-    return _of_ops(rows, tuple(rows), None)
-
-
-def _asked(phase: Phase, clients: int) -> int | None:
-    return None if phase.rate_iops is not None else phase.iodepth * phase.numjobs * clients
+    return [min(phases, key=lambda figures: figures.filled)] if phases else _of_ops(trial, rows)
 
 
 def _of_ops(
-    rows: Mapping[Op, Mapping[Metric, float]], ops: Sequence[Op], asked: int | None
-) -> _Figures | None:
-    chosen = {op: rows[op] for op in ops if op in rows and Metric.IOPS in rows[op]}
+    trial: StoredTrial, rows: Mapping[Op, Mapping[Metric, float]], asked: int | None = None
+) -> list[_Figures]:
+    chosen = {op: row for op, row in rows.items() if Metric.IOPS in row}
     if not chosen:
-        return None
+        return []
     has_latency = all(Metric.LATENCY_MEAN in row for row in chosen.values())
-    return _Figures(
-        iops=sum(row[Metric.IOPS] for row in chosen.values()),
-        bandwidth_bps=sum(row.get(Metric.BANDWIDTH, 0.0) for row in chosen.values()),
-        in_flight=sum(row[Metric.IOPS] * row[Metric.LATENCY_MEAN] for row in chosen.values())
-        if has_latency
-        else None,
-        asked=asked,
-        by_op={op: row[Metric.IOPS] for op, row in chosen.items()},
-    )
-
-
-def _filled(figures: _Figures) -> float:
-    if figures.asked is None or figures.in_flight is None:
-        return 1.0
-    return figures.in_flight / figures.asked
-
-
-def _evidence(
-    cell: Cell,
-    seen: Sequence[_Seen],
-    system: TargetSystem,
-    more_iops: float | None,
-) -> LevelEvidence:
-    load = cell.load
-    if not seen:
-        return LevelEvidence(
-            asked=None if load.offered_iops is not None else load.in_flight,
-            offered_iops=load.offered_iops,
-            on_ceph=system.on_ceph,
-            on_lab=system.on_lab,
-            devices=system.devices,
-            rotational=system.rotational,
+    return [
+        _Figures(
+            trial=trial,
+            iops=sum(row[Metric.IOPS] for row in chosen.values()),
+            bandwidth_bps=sum(row.get(Metric.BANDWIDTH, 0.0) for row in chosen.values()),
+            in_flight=sum(row[Metric.IOPS] * row[Metric.LATENCY_MEAN] for row in chosen.values())
+            if has_latency
+            else None,
+            asked=asked,
+            by_op={op: row[Metric.IOPS] for op, row in chosen.items()},
         )
-    middle = sorted(seen, key=lambda one: one.figures.iops)[(len(seen) - 1) // 2]
-    trial, figures = middle.trial, middle.figures
+    ]
+
+
+def _of_median_trial(
+    level: LevelEvidence, cell: Cell, seen: Sequence[_Figures], pool: PoolFacts | None
+) -> LevelEvidence:
+    """Add the evidence of the trial with the median throughput."""
+    figures = sorted(seen, key=lambda figures: figures.iops)[(len(seen) - 1) // 2]
+    trial, record = figures.trial, figures.trial.record
     machines, of_machines = _machines(trial, cell)
     osds, of_osds = _osds(trial)
-    trips = [trip.median_s for trip in trial.record.round_trips]
-    return LevelEvidence(
-        trial=trial.record.label,
+    trips = [trip.median_s for trip in record.round_trips]
+    jobs = trial.output.jobs if isinstance(trial.output, EngineOutput) else ()
+    shares = [share for job in jobs if (share := job.core_share) is not None]
+    processor = record.processor
+    return replace(
+        level,
+        trial=record.label,
         machines=machines,
-        processor=trial.record.processor,
-        engine_cores=_engine_cores(trial),
-        job_core_share=_busiest_job(trial),
+        processor=processor,
+        engine_cores=processor.engine_cpu_s / record.asked_s
+        if processor and record.asked_s
+        else None,
+        job_core_share=max(shares, default=None),
         osds=osds,
-        on_ceph=system.on_ceph,
-        on_lab=system.on_lab,
-        devices=system.devices,
-        rotational=system.rotational,
         asked=figures.asked,
         in_flight=figures.in_flight,
-        offered_iops=load.offered_iops,
         iops=figures.iops,
         bandwidth_bps=figures.bandwidth_bps,
         latency_mean_s=figures.latency_mean_s,
-        more_iops=more_iops,
         round_trip_s=max(trips, default=None),
-        trips=trips_of(system.pool, figures.by_op, measured=bool(trips)),
-        notes=(*of_machines, *of_osds),
+        trips=_trips(pool, figures.by_op, measured=bool(trips)),
+        notes=tuple(dict.fromkeys((*of_machines, *of_osds))),
     )
 
 
-def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...], tuple[str, ...]]:
+def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...], Sequence[str]]:
     """Rates over the measured part of the trial, and the reasons of missing samples."""
     try:
         samples = trial.resources
@@ -372,33 +343,13 @@ def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...],
         for sample in samples
         for what in ((sample.reason,) if isinstance(sample, MissedHostSample) else sample.unread)
     ]
-    return machine_rates(samples, begin_s, end_s), _once(notes)
+    return machine_rates(samples, begin_s, end_s), notes
 
 
-def _osds(trial: StoredTrial) -> tuple[tuple[OsdRates, ...], tuple[str, ...]]:
+def _osds(trial: StoredTrial) -> tuple[tuple[OsdRates, ...], Sequence[str]]:
     try:
         samples = trial.ceph_counters
     except FormatError as error:
         return (), (error.fact,)
-    missed = (sample.reason for sample in samples if isinstance(sample, Missed))
-    return osd_rates(samples), _once(f"OSDs: {reason}" for reason in missed)
-
-
-def _once(notes: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(notes))
-
-
-def _engine_cores(trial: StoredTrial) -> float | None:
-    """Cores that the engine used on average over its requested run time."""
-    record = trial.record
-    if record.processor is None or not record.asked_s:
-        return None
-    return record.processor.engine_cpu_s / record.asked_s
-
-
-def _busiest_job(trial: StoredTrial) -> float | None:
-    output = trial.output
-    if not isinstance(output, EngineOutput):
-        return None
-    shares = [share for job in output.jobs if (share := job.core_share) is not None]
-    return max(shares, default=None)
+    missed = [sample.reason for sample in samples if isinstance(sample, Missed)]
+    return osd_rates(samples), [f"OSDs: {reason}" for reason in missed]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 
 from leadline.analysis.bottleneck.evidence import LevelEvidence
 from leadline.formats.ceph.counters import OsdRates
-from leadline.formats.host_rates import DiskRates, GroupRates, MachineRates
+from leadline.formats.host_rates import CpuRates, MachineRates
 
 
 class Bottleneck(StrEnum):
@@ -116,12 +117,11 @@ def _suspect(
     device: str = "",
 ) -> Suspect:
     """Make a suspect with the numbers that are known."""
-    known = {name: value for name, value in numbers.items() if value is not None}
     return Suspect(
         bottleneck=bottleneck,
         strength=strength,
         reason=reason,
-        evidence=known,
+        evidence={name: value for name, value in numbers.items() if value is not None},
         machine=machine,
         device=device,
     )
@@ -144,16 +144,16 @@ def suspects(level: LevelEvidence) -> tuple[Suspect, ...]:
     """One suspect for each bottleneck, the most certain first. Several may be named at once;
     `unknown` is present only where no other is named or suspected."""
     found = [
-        client_network(level),
-        client_cpu(level),
-        storage_network(level),
-        media(level),
-        storage_cpu(level),
-        target_cores(level),
-        queue_depth(level),
-        round_trips(level),
+        _network(Bottleneck.CLIENT_NETWORK, level, level.clients),
+        _client_cpu(level),
+        _network(Bottleneck.STORAGE_NETWORK, level, level.storage),
+        _media(level),
+        _storage_cpu(level),
+        _target_cores(level),
+        _queue_depth(level),
+        _round_trips(level),
     ]
-    idle = not_saturated(level)
+    idle = _not_saturated(level)
     used_up = [
         suspect
         for suspect in found
@@ -161,40 +161,47 @@ def suspects(level: LevelEvidence) -> tuple[Suspect, ...]:
     ]
     if idle.strength is Strength.NAMED:
         # A resource was not used up where more load gave more throughput.
-        lowered = {
-            suspect.bottleneck: replace(suspect, strength=Strength.SUSPECTED, overruled_by=idle)
-            for suspect in used_up
-        }
-        found = [lowered.get(suspect.bottleneck, suspect) for suspect in found]
+        found = [
+            replace(suspect, strength=Strength.SUSPECTED, overruled_by=idle)
+            if suspect in used_up
+            else suspect
+            for suspect in found
+        ]
     elif used_up and idle.strength is Strength.SUSPECTED:
         # Few I/Os in flight are no sign of idleness where a resource is used up.
         idle = replace(idle, strength=Strength.EXCLUDED, overruled_by=used_up[0])
     found.append(idle)
-    if all(one.strength in (Strength.EXCLUDED, Strength.NOT_MEASURED) for one in found):
-        found.append(_unknown(found))
+    if not leading(found):
+        missing = [
+            suspect.bottleneck for suspect in found if suspect.strength is Strength.NOT_MEASURED
+        ]
+        found.append(
+            Suspect(
+                bottleneck=Bottleneck.UNKNOWN,
+                strength=Strength.NAMED,
+                reason=Reason.NOTHING_USED_UP,
+                evidence={"not_measured": float(len(missing))},
+                not_measured=tuple(missing),
+            )
+        )
     order = tuple(Strength)
     return tuple(sorted(found, key=lambda suspect: order.index(suspect.strength)))
-
-
-def _unknown(found: Iterable[Suspect]) -> Suspect:
-    missing = [one.bottleneck for one in found if one.strength is Strength.NOT_MEASURED]
-    unknown = _suspect(
-        Bottleneck.UNKNOWN,
-        Strength.NAMED,
-        Reason.NOTHING_USED_UP,
-        {"not_measured": float(len(missing))},
-    )
-    return replace(unknown, not_measured=tuple(missing))
 
 
 def leading(found: Iterable[Suspect]) -> tuple[Suspect, ...]:
     """Return the named suspects; where none is named, the suspected ones."""
     given = tuple(found)
-    for strength in (Strength.NAMED, Strength.SUSPECTED):
-        chosen = tuple(suspect for suspect in given if suspect.strength is strength)
-        if chosen:
-            return chosen
-    return ()
+    named, suspected = (
+        tuple(suspect for suspect in given if suspect.strength is strength)
+        for strength in (Strength.NAMED, Strength.SUSPECTED)
+    )
+    return named or suspected
+
+
+def _by_share(share: float, suspected_from: float, named_from: float) -> Strength:
+    if share >= named_from:
+        return Strength.NAMED
+    return Strength.SUSPECTED if share >= suspected_from else Strength.EXCLUDED
 
 
 # --- processors: of the clients, of the storage, and limits set on the storage ------------------
@@ -220,110 +227,95 @@ OTHERS = 0.25
 ALONE = 1.5
 
 
-def client_cpu(level: LevelEvidence) -> Suspect:
-    """Test the processors of the load generators."""
-    kind = Bottleneck.CLIENT_CPU
+def _client_cpu(level: LevelEvidence) -> Suspect:
+    suspect = partial(_suspect, Bottleneck.CLIENT_CPU)
     processor, job = level.processor, level.job_core_share
     busiest = _busiest(level.clients)
-    busy = busiest.cpu.busy_share if busiest and busiest.cpu else None
-    steal = busiest.cpu.steal_share if busiest and busiest.cpu else None
-    if busy is None and processor is not None:
-        busy, steal = processor.busy_share, processor.steal_share
+    cpu = busiest[1] if busiest else processor
     throttled = processor.throttled_share if processor else None
     numbers = {
-        "busy_share": busy,
-        "steal_share": steal,
+        "busy_share": cpu.busy_share if cpu else None,
+        "steal_share": cpu.steal_share if cpu else None,
         "job_core_share": job,
         "throttled_share": throttled,
     }
     if throttled is not None and throttled > THROTTLED_RUNNER:
-        return _suspect(kind, Strength.NAMED, Reason.RUNNER_THROTTLED, numbers)
+        return suspect(Strength.NAMED, Reason.RUNNER_THROTTLED, numbers)
     deep = level.asked is None or level.asked > 1
     if job is not None and job >= USED_UP and deep:
-        return _suspect(kind, Strength.NAMED, Reason.JOB_THREAD_FULL, numbers)
-    if busy is None:
-        return _suspect(kind, Strength.NOT_MEASURED, Reason.CPU_NOT_MEASURED, numbers)
-    if level.shared and not level.devices and busy >= CROWDED:
-        return _shared_cores(kind, level, busiest, busy, numbers)
-    machine = _name(busiest, level.clients)
-    if steal is not None and steal >= STOLEN:
-        return _suspect(kind, Strength.SUSPECTED, Reason.CORES_STOLEN, numbers, machine=machine)
-    strength = _crowded(busy) if busy >= CROWDED else Strength.EXCLUDED
-    return _suspect(kind, strength, Reason.CORES_BUSY, numbers, machine=machine)
+        return suspect(Strength.NAMED, Reason.JOB_THREAD_FULL, numbers)
+    if cpu is None:
+        return suspect(Strength.NOT_MEASURED, Reason.CPU_NOT_MEASURED, numbers)
+    machine = busiest[0] if busiest else None
+    if level.shared and not level.devices and cpu.busy_share >= CROWDED:
+        return _shared_cores(Bottleneck.CLIENT_CPU, level, machine, cpu.busy_share, numbers)
+    strength, reason = _by_share(cpu.busy_share, CROWDED, USED_UP), Reason.CORES_BUSY
+    if cpu.steal_share >= STOLEN:
+        strength, reason = Strength.SUSPECTED, Reason.CORES_STOLEN
+    return suspect(strength, reason, numbers, machine=_name(machine, level.clients))
 
 
-def storage_cpu(level: LevelEvidence) -> Suspect:
-    """Test the processors of the storage."""
+def _storage_cpu(level: LevelEvidence) -> Suspect:
     kind = Bottleneck.OSD_CPU
+    suspect = partial(_suspect, kind)
     if level.devices and level.stays_here:
-        return _suspect(kind, Strength.EXCLUDED, Reason.LOCAL_DISK)
-    busiest = _busiest(level.storage)
+        return suspect(Strength.EXCLUDED, Reason.LOCAL_DISK)
+    busiest, processor = _busiest(level.storage), level.processor
     queued = queued_share(level)
-    numbers = {"queued_share": queued}
-    waiting = queued is not None and queued >= WAITED and _several(level)
-    if level.shared and busiest is None and level.processor is not None:
-        busy = level.processor.busy_share
-        if busy >= CROWDED:
-            return _shared_cores(kind, level, None, busy, numbers)
-    if busiest is None or busiest.cpu is None:
+    numbers: dict[str, float | None] = {"queued_share": queued}
+    # A single I/O in flight waits for no other.
+    several = level.in_flight is None or level.in_flight > ALONE
+    waiting = queued is not None and queued >= WAITED and several
+    if busiest is None:
+        if level.shared and processor is not None and processor.busy_share >= CROWDED:
+            return _shared_cores(kind, level, None, processor.busy_share, numbers)
         if waiting:
-            return _suspect(kind, Strength.SUSPECTED, Reason.OPERATIONS_QUEUED, numbers)
-        return _suspect(kind, Strength.NOT_MEASURED, Reason.CPU_NOT_MEASURED, numbers)
-    busy = busiest.cpu.busy_share
-    numbers["busy_share"] = busy
-    if level.shared and busy >= CROWDED:
-        return _shared_cores(kind, level, busiest, busy, numbers)
-    machine = _name(busiest, level.storage)
-    if busiest.cpu.steal_share >= STOLEN:
-        numbers["steal_share"] = busiest.cpu.steal_share
-        return _suspect(kind, Strength.SUSPECTED, Reason.CORES_STOLEN, numbers, machine=machine)
-    if busy >= CROWDED:
-        return _suspect(kind, _crowded(busy), Reason.CORES_BUSY, numbers, machine=machine)
-    if waiting:
-        return _suspect(
-            kind, Strength.SUSPECTED, Reason.OPERATIONS_QUEUED, numbers, machine=machine
-        )
-    unread = level.unreached_hosts
-    if unread != 0:
-        numbers["hosts_unread"] = unread
-        return _suspect(
-            kind,
-            Strength.NOT_MEASURED,
-            Reason.CORES_BUSY_WHERE_READ,
-            numbers,
-            machine=machine,
-        )
-    return _suspect(kind, Strength.EXCLUDED, Reason.CORES_BUSY, numbers, machine=machine)
+            return suspect(Strength.SUSPECTED, Reason.OPERATIONS_QUEUED, numbers)
+        return suspect(Strength.NOT_MEASURED, Reason.CPU_NOT_MEASURED, numbers)
+    machine, cpu = busiest
+    numbers["busy_share"] = cpu.busy_share
+    if level.shared and cpu.busy_share >= CROWDED:
+        return _shared_cores(kind, level, machine, cpu.busy_share, numbers)
+    strength, reason = _by_share(cpu.busy_share, CROWDED, USED_UP), Reason.CORES_BUSY
+    if cpu.steal_share >= STOLEN:
+        numbers["steal_share"] = cpu.steal_share
+        strength, reason = Strength.SUSPECTED, Reason.CORES_STOLEN
+    elif strength is Strength.EXCLUDED and waiting:
+        strength, reason = Strength.SUSPECTED, Reason.OPERATIONS_QUEUED
+    elif strength is Strength.EXCLUDED and level.unreached_hosts != 0:
+        numbers["hosts_unread"] = level.unreached_hosts
+        strength, reason = Strength.NOT_MEASURED, Reason.CORES_BUSY_WHERE_READ
+    return suspect(strength, reason, numbers, machine=_name(machine, level.storage))
 
 
-def target_cores(level: LevelEvidence) -> Suspect:
+def _target_cores(level: LevelEvidence) -> Suspect:
     """Test the processor limits (control groups) of the storage."""
-    kind = Bottleneck.TARGET_CORES
+    suspect = partial(_suspect, Bottleneck.TARGET_CORES)
     groups = {
         name: (group, machine.processes.get(name))
         for machine in level.storage
         for name, group in machine.groups.items()
     }
     if not groups:
-        return _suspect(kind, Strength.NOT_MEASURED, Reason.CPU_LIMIT_NOT_MEASURED)
-    limited = {name: both for name, both in groups.items() if both[0].quota_cores is not None}
+        return suspect(Strength.NOT_MEASURED, Reason.CPU_LIMIT_NOT_MEASURED)
+    limited = [both for both in groups.values() if both[0].quota_cores is not None]
     if not limited:
-        return _suspect(kind, Strength.EXCLUDED, Reason.CPU_LIMIT_NOT_SET, {"groups": len(groups)})
-    shares = [
-        share for group, _ in limited.values() if (share := group.throttled_share) is not None
-    ]
-    used = [share for group, spent in limited.values() if (share := _of_quota(group, spent))]
+        return suspect(Strength.EXCLUDED, Reason.CPU_LIMIT_NOT_SET, {"groups": len(groups)})
+    shares = [share for group, _ in limited if (share := group.throttled_share) is not None]
     if not shares:
-        return _suspect(
-            kind, Strength.NOT_MEASURED, Reason.THROTTLING_NOT_COUNTED, {"groups": len(limited)}
-        )
+        numbers = {"groups": len(limited)}
+        return suspect(Strength.NOT_MEASURED, Reason.THROTTLING_NOT_COUNTED, numbers)
+    used = [
+        cores / group.quota_cores
+        for group, process_cores in limited
+        if (cores := process_cores if group.cores_used is None else group.cores_used)
+        and group.quota_cores
+    ]
     throttled = sum(share >= THROTTLED for share in shares)
-    if throttled or any(share >= USED_UP for share in used):
+    strength = _by_share(max(shares), THROTTLED_AT_ALL, THROTTLED)
+    if any(share >= USED_UP for share in used):
         strength = Strength.NAMED
-    else:
-        strength = Strength.SUSPECTED if max(shares) >= THROTTLED_AT_ALL else Strength.EXCLUDED
-    return _suspect(
-        kind,
+    return suspect(
         strength,
         Reason.CPU_LIMIT,
         {
@@ -332,7 +324,7 @@ def target_cores(level: LevelEvidence) -> Suspect:
             "throttled_share": max(shares),
             "least_throttled_share": min(shares),
             "quota_used_share": max(used, default=None),
-            "quota_cores": min(group.quota_cores or 0.0 for group, _ in limited.values()),
+            "quota_cores": min(group.quota_cores or 0.0 for group, _ in limited),
         },
     )
 
@@ -343,30 +335,19 @@ def queued_share(level: LevelEvidence) -> float | None:
     whole = at_work = 0.0
     for osd in level.osds:
         if "osd.op_latency" in osd.means_s and "osd.op_process_latency" in osd.means_s:
-            whole += osd.rates["osd.op_latency"] * osd.means_s["osd.op_latency"]
-            at_work += osd.rates["osd.op_process_latency"] * osd.means_s["osd.op_process_latency"]
+            whole += _seconds(osd, "osd.op_latency")
+            at_work += _seconds(osd, "osd.op_process_latency")
     return max(0.0, 1 - at_work / whole) if whole > 0 else None
 
 
-def _several(level: LevelEvidence) -> bool:
-    """Whether several I/Os were in flight: a single one waits for no other."""
-    return level.in_flight is None or level.in_flight > ALONE
+def _seconds(osd: OsdRates, name: str) -> float:
+    """Seconds per second spent on the operations of a latency counter."""
+    return osd.rates.get(name, 0.0) * osd.means_s.get(name, 0.0)
 
 
-def _of_quota(group: GroupRates, process_cores: float | None) -> float | None:
-    used = group.cores_used if group.cores_used is not None else process_cores
-    if used is None or not group.quota_cores:
-        return None
-    return used / group.quota_cores
-
-
-def _crowded(busy: float) -> Strength:
-    return Strength.NAMED if busy >= USED_UP else Strength.SUSPECTED
-
-
-def _busiest(machines: Iterable[MachineRates]) -> MachineRates | None:
-    known = [machine for machine in machines if machine.cpu is not None]
-    return max(known, key=lambda one: one.cpu.busy_share if one.cpu else 0.0, default=None)
+def _busiest(machines: Iterable[MachineRates]) -> tuple[MachineRates, CpuRates] | None:
+    known = [(machine, machine.cpu) for machine in machines if machine.cpu is not None]
+    return max(known, key=lambda pair: pair[1].busy_share, default=None)
 
 
 def _name(machine: MachineRates | None, among: tuple[MachineRates, ...]) -> str:
@@ -391,7 +372,7 @@ def _shared_cores(
         numbers |= {"storage_cores": storage, "engine_cores": engine, "other_cores": rest}
         if engine is not None and rest >= OTHERS * cores:
             reason = Reason.CORES_SHARED_WITH_OTHERS
-    return _suspect(kind, _crowded(busy), reason, numbers)
+    return _suspect(kind, _by_share(busy, CROWDED, USED_UP), reason, numbers)
 
 
 # --- networks: of the clients, and of the storage -----------------------------------------------
@@ -403,37 +384,13 @@ FULL = 0.90
 NETWORKS_CROWDED = 0.75
 
 
-def client_network(level: LevelEvidence) -> Suspect:
-    """Test the links of the load generators."""
-    kind = Bottleneck.CLIENT_NETWORK
+def _network(kind: Bottleneck, level: LevelEvidence, machines: Iterable[MachineRates]) -> Suspect:
+    """Test the link with the highest load of the clients, or of the storage's machines."""
+    suspect = partial(_suspect, kind)
     if level.stays_here:
-        return _local(kind, level)
-    numbers = {"bandwidth_bps": level.bandwidth_bps}
-    return _fullest(kind, level.clients) or _suspect(
-        kind, Strength.NOT_MEASURED, Reason.LINK_NOT_MEASURED, numbers
-    )
-
-
-def storage_network(level: LevelEvidence) -> Suspect:
-    """Test the links of the storage's machines."""
-    kind = Bottleneck.STORAGE_NETWORK
-    if level.stays_here:
-        return _local(kind, level)
-    found = _fullest(kind, level.storage)
-    if found is None:
-        return _suspect(kind, Strength.NOT_MEASURED, Reason.LINK_NOT_MEASURED)
-    if found.strength is Strength.EXCLUDED and level.unreached_hosts != 0:
-        return replace(found, strength=Strength.NOT_MEASURED, reason=Reason.LINK_LOAD_WHERE_READ)
-    return found
-
-
-def _local(kind: Bottleneck, level: LevelEvidence) -> Suspect:
-    reason = Reason.ONE_MACHINE if level.on_lab else Reason.DATA_STAYED_LOCAL
-    return _suspect(kind, Strength.EXCLUDED, reason)
-
-
-def _fullest(kind: Bottleneck, machines: Iterable[MachineRates]) -> Suspect | None:
-    """The suspect of the link with the highest load; None where no link speed is known."""
+        reason = Reason.ONE_MACHINE if level.on_lab else Reason.DATA_STAYED_LOCAL
+        return suspect(Strength.EXCLUDED, reason)
+    of_storage = kind is Bottleneck.STORAGE_NETWORK
     links = [
         (max(rates.received_bps, rates.sent_bps) / rates.link_bps, rates.link_bps, machine, name)
         for machine in machines
@@ -441,15 +398,14 @@ def _fullest(kind: Bottleneck, machines: Iterable[MachineRates]) -> Suspect | No
         if rates.link_bps
     ]
     if not links:
-        return None
+        moved = {} if of_storage else {"bandwidth_bps": level.bandwidth_bps}
+        return suspect(Strength.NOT_MEASURED, Reason.LINK_NOT_MEASURED, moved)
     share, link_bps, machine, interface = max(links, key=lambda link: link[0])
-    strength = Strength.EXCLUDED
-    if share >= NETWORKS_CROWDED:
-        strength = Strength.NAMED if share >= FULL else Strength.SUSPECTED
+    strength, reason = _by_share(share, NETWORKS_CROWDED, FULL), Reason.LINK_LOAD
+    if of_storage and strength is Strength.EXCLUDED and level.unreached_hosts != 0:
+        strength, reason = Strength.NOT_MEASURED, Reason.LINK_LOAD_WHERE_READ
     numbers = {"link_share": share, "link_bps": link_bps}
-    return _suspect(
-        kind, strength, Reason.LINK_LOAD, numbers, machine=machine.machine, device=interface
-    )
+    return suspect(strength, reason, numbers, machine=machine.machine, device=interface)
 
 
 # --- media: disks as the kernel counts them, and the time that OSDs wait for them ---------------
@@ -469,18 +425,22 @@ _STORE_COMMITS = ("bluestore.commit_lat", "bluestore.txc_commit_lat")
 _STORE_MEDIUM = ("bluestore.state_aio_wait_lat", "bluestore.state_kv_commiting_lat")
 
 
-def media(level: LevelEvidence) -> Suspect:
-    """Test the disks of the storage."""
-    kind = Bottleneck.OSD_MEDIA
-    at_medium = medium_share(level.osds)
+def _media(level: LevelEvidence) -> Suspect:
+    suspect = partial(_suspect, Bottleneck.OSD_MEDIA)
+    at_medium = _medium_share(level.osds)
     mostly_waiting = at_medium is not None and at_medium >= AT_MEDIUM
-    found = _busiest_disk(level)
-    if found is None:
+    disks = [
+        (machine, name, disk)
+        for machine in level.storage or (level.clients if level.devices else ())
+        for name, disk in machine.disks.items()
+        if not level.devices or name in level.devices
+    ]
+    if not disks:
         # One I/O at a time waits for the medium most of its time without using it up.
         several = level.in_flight is not None and level.in_flight > ALONE
         strength = Strength.SUSPECTED if mostly_waiting and several else Strength.NOT_MEASURED
-        return _suspect(kind, strength, Reason.DISKS_NOT_MEASURED, {"medium_share": at_medium})
-    machine, name, disk = found
+        return suspect(strength, Reason.DISKS_NOT_MEASURED, {"medium_share": at_medium})
+    machine, name, disk = max(disks, key=lambda disk: disk[2].utilisation)
     strength, reason = Strength.EXCLUDED, Reason.DISK_BUSY
     if disk.utilisation >= ALWAYS_BUSY:
         strength, reason = Strength.SUSPECTED, Reason.DISK_BUSY_PARALLEL
@@ -491,52 +451,27 @@ def media(level: LevelEvidence) -> Suspect:
         strength = Strength.SUSPECTED
     elif level.unreached_hosts != 0:
         strength, reason = Strength.NOT_MEASURED, Reason.DISK_BUSY_WHERE_READ
-    return _suspect(
-        kind,
-        strength,
-        reason,
-        {
-            "medium_share": at_medium,
-            "utilisation": disk.utilisation,
-            "disk_in_flight": disk.in_flight,
-            "disk_latency_s": disk.latency_s,
-            "disk_iops": disk.iops,
-        },
-        machine=machine.machine,
-        device=name,
-    )
+    numbers = {
+        "medium_share": at_medium,
+        "utilisation": disk.utilisation,
+        "disk_in_flight": disk.in_flight,
+        "disk_latency_s": disk.latency_s,
+        "disk_iops": disk.iops,
+    }
+    return suspect(strength, reason, numbers, machine=machine.machine, device=name)
 
 
-def medium_share(osds: Iterable[OsdRates]) -> float | None:
+def _medium_share(osds: Iterable[OsdRates]) -> float | None:
     """Compute the share of the OSD stores' work on reads and writes that they waited for their
     media. None where nothing was counted."""
     whole = waited = 0.0
     for osd in osds:
-        commit = next((name for name in _STORE_COMMITS if name in osd.means_s), None)
-        parts: list[tuple[str, tuple[str, ...]]] = [_READS]
-        if commit is not None:
-            parts.append((commit, _STORE_MEDIUM))
-        for total, media_names in parts:
+        commits = [(name, _STORE_MEDIUM) for name in _STORE_COMMITS if name in osd.means_s]
+        for total, at_medium in (_READS, *commits[:1]):
             spent = _seconds(osd, total)
             whole += spent
-            waited += min(spent, sum(_seconds(osd, name) for name in media_names))
+            waited += min(spent, sum(_seconds(osd, name) for name in at_medium))
     return waited / whole if whole > 0 else None
-
-
-def _seconds(osd: OsdRates, name: str) -> float:
-    """Seconds per second spent on the operations of a latency counter."""
-    return osd.rates.get(name, 0.0) * osd.means_s.get(name, 0.0)
-
-
-def _busiest_disk(level: LevelEvidence) -> tuple[MachineRates, str, DiskRates] | None:
-    machines = level.storage or (level.clients if level.devices else ())
-    found = [
-        (machine, name, disk)
-        for machine in machines
-        for name, disk in machine.disks.items()
-        if not level.devices or name in level.devices
-    ]
-    return max(found, key=lambda disk: disk[2].utilisation, default=None)
 
 
 # --- the load: a queue that was not filled, network round trips, nothing used up ----------------
@@ -552,63 +487,47 @@ MORE = 1.10
 KEPT = 0.95
 
 
-def queue_depth(level: LevelEvidence) -> Suspect:
-    """Test whether the requested number of I/Os was in flight."""
-    kind = Bottleneck.QUEUE_DEPTH
+def _queue_depth(level: LevelEvidence) -> Suspect:
+    suspect = partial(_suspect, Bottleneck.QUEUE_DEPTH)
     if level.offered_iops is not None:
-        return _suspect(kind, Strength.EXCLUDED, Reason.OPEN_LOOP)
+        return suspect(Strength.EXCLUDED, Reason.OPEN_LOOP)
     if level.asked is None or level.in_flight is None:
-        return _suspect(kind, Strength.NOT_MEASURED, Reason.IN_FLIGHT_UNKNOWN)
+        return suspect(Strength.NOT_MEASURED, Reason.IN_FLIGHT_UNKNOWN)
     share = level.in_flight / level.asked
-    return _suspect(
-        kind,
-        Strength.NAMED if share < REACHED else Strength.EXCLUDED,
-        Reason.IN_FLIGHT,
-        {"asked": level.asked, "in_flight": level.in_flight, "reached_share": share},
-    )
+    numbers = {"asked": level.asked, "in_flight": level.in_flight, "reached_share": share}
+    strength = Strength.NAMED if share < REACHED else Strength.EXCLUDED
+    return suspect(strength, Reason.IN_FLIGHT, numbers)
 
 
-def round_trips(level: LevelEvidence) -> Suspect:
+def _round_trips(level: LevelEvidence) -> Suspect:
     """Test the share of the mean latency that round trips between zones account for."""
-    kind = Bottleneck.ROUND_TRIPS
+    suspect = partial(_suspect, Bottleneck.ROUND_TRIPS)
     trip, trips, mean = level.round_trip_s, level.trips, level.latency_mean_s
     if trips == 0:
-        return _suspect(kind, Strength.EXCLUDED, Reason.ONE_ZONE)
+        return suspect(Strength.EXCLUDED, Reason.ONE_ZONE)
     if trip is None or trips is None or not mean:
-        return _suspect(kind, Strength.NOT_MEASURED, Reason.ROUND_TRIPS_NOT_MEASURED)
+        return suspect(Strength.NOT_MEASURED, Reason.ROUND_TRIPS_NOT_MEASURED)
     share = trip * trips / mean
-    strength = Strength.EXCLUDED
-    if share >= PARTLY_NETWORK:
-        strength = Strength.NAMED if share >= MOSTLY_NETWORK else Strength.SUSPECTED
-    return _suspect(
-        kind,
-        strength,
-        Reason.ROUND_TRIPS,
-        {
-            "round_trip_s": trip,
-            "round_trips": trips,
-            "latency_mean_s": mean,
-            "latency_share": share,
-        },
-    )
+    numbers = {
+        "round_trip_s": trip,
+        "round_trips": trips,
+        "latency_mean_s": mean,
+        "latency_share": share,
+    }
+    return suspect(_by_share(share, PARTLY_NETWORK, MOSTLY_NETWORK), Reason.ROUND_TRIPS, numbers)
 
 
-def not_saturated(level: LevelEvidence) -> Suspect:
+def _not_saturated(level: LevelEvidence) -> Suspect:
     """Test whether the load was too low to use up any resource."""
     strength, reason = _idleness(level)
-    osds = float(len(level.osds)) if reason is Reason.FEWER_THAN_OSDS else None
-    return _suspect(
-        Bottleneck.NOT_SATURATED,
-        strength,
-        reason,
-        {
-            "osds": osds,
-            "iops": level.iops,
-            "iops_at_more_load": level.more_iops,
-            "in_flight": level.in_flight,
-            "offered_iops": level.offered_iops,
-        },
-    )
+    numbers = {
+        "osds": float(len(level.osds)) if reason is Reason.FEWER_THAN_OSDS else None,
+        "iops": level.iops,
+        "iops_at_more_load": level.more_iops,
+        "in_flight": level.in_flight,
+        "offered_iops": level.offered_iops,
+    }
+    return _suspect(Bottleneck.NOT_SATURATED, strength, reason, numbers)
 
 
 def _idleness(level: LevelEvidence) -> tuple[Strength, Reason]:

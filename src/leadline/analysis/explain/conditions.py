@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import TypeVar
 
 from leadline import errors
 from leadline.analysis.comparison import ComparedCell, Side
@@ -37,8 +38,11 @@ from leadline.inventory.kubernetes.kinds import holds_kubernetes
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.inventory.zfs import zfs_inventory
+from leadline.plan.lab import LabDescription
 from leadline.plan.models import Target
 from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
+
+Known = TypeVar("Known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,31 +60,38 @@ def conditions(
     baseline: Side, candidate: Side, subjects: Sequence[str], cells: Sequence[ComparedCell]
 ) -> Conditions:
     """Compare the systems, workloads and targets of two archives."""
+    sides = (baseline, candidate)
     clusters = system(baseline), system(candidate)
     around = kubernetes(baseline), kubernetes(candidate)
-    trips = round_trip_s(baseline), round_trip_s(candidate)
-    pools = _pools(baseline, candidate, subjects, clusters, around)
-    names = {
-        subject: (baseline.targets[subject], candidate.targets[subject]) for subject in subjects
-    }
+    trips = _round_trip_s(baseline), _round_trip_s(candidate)
+    targets = {subject: [_target(side, subject) for side in sides] for subject in subjects}
+    pools = _known_pairs(
+        {
+            subject: tuple(map(_pool_name, pair, clusters, around))
+            for subject, pair in targets.items()
+        }
+    )
     classes: dict[str, tuple[str, str]] = {}
     parts: list[Differing] = []
     if around[0] and around[1]:
-        classes = _classes(baseline, candidate, subjects)
+        classes = _known_pairs(
+            {subject: tuple(map(_class_name, pair)) for subject, pair in targets.items()}
+        )
         parts.append(kubernetes_differences(around[0], around[1], classes))
     if clusters[0] and clusters[1]:
         parts.append(ceph_differences(clusters[0], clusters[1], pools))
-    single = (
-        round_trip_difference(*trips),
-        cpu_budget_difference(cpu_budget(baseline), cpu_budget(candidate)),
-    )
+    budgets = [lab.cpu_per_host if (lab := recorded_lab(side)) else None for side in sides]
+    single = (round_trip_difference(*trips), cpu_budget_difference(*budgets))
     parts.append(Differing(differences=tuple(filter(None, single))))
     hosts = baseline.run.inventory("start"), candidate.run.inventory("start")
     if hosts[0] and hosts[1]:
+        names = {subject: (pair[0].name, pair[1].name) for subject, pair in targets.items()}
         parts.append(host_differences(hosts[0], hosts[1], names))
     elif baseline.run.path == candidate.run.path:
         parts.append(Differing(identical=("one run on one load generator",)))
-    below = _below(baseline, candidate, subjects)
+    below = _known_pairs(
+        {subject: tuple(_layers(side, subject) for side in sides) for subject in subjects}
+    )
     parts += [layer_differences(below), zfs_differences(below)]
     found = [difference for part in parts for difference in part.differences]
     datasets = [subject for subject, pair in below.items() if all(layers.zfs for layers in pair)]
@@ -88,23 +99,19 @@ def conditions(
     stacked |= set(subjects) if "" in stacked else set()
     found += [
         difference
-        for difference in _targets(baseline, candidate, subjects, {*pools, *classes, *datasets})
+        for difference in _targets(targets, {*pools, *classes, *datasets})
         # The layers already report another kind.
         if not (difference.path.endswith(".kind") and difference.target in stacked)
     ]
     found += _workloads(baseline, candidate, subjects)
-    found += _engines(baseline, candidate)
-    found += _plans(baseline, candidate)
+    found += _engines_and_preparation(baseline, candidate)
     facts = collect_facts(
         *clusters,
         pools,
         *trips,
         reads={
-            subject: (
-                _reads(baseline, subject, around[0]),
-                _reads(candidate, subject, around[1]),
-            )
-            for subject in subjects
+            subject: (_reads(pair[0], around[0]), _reads(pair[1], around[1]))
+            for subject, pair in targets.items()
         },
         hosts_known=bool(hosts[0] and hosts[1]),
     )
@@ -120,7 +127,7 @@ def conditions(
 def system(side: Side) -> CephInventory | None:
     """Return the Ceph cluster of a system's targets at the start; None without exactly one readable
     cluster."""
-    name = _only_cluster(side)
+    name = only_cluster(side)
     try:
         return side.run.cluster("start", name) if name else None
     except LeadlineError:
@@ -129,69 +136,55 @@ def system(side: Side) -> CephInventory | None:
 
 def kubernetes(side: Side) -> KubernetesInventory | None:
     """Return the Kubernetes cluster of a system's targets, as `system` returns a Ceph cluster."""
-    name = _only_cluster(side)
+    name = only_cluster(side)
     try:
         return side.run.kubernetes("start", name) if name else None
     except LeadlineError:
         return None  # the page reports it
 
 
-def _only_cluster(side: Side) -> str:
+def only_cluster(side: Side) -> str:
     """Return the cluster of all targets of a system; empty for several."""
     plan = side.run.plan
     clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
     return clusters.pop() if len(clusters) == 1 else ""
 
 
-def cpu_budget(side: Side) -> float | None:
-    """Return the CPU quota of each host of the lab in cores; None without one."""
-    name = _only_cluster(side)
+def recorded_lab(side: Side) -> LabDescription | None:
+    """Return the lab that a system's cluster is, as the archive describes it; else None."""
+    name = only_cluster(side)
     try:
-        lab = read_lab(side.run.system_dumps("start", name)) if name else None
+        return read_lab(side.run.system_dumps("start", name)) if name else None
     except LeadlineError:
         return None  # as in `system`
-    return lab.cpu_per_host if lab is not None else None
 
 
-def round_trip_s(side: Side) -> float | None:
+def _round_trip_s(side: Side) -> float | None:
     """Compute the median over trials of the longest measured round trip between zones, in seconds;
     None if not measured."""
-    names = set(side.targets.values())
     longest = [
-        max(one.median_s for one in trial.record.round_trips)
+        max(trip.median_s for trip in trial.record.round_trips)
         for trial in side.run.trials
-        if trial.record.round_trips and trial.record.target in names
+        if trial.record.round_trips and trial.record.target in side.targets.values()
     ]
     return median(longest) if longest else None
 
 
-def _pools(
-    baseline: Side,
-    candidate: Side,
-    subjects: Sequence[str],
-    systems: tuple[CephInventory | None, CephInventory | None],
-    around: tuple[KubernetesInventory | None, KubernetesInventory | None],
-) -> dict[str, tuple[str, str]]:
-    """Return the pools of each subject, (baseline, candidate), where both are known."""
-    found = {}
-    for subject in subjects:
-        mine = _pool_name(_target(baseline, subject), systems[0], around[0])
-        its = _pool_name(_target(candidate, subject), systems[1], around[1])
-        if mine and its:
-            found[subject] = (mine, its)
-    return found
+def _known_pairs(pairs: Mapping[str, tuple[Known | None, ...]]) -> dict[str, tuple[Known, Known]]:
+    """Return (baseline, candidate) of the subjects for which both are known."""
+    return {subject: (pair[0], pair[1]) for subject, pair in pairs.items() if pair[0] and pair[1]}
 
 
 def _pool_name(
     target: Target, inventory: CephInventory | None, around: KubernetesInventory | None
-) -> str | None:
+) -> str:
     if inventory is None or not target.url:
-        return None
+        return ""
     name = _class_name(target)
     if name:
-        return (pool_of_class(around, name) if around else "") or None
+        return (pool_of_class(around, name) if around else "") or ""
     pool = find_pool(inventory, target.parsed)
-    return pool.name if pool else None
+    return pool.name if pool else ""
 
 
 def _class_name(target: Target) -> str:
@@ -201,30 +194,8 @@ def _class_name(target: Target) -> str:
     return target.parsed.location
 
 
-def _classes(
-    baseline: Side, candidate: Side, subjects: Sequence[str]
-) -> dict[str, tuple[str, str]]:
-    """Return the StorageClasses of each subject, (baseline, candidate)."""
-    pairs = {
-        one: (_class_name(_target(baseline, one)), _class_name(_target(candidate, one)))
-        for one in subjects
-    }
-    return {subject: pair for subject, pair in pairs.items() if all(pair)}
-
-
-def _below(
-    baseline: Side, candidate: Side, subjects: Sequence[str]
-) -> dict[str, tuple[Below, Below]]:
-    """Return the layers below each subject, (baseline, candidate), where both are known."""
-    found = {}
-    for subject in subjects:
-        sides = [_layers(side, side.targets[subject]) for side in (baseline, candidate)]
-        if sides[0] is not None and sides[1] is not None:
-            found[subject] = (sides[0], sides[1])
-    return found
-
-
-def _layers(side: Side, target: str) -> Below | None:
+def _layers(side: Side, subject: str) -> Below | None:
+    target = side.targets[subject]
     try:
         layers = side.run.stacks.get(target)
         dumps = side.run.target_dumps(target) if layers else {}
@@ -237,9 +208,9 @@ def _target(side: Side, subject: str) -> Target:
     return side.run.plan.target(side.targets[subject])
 
 
-def _reads(side: Side, subject: str, around: KubernetesInventory | None) -> str:
-    """Return the read policy of a subject: of its StorageClass, else of the plan."""
-    target, default = _target(side, subject), ReadFrom.PRIMARY.value
+def _reads(target: Target, around: KubernetesInventory | None) -> str:
+    """Return the read policy of a target: of its StorageClass, else of the plan."""
+    default = ReadFrom.PRIMARY.value
     name = _class_name(target)
     if name and around is not None:
         return ReadFrom.NEAREST.value if reads_near(around, name) else default
@@ -247,37 +218,28 @@ def _reads(side: Side, subject: str, around: KubernetesInventory | None) -> str:
 
 
 def _targets(
-    baseline: Side, candidate: Side, subjects: Sequence[str], known: Container[str]
+    targets: Mapping[str, Sequence[Target]], known: Container[str]
 ) -> Iterator[Difference]:
     """Compare kind, URL and labels of the targets. For subjects whose pools or StorageClasses are
     `known`, a URL with another pool is no difference."""
-    for subject in subjects:
-        ours, theirs = _target(baseline, subject), _target(candidate, subject)
+    for subject, (ours, theirs) in targets.items():
+        found = {}
         if ours.url and theirs.url and ours.parsed.kind is not theirs.parsed.kind:
-            yield Difference(
-                path=f"targets.{subject}.kind",
-                topic=Topic.WORKLOAD,
-                baseline=ours.parsed.kind.value,
-                candidate=theirs.parsed.kind.value,
-                target=subject,
-            )
+            found["kind"] = ours.parsed.kind.value, theirs.parsed.kind.value
         if ours.url != theirs.url and not (subject in known and _only_pools(ours, theirs)):
+            found["url"] = ours.url or "unknown", theirs.url or "unknown"
+        for key in dict.fromkeys((*ours.labels, *theirs.labels)):
+            values = ours.labels.get(key, "not set"), theirs.labels.get(key, "not set")
+            if ours.labels.get(key) != theirs.labels.get(key):
+                found[f"labels.{key}"] = values
+        for key, (left, right) in found.items():
             yield Difference(
-                path=f"targets.{subject}.url",
+                path=f"targets.{subject}.{key}",
                 topic=Topic.WORKLOAD,
-                baseline=ours.url or "unknown",
-                candidate=theirs.url or "unknown",
+                baseline=left,
+                candidate=right,
                 target=subject,
             )
-        for key in dict.fromkeys((*ours.labels, *theirs.labels)):
-            if ours.labels.get(key) != theirs.labels.get(key):
-                yield Difference(
-                    path=f"targets.{subject}.labels.{key}",
-                    topic=Topic.WORKLOAD,
-                    baseline=ours.labels.get(key, "not set"),
-                    candidate=theirs.labels.get(key, "not set"),
-                    target=subject,
-                )
 
 
 def _only_pools(ours: Target, theirs: Target) -> bool:
@@ -322,40 +284,30 @@ def _workloads(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iter
             )
 
 
-def _engines(baseline: Side, candidate: Side) -> Iterator[Difference]:
-    ours, theirs = (_engine(side) for side in (baseline, candidate))
-    if ours and theirs and ours != theirs:
-        yield Difference(
-            path="engine.version",
-            topic=Topic.CLIENT,
-            baseline=", ".join(ours),
-            candidate=", ".join(theirs),
-        )
-
-
-def _engine(side: Side) -> list[str]:
-    names = set(side.targets.values())
-    return sorted(
-        {
-            f"{trial.record.engine} {trial.record.engine_version}".rstrip()
-            for trial in side.run.trials
-            if trial.record.target in names
-        }
-    )
-
-
-def _plans(baseline: Side, candidate: Side) -> Iterator[Difference]:
-    """Compare the preparation of trials: prefill and dropped caches."""
-    ours, theirs = baseline.run.plan, candidate.run.plan
-    for key in ("prefill", "drop_caches"):
-        left, right = getattr(ours, key), getattr(theirs, key)
-        if left != right:
-            yield Difference(
-                path=f"plan.{key}",
-                topic=Topic.WORKLOAD,
-                baseline="yes" if left else "no",
-                candidate="yes" if right else "no",
+def _engines_and_preparation(baseline: Side, candidate: Side) -> Iterator[Difference]:
+    """Compare the engines, and the preparation of trials: prefill and dropped caches."""
+    left, right = (
+        ", ".join(
+            sorted(
+                {
+                    f"{trial.record.engine} {trial.record.engine_version}".rstrip()
+                    for trial in side.run.trials
+                    if trial.record.target in side.targets.values()
+                }
             )
+        )
+        for side in (baseline, candidate)
+    )
+    if left and right and left != right:
+        path = "engine.version"
+        yield Difference(path=path, topic=Topic.CLIENT, baseline=left, candidate=right)
+    for key in ("prefill", "drop_caches"):
+        left, right = (
+            "yes" if getattr(side.run.plan, key) else "no" for side in (baseline, candidate)
+        )
+        if left != right:
+            path = f"plan.{key}"
+            yield Difference(path=path, topic=Topic.WORKLOAD, baseline=left, candidate=right)
 
 
 # --- two clusters without measurements -----------------------------------------------------------

@@ -66,10 +66,7 @@ def explain(
     relevant = [evidence for evidence in every if id(evidence.cell) in kept]
     return (
         _add_effects(differences, every),
-        (
-            *_explain_cells(relevant, facts),
-            *_expect_of_labels(relevant, differences, facts.pools),
-        ),
+        (*_explain_cells(relevant, facts), *_expect_of_labels(relevant, differences, facts.pools)),
     )
 
 
@@ -387,9 +384,7 @@ def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
 
 
 def _expect_of_labels(
-    every: Sequence[CellEvidence],
-    differences: Iterable[Difference],
-    pools: Container[str],
+    every: Sequence[CellEvidence], differences: Iterable[Difference], pools: Container[str]
 ) -> Iterator[Explanation]:
     """Compare figures with labels that count cores or copies. `pools`: targets with known pools,
     whose copies are known without a label."""

@@ -64,11 +64,12 @@ def count_round_trips(op: Op, pool: PoolFacts, *, streaming: bool = False) -> Ro
             expected=None,
             path=IoPath.MIXED,
         )
-    client = _to_primary(pool)
+    many = pool.places > 1
+    client = (0.0, 1.0, (pool.places - 1) / pool.places) if many else (0.0, 0.0, 0.0)
     if op is Op.READ:
         if pool.type is PoolType.ERASURE:
             return _add(IoPath.PRIMARY_AND_DATA_SHARDS, client, _to_others(pool, pool.k - 1))
-        if pool.reads is ReadFrom.NEAREST and not pool.client_local:
+        if pool.reads is ReadFrom.NEAREST:
             near = min(1.0, pool.size / pool.places)
             if not pool.apart:
                 near = 1 - (1 - 1 / pool.places) ** pool.size
@@ -80,12 +81,6 @@ def count_round_trips(op: Op, pool: PoolFacts, *, streaming: bool = False) -> Ro
     if streaming:
         return _add(IoPath.PRIMARY_AND_SHARDS, client, shards)
     return _add(IoPath.READ_MODIFY_WRITE, client, shards, _to_others(pool, pool.k - 1))
-
-
-def _to_primary(pool: PoolFacts) -> tuple[float, float, float]:
-    if pool.client_local or pool.places < 2:
-        return 0.0, 0.0, 0.0
-    return 0.0, 1.0, (pool.places - 1) / pool.places
 
 
 def _to_others(pool: PoolFacts, count: int) -> tuple[float, float, float]:
@@ -107,11 +102,17 @@ def _add(path: IoPath, *hops: tuple[float, float, float]) -> RoundTrips:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """Seconds that round trips add to one I/O on the candidate; negative: they save time."""
+class PathChange:
+    """The round trips between zones on both systems."""
 
     base: RoundTrips
     candidate: RoundTrips
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost(PathChange):
+    """Seconds that round trips add to one I/O on the candidate; negative: they save time."""
+
     least_s: float
     most_s: float
     expected_s: float | None
@@ -136,11 +137,7 @@ def compute_cost(
     if base.expected is not None and candidate.expected is not None:
         expected = candidate.expected * candidate_rtt_s - base.expected * base_rtt_s
     return Cost(
-        base=base,
-        candidate=candidate,
-        least_s=min(ends),
-        most_s=max(ends),
-        expected_s=expected,
+        base=base, candidate=candidate, least_s=min(ends), most_s=max(ends), expected_s=expected
     )
 
 
@@ -189,14 +186,6 @@ def compare_with_cost(added_s: float, cost: Cost) -> Agreement:
 
 
 # --- the inverse: which round trip would account for a change ------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathChange:
-    """The round trips between zones on both systems, where they differ."""
-
-    base: RoundTrips
-    candidate: RoundTrips
 
 
 def find_path_change(

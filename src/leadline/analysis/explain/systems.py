@@ -27,8 +27,7 @@ class PoolFacts:
 
     `zones` counts zones. `places` counts the buckets with a network distance between them: zones,
     or in a single zone the failure domains of the pool. `apart`: no two copies or shards share a
-    place. `k` and `m` are 0 for replicated pools. `client_local`: every primary is where the
-    client is; None: unknown.
+    place. `k` and `m` are 0 for replicated pools.
     """
 
     type: PoolType
@@ -41,7 +40,6 @@ class PoolFacts:
     failure_domain: str | None = None
     cephfs: bool = False
     reads: ReadFrom = ReadFrom.PRIMARY
-    client_local: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +77,6 @@ def collect_facts(
     candidate_rtt_s: float | None,
     *,
     reads: Mapping[str, tuple[str, str]] | None = None,
-    clients_local: tuple[bool | None, bool | None] = (None, None),
     hosts_known: bool = False,
 ) -> SystemFacts:
     """Collect facts from inventories (None: unknown) and measured round trips in seconds.
@@ -91,10 +88,8 @@ def collect_facts(
     for subject, names in pools.items():
         policies = (reads or {}).get(subject, ("default", "default"))
         pair = [
-            _pool(inventory, name, ReadFrom(policy), local) if inventory else None
-            for inventory, name, policy, local in zip(
-                (base, candidate), names, policies, clients_local, strict=True
-            )
+            find_pool_facts(inventory, name, ReadFrom(policy)) if inventory else None
+            for inventory, name, policy in zip((base, candidate), names, policies, strict=True)
         ]
         if pair[0] is not None and pair[1] is not None:
             found[subject] = (pair[0], pair[1])
@@ -108,9 +103,8 @@ def collect_facts(
     )
 
 
-def _pool(
-    inventory: CephInventory, name: str, reads: ReadFrom, client_local: bool | None
-) -> PoolFacts | None:
+def find_pool_facts(inventory: CephInventory, name: str, reads: ReadFrom) -> PoolFacts | None:
+    """Return the placement of a pool; None if the cluster has no such pool."""
     pool = inventory.pool(name)
     if pool is None:
         return None
@@ -134,5 +128,4 @@ def _pool(
         failure_domain=domain,
         cephfs=pool.cephfs_role is not None,
         reads=reads,
-        client_local=client_local,
     )

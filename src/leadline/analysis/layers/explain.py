@@ -17,13 +17,7 @@ from leadline.metrics import Op
 # Metadata and a journal add to the data, so that the product may differ from the throughput.
 CLOSES_WITHIN: Final = 0.10
 # Where a stack narrows: the layers of one client, nearest to the storage first.
-_ORDER: Final = (
-    LayerKind.IMAGE,
-    LayerKind.BLOCK,
-    LayerKind.NFS,
-    LayerKind.ZFS,
-    LayerKind.POOL,
-)
+_ORDER: Final = (LayerKind.IMAGE, LayerKind.BLOCK, LayerKind.NFS, LayerKind.ZFS, LayerKind.POOL)
 # Concurrency is lost if less than this share of it remains below.
 _LOST: Final = 0.5
 # With fewer requests in flight there is no concurrency to lose.

@@ -97,9 +97,7 @@ def device_flow(
         basis=basis,
         flows=flows,
         in_flight=measured(
-            in_flight if counted and same_seconds else None,
-            DISK_SOURCE,
-            fact(Code.NOT_CONCURRENT),
+            in_flight if counted and same_seconds else None, DISK_SOURCE, fact(Code.NOT_CONCURRENT)
         ),
         shared=shared if series else None,
         unobserved=None if counted else _why_unobserved(layer.devices, samples, series),
@@ -175,10 +173,7 @@ def _disk_flow(
         ),
         in_flight=Figure(value=spent_s / grown.seconds, source=DISK_SOURCE),
         sizes=Sizes(
-            counts=counts,
-            exact=True,
-            source=SIZES_SOURCE,
-            lost=sum(part.lost for part in found),
+            counts=counts, exact=True, source=SIZES_SOURCE, lost=sum(part.lost for part in found)
         )
         if any(counts.values())
         else None,

@@ -112,9 +112,7 @@ def read_records(trial: StoredTrial) -> TrialRecords:
         zfs=zfs,
         image=read(lambda: trial.image_counters, ()),
         pool=PoolSamples(
-            samples=counters,
-            sizes=operation_sizes(counters),
-            missed=tuple(dict.fromkeys(missed)),
+            samples=counters, sizes=operation_sizes(counters), missed=tuple(dict.fromkeys(missed))
         ),
         mounts=read(lambda: trial.mount_counters, ()),
         stream=read(lambda: trial.zfs_stream, None),
@@ -122,9 +120,7 @@ def read_records(trial: StoredTrial) -> TrialRecords:
     )
 
 
-def _traced_requests(
-    samples: Sequence[BlockSample | MissedBlock],
-) -> Mapping[str, BlockRequests]:
+def _traced_requests(samples: Sequence[BlockSample | MissedBlock]) -> Mapping[str, BlockRequests]:
     missed: dict[str, list[str]] = {}
     for sample in samples:
         if isinstance(sample, MissedBlock):
@@ -143,9 +139,7 @@ def _traced_requests(
 
 
 def _zfs_samples(
-    report: IostatReport | None,
-    answers: Sequence[ZfsAnswer | MissedZfs],
-    errors: dict[str, None],
+    report: IostatReport | None, answers: Sequence[ZfsAnswer | MissedZfs], errors: dict[str, None]
 ) -> ZfsSamples:
     requests: RequestSizes | None = None
     counters: dict[str, Mapping[str, int]] = {}
@@ -299,10 +293,7 @@ def _evidence(trial: StoredTrial, recorded: TrialRecords) -> Evidence:
 
 
 def _observe(
-    layer: Layer,
-    above: Sequence[Layer],
-    recorded: TrialRecords,
-    windows: Mapping[Op, Window],
+    layer: Layer, above: Sequence[Layer], recorded: TrialRecords, windows: Mapping[Op, Window]
 ) -> LayerFlow:
     match layer.kind:
         case LayerKind.ZFS:

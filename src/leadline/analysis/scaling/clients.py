@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from leadline.analysis.scaling.curves import LATENCIES, LoadCurve, LoadPoint
@@ -71,25 +71,22 @@ def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
     names = dict.fromkeys(name for clients in trials for name in clients)
     if max(len(names), workload.clients) < 2 or not names:
         return None
-    summaries = [_summary(name, trials) for name in names]
-    fewest = min(map(len, trials))
+    summaries = sorted(
+        (_summary(name, trials) for name in names),
+        key=lambda summary: (summary.iops is None, summary.iops or 0.0, summary.client),
+    )
     return Fairness(
         level=run.plan.cells[cell].level,
         op=op,
-        clients=tuple(
-            sorted(
-                summaries,
-                key=lambda summary: (summary.iops is None, summary.iops or 0.0, summary.client),
-            )
-        ),
-        iops_share=_share([one.iops for one in summaries]),
+        clients=tuple(summaries),
+        iops_share=_over_median(min, [one.iops for one in summaries]),
         iops_shares=tuple(
             share
             for clients in trials
-            if (share := _share([part.iops for part in clients.values()])) is not None
+            if (share := _over_median(min, [part.iops for part in clients.values()])) is not None
         ),
-        p99_ratio=_ratio([one.latency_p99_s for one in summaries]),
-        lost=max(0, max(workload.clients, len(names)) - fewest),
+        p99_ratio=_over_median(max, [one.latency_p99_s for one in summaries]),
+        lost=max(0, max(workload.clients, len(names)) - min(map(len, trials))),
     )
 
 
@@ -127,23 +124,14 @@ def _summary(name: str, trials: Sequence[Mapping[str, Operation]]) -> ClientSumm
     )
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
-    """Return the values where all of two or more are known; else none."""
-    given = list(values)
-    known = [one for one in given if one is not None]
-    return known if len(known) == len(given) and len(known) > 1 else []
-
-
-def _share(values: Iterable[float | None]) -> float | None:
-    known = _known(values)
-    middle = median(known) if known else 0.0
-    return min(known) / middle if middle > 0 else None
-
-
-def _ratio(values: Iterable[float | None]) -> float | None:
-    known = _known(values)
-    middle = median(known) if known else 0.0
-    return max(known) / middle if middle > 0 else None
+def _over_median(
+    extreme: Callable[[list[float]], float], values: Sequence[float | None]
+) -> float | None:
+    """The extreme over the median of at least two values; None where one of them is unknown."""
+    known = [value for value in values if value is not None]
+    if len(known) < max(2, len(values)) or median(known) <= 0:
+        return None
+    return extreme(known) / median(known)
 
 
 # --- density: how many clients at a rate each keep a latency limit -------------------------------
@@ -184,39 +172,31 @@ class DensityAnswer:
     again: tuple[int, ...]
     most: int | None
 
-    def step(self, clients: int) -> DensityStep:
-        return next(step for step in self.steps if step.clients == clients)
-
 
 def densities(
     run: Run, curves: Sequence[LoadCurve], limit: LatencyLimit | None = None
 ) -> tuple[DensityAnswer, ...]:
     """Compute an answer for each density search of the plan, by its own limit unless another is
     given; with a limit also for other levels with a growing number of clients at a fixed rate."""
-    searches = [one for one in run.plan.follow_ups if isinstance(one, Density)]
-    found: list[DensityAnswer] = []
-    named = dict.fromkeys((curve.target, curve.workload) for curve in curves)
-    for target, workload in named:
-        parts = [
-            curve
-            for curve in curves
-            if (curve.target, curve.workload) == (target, workload) and curve.op is not Op.TOTAL
-        ]
-        planned = [
-            density
-            for density in searches
-            if (density.target, density.workload.name) == (target, workload)
-        ]
-        shapes = dict.fromkeys(_shape(point) for curve in parts for point in curve.offered)
-        for shape in shapes:
-            search = next((one for one in planned if _offers(one, shape[0])), None)
+    found: list[DensityAnswer | None] = []
+    parts: dict[tuple[str, str], list[LoadCurve]] = {}
+    for curve in curves:
+        if curve.op is not Op.TOTAL:
+            parts.setdefault((curve.target, curve.workload), []).append(curve)
+    for (target, workload), group in parts.items():
+        for shape in dict.fromkeys(_shape(point) for curve in group for point in curve.offered):
+            searches = (
+                density
+                for density in run.plan.follow_ups
+                if isinstance(density, Density)
+                and (density.target, density.workload.name) == (target, workload)
+                and any(phase.rate_iops == shape[0] for phase in density.workload.phases)
+            )
+            search = next(searches, None)
             below = limit or (search.limit if search else None)
-            if below is None:
-                continue
-            answer = _answer(run, parts, shape, below, search)
-            if answer is not None:
-                found.append(answer)
-    return tuple(found)
+            if below is not None:
+                found.append(_answer(run, group, shape, below, search))
+    return tuple(answer for answer in found if answer is not None)
 
 
 _Shape = tuple[float, tuple[int, int]]
@@ -228,16 +208,8 @@ def _shape(point: LoadPoint) -> _Shape:
     return point.load.offered_per_client or 0.0, (point.load.numjobs, point.load.iodepth)
 
 
-def _offers(search: Density, rate: float) -> bool:
-    return any(phase.rate_iops == rate for phase in search.workload.phases)
-
-
 def _answer(
-    run: Run,
-    parts: Sequence[LoadCurve],
-    shape: _Shape,
-    limit: LatencyLimit,
-    search: Density | None,
+    run: Run, parts: Sequence[LoadCurve], shape: _Shape, limit: LatencyLimit, search: Density | None
 ) -> DensityAnswer | None:
     by_clients: dict[int, list[tuple[Op, LoadPoint]]] = {}
     for curve in parts:
@@ -315,17 +287,13 @@ def disturbances(curve: LoadCurve, samples: Samples) -> tuple[Disturbance, ...]:
     not measured."""
     found = []
     for alone in (*curve.closed, *curve.offered):
-        driven = [one for one in curve.disturbed if _load(one) == _load(alone)]
+        driven = [
+            point for point in curve.disturbed if replace(point.load, neighbours=0) == alone.load
+        ]
         if driven:
-            found.append(
-                Disturbance(curve=curve, alone=alone, rows=_rows(alone, driven, samples, curve.op))
-            )
+            rows = _rows(alone, driven, samples, curve.op)
+            found.append(Disturbance(curve=curve, alone=alone, rows=rows))
     return tuple(found)
-
-
-def _load(point: LoadPoint) -> tuple[object, ...]:
-    load = point.load
-    return load.clients, load.numjobs, load.iodepth, load.offered_iops
 
 
 def _rows(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from leadline import errors
@@ -14,7 +16,6 @@ from leadline.analysis.scaling.curves import LoadPoint
 from leadline.analysis.scaling.knee import Shape
 from leadline.analysis.scaling.speedup import (
     OneSystem,
-    Resource,
     Speedup,
     SystemFacts,
     partners,
@@ -28,6 +29,7 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric
 from leadline.plan.lab import LabDescription
+from leadline.plan.labels import is_number
 from leadline.plan.models import LatencyLimit
 
 THROTTLED = "throttled-system"
@@ -49,11 +51,10 @@ class LabBounds:
 
 
 def lab_bounds(
-    ours: SystemFacts, theirs: SystemFacts, speedups: Iterable[Speedup]
+    ours: SystemFacts, theirs: SystemFacts, speedups: Sequence[Speedup]
 ) -> LabBounds | None:
     """Return the limits of a comparison of two labs of different size; None where a system is no
     lab, or its lab is not described."""
-    speedups = tuple(speedups)
     if ours.lab is None or theirs.lab is None or not any(one.divisor for one in speedups):
         return None
     points = [
@@ -132,11 +133,15 @@ def growths(
         subjects = [target for target in baseline.targets if target in candidate.targets]
         differing = conditions(baseline, candidate, subjects, ())
         sides = SystemFacts.read(baseline), SystemFacts.read(candidate)
-        speedups = [
-            one
-            for subject in subjects
-            for one in _speedups(subject, *sides, stated, shapes, limit, band)
-        ]
+        speedups: list[Speedup] = []
+        for subject in subjects:
+            known = (*stated, *resources(*sides, subject))
+            curves = (_curves(side, subject, shapes) for side in (baseline, candidate))
+            speedups += [
+                speedup(subject, ours, theirs, known, limit=limit, band=band)
+                for ours, theirs in product(*curves)
+                if partners(ours.curve, theirs.curve)
+            ]
         found.append(
             Growth(
                 by=kind,
@@ -153,28 +158,11 @@ def growths(
     return tuple(found)
 
 
-def _speedups(
-    subject: str,
-    baseline: SystemFacts,
-    candidate: SystemFacts,
-    stated: Sequence[Resource],
-    shapes: Shapes,
-    limit: LatencyLimit | None,
-    band: float,
-) -> Iterator[Speedup]:
-    known = (*stated, *resources(baseline, candidate, subject))
-    ours, theirs = (_curves(one.side, subject, shapes) for one in (baseline, candidate))
-    for system in ours:
-        for other in theirs:
-            if partners(system.curve, other.curve):
-                yield speedup(subject, system, other, known, limit=limit, band=band)
-
-
 def _curves(side: Side, subject: str, shapes: Shapes) -> list[OneSystem]:
     samples, floors = Samples(side.run), noise_floors(side)
     return [
-        OneSystem(run=side.run, shape=one, samples=samples, floors=floors)
-        for one in shapes.get((side.run.path, side.targets[subject]), ())
+        OneSystem(run=side.run, shape=shape, samples=samples, floors=floors)
+        for shape in shapes.get((side.run.path, side.targets[subject]), ())
     ]
 
 
@@ -182,31 +170,26 @@ def _systems(
     runs: Sequence[Run], judged: Judged, by: str | None
 ) -> Iterator[tuple[By, Side, Side]]:
     first, *others = runs
+    if others and by is not None:
+        raise LeadlineError(
+            errors.USAGE,
+            "--by selects targets of one run by a label, and several runs are given",
+            hint="omit --by, or give one run",
+        )
+    for run in others:
+        yield By.RUN, *two_runs(first, run, judged)
     if others:
-        if by is not None:
-            raise LeadlineError(
-                errors.USAGE,
-                "--by selects targets of one run by a label, and several runs are given",
-                hint="omit --by, or give one run",
-            )
-        for run in others:
-            yield By.RUN, *two_runs(first, run, judged)
-        return
-    if by is None and len(places(first)) > 1:
-        start, *rest = places(first)
-        for place in rest:
-            yield By.CLUSTER, *within_run(first, By.CLUSTER, start, place, judged)
         return
     if by is not None:
         yield from _by_label(first, by, judged)
-        return
-    label = _numbered_label(first)
-    if label is None:
-        return
-    try:
-        yield from list(_by_label(first, label, judged))
-    except LeadlineError:
-        return  # the label was not requested
+    elif len(places(first)) > 1:
+        start, *rest = places(first)
+        for place in rest:
+            yield By.CLUSTER, *within_run(first, By.CLUSTER, start, place, judged)
+    elif label := _numbered_label(first):
+        # The label was not requested: targets without a partner are no error.
+        with suppress(LeadlineError):
+            yield from list(_by_label(first, label, judged))
 
 
 def _by_label(run: Run, label: str, judged: Judged) -> Iterator[tuple[By, Side, Side]]:
@@ -230,22 +213,15 @@ def _labels(run: Run) -> list[str]:
 
 def _values(run: Run, label: str) -> list[str]:
     """Return the values of a label: sorted where all are numbers, else in the plan's order."""
-    found = list(
-        dict.fromkeys(target.labels[label] for target in run.plan.targets if label in target.labels)
-    )
-    try:
-        return sorted(found, key=float)
-    except ValueError:
-        return found
+    targets = [target for target in run.plan.targets if label in target.labels]
+    found = list(dict.fromkeys(target.labels[label] for target in targets))
+    return sorted(found, key=float) if all(map(is_number, found)) else found
 
 
 def _numbered_label(run: Run) -> str | None:
     """Return the only label with different values if all are numbers; else None."""
-    differing = [one for one in _labels(run) if len(_values(run, one)) > 1]
-    if len(differing) != 1:
-        return None
-    try:
-        [float(one) for one in _values(run, differing[0])]
-    except ValueError:
-        return None
-    return differing[0]
+    values = {label: _values(run, label) for label in _labels(run)}
+    differing = [label for label, found in values.items() if len(found) > 1]
+    if len(differing) == 1 and all(map(is_number, values[differing[0]])):
+        return differing[0]
+    return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from itertools import compress
 
 import numpy as np
 
@@ -171,7 +173,9 @@ def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
         saturated=saturated,
         last_gain=_gain_to_last(levels, -2),
         knees=(
-            _at_level(KneeMethod.GAIN, levels, saturated, _without_gain),
+            _at_level(
+                KneeMethod.GAIN, levels, saturated, partial(first_without_growth, least=LEAST_GAIN)
+            ),
             _by_law(law),
             _at_level(KneeMethod.CURVATURE, levels, saturated, furthest_above_chord),
         ),
@@ -210,25 +214,15 @@ def _peak(curve: LoadCurve, levels: _Levels, samples: Samples) -> Peak | None:
     if interval is None and levels.drawn is not None:
         interval = _ends(np.exp(levels.drawn[:, top]))
     others = [one for one in levels.points if one is not point]
-    best = samples.of(point.throughput, curve.op)
-    verdicts = judge(
-        [
-            Pair(
-                metric=Metric.IOPS, baseline=best, candidate=samples.of(other.throughput, curve.op)
-            )
-            for other in others
-        ]
-    )
+    best, *rest = (samples.of(one.throughput, curve.op) for one in (point, *others))
+    verdicts = judge([Pair(metric=Metric.IOPS, baseline=best, candidate=one) for one in rest])
+    tied = (judgement.verdict is not Verdict.WORSE for judgement in verdicts)
     return Peak(
         point=point,
         load=float(levels.loads[top]),
         iops=values[top],
         interval=interval,
-        ties=tuple(
-            one.level
-            for one, judgement in zip(others, verdicts, strict=True)
-            if judgement.verdict is not Verdict.WORSE
-        ),
+        ties=tuple(other.level for other in compress(others, tied)),
         last=bool(levels.loads[top] == levels.loads.max()),
     )
 
@@ -264,27 +258,11 @@ def _gain_to_last(levels: _Levels, start: int) -> Gain | None:
 def _saturated(levels: _Levels) -> bool | None:
     """Whether growth at the last level is small. Growth per doubling only falls along a load curve:
     if the average of the last two steps is small, the last one is small too."""
-    last, longer = _gain_to_last(levels, -2), _gain_to_last(levels, -3)
-    if last is None:
-        return None
-    if _bounds(last)[0] >= LEAST_GAIN:
+    gains = [gain for start in (-2, -3) if (gain := _gain_to_last(levels, start)) is not None]
+    bounds = [gain.interval or (gain.share, gain.share) for gain in gains]
+    if bounds and bounds[0][0] >= LEAST_GAIN:
         return False
-    small = any(one is not None and _bounds(one)[1] < LEAST_GAIN for one in (last, longer))
-    return True if small else None
-
-
-def _bounds(gain: Gain) -> tuple[float, float]:
-    return gain.interval or (gain.share, gain.share)
-
-
-def _no_knee(levels: _Levels, saturated: bool | None) -> NoKnee | None:
-    loads = len(levels.points)
-    if loads < LEAST_LOADS:
-        return NoKnee(reason=NoKneeReason.TOO_FEW_LOADS, loads=loads)
-    if saturated:
-        return None
-    open_ = NoKneeReason.INCONCLUSIVE if saturated is None else NoKneeReason.STILL_GROWS
-    return NoKnee(reason=open_, loads=loads)
+    return True if any(high < LEAST_GAIN for _, high in bounds) else None
 
 
 def _at_level(
@@ -295,9 +273,11 @@ def _at_level(
 ) -> Knee:
     """The knee at the level that `place` finds, with the interval of the levels that it finds in
     resamples."""
-    absence = _no_knee(levels, saturated)
-    if absence is not None:
-        return Knee(method=method, absence=absence)
+    loads = len(levels.points)
+    if loads < LEAST_LOADS or not saturated:
+        reason = NoKneeReason.INCONCLUSIVE if saturated is None else NoKneeReason.STILL_GROWS
+        reason = NoKneeReason.TOO_FEW_LOADS if loads < LEAST_LOADS else reason
+        return Knee(method=method, absence=NoKnee(reason=reason, loads=loads))
     index = int(place(levels.loads, levels.means))
     interval = None
     if levels.drawn is not None:
@@ -312,10 +292,6 @@ def _at_level(
     )
 
 
-def _without_gain(loads: Values, logs: Values) -> Places:
-    return first_without_growth(loads, logs, LEAST_GAIN)
-
-
 def _by_law(law: UslFit | Unfitted) -> Knee:
     if isinstance(law, Unfitted):
         return Knee(method=KneeMethod.LAW, absence=law)
@@ -327,15 +303,14 @@ def _by_law(law: UslFit | Unfitted) -> Knee:
     within = (law.loads[0], law.loads[-1] / 2)
     outside = not within[0] <= load <= within[1]
     cut = _cut(low, high, within)
+    absence = NoKnee(reason=NoKneeReason.OUTSIDE_LEVELS, loads=len(law.loads))
     return Knee(
         method=KneeMethod.LAW,
         load=None if outside else load,
         interval=cut.interval,
         before=cut.before,
         beyond=cut.beyond,
-        absence=NoKnee(reason=NoKneeReason.OUTSIDE_LEVELS, loads=len(law.loads))
-        if outside
-        else None,
+        absence=absence if outside else None,
     )
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, refused
-from leadline.analysis.verdicts import Sample, Samples
-from leadline.findings import Severity
+from leadline.analysis.verdicts import Sample, Samples, error_codes
 from leadline.metrics import Metric, Op
 from leadline.plan.models import LatencyLimit
 
@@ -110,9 +109,9 @@ def check_limit(curve: LoadCurve, limit: LatencyLimit, *, open_loop: bool = Fals
         levels=levels,
         last_kept=levels[start - 1] if start else None,
         first_broken=levels[end] if end < len(levels) else None,
-        between=_names(levels[start:end], unless=Standing.UNKNOWN),
-        unknown=_names(levels, only=Standing.UNKNOWN),
-        again=_names(levels[end:], only=Standing.KEPT),
+        between=_names(levels[start:end], Standing.KEPT, Standing.SOME),
+        unknown=_names(levels, Standing.UNKNOWN),
+        again=_names(levels[end:], Standing.KEPT),
     )
 
 
@@ -130,14 +129,8 @@ def split_levels(standings: Sequence[Standing]) -> tuple[int, int]:
     return start, end
 
 
-def _names(
-    levels: Iterable[LimitPoint], *, only: Standing | None = None, unless: Standing | None = None
-) -> tuple[str, ...]:
-    return tuple(
-        level.level
-        for level in levels
-        if only in (None, level.standing) and level.standing is not unless
-    )
+def _names(levels: Iterable[LimitPoint], *standings: Standing) -> tuple[str, ...]:
+    return tuple(level.level for level in levels if level.standing in standings)
 
 
 def check_level(point: LoadPoint, limit: LatencyLimit) -> LimitPoint:
@@ -164,10 +157,9 @@ def check_level(point: LoadPoint, limit: LatencyLimit) -> LimitPoint:
             reason = LatencyGapReason.REFUSED
         why = LatencyGap(reason=reason, findings=figure.findings, absence=figure.absence)
     else:
-        sides = {one < limit.below_s for one in (value, *values) if one is not None}
-        standing = Standing.SOME
-        if len(sides) == 1:
-            standing = Standing.KEPT if value < limit.below_s else Standing.BROKEN
+        within_limit = {one < limit.below_s for one in (value, *values) if one is not None}
+        standing = Standing.KEPT if value < limit.below_s else Standing.BROKEN
+        standing = standing if len(within_limit) == 1 else Standing.SOME
     return LimitPoint(
         point=point, standing=standing, value=value, kept=kept, trials=trials, why=why
     )
@@ -218,11 +210,15 @@ def within(curve: LoadCurve, limit: LatencyLimit, samples: Samples) -> Within:
     """Compute the throughput of the curve's closed-loop levels within the limit. Between the last
     level that keeps it and the first that breaks it, throughput is interpolated as a power of
     latency (a straight line of logarithms); nothing is extrapolated."""
-    points = [one for one in curve.closed if one.usable(Metric.IOPS) is not None]
-    known = [point for point in points if point.usable(limit.metric) is not None]
-    left_out = tuple(one.level for one in curve.closed if one not in known)
+    path: list[tuple[float, float]] = []
+    known: list[LoadPoint] = []
+    for point in curve.closed:
+        iops, latency = point.usable(Metric.IOPS), point.usable(limit.metric)
+        if iops is not None and latency is not None:
+            path.append((iops, latency))
+            known.append(point)
+    left_out = tuple(point.level for point in curve.closed if point not in known)
     absence = no_latency(curve, limit.metric)
-    path = [_rate_and_latency(one, limit.metric) for one in known]
     if absence is None and path[0][1] > limit.below_s:
         absence = NoThroughput(reason=NoThroughputReason.LOWEST_LEVEL_ABOVE, limit=limit)
     if absence is not None:
@@ -239,28 +235,15 @@ def within(curve: LoadCurve, limit: LatencyLimit, samples: Samples) -> Within:
 
 def no_latency(curve: LoadCurve, metric: Metric) -> NoThroughput | None:
     """Return why no closed-loop level has a usable throughput with this latency; else None."""
-    points = [one for one in curve.closed if one.usable(Metric.IOPS) is not None]
+    points = [point for point in curve.closed if point.usable(Metric.IOPS) is not None]
     if not points:
         return NoThroughput(reason=NoThroughputReason.THROUGHPUT_UNUSABLE)
-    if any(one.usable(metric) is not None for one in points):
+    if any(point.usable(metric) is not None for point in points):
         return None
-    figures = [point.latency(metric) for point in points]
-    codes = dict.fromkeys(
-        finding.code
-        for figure in figures
-        for finding in figure.finding_marks
-        if finding.severity is Severity.ERROR
-    )
+    codes = dict.fromkeys(code for point in points for code in error_codes(point.latency(metric)))
     if codes:
         return NoThroughput(reason=NoThroughputReason.LATENCY_REFUSED, findings=tuple(codes))
     return NoThroughput(reason=NoThroughputReason.LATENCY_MISSING)
-
-
-def _rate_and_latency(point: LoadPoint, metric: Metric) -> tuple[float, float]:
-    iops, latency = point.usable(Metric.IOPS), point.usable(metric)
-    assert iops is not None
-    assert latency is not None
-    return iops, latency
 
 
 def crossing(path: _Path, below_s: float) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from leadline.analysis.comparison import Side
-from leadline.analysis.explain.conditions import kubernetes, system
+from leadline.analysis.explain.conditions import kubernetes, only_cluster, recorded_lab, system
 from leadline.analysis.noise import NoiseFloors
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import KneeMethod, Shape
@@ -21,8 +21,6 @@ from leadline.analysis.scaling.limits import (
 from leadline.analysis.verdicts import Judgement, Pair, Sample, Samples, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
-from leadline.errors import LeadlineError
-from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory, Osd, find_pool
 from leadline.inventory.diff.ceph import serving_osds
 from leadline.inventory.host import HostInventory
@@ -30,15 +28,11 @@ from leadline.inventory.kubernetes.classes import pool_of_class
 from leadline.inventory.kubernetes.models import KubernetesInventory, MayastorVolumes
 from leadline.metrics import Metric
 from leadline.plan.lab import LabDescription
-from leadline.plan.models import LatencyLimit, Target
+from leadline.plan.labels import is_number
+from leadline.plan.models import LatencyLimit, Target, Workload
 from leadline.plan.target_url import TargetKind
 
 # --- resources: hosts, OSDs, processor cores, copies --------------------------------------------
-
-# Labels that state a target's hardware or its number of copies. Other numbers (a delay, a version)
-# are neither.
-_CAPACITY = ("hosts", "nodes", "cores", "cpus", "osds", "drives", "disks", "devices", "engines")
-_COPIES = ("replicas", "copies", "size", "replication")
 
 
 class Kind(StrEnum):
@@ -46,6 +40,13 @@ class Kind(StrEnum):
 
     CAPACITY = "capacity"
     COPIES = "copies"
+
+
+# Labels that state a target's hardware or its number of copies. Other numbers (a delay, a version)
+# are neither.
+_CAPACITY = ("hosts", "nodes", "cores", "cpus", "osds", "drives", "disks", "devices", "engines")
+_COPIES = ("replicas", "copies", "size", "replication")
+_LABELS = {**dict.fromkeys(_CAPACITY, Kind.CAPACITY), **dict.fromkeys(_COPIES, Kind.COPIES)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +78,9 @@ class SystemFacts:
 
     @classmethod
     def read(cls, side: Side) -> SystemFacts:
-        plan = side.run.plan
-        clusters = {plan.target(name).cluster for name in side.targets.values()} - {""}
-        name = clusters.pop() if len(clusters) == 1 else ""
-        planned = plan.cluster(name).lab if name else None
-        try:
-            described = read_lab(side.run.system_dumps("start", name)) if name else None
-        except LeadlineError:
-            described = None  # the cluster section of the page reports it
+        name = only_cluster(side)
+        planned = side.run.plan.cluster(name).lab if name else None
+        described = recorded_lab(side)
         return cls(
             side=side,
             ceph=system(side),
@@ -97,20 +93,28 @@ class SystemFacts:
     def target(self, subject: str) -> Target:
         return self.side.run.plan.target(self.side.targets[subject])
 
+    def osds(self, subject: str) -> tuple[Osd, ...]:
+        """Return the OSDs that are up and in and may hold data of a target."""
+        if self.ceph is None:
+            return ()
+        target = self.target(subject)
+        pool = find_pool(self.ceph, target.parsed) if target.url else None
+        serving = serving_osds(self.ceph, [pool.name] if pool else [])
+        return tuple(osd for osd in serving if osd.up and osd.is_in)
+
+    @property
+    def cpu_per_host(self) -> float | None:
+        """Cores for the OSDs of each host of a lab; None without such a budget."""
+        return self.lab.cpu_per_host if self.lab else None
+
 
 def resources(ours: SystemFacts, theirs: SystemFacts, subject: str) -> tuple[Resource, ...]:
     """Return the resources behind a subject that both systems report, the most usual first."""
-    found = {(one.name, one.told_by): one.value for one in _amounts(theirs, subject)}
+    found = dict(_amounts(theirs, subject))
     return tuple(
-        Resource(
-            name=one.name,
-            kind=one.kind,
-            baseline=one.value,
-            candidate=other,
-            told_by=one.told_by,
-        )
-        for one in _amounts(ours, subject)
-        if (other := found.get((one.name, one.told_by))) is not None and min(one.value, other) > 0
+        Resource(name=key[0], kind=key[1], told_by=key[2], baseline=value, candidate=found[key])
+        for key, value in _amounts(ours, subject)
+        if key in found and min(value, found[key]) > 0
     )
 
 
@@ -130,53 +134,43 @@ def divisor(found: Sequence[Resource]) -> Resource | None:
     return None if most is None or most.ratio == 1 else most
 
 
-def osds_of(target: Target, ceph: CephInventory) -> tuple[Osd, ...]:
-    """Return the OSDs that are up and in and may hold data of the target."""
-    pool = find_pool(ceph, target.parsed) if target.url else None
-    return tuple(
-        osd for osd in serving_osds(ceph, [pool.name] if pool else []) if osd.up and osd.is_in
-    )
-
-
 def hosts_of(osds: Iterable[Osd]) -> tuple[str, ...]:
     """Return the hosts of OSDs by CRUSH, else as the daemons report them."""
     return tuple(sorted({name for osd in osds if (name := osd.at("host") or osd.host)}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Amount:
-    name: str
-    kind: Kind
-    value: float
-    told_by: str
+# Name, kind and origin of a resource, and its amount.
+_Amount = tuple[tuple[str, Kind, str], float]
 
 
-def _amounts(known: SystemFacts, subject: str) -> Iterable[_Amount]:
+def _amounts(known: SystemFacts, subject: str) -> Iterator[_Amount]:
     target = known.target(subject)
     if known.ceph is not None:
-        yield from _of_ceph(target, known.ceph, known.around)
+        yield from _of_ceph(target, known.osds(subject), known.ceph, known.around)
     yield from _of_lab(known)
     if known.around is not None:
         yield from _of_kubernetes(target, known.around)
-    yield from _of_labels(target)
+    for key, text in target.labels.items():
+        kind = _LABELS.get(key.lower())
+        if kind is not None and is_number(text):
+            yield (key, kind, "the target's labels"), float(text)
 
 
 def _of_ceph(
-    target: Target, ceph: CephInventory, around: KubernetesInventory | None
-) -> Iterable[_Amount]:
+    target: Target, osds: Sequence[Osd], ceph: CephInventory, around: KubernetesInventory | None
+) -> Iterator[_Amount]:
     by = "Ceph's inventory"
-    osds = osds_of(target, ceph)
-    yield _Amount(name="hosts", kind=Kind.CAPACITY, value=len(hosts_of(osds)), told_by=by)
-    yield _Amount(name="OSDs", kind=Kind.CAPACITY, value=len(osds), told_by=by)
+    yield ("hosts", Kind.CAPACITY, by), len(hosts_of(osds))
+    yield ("OSDs", Kind.CAPACITY, by), len(osds)
     pool = find_pool(ceph, target.parsed) if target.url else None
     if pool is None and around is not None and target.kind is TargetKind.STORAGE_CLASS:
         pool = ceph.pool(pool_of_class(around, target.parsed.location))
     if pool is not None:
         name = "chunks of each stripe" if pool.erasure else "copies"
-        yield _Amount(name=name, kind=Kind.COPIES, value=pool.size, told_by=by)
+        yield (name, Kind.COPIES, by), pool.size
 
 
-def _of_lab(known: SystemFacts) -> Iterable[_Amount]:
+def _of_lab(known: SystemFacts) -> Iterator[_Amount]:
     """Processor cores that the OSDs of all hosts may use: at most those of the machine, which they
     share where no budget is set."""
     lab, host = known.lab, known.host
@@ -186,38 +180,21 @@ def _of_lab(known: SystemFacts) -> Iterable[_Amount]:
     budget = None if lab.cpu_per_host is None else hosts * lab.cpu_per_host
     cores = [one for one in (budget, host.cores if host else None) if one is not None]
     if cores:
-        yield _Amount(
-            name="cores for OSDs", kind=Kind.CAPACITY, value=min(cores), told_by="the lab"
-        )
+        yield ("cores for OSDs", Kind.CAPACITY, "the lab"), min(cores)
 
 
-def _of_kubernetes(target: Target, around: KubernetesInventory) -> Iterable[_Amount]:
+def _of_kubernetes(target: Target, around: KubernetesInventory) -> Iterator[_Amount]:
     by = "Kubernetes"
-    ready = [node for node in around.nodes if node.ready is not False]
-    yield _Amount(name="nodes", kind=Kind.CAPACITY, value=len(ready), told_by=by)
+    yield ("nodes", Kind.CAPACITY, by), sum(node.ready is not False for node in around.nodes)
     if target.kind is not TargetKind.STORAGE_CLASS:
         return
     item = around.storage_class(target.parsed.location)
     if item is None or not isinstance(item.volumes, MayastorVolumes):
         return
-    engines = [(engine.ready, len(engine.cores)) for engine in around.io_engines]
-    cores = sum(count * each for count, each in engines if count is not None)
-    yield _Amount(name="I/O engine cores", kind=Kind.CAPACITY, value=cores, told_by=by)
-    yield _Amount(name="disk pools", kind=Kind.CAPACITY, value=len(around.disk_pools), told_by=by)
-    yield _Amount(name="replicas", kind=Kind.COPIES, value=item.volumes.replicas or 1, told_by=by)
-
-
-def _of_labels(target: Target) -> Iterable[_Amount]:
-    for key, text in target.labels.items():
-        kind = {**dict.fromkeys(_CAPACITY, Kind.CAPACITY), **dict.fromkeys(_COPIES, Kind.COPIES)}
-        try:
-            value = float(text)
-        except ValueError:
-            continue
-        if key.lower() in kind:
-            yield _Amount(
-                name=key, kind=kind[key.lower()], value=value, told_by="the target's labels"
-            )
+    cores = sum((engine.ready or 0) * len(engine.cores) for engine in around.io_engines)
+    yield ("I/O engine cores", Kind.CAPACITY, by), cores
+    yield ("disk pools", Kind.CAPACITY, by), len(around.disk_pools)
+    yield ("replicas", Kind.COPIES, by), item.volumes.replicas or 1
 
 
 # --- speed-ups ----------------------------------------------------------------------------------
@@ -331,6 +308,16 @@ class OneSystem:
     def curve(self) -> LoadCurve:
         return self.shape.curve
 
+    def sample(self, point: LoadPoint) -> Sample:
+        return self.samples.of(point.throughput, self.curve.op)
+
+    def workload(self, point: LoadPoint) -> Workload:
+        return self.run.plan.cells[point.cell].workload
+
+    def noise(self, point: LoadPoint) -> float:
+        where = (point.figure.workload, point.level, self.curve.op, Metric.IOPS)
+        return self.floors.get(where, 0.0)
+
 
 def speedup(
     subject: str,
@@ -351,7 +338,13 @@ def speedup(
     top = (peaks[0].point, peaks[1].point) if peaks[0] and peaks[1] else None
     points = [*pairs, top] if top else pairs
     judgements = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
-    usable = [_without_refused(one) for one in judgements]
+    # Figures that are refused or of different workloads have no ratio.
+    usable = [
+        replace(judgement, ratio=None, interval=None)
+        if judgement.verdict is Verdict.NOT_COMPARABLE
+        else judgement
+        for judgement in judgements
+    ]
     levels = [
         LevelSpeedup(
             baseline=one,
@@ -398,30 +391,16 @@ def efficiency(judgement: Judgement, over: Resource | None) -> Efficiency | None
 
 
 def _pair(one: LoadPoint, other: LoadPoint, baseline: OneSystem, candidate: OneSystem) -> Pair:
-    sides = ((one, baseline), (other, candidate))
-    samples = [side.samples.of(point.throughput, side.curve.op) for point, side in sides]
-    workloads = [side.run.plan.cells[point.cell].workload for point, side in sides]
     # Peaks may lie at different loads of one workload.
-    differs = unlike(workloads[0], workloads[1]) if one.load == other.load else ()
-    keys = [(point.figure.workload, point.level, side.curve.op) for point, side in sides]
-    noise = [
-        side.floors.get((*key, Metric.IOPS), 0.0)
-        for (_, side), key in zip(sides, keys, strict=True)
-    ]
+    equal = one.load == other.load
+    differs = equal and unlike(baseline.workload(one), candidate.workload(other))
     return Pair(
         metric=Metric.IOPS,
-        baseline=samples[0],
-        candidate=samples[1],
-        noise=max(noise),
+        baseline=baseline.sample(one),
+        candidate=candidate.sample(other),
+        noise=max(baseline.noise(one), candidate.noise(other)),
         differs=("workload-differs",) if differs else (),
     )
-
-
-def _without_refused(judgement: Judgement) -> Judgement:
-    """Drop the ratio of figures that are refused or of different workloads."""
-    if judgement.verdict is not Verdict.NOT_COMPARABLE:
-        return judgement
-    return replace(judgement, ratio=None, interval=None)
 
 
 def _alone(curve: LoadCurve, matched: Sequence[LoadPoint]) -> tuple[str, ...]:
@@ -438,6 +417,7 @@ def _equal_latency(
     limit: LatencyLimit | None,
     band: float,
 ) -> EqualLatency:
+    empty = Sample(value=None)
     origin: LimitOrigin | None = LimitOrigin()
     if limit is None:
         limit, origin = _reference(baseline.shape)
@@ -446,18 +426,13 @@ def _equal_latency(
         reason = no_latency(baseline.curve, Metric.LATENCY_P99) or NoThroughput(
             reason=NoThroughputReason.LATENCY_MISSING
         )
-        ours = theirs = Within(iops=None, absence=reason, sample=Sample(value=None))
+        ours = theirs = Within(iops=None, absence=reason, sample=empty)
     else:
         ours = within(baseline.curve, limit, baseline.samples)
         theirs = within(candidate.curve, limit, candidate.samples)
     absence = _absence(ours, theirs)
-    empty = Sample(value=None)
-    pair = Pair(
-        metric=Metric.IOPS,
-        baseline=ours.sample if absence is None else empty,
-        candidate=theirs.sample if absence is None else empty,
-    )
-    (judgement,) = judge([pair], band)
+    sides = (ours.sample, theirs.sample) if absence is None else (empty, empty)
+    (judgement,) = judge([Pair(metric=Metric.IOPS, baseline=sides[0], candidate=sides[1])], band)
     bound = Bound.AT_MOST if ours.at_least else Bound.EXACT
     if theirs.at_least:
         bound = Bound.AT_LEAST

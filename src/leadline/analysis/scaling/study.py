@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from leadline import errors
 from leadline.analysis.bottleneck.evidence import LevelEvidence, levels_evidence
@@ -29,6 +31,7 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
 from leadline.plan.models import LatencyLimit, parse_latency_limit
+from leadline.text import shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +83,7 @@ class CurveStudy:
     def at_peak(self) -> LevelBottleneck | None:
         """The bottleneck of the level with the highest throughput."""
         peak = self.shape.peak
-        found = (
-            bottleneck for bottleneck in self.bottlenecks if peak and bottleneck.point is peak.point
-        )
-        return next(found, None)
+        return next((one for one in self.bottlenecks if peak and one.point is peak.point), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +134,11 @@ def study(
     """Analyse load curves and growth of the runs. `by` is a label of one run's targets whose values
     are systems; `added` is the user's ratio of hardware of two systems. Raises LeadlineError
     (`usage`) for a label that the run does not have, and for a label with several runs."""
-    studied = tuple(_run(run, judged, limit) for run in runs)
-    shapes = {
-        (one.run.path, curve.curve.target): [
-            other.shape for other in one.curves if other.curve.target == curve.curve.target
-        ]
-        for one in studied
-        for curve in one.curves
-    }
+    studied = tuple(_study_run(run, judged, limit) for run in runs)
+    shapes: dict[tuple[Path, str], list[Shape]] = {}
+    for one in studied:
+        for curve in one.curves:
+            shapes.setdefault((one.run.path, curve.curve.target), []).append(curve.shape)
     return ScalingStudy(
         limit=limit,
         band=band,
@@ -150,28 +147,22 @@ def study(
     )
 
 
-def _run(run: Run, judged: Judged, limit: LatencyLimit | None) -> RunStudy:
+def _study_run(run: Run, judged: Judged, limit: LatencyLimit | None) -> RunStudy:
     figures, findings = judged(run)
     curves = load_curves(run, figures)
     samples = Samples(run)
-    evidence = {
-        pair: levels_evidence(run, *pair)
-        for pair in dict.fromkeys(
-            (point.figure.target, point.figure.planned_workload)
-            for curve in curves
-            for point in (*curve.closed, *curve.offered)
-        )
-    }
-    named: dict[int, tuple[LevelEvidence, tuple[Suspect, ...]]] = {}
+
+    @cache
+    def evidence(target: str, workload: str) -> Mapping[str, LevelEvidence]:
+        return levels_evidence(run, target, workload)
 
     def bottleneck(point: LoadPoint) -> LevelBottleneck:
-        if point.cell not in named:
-            found = evidence[point.figure.target, point.figure.planned_workload][point.level]
-            named[point.cell] = found, suspects(found)
-        of_level, suspected = named[point.cell]
-        return LevelBottleneck(point=point, evidence=of_level, suspects=suspected)
+        of_level = evidence(point.figure.target, point.figure.planned_workload)[point.level]
+        return LevelBottleneck(point=point, evidence=of_level, suspects=suspects(of_level))
 
     def studied(curve: LoadCurve) -> CurveStudy:
+        points = (*curve.closed, *curve.offered)
+        fairness = (fairness_of(run, point.cell, curve.op) for point in points)
         return CurveStudy(
             run=run,
             shape=shape_of(curve, samples),
@@ -179,12 +170,8 @@ def _run(run: Run, judged: Judged, limit: LatencyLimit | None) -> RunStudy:
             offered_limit=check_limit(curve, limit, open_loop=True)
             if limit and curve.offered
             else None,
-            bottlenecks=tuple(map(bottleneck, (*curve.closed, *curve.offered))),
-            fairness=tuple(
-                found
-                for point in (*curve.closed, *curve.offered)
-                if (found := fairness_of(run, point.cell, curve.op)) is not None
-            ),
+            bottlenecks=tuple(map(bottleneck, points)),
+            fairness=tuple(found for found in fairness if found is not None),
             disturbances=disturbances(curve, samples),
         )
 
@@ -217,58 +204,32 @@ def parse_limit(text: str | None) -> LatencyLimit | None:
         ) from error
 
 
-def scaling_study(
-    runs: Sequence[Run],
-    judged: Judged,
-    *,
-    limit: LatencyLimit | None,
-    by: str | None,
-    added: float | None,
-    band: float,
-) -> ScalingStudy:
-    """Return the study of these runs. Raises LeadlineError (`usage`; `not-comparable` for several
-    runs with nothing in common; `no-load-curve` where no workload has two levels and no system has
-    a partner)."""
-    found = study(runs, judged, limit=limit, by=by, added=added, band=band)
+def require_answer(found: ScalingStudy) -> ScalingStudy:
+    """Return the study. Raises LeadlineError (`not-comparable` for several runs with nothing in
+    common; `no-load-curve` where no workload has two levels and no system has a partner)."""
     grown = [row for growth in found.growths for row in growth.rows]
-    if len(runs) > 1 and not grown:
-        raise _nothing_shared(found)
-    if not (found.several_levels or grown or any(run.densities for run in found.runs)):
-        raise _no_curve(found)
+    measured = [_measured(one.run) for one in found.runs]
+    if len(found.runs) > 1 and not grown:
+        without = [one.run.id for one in found.runs if not one.curves]
+        fact = "the runs have no target and workload in common"
+        hint = "`leadline scale RUN` shows the load curves of one"
+        if without:
+            fact = f"no level of {' and '.join(without)} states its load (depth and jobs)"
+            hint = "`leadline compare` compares results without a known load"
+        raise LeadlineError(errors.NOT_COMPARABLE, fact, context=measured, hint=hint)
+    if not (found.several_levels or grown or any(one.densities for one in found.runs)):
+        points = [f"{curve.run.id}: {curve.curve.label}: 1 level" for curve in found.curves]
+        more = [f"and {len(points) - _SHOWN} more"] if len(points) > _SHOWN else []
+        raise LeadlineError(
+            errors.NO_LOAD_CURVE,
+            "a load curve needs at least two levels, and "
+            + ("every workload has one level" if points else "no level states its load"),
+            context=[*points[:_SHOWN], *more] or measured,
+            hint=_LEVELS,
+        )
     return found
 
 
-def _nothing_shared(found: ScalingStudy) -> LeadlineError:
-    without = [run.run.id for run in found.runs if not run.curves]
-    if without:
-        return LeadlineError(
-            errors.NOT_COMPARABLE,
-            f"no level of {' and '.join(without)} states its load (depth and jobs)",
-            context=[_measured(one.run) for one in found.runs],
-            hint="`leadline compare` compares results without a known load",
-        )
-    return LeadlineError(
-        errors.NOT_COMPARABLE,
-        "the runs have no target and workload in common",
-        context=[_measured(one.run) for one in found.runs],
-        hint="`leadline scale RUN` shows the load curves of one",
-    )
-
-
-def _no_curve(found: ScalingStudy) -> LeadlineError:
-    points = [f"{curve.run.id}: {curve.curve.label}: 1 level" for curve in found.curves]
-    more = len(points) - _SHOWN
-    return LeadlineError(
-        errors.NO_LOAD_CURVE,
-        "a load curve needs at least two levels, and "
-        + ("every workload has one level" if points else "no level states its load"),
-        context=[*points[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-        or [_measured(run.run) for run in found.runs],
-        hint=_LEVELS,
-    )
-
-
 def _measured(run: Run) -> str:
-    named = list(dict.fromkeys(f"{cell.target} · {cell.workload.name}" for cell in run.plan.cells))
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return f"{run.id}: {', '.join(named[:_SHOWN])}{more}"
+    named = dict.fromkeys(f"{cell.target} · {cell.workload.name}" for cell in run.plan.cells)
+    return f"{run.id}: {shortened(named, _SHOWN)}"

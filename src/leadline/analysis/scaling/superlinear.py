@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from leadline.analysis.explain.conditions import Conditions
 from leadline.analysis.scaling.curves import LoadCurve
@@ -14,14 +15,12 @@ from leadline.analysis.scaling.speedup import (
     Speedup,
     SystemFacts,
     hosts_of,
-    osds_of,
 )
 from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence, Judgement, Verdict
 from leadline.inventory.ceph.model import CephInventory, find_pool
 from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
 from leadline.plan.footprint import footprint_of
-from leadline.plan.models import Plan, Target
 
 _DEPTH = "queue-depth-not-reached"
 # Default of osd_memory_target since Nautilus.
@@ -107,13 +106,12 @@ def causes(
     differing: Conditions,
 ) -> tuple[Cause, ...]:
     """Return every candidate, those that the evidence supports first."""
-    small, large = (_Storage.read(system, speedup.subject) for system in (ours, theirs))
     found = [
-        _caches(small, large, at, speedup.candidate.op),
-        _placement(small, large),
-        _overhead(small, large),
-        _services(small, large),
-        _fill(small, large),
+        _caches(speedup, at, ours, theirs),
+        _placement(ours.ceph, theirs.ceph),
+        _overhead(ours, theirs),
+        _services(ours, theirs, speedup.subject),
+        _fill(ours.ceph, theirs.ceph),
         _load(speedup, at),
         _others(speedup, differing),
     ]
@@ -121,179 +119,134 @@ def causes(
     return tuple(sorted(found, key=lambda cause: order.index(cause.stance)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Storage:
-    """One system by its inventory. `quota` are cores for the OSDs of each host of a lab, None
-    without such a budget; `is_lab`: one machine runs all hosts."""
-
-    plan: Plan
-    target: Target
-    ceph: CephInventory | None
-    hosts: tuple[str, ...]
-    osds: int
-    is_lab: bool
-    quota: float | None
-
-    @classmethod
-    def read(cls, known: SystemFacts, subject: str) -> _Storage:
-        target = known.target(subject)
-        osds = osds_of(target, known.ceph) if known.ceph else ()
-        return cls(
-            plan=known.side.run.plan,
-            target=target,
-            ceph=known.ceph,
-            hosts=hosts_of(osds),
-            osds=len(osds),
-            is_lab=known.is_lab,
-            quota=known.lab.cpu_per_host if known.lab else None,
-        )
-
-    @property
-    def pgs_per_osd(self) -> tuple[float, float] | None:
-        """Placement groups of the mean OSD, and of the fullest as a multiple of it."""
-        spread = self.ceph.pgs_per_osd if self.ceph else None
-        return (spread.mean, spread.highest / spread.mean) if spread and spread.mean else None
-
-    def raw_per_osd(self, cell: int) -> float | None:
-        """Bytes of the workload's data on each OSD, with all copies."""
-        if self.ceph is None or not self.osds or not self.target.url:
-            return None
-        pool = find_pool(self.ceph, self.target.parsed)
-        data = footprint_of([self.plan.cells[cell].workload]).total_bytes
-        return data * pool.raw_rate / self.osds if pool and data else None
-
-    @property
-    def osd_memory_bytes(self) -> float:
-        settings = (self.ceph.configuration if self.ceph else None) or ()
-        values = [setting.value for setting in settings if setting.name == "osd_memory_target"]
-        return float(values[0]) if values and values[0].isdecimal() else float(_OSD_MEMORY_BYTES)
-
-
-def _caches(small: _Storage, large: _Storage, at: LevelSpeedup, op: Op) -> Cause:
+def _caches(speedup: Speedup, at: LevelSpeedup, small: SystemFacts, large: SystemFacts) -> Cause:
     """More nodes have more memory, and each holds less of the same data."""
-    before = small.raw_per_osd(at.baseline.cell)
-    after = large.raw_per_osd(at.candidate.cell)
+    cause = partial(Cause, code=CauseCode.CACHES)
+    before = _raw_per_osd(small, speedup.subject, at.baseline.cell)
+    after = _raw_per_osd(large, speedup.subject, at.candidate.cell)
     if before is None or after is None:
-        return Cause(code=CauseCode.CACHES, stance=Stance.OPEN, case=CauseCase.DATA_UNKNOWN)
-    memory = small.osd_memory_bytes, large.osd_memory_bytes
+        return cause(stance=Stance.OPEN, case=CauseCase.DATA_UNKNOWN)
+    memory = _osd_memory_bytes(small.ceph), _osd_memory_bytes(large.ceph)
     stance, case = Stance.OPEN, CauseCase.DATA_FITS_NEITHER
     if before > memory[0] and after <= memory[1]:
         stance, case = Stance.SUPPORTED, CauseCase.DATA_FITS_LARGER
     elif before <= memory[0] and after <= memory[1]:
         stance, case = Stance.CONTRADICTED, CauseCase.DATA_FITS_BOTH
-    elif op is Op.WRITE:
+    elif speedup.candidate.op is Op.WRITE:
         stance, case = Stance.CONTRADICTED, CauseCase.DATA_IS_WRITTEN
-    return Cause(
-        code=CauseCode.CACHES,
-        stance=stance,
-        case=case,
-        numbers={"data_per_osd_bytes": (before, after), "memory_per_osd_bytes": memory},
-    )
+    numbers = {"data_per_osd_bytes": (before, after), "memory_per_osd_bytes": memory}
+    return cause(stance=stance, case=case, numbers=numbers)
 
 
-def _placement(small: _Storage, large: _Storage) -> Cause:
+def _raw_per_osd(known: SystemFacts, subject: str, cell: int) -> float | None:
+    """Bytes of the workload's data on each OSD, with all copies."""
+    target, osds = known.target(subject), known.osds(subject)
+    pool = find_pool(known.ceph, target.parsed) if known.ceph and target.url else None
+    data = footprint_of([known.side.run.plan.cells[cell].workload]).total_bytes
+    return data * pool.raw_rate / len(osds) if pool and data and osds else None
+
+
+def _osd_memory_bytes(ceph: CephInventory | None) -> float:
+    settings = (ceph.configuration if ceph else None) or ()
+    values = [setting.value for setting in settings if setting.name == "osd_memory_target"]
+    return float(values[0]) if values and values[0].isdecimal() else float(_OSD_MEMORY_BYTES)
+
+
+def _pgs_per_osd(ceph: CephInventory | None) -> tuple[float, float] | None:
+    """Placement groups of the mean OSD, and of the fullest as a multiple of it."""
+    spread = ceph.pgs_per_osd if ceph else None
+    return (spread.mean, spread.highest / spread.mean) if spread and spread.mean else None
+
+
+def _placement(small: CephInventory | None, large: CephInventory | None) -> Cause:
     """Uneven data on the smaller system."""
-    ours, theirs = small.pgs_per_osd, large.pgs_per_osd
-    code = CauseCode.PLACEMENT
+    cause = partial(Cause, code=CauseCode.PLACEMENT)
+    ours, theirs = _pgs_per_osd(small), _pgs_per_osd(large)
     if ours is None or theirs is None:
-        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.PLACEMENT_UNKNOWN)
-    uneven = ours[1] / theirs[1] > 1 + _NOTABLE
-    return Cause(
-        code=code,
-        stance=Stance.SUPPORTED if uneven else Stance.CONTRADICTED,
-        case=CauseCase.PLACEMENT_UNEVEN if uneven else CauseCase.PLACEMENT_EVEN,
-        numbers={"fullest_osd": (ours[1], theirs[1])},
-    )
+        return cause(stance=Stance.OPEN, case=CauseCase.PLACEMENT_UNKNOWN)
+    numbers = {"fullest_osd": (ours[1], theirs[1])}
+    if ours[1] / theirs[1] > 1 + _NOTABLE:
+        return cause(stance=Stance.SUPPORTED, case=CauseCase.PLACEMENT_UNEVEN, numbers=numbers)
+    return cause(stance=Stance.CONTRADICTED, case=CauseCase.PLACEMENT_EVEN, numbers=numbers)
 
 
-def _overhead(small: _Storage, large: _Storage) -> Cause:
+def _overhead(small: SystemFacts, large: SystemFacts) -> Cause:
     """Work of each OSD without clients (heartbeats, placement groups) that leaves less for I/O."""
-    ours, theirs = small.pgs_per_osd, large.pgs_per_osd
+    ours, theirs = _pgs_per_osd(small.ceph), _pgs_per_osd(large.ceph)
     numbers = {}
     if ours and theirs and theirs[0] < ours[0]:
         numbers["pgs_per_osd"] = (ours[0], theirs[0])
     case, stance = CauseCase.OVERHEAD_WITHOUT_BUDGET, Stance.OPEN
-    if small.quota is not None:
+    if small.cpu_per_host is not None:
         case = CauseCase.OVERHEAD_IN_BUDGET
         stance = Stance.SUPPORTED if numbers else Stance.OPEN
-        numbers["cores_per_host"] = (small.quota, large.quota or small.quota)
+        numbers["cores_per_host"] = (small.cpu_per_host, large.cpu_per_host or small.cpu_per_host)
     return Cause(code=CauseCode.FIXED_OVERHEAD, stance=stance, case=case, numbers=numbers)
 
 
-def _services(small: _Storage, large: _Storage) -> Cause:
+def _services(small: SystemFacts, large: SystemFacts, subject: str) -> Cause:
     """Monitors, metadata servers and clients on the hosts of the OSDs."""
-    code = CauseCode.SERVICES
+    cause = partial(Cause, code=CauseCode.SERVICES)
     if small.is_lab or large.is_lab:
-        if small.quota is not None and large.quota is not None:
-            case = CauseCase.SERVICES_OUTSIDE_BUDGETS
-            return Cause(code=code, stance=Stance.CONTRADICTED, case=case)
-        return Cause(code=code, stance=Stance.SUPPORTED, case=CauseCase.SERVICES_SHARE_MACHINE)
-    if small.ceph is None or large.ceph is None or not small.hosts or not large.hosts:
-        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.SERVICES_UNKNOWN)
-    monitors = [
-        len(set(system.ceph.monitors.names) & set(system.hosts))
+        if small.cpu_per_host is not None and large.cpu_per_host is not None:
+            return cause(stance=Stance.CONTRADICTED, case=CauseCase.SERVICES_OUTSIDE_BUDGETS)
+        return cause(stance=Stance.SUPPORTED, case=CauseCase.SERVICES_SHARE_MACHINE)
+    found = [
+        (len(set(system.ceph.monitors.names) & set(hosts)), len(hosts))
         for system in (small, large)
-        if system.ceph
+        if system.ceph and (hosts := hosts_of(system.osds(subject)))
     ]
-    hosts = len(small.hosts), len(large.hosts)
+    if len(found) < 2:
+        return cause(stance=Stance.OPEN, case=CauseCase.SERVICES_UNKNOWN)
+    (before, hosts_before), (after, hosts_after) = found
     # Monitor names may differ from host names, as with Rook.
-    stance = Stance.CONTRADICTED if monitors[0] else Stance.OPEN
-    if monitors[0] / hosts[0] > monitors[1] / hosts[1]:
+    stance = Stance.CONTRADICTED if before else Stance.OPEN
+    if before / hosts_before > after / hosts_after:
         stance = Stance.SUPPORTED
-    return Cause(
-        code=code,
-        stance=stance,
-        case=CauseCase.SERVICES_COUNTED,
-        numbers={"monitors": (monitors[0], monitors[1]), "hosts": hosts},
-    )
+    numbers = {"monitors": (before, after), "hosts": (hosts_before, hosts_after)}
+    return cause(stance=stance, case=CauseCase.SERVICES_COUNTED, numbers=numbers)
 
 
-def _fill(small: _Storage, large: _Storage) -> Cause:
+def _fill(small: CephInventory | None, large: CephInventory | None) -> Cause:
     """A smaller system that is fuller or older."""
-    code = CauseCode.FILL_AND_AGE
-    if small.ceph is None or large.ceph is None:
-        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.FILL_UNKNOWN)
-    used = [
+    cause = partial(Cause, code=CauseCode.FILL_AND_AGE)
+    if small is None or large is None:
+        return cause(stance=Stance.OPEN, case=CauseCase.FILL_UNKNOWN)
+    before, after = (
         ceph.capacity.used_bytes / ceph.capacity.total_bytes if ceph.capacity.total_bytes else 0.0
-        for ceph in (small.ceph, large.ceph)
-    ]
-    ages = small.ceph.created, large.ceph.created
-    created = (ages[0], ages[1]) if ages[0] and ages[1] and ages[0] != ages[1] else None
+        for ceph in (small, large)
+    )
+    created = None
+    if small.created and large.created and small.created != large.created:
+        created = small.created, large.created
     stance = Stance.OPEN if created else Stance.CONTRADICTED
-    if used[0] > used[1] + _FILL:
-        stance = Stance.SUPPORTED
-    return Cause(
-        code=code,
-        stance=stance,
+    return cause(
+        stance=Stance.SUPPORTED if before > after + _FILL else stance,
         case=CauseCase.FILL_COUNTED,
-        numbers={"used_share": (used[0], used[1])},
+        numbers={"used_share": (before, after)},
         created=created,
     )
 
 
 def _load(speedup: Speedup, at: LevelSpeedup) -> Cause:
     """A smaller system with less load than the larger, or with more than it can use."""
-    code = CauseCode.LOAD
+    cause = partial(Cause, code=CauseCode.LOAD)
     short = [_DEPTH in point.throughput.findings for point in (at.baseline, at.candidate)]
     if short[0] and not short[1]:
-        return Cause(code=code, stance=Stance.SUPPORTED, case=CauseCase.LOAD_NOT_REACHED)
+        return cause(stance=Stance.SUPPORTED, case=CauseCase.LOAD_NOT_REACHED)
     if at is speedup.peak and speedup.peaks_last[0]:
-        return Cause(code=code, stance=Stance.SUPPORTED, case=CauseCase.LOAD_PEAK_IS_LAST)
+        return cause(stance=Stance.SUPPORTED, case=CauseCase.LOAD_PEAK_IS_LAST)
     top = speedup.peak.baseline if speedup.peak else at.baseline
-    iops = at.baseline.usable(Metric.IOPS), top.usable(Metric.IOPS)
-    if at is not speedup.peak and iops[0] and iops[1] and iops[0] < iops[1] * (1 - _NOTABLE):
-        return Cause(
-            code=code,
-            stance=Stance.SUPPORTED,
-            case=CauseCase.LOAD_PAST_PEAK,
-            numbers={"baseline_here_and_peak_iops": (iops[0], iops[1])},
-        )
-    return Cause(code=code, stance=Stance.CONTRADICTED, case=CauseCase.LOAD_REACHED)
+    here, peak = at.baseline.usable(Metric.IOPS), top.usable(Metric.IOPS)
+    if at is not speedup.peak and here and peak and here < peak * (1 - _NOTABLE):
+        numbers = {"baseline_here_and_peak_iops": (here, peak)}
+        return cause(stance=Stance.SUPPORTED, case=CauseCase.LOAD_PAST_PEAK, numbers=numbers)
+    return cause(stance=Stance.CONTRADICTED, case=CauseCase.LOAD_REACHED)
 
 
 def _others(speedup: Speedup, differing: Conditions) -> Cause:
     """Configuration differences other than the added resources."""
-    code = CauseCode.OTHERS
+    cause = partial(Cause, code=CauseCode.OTHERS)
     added = {f"targets.{speedup.subject}.labels.{resource.name}" for resource in speedup.resources}
     found = tuple(
         difference
@@ -303,16 +256,11 @@ def _others(speedup: Speedup, differing: Conditions) -> Cause:
         and difference.target in ("", speedup.subject)
     )
     if found:
-        case = CauseCase.DIFFERENCES
-        return Cause(code=code, stance=Stance.OPEN, case=case, differences=found)
+        return cause(stance=Stance.OPEN, case=CauseCase.DIFFERENCES, differences=found)
     if not differing.identical:
-        return Cause(code=code, stance=Stance.OPEN, case=CauseCase.NOT_COMPARED)
-    return Cause(
-        code=code,
-        stance=Stance.OPEN if differing.unknown else Stance.CONTRADICTED,
-        case=CauseCase.NO_DIFFERENCE,
-        unknown=tuple(differing.unknown),
-    )
+        return cause(stance=Stance.OPEN, case=CauseCase.NOT_COMPARED)
+    stance = Stance.OPEN if differing.unknown else Stance.CONTRADICTED
+    return cause(stance=stance, case=CauseCase.NO_DIFFERENCE, unknown=differing.unknown)
 
 
 # --- the excess ---------------------------------------------------------------------------------

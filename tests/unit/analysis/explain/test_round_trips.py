@@ -104,11 +104,6 @@ def test_whole_stripes_are_written_without_reading() -> None:
     assert count_round_trips(Op.WRITE, erasure(), streaming=True).most == 2
 
 
-def test_a_client_beside_its_primaries_reads_without_a_way() -> None:
-    assert count_round_trips(Op.READ, replicated(client_local=True)).most == 0
-    assert count_round_trips(Op.WRITE, replicated(client_local=True)).expected == 1
-
-
 def test_a_single_place_has_no_way() -> None:
     pool = replicated(zones=1, places=1)
     for op in Op:

@@ -11,6 +11,7 @@ import pytest
 
 from leadline.analysis.scaling.clients import (
     DensityAnswer,
+    DensityStep,
     Fairness,
     densities,
     disturbances,
@@ -48,6 +49,10 @@ def answer(*levels: Level) -> DensityAnswer:
     return found
 
 
+def step_of(found: DensityAnswer, clients: int) -> DensityStep:
+    return next(step for step in found.steps if step.clients == clients)
+
+
 def test_the_answer_lies_between_two_numbers_of_clients() -> None:
     found = answer(step(1, 1, 1), step(2, 2, 2), step(8, 9, 9), step(4, 3, 3), step(6, 4, 6))
     assert [one.clients for one in found.steps] == [1, 2, 4, 6, 8]
@@ -58,7 +63,7 @@ def test_the_answer_lies_between_two_numbers_of_clients() -> None:
 def test_a_step_that_was_stopped_breaks_the_limit() -> None:
     found = answer(step(1, 1), step(2, 2), step(4, trials=[OVERLOADED]))
     assert (found.kept, found.broken) == (2, 4)
-    assert found.step(4).standing is Standing.BROKEN
+    assert step_of(found, 4).standing is Standing.BROKEN
 
 
 def test_an_end_that_was_not_measured_is_none() -> None:
@@ -89,8 +94,8 @@ def test_the_worse_of_reads_and_writes_decides() -> None:
     found = answer(mixed(1, 1.0), mixed(2, 9.0))
     assert (found.kept, found.broken) == (1, 2)
     assert found.ops == (Op.READ, Op.WRITE)
-    assert [one.standing for one in found.step(2).parts] == [Standing.KEPT, Standing.BROKEN]
-    assert {one.op for one in found.step(2).fairness} == {Op.READ, Op.WRITE}
+    assert [one.standing for one in step_of(found, 2).parts] == [Standing.KEPT, Standing.BROKEN]
+    assert {one.op for one in step_of(found, 2).fairness} == {Op.READ, Op.WRITE}
 
 
 def test_shares_of_a_peak_are_no_search_for_density() -> None:
